@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a record of
+// /dev/kmsg under the kernel's own messages.
+const (
+	levelError   = 3
+	levelWarning = 4
+	levelNotice  = 5
+	daemon       = 3 << 3
+)
+
+// maxRecord is how much of a message one record takes. The kernel refuses a longer write to /dev/kmsg with
+// EINVAL (PRINTKRB_RECORD_MAX, 1024 in kernel 6.12, minus the prefix).
+const maxRecord = 900
+
+// maxMessages bounds what one run says, so that a hostile file does not push other messages out of the kernel's
+// ring buffer. The kernel has a limit of its own, 10 in 5 s for each opening of /dev/kmsg (printk_devkmsg=ratelimit).
+const maxMessages = 9
+
+// logger writes messages to standard error, or to the kernel log, from which journald takes them: when
+// generators run, journald may not.
+type logger struct {
+	out      io.Writer
+	kernel   bool
+	messages int
+}
+
+// openLog logs to /dev/kmsg where systemd's system instance runs us (it sets SYSTEMD_SCOPE since 251), and to
+// standard error for everybody else.
+func openLog(getenv func(string) string) *logger {
+	if getenv("SYSTEMD_SCOPE") == "system" && getenv("PARTITION_ROOT") == "" {
+		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
+			return &logger{out: kmsg, kernel: true}
+		}
+	}
+	return &logger{out: os.Stderr}
+}
+
+func (l *logger) errorf(format string, args ...any)   { l.log(levelError, format, args...) }
+func (l *logger) warningf(format string, args ...any) { l.log(levelWarning, format, args...) }
+func (l *logger) noticef(format string, args ...any)  { l.log(levelNotice, format, args...) }
+
+// log writes one record with one write(2): that is what a record of /dev/kmsg is.
+func (l *logger) log(level int, format string, args ...any) {
+	l.messages++
+	switch {
+	case l.messages > maxMessages && level != levelError, l.messages > 3*maxMessages:
+		return
+	}
+	text := printable(fmt.Sprintf(format, args...))
+	if l.kernel {
+		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)
+		return
+	}
+	_, _ = fmt.Fprintf(l.out, "partition-generator: %s\n", text)
+}
+
+// printable makes one line of text, for file names may hold anything, and cuts it to what a record takes.
+func printable(text string) string {
+	if len(text) > maxRecord {
+		text = text[:maxRecord] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return '?'
+		}
+		return r
+	}, text)
+}

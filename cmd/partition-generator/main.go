@@ -1,0 +1,111 @@
+// Command partition-generator is a systemd generator (systemd.generator(7)). It writes the units of the
+// system partition from the systemPartition section of the kubelet's configuration.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"nodepartition/pkg/slices"
+)
+
+// version is set by the Makefile, from git.
+var version = "unknown"
+
+const usage = `Usage: partition-generator NORMAL-DIR [EARLY-DIR LATE-DIR]
+
+A systemd generator: writes the units of the system partition, as the
+systemPartition section of the kubelet's configuration asks for it, into
+NORMAL-DIR. systemd runs it at boot and at every daemon-reload.
+
+  --help     show this text
+  --version  show the version
+
+Environment:
+  PARTITION_ROOT  read all files, and keep the state, below this directory
+`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, openLog(os.Getenv)))
+}
+
+// run is the whole program. It returns the exit status: 0 also where there is no partition to make, 1 for a
+// configuration that is not valid and for units that could not be written, 2 for wrong arguments.
+func run(args []string, getenv func(string) string, stdout io.Writer, log *logger) int {
+	if len(args) == 1 {
+		switch args[0] {
+		case "--help", "-h":
+			fmt.Fprint(stdout, usage)
+			return 0
+		case "--version":
+			fmt.Fprintln(stdout, "partition-generator", version)
+			return 0
+		}
+	}
+	// Generators get three directories; one is enough for a look by hand, as with systemd's own.
+	if len(args) != 1 && len(args) != 3 || !filepath.IsAbs(args[0]) {
+		log.errorf("want the absolute path of an output directory, or the three of systemd.generator(7); see partition-generator --help")
+		return 2
+	}
+	// In the initrd there is no kubelet, and its configuration would be that of another root.
+	if getenv("SYSTEMD_IN_INITRD") == "1" {
+		return 0
+	}
+	root := getenv("PARTITION_ROOT")
+	output := slices.Output{Dir: args[0], State: filepath.Join("/", root, slices.StateDir)}
+	plan, err := plan(root, output.State)
+	for _, warning := range plan.Warnings {
+		log.warningf("%s", warning)
+	}
+	if err != nil {
+		for _, problem := range flatten(err) {
+			log.errorf("%v", problem)
+		}
+		return keepLast(output, log)
+	}
+	if plan.Yields != "" {
+		log.noticef("%s", plan.Yields)
+	}
+	if err := output.Write(plan); err != nil {
+		log.errorf("%v", err)
+		return 1
+	}
+	return 0
+}
+
+func plan(root, state string) (*slices.Plan, error) {
+	input, err := slices.Load(root, state)
+	if err != nil {
+		return &slices.Plan{}, err
+	}
+	return slices.NewPlan(input)
+}
+
+// keepLast answers a broken configuration: a typo must not lift the limits of a running partition.
+func keepLast(output slices.Output, log *logger) int {
+	restored, err := output.Restore()
+	switch {
+	case err != nil:
+		log.errorf("the last good units cannot be kept: %v", err)
+	case restored:
+		log.errorf("the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload")
+	default:
+		log.errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
+	}
+	return 1
+}
+
+// flatten takes apart what errors.Join put together, so that each problem gets a line of its own.
+func flatten(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, flatten(one)...)
+	}
+	return list
+}

@@ -1,0 +1,159 @@
+// Package hostfs reads files of the node below one root, with bounds.
+//
+// A systemd generator runs inside the boot: a file that never ends, a FIFO without a writer or a
+// directory of a million entries must be an error, not a boot that hangs. All reading of the
+// generator goes through here, so that one root (PARTITION_ROOT) turns a folder into a node.
+package hostfs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+)
+
+// FS is the root below which a node's files are read. The empty string and "/" are the node itself.
+type FS string
+
+// Sentinel errors, wrapped with the path that caused them.
+var (
+	// ErrTooLarge is returned for a file above the caller's limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrNotRegular is returned for a FIFO, a device, a socket or a directory where a file is wanted.
+	ErrNotRegular = errors.New("not a regular file")
+)
+
+// Path returns the path of name on the machine that runs us. Symbolic links inside a root other than
+// "/" are followed as if that root were "/", as chroot(2) would.
+func (f FS) Path(name string) (string, error) {
+	if f == "" || f == "/" {
+		return name, nil
+	}
+	path, err := securejoin.SecureJoin(string(f), name)
+	if err != nil {
+		return "", fmt.Errorf("%s: below %s: %w", name, string(f), err)
+	}
+	return path, nil
+}
+
+// ReadFile returns the content of the regular file name, at most limit bytes of it; a larger file is
+// ErrTooLarge. It never blocks in open(2): anything that is not a regular file is ErrNotRegular.
+func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	// stat(2) before open(2): opening a device can have effects (a watchdog starts, a tape rewinds).
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, inNode(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w (%s)", name, ErrNotRegular, kind(info.Mode()))
+	}
+	if info.Size() > limit {
+		return nil, tooLarge(name, limit)
+	}
+	// O_NONBLOCK: the file can have become a FIFO since.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, inNode(name, err)
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, inNode(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w (%s)", name, ErrNotRegular, kind(info.Mode()))
+	}
+	// The size of files in /proc and /sys is 0 or a page whatever they hold: the limit counts while reading.
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, inNode(name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, tooLarge(name, limit)
+	}
+	return data, nil
+}
+
+// Exists reports whether name exists, whatever it is; links are followed.
+func (f FS) Exists(name string) bool {
+	path, err := f.Path(name)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(path)
+	return err == nil
+}
+
+// ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them. A
+// directory with more than limit entries is ErrTooLarge.
+func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, inNode(name, err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(limit + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, inNode(name, err)
+	}
+	if len(entries) > limit {
+		return nil, fmt.Errorf("%s: %w: more than %d entries", name, ErrTooLarge, limit)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// Lstat is lstat(2) of name; links on the way are followed, the last component is not.
+func (f FS) Lstat(name string) (fs.FileInfo, error) {
+	dir, err := f.Path(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(filepath.Join(dir, filepath.Base(name)))
+	if err != nil {
+		return nil, inNode(name, err)
+	}
+	return info, nil
+}
+
+// inNode names the file as the node knows it, without the root, and keeps the cause for errors.Is.
+func inNode(name string, err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func tooLarge(name string, limit int64) error {
+	return fmt.Errorf("%s: %w: more than %d bytes", name, ErrTooLarge, limit)
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return mode.Type().String()
+	}
+}

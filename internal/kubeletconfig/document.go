@@ -1,0 +1,142 @@
+package kubeletconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// The bounds of what is read. A full dump of a kubelet's configuration has 6 KB.
+const (
+	// MaxFileBytes is the largest configuration file taken.
+	MaxFileBytes = 64 << 10
+	// maxTotalBytes bounds the main file and all drop-ins together.
+	maxTotalBytes = 256 << 10
+	// maxExpandedBytes bounds what a file's YAML aliases may expand to. The YAML library has a limit of
+	// its own (400,000 nodes, go.yaml.in/yaml/v2 2.4.4), but aliases of one long string stay below it while
+	// their JSON grows to gigabytes.
+	maxExpandedBytes = 512 << 10
+)
+
+// document is one configuration file, as JSON.
+type document struct {
+	path   string
+	json   []byte
+	fields map[string]json.RawMessage
+}
+
+// errOtherKind is a well-formed object that is not a KubeletConfiguration.
+type errOtherKind struct{ apiVersion, kind string }
+
+func (e *errOtherKind) Error() string {
+	return fmt.Sprintf("apiVersion %s, kind %s; want apiVersion %s, kind KubeletConfiguration",
+		Quote(e.apiVersion), Quote(e.kind), kubeletv1beta1.SchemeGroupVersion)
+}
+
+// parseDocument turns the content of a file into a document. Where the kubelet takes YAML, so do we; where
+// it takes JSON (first character "{"), JSON is tried first, as its serializer does.
+func parseDocument(path string, data []byte) (document, error) {
+	asJSON, err := toJSON(data)
+	if err != nil {
+		return document{}, fmt.Errorf("%s: %w", path, err)
+	}
+	doc := document{path: path, json: asJSON}
+	if err := json.Unmarshal(asJSON, &doc.fields); err != nil || doc.fields == nil {
+		return document{}, fmt.Errorf("%s: not an object; want a KubeletConfiguration in YAML or JSON", path)
+	}
+	// apiVersion and kind are required by the kubelet in the main file and in each drop-in.
+	var apiVersion, kind string
+	if err := errors.Join(stringField(doc.fields, "apiVersion", &apiVersion), stringField(doc.fields, "kind", &kind)); err != nil {
+		return document{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if apiVersion != kubeletv1beta1.SchemeGroupVersion.String() || kind != "KubeletConfiguration" {
+		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
+	}
+	return doc, nil
+}
+
+func stringField(fields map[string]json.RawMessage, name string, value *string) error {
+	raw, ok := fields[name]
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(raw, value); err != nil {
+		return fmt.Errorf("%s: %s is not a string", name, Quote(string(raw)))
+	}
+	return nil
+}
+
+func toJSON(data []byte) ([]byte, error) {
+	trimmed := bytes.TrimSpace(data)
+	if len(trimmed) == 0 {
+		return nil, errors.New("is empty; want a KubeletConfiguration")
+	}
+	if trimmed[0] == '{' && json.Valid(trimmed) {
+		return trimmed, nil
+	}
+	if err := checkExpansion(data); err != nil {
+		return nil, err
+	}
+	converted, err := sigsyaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("not YAML or JSON: %s", Shorten(oneLine(err.Error())))
+	}
+	return converted, nil
+}
+
+// checkExpansion refuses YAML whose aliases expand to more than maxExpandedBytes. Without an anchor and an
+// alias there is nothing to expand, and the second parse is saved.
+func checkExpansion(data []byte) error {
+	if bytes.IndexByte(data, '&') < 0 || bytes.IndexByte(data, '*') < 0 {
+		return nil
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return fmt.Errorf("not YAML or JSON: %s", Shorten(oneLine(err.Error())))
+	}
+	sizes := expansion{sizes: map[*yaml.Node]int{}}
+	if sizes.of(&node) > maxExpandedBytes {
+		return fmt.Errorf("its YAML aliases expand to more than %d bytes; write the values out", maxExpandedBytes)
+	}
+	return nil
+}
+
+// expansion computes the size of nodes with their aliases written out. Sizes saturate just above the limit,
+// so that they cannot overflow, and every node is computed once.
+type expansion struct {
+	sizes map[*yaml.Node]int
+}
+
+func (e expansion) of(n *yaml.Node) int {
+	const tooMuch = maxExpandedBytes + 1
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if size, ok := e.sizes[n]; ok {
+		return size
+	}
+	e.sizes[n] = tooMuch // an alias to one of its own ancestors has no end
+	size := len(n.Value) + 16
+	for _, child := range n.Content {
+		if size += e.of(child); size > tooMuch {
+			size = tooMuch
+			break
+		}
+	}
+	e.sizes[n] = size
+	return size
+}
+
+func oneLine(s string) string {
+	return string(bytes.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r > '~' {
+			return ' '
+		}
+		return r
+	}, []byte(s)))
+}

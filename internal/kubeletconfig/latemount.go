@@ -1,0 +1,161 @@
+package kubeletconfig
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/unit"
+	"github.com/moby/sys/mountinfo"
+
+	"nodepartition/internal/hostfs"
+)
+
+const (
+	fstabPath     = "/etc/fstab"
+	mountinfoPath = "/proc/self/mountinfo"
+	maxFstabBytes = 64 << 10
+	// A busy node has some 1,000 mounts of 200 bytes; at the boot's first run of the generator there are 20.
+	maxMountinfoBytes = 4 << 20
+)
+
+// mountUnitDirs are the directories in which a mount unit can stand that systemd-fstab-generator did not write.
+var mountUnitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"}
+
+// early are the directories that PID 1 needs itself and that are therefore there when generators run
+// (systemd.generator(7): only the root, /usr, and API file systems are; /etc is part of the root).
+var early = []string{"/etc/", "/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
+
+// Late are configuration files that may appear during the boot: they are not there, and the file system
+// they belong to is not mounted yet.
+type Late struct {
+	// Paths are the missing files and directories.
+	Paths []string
+	// MountUnits are the mount units to wait for. Empty where /var is bare and nothing says what mounts it,
+	// as with systemd-gpt-auto-generator, which runs at the same time as we do.
+	MountUnits []string
+}
+
+// findLate looks which of the missing paths may come with a file system that is not mounted yet.
+func findLate(root hostfs.FS, missing []string) Late {
+	var late Late
+	var points []string // mount points to come
+	var mounted map[string]bool
+	fstab := fstabMountPoints(root)
+	checked := map[string]bool{}
+	for _, name := range missing {
+		if isEarly(name) {
+			continue
+		}
+		found := false
+		for _, dir := range parents(name) {
+			if !fstab[dir] && !mountUnitExists(root, dir, checked) {
+				continue
+			}
+			if mounted == nil {
+				mounted = mountedPoints(root)
+			}
+			if mounted[dir] {
+				continue
+			}
+			found = true
+			points = appendNew(points, unit.UnitNamePathEscape(dir)+".mount")
+		}
+		if !found && strings.HasPrefix(name, "/var/") && !root.Exists("/var/lib") {
+			found = true
+		}
+		if found {
+			late.Paths = append(late.Paths, name)
+		}
+	}
+	late.MountUnits = points
+	return late
+}
+
+func isEarly(name string) bool {
+	for _, prefix := range early {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// parents returns the directories above name, the root excepted, outermost first.
+func parents(name string) []string {
+	var dirs []string
+	for dir := path.Dir(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		dirs = append([]string{dir}, dirs...)
+	}
+	return dirs
+}
+
+// fstabMountPoints returns the mount points of /etc/fstab that the boot mounts by itself.
+func fstabMountPoints(root hostfs.FS) map[string]bool {
+	points := map[string]bool{}
+	data, err := root.ReadFile(fstabPath, maxFstabBytes)
+	if err != nil {
+		return points // no fstab is the rule on image-based systems, and a broken one is systemd's to report
+	}
+	for line := range strings.Lines(string(data)) {
+		// fstab(5): device, mount point, type, options; only mount points without blanks can hold our paths.
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) > 3 && hasOption(fields[3], "noauto") {
+			continue
+		}
+		points[path.Clean(fields[1])] = true
+	}
+	return points
+}
+
+func hasOption(options, want string) bool {
+	for option := range strings.SplitSeq(options, ",") {
+		if option == want {
+			return true
+		}
+	}
+	return false
+}
+
+func mountUnitExists(root hostfs.FS, dir string, known map[string]bool) bool {
+	if exists, ok := known[dir]; ok {
+		return exists
+	}
+	name := unit.UnitNamePathEscape(dir) + ".mount"
+	for _, unitDir := range mountUnitDirs {
+		if root.Exists(path.Join(unitDir, name)) {
+			known[dir] = true
+			return true
+		}
+	}
+	known[dir] = false
+	return false
+}
+
+func mountedPoints(root hostfs.FS) map[string]bool {
+	points := map[string]bool{}
+	data, err := root.ReadFile(mountinfoPath, maxMountinfoBytes)
+	if err != nil {
+		return points // treated as not mounted: the worst that follows is one reload more
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
+	if err != nil {
+		return points
+	}
+	for _, m := range mounts {
+		points[m.Mountpoint] = true
+	}
+	return points
+}
+
+func appendNew(list []string, s string) []string {
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}

@@ -1,0 +1,288 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	sigsjson "sigs.k8s.io/json"
+
+	"nodepartition/internal/hostfs"
+)
+
+// OverridePath holds a systemPartition section for a kubelet that must not see one, in the form of a
+// KubeletConfiguration with that section alone. It wins over the kubelet's own files.
+const OverridePath = "/etc/kubernetes/node-partition.yaml"
+
+// sectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
+const sectionField = "systemPartition"
+
+// The well-known places of the main file; the first that exists is used.
+var wellKnownFiles = []string{
+	"/var/lib/kubelet/config.yaml",                // kubeadm
+	"/etc/kubernetes/kubelet.conf",                // OpenShift; with kubeadm this is a kubeconfig, and passed over
+	"/etc/kubernetes/kubelet/config.json",         // Amazon EKS, nodeadm
+	"/etc/kubernetes/kubelet/kubelet-config.json", // Amazon EKS, before nodeadm
+}
+
+// The well-known drop-in directories; all that exist are used, in this order.
+var wellKnownDirs = []string{
+	"/etc/kubernetes/kubelet/config.json.d",          // Amazon EKS, nodeadm
+	"/etc/openshift/kubelet.conf.d",                  // OpenShift
+	"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d",  // k3s
+	"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d", // RKE2
+}
+
+// kubeletFields are the fields that bear on the partition. Nothing else of the file is decoded: what is
+// wrong elsewhere is the kubelet's business, and its quantities can take minutes to compare
+// ("1e99999999", resource.Quantity of apimachinery 0.37.0).
+var kubeletFields = []string{
+	"cgroupDriver", "cgroupsPerQOS", "cgroupRoot", "cpuManagerPolicy", "reservedSystemCPUs", "featureGates",
+}
+
+const (
+	dropinExtension = ".conf"
+	maxDirEntries   = 1000
+	maxDirDepth     = 16
+)
+
+// Config is the kubelet's configuration as far as it bears on the system partition.
+type Config struct {
+	// Kubelet holds the merged configuration. Only the fields in kubeletFields are filled in, and defaults
+	// are not applied: an absent field keeps its zero value.
+	Kubelet kubeletv1beta1.KubeletConfiguration
+	// Section is the merged systemPartition section as JSON; nil where there is none.
+	Section json.RawMessage
+	// SectionFile is the last file that contributed to Section.
+	SectionFile string
+	// Files are the files of the kubelet's configuration that were read, in the order of merging.
+	Files []string
+	// Late says what may still appear during the boot.
+	Late Late
+	// Warnings are remarks about things that did not stop us.
+	Warnings []string
+
+	origin map[string]string // field -> last file that has it
+}
+
+// FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
+// or else the last one read.
+func (c *Config) FileWith(field string) string {
+	if name, ok := c.origin[field]; ok {
+		return name
+	}
+	if len(c.Files) > 0 {
+		return c.Files[len(c.Files)-1]
+	}
+	return wellKnownFiles[0]
+}
+
+// Load finds, reads and merges the configuration below root. Where there is none, the Config is empty.
+func Load(root hostfs.FS) (*Config, error) {
+	settings, err := ReadSettings(root)
+	if err != nil {
+		return nil, err
+	}
+	l := loader{root: root, left: maxTotalBytes, config: &Config{}}
+	if err := l.mainFile(settings); err != nil {
+		return nil, err
+	}
+	if err := l.dropins(settings); err != nil {
+		return nil, err
+	}
+	if err := l.merge(); err != nil {
+		return nil, err
+	}
+	if err := l.override(); err != nil {
+		return nil, err
+	}
+	l.config.Late = findLate(root, l.missing)
+	return l.config, nil
+}
+
+type loader struct {
+	root    hostfs.FS
+	left    int64 // bytes that may still be read
+	docs    []document
+	missing []string // looked for and not found
+	config  *Config
+}
+
+// read reads one configuration file within what is left of the bounds.
+func (l *loader) read(name string) (document, error) {
+	data, err := l.root.ReadFile(name, min(MaxFileBytes, l.left))
+	if err != nil {
+		if errors.Is(err, hostfs.ErrTooLarge) {
+			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",
+				err, MaxFileBytes, maxTotalBytes)
+		}
+		return document{}, err
+	}
+	l.left -= int64(len(data))
+	return parseDocument(name, data)
+}
+
+func (l *loader) mainFile(settings Settings) error {
+	if name := settings.ConfigFile; name != "" {
+		doc, err := l.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			if len(findLate(l.root, []string{name}).Paths) == 0 {
+				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
+			}
+			l.missing = append(l.missing, name)
+			return nil
+		}
+		return l.add(doc, err)
+	}
+	for _, name := range wellKnownFiles {
+		doc, err := l.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			l.missing = append(l.missing, name)
+			continue
+		}
+		var other *errOtherKind
+		if errors.As(err, &other) && other.kind == "Config" {
+			continue // a kubeconfig: what kubeadm keeps in /etc/kubernetes/kubelet.conf
+		}
+		return l.add(doc, err)
+	}
+	return nil
+}
+
+// add takes a document that was read.
+func (l *loader) add(doc document, err error) error {
+	if err != nil {
+		return err
+	}
+	l.docs = append(l.docs, doc)
+	l.config.Files = append(l.config.Files, doc.path)
+	return nil
+}
+
+func (l *loader) dropins(settings Settings) error {
+	dirs := wellKnownDirs
+	if settings.ConfigDir != "" {
+		dirs = []string{settings.ConfigDir}
+	}
+	for _, dir := range dirs {
+		// As filepath.WalkDir does, and so the kubelet: a link in place of the directory is not followed.
+		info, err := l.root.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			l.missing = append(l.missing, dir)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: not a directory, and the kubelet follows no link here, ignoring", dir))
+			continue
+		}
+		if err := l.walk(dir, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk reads the drop-ins below dir in the order of filepath.WalkDir.
+func (l *loader) walk(dir string, depth int) error {
+	if depth > maxDirDepth {
+		return fmt.Errorf("%s: more than %d directories deep; keep drop-ins flat", dir, maxDirDepth)
+	}
+	entries, err := l.root.ReadDir(dir, maxDirEntries)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		switch {
+		case entry.IsDir():
+			err = l.walk(name, depth+1)
+		case path.Ext(entry.Name()) == dropinExtension:
+			err = l.add(l.read(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge merges the documents read and decodes what is needed of the result.
+func (l *loader) merge() error {
+	if len(l.docs) == 0 {
+		return nil
+	}
+	fields := l.docs[0].fields
+	if len(l.docs) > 1 {
+		merged := l.docs[0].json
+		for _, doc := range l.docs[1:] {
+			var err error
+			if merged, err = jsonpatch.MergePatch(merged, doc.json); err != nil {
+				return fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, l.docs[0].path, err)
+			}
+		}
+		fields = nil
+		if err := json.Unmarshal(merged, &fields); err != nil {
+			return fmt.Errorf("%s: merged with its drop-ins: %w", l.docs[0].path, err)
+		}
+	}
+	l.config.origin = map[string]string{}
+	for _, doc := range l.docs {
+		for _, name := range append(kubeletFields, sectionField) {
+			if _, ok := doc.fields[name]; ok {
+				l.config.origin[name] = doc.path
+			}
+		}
+	}
+	l.config.SectionFile = l.config.origin[sectionField]
+	l.config.Section = fields[sectionField]
+	return l.decode(fields)
+}
+
+// decode decodes the fields of interest onto the kubelet's own type.
+func (l *loader) decode(fields map[string]json.RawMessage) error {
+	for _, name := range kubeletFields {
+		raw, ok := fields[name]
+		if !ok {
+			continue
+		}
+		one, err := json.Marshal(map[string]json.RawMessage{name: raw})
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", l.config.FileWith(name), name, err)
+		}
+		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(one, &l.config.Kubelet); err != nil {
+			return fmt.Errorf("%s: %s: %s has the wrong type: %s", l.config.FileWith(name), name, Quote(string(raw)), Shorten(oneLine(err.Error())))
+		}
+	}
+	return nil
+}
+
+// override lets the section in OverridePath win.
+func (l *loader) override() error {
+	doc, err := l.read(OverridePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	section, ok := doc.fields[sectionField]
+	if !ok {
+		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, sectionField))
+		return nil
+	}
+	for _, name := range kubeletFields {
+		if _, ok := doc.fields[name]; ok {
+			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", OverridePath, name))
+		}
+	}
+	l.config.Section = section
+	l.config.SectionFile = OverridePath
+	return nil
+}

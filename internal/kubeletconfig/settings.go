@@ -1,0 +1,71 @@
+package kubeletconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+
+	"github.com/hashicorp/go-envparse"
+
+	"nodepartition/internal/hostfs"
+)
+
+// SettingsPath holds the settings that partition-generator and partition-monitor share, as KEY=value.
+const SettingsPath = "/etc/default/node-partition"
+
+// maxSettingsBytes bounds SettingsPath; three short lines are expected.
+const maxSettingsBytes = 64 << 10
+
+// Settings says where the kubelet's configuration is. Empty fields mean the well-known places.
+type Settings struct {
+	// ConfigFile is KUBELET_CONFIG, the main configuration file.
+	ConfigFile string
+	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
+	ConfigDir string
+}
+
+// plainPath is what a path in the settings may look like. It ends up in SourcePath= and in conditions of
+// units, where a percent sign is a specifier, a backslash an escape, and a line feed a new setting.
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._@:+,=~-]*$`)
+
+// PlainPath returns name if it can stand in a unit as it is, and otherwise the nearest directory above it
+// that can.
+func PlainPath(name string) string {
+	name = path.Join("/", name)
+	for !plainPath.MatchString(name) {
+		name = path.Dir(name)
+	}
+	return name
+}
+
+// ReadSettings reads SettingsPath. A missing file means empty settings.
+func ReadSettings(root hostfs.FS) (Settings, error) {
+	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Settings{}, nil
+	}
+	if err != nil {
+		return Settings{}, err
+	}
+	env, err := envparse.Parse(bytes.NewReader(data))
+	if err != nil {
+		return Settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
+	}
+	s := Settings{ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"]}
+	for _, setting := range []struct{ key, value string }{
+		{"KUBELET_CONFIG", s.ConfigFile},
+		{"KUBELET_CONFIG_DIR", s.ConfigDir},
+	} {
+		if setting.value == "" {
+			continue
+		}
+		if !plainPath.MatchString(setting.value) || path.Clean(setting.value) != setting.value {
+			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that can stand in a unit; want an absolute path without "+
+				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, Quote(setting.value))
+		}
+	}
+	return s, nil
+}

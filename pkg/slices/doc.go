@@ -1,0 +1,7 @@
+// Package slices turns the systemPartition section of a kubelet's configuration (KEP-5894) into systemd
+// units: the slice of the partition, its QoS slices, and drop-ins for the services beside it.
+//
+// It works in two steps, as a generator should: Load reads everything, NewPlan decides, and Output writes
+// everything. Nothing here talks to D-Bus or the network, and no text of a configuration file reaches a
+// unit: what stands there is written from parsed numbers, CPU sets and fixed names.
+package slices

@@ -1,0 +1,41 @@
+package slices
+
+import (
+	"encoding/json"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletconfig"
+)
+
+// Input is everything a plan is made from.
+type Input struct {
+	config  *kubeletconfig.Config
+	section map[string]json.RawMessage
+	node    *Node
+	off     bool // by the kernel command line
+	// lateBefore is LateService as the output in place has it, empty where it has none. It stays as it is for
+	// the rest of the boot: it may be running, for it is its own reload that runs the generator again.
+	lateBefore string
+}
+
+// Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
+// the root directory of the node, "/" but for tests. stateDir is the one of Output.
+func Load(root, stateDir string) (*Input, error) {
+	node := hostfs.FS(root)
+	in := &Input{config: &kubeletconfig.Config{}}
+	var err error
+	if in.off, err = switchedOff(node); err != nil || in.off {
+		return in, err
+	}
+	if in.config, err = kubeletconfig.Load(node); err != nil {
+		return in, err
+	}
+	if in.lateBefore, err = committed(stateDir, LateService); err != nil {
+		return in, err
+	}
+	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {
+		return in, err
+	}
+	in.node, err = ReadNode(node)
+	return in, err
+}

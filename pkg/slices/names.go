@@ -1,0 +1,36 @@
+package slices
+
+// The slices of the partition. The names follow from the kubelet's: its cgroup name {kubepods, system,
+// burstable} is kubepods-system-burstable.slice under the systemd driver (CgroupName.ToSystemd,
+// pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the dashes in their names
+// (systemd.slice(5)).
+const (
+	// SystemSlice is the partition; guaranteed pods are directly below it.
+	SystemSlice = "kubepods-system.slice"
+	// BurstableSlice holds the partition's burstable pods.
+	BurstableSlice = "kubepods-system-burstable.slice"
+	// BestEffortSlice holds the partition's best-effort pods.
+	BestEffortSlice = "kubepods-system-besteffort.slice"
+)
+
+const (
+	// MonitorService is started where there is a partition and the monitor is installed.
+	MonitorService = "partition-monitor.service"
+	// LateService reloads systemd once the file system with the configuration is mounted.
+	LateService = "partition-generator-late.service"
+)
+
+// kubeletServices run a kubelet: the partition must be there before they start.
+var kubeletServices = []string{
+	"kubelet.service",
+	"k3s.service", "k3s-agent.service",
+	"rke2-server.service", "rke2-agent.service",
+}
+
+// runtimeServices run a container runtime that asks systemd for scopes. The k3s and RKE2 services above run
+// theirs as a child.
+var runtimeServices = []string{"containerd.service", "crio.service", "docker.service"}
+
+// dropinName sorts our drop-ins after a distribution's 10-*.conf and before an operator's 90-*.conf: drop-ins
+// of all directories are applied in the order of their names (systemd.unit(5)).
+const dropinName = "50-node-partition.conf"

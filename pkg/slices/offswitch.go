@@ -1,0 +1,35 @@
+package slices
+
+import (
+	"strings"
+
+	"nodepartition/internal/hostfs"
+)
+
+// OffSwitch is the word on the kernel command line that switches the partition off for one boot.
+const OffSwitch = "node_partition"
+
+const cmdlinePath = "/proc/cmdline"
+
+// switchedOff reports whether the kernel command line says node_partition=0, or another of systemd's words for
+// no. As with systemd's own switches the last one counts.
+func switchedOff(root hostfs.FS) (bool, error) {
+	data, err := root.ReadFile(cmdlinePath, maxFactBytes)
+	if err != nil {
+		return false, err
+	}
+	off := false
+	for word := range strings.FieldsSeq(string(data)) {
+		key, value, _ := strings.Cut(word, "=")
+		if key != OffSwitch {
+			continue
+		}
+		switch strings.ToLower(strings.Trim(value, `"`)) {
+		case "0", "no", "n", "false", "f", "off": // parse_boolean, systemd's src/basic/parse-util.c
+			off = true
+		default:
+			off = false
+		}
+	}
+	return off, nil
+}

@@ -1,0 +1,242 @@
+package slices
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// StateDir is where the output of this boot is kept, below the root.
+const StateDir = "/run/node-partition"
+
+// Output writes plans for systemd to read.
+//
+// systemd reads a generator's directory file by file, so a run that is killed half-way would leave half a
+// partition. Therefore the files are not in that directory. They are in one directory of ours, units/ below
+// State, and what stands in the generator's directory are links to them, made while units/ is not there. Links
+// into nowhere are nothing to systemd (neither a unit nor a drop-in; tests/e2e shows it for 252 and 257). The
+// rename of the complete directory to units/ is the one step that makes the whole set valid.
+//
+// The same directory is the last good output of this boot: a broken configuration links to it once more.
+//
+//	State/units.new   being written
+//	State/units.old   what was valid before, while the links are made
+//	State/units       valid
+type Output struct {
+	// Dir is the generator's "normal" directory, its first argument (systemd.generator(7)).
+	Dir string
+	// State is the directory for StateDir; on a tmpfs, for it must not outlive the boot.
+	State string
+}
+
+const (
+	unitsDir = "units"
+	newDir   = "units.new"
+	oldDir   = "units.old"
+	lockFile = "lock"
+)
+
+// lockTimeout bounds the wait for another run of the generator: one of an operator's while systemd reloads.
+const lockTimeout = 300 * time.Millisecond
+
+// committed returns the content of one file of the valid output; empty where there is none.
+func committed(state, name string) (string, error) {
+	for _, dir := range []string{unitsDir, oldDir} {
+		data, err := os.ReadFile(filepath.Join(state, dir, name))
+		if err == nil {
+			return string(data), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("last output: %w", err)
+		}
+	}
+	return "", nil
+}
+
+// Write makes the units of the plan the valid output. A plan without units removes what was there.
+func (o Output) Write(plan *Plan) error {
+	if len(plan.Units) == 0 {
+		return o.clear()
+	}
+	unlock, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	staged := filepath.Join(o.State, newDir)
+	if err := os.RemoveAll(staged); err != nil {
+		return fmt.Errorf("left over from an earlier run: %w", err)
+	}
+	if err := os.Mkdir(staged, 0o755); err != nil {
+		return fmt.Errorf("writing units: %w", err)
+	}
+	names := make([]string, 0, len(plan.Units))
+	for _, u := range plan.Units {
+		if err := writeFile(filepath.Join(staged, u.Path), u.Content); err != nil {
+			return fmt.Errorf("writing units: %w", err)
+		}
+		names = append(names, u.Path)
+	}
+	return o.commit(newDir, names)
+}
+
+// Restore makes the last valid output of this boot valid again. It reports whether there was one.
+func (o Output) Restore() (bool, error) {
+	unlock, err := o.lock()
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	// A run that was killed between its two renames has left the last output under its other name.
+	from := unitsDir
+	if _, err := os.Stat(filepath.Join(o.State, from)); errors.Is(err, fs.ErrNotExist) {
+		from = oldDir
+	}
+	names, err := fileNames(filepath.Join(o.State, from))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("last output: %w", err)
+	}
+	return true, o.commit(oldDir, names)
+}
+
+// commit makes links for the files names and then renames the directory from, which holds them, to units/. If
+// from is units.old, units/ itself takes that name first.
+func (o Output) commit(from string, names []string) error {
+	valid, old := filepath.Join(o.State, unitsDir), filepath.Join(o.State, oldDir)
+	switch _, err := os.Lstat(valid); {
+	case err == nil:
+		if err := os.RemoveAll(old); err != nil {
+			return fmt.Errorf("left over from an earlier run: %w", err)
+		}
+		if err := os.Rename(valid, old); err != nil {
+			return fmt.Errorf("setting the last output aside: %w", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("last output: %w", err)
+	}
+	err := o.link(names)
+	if err != nil {
+		// What can be made whole again is what was valid; the links to it are not complete, and systemd must not
+		// read half of them.
+		return errors.Join(err, o.unlink(names))
+	}
+	if err := os.Rename(filepath.Join(o.State, from), valid); err != nil {
+		return errors.Join(fmt.Errorf("making the units valid: %w", err), o.unlink(names))
+	}
+	if err := os.RemoveAll(old); err != nil {
+		return fmt.Errorf("after writing units: %w", err)
+	}
+	return nil
+}
+
+// link makes the links in the generator's directory.
+func (o Output) link(names []string) error {
+	for _, name := range names {
+		path, target := filepath.Join(o.Dir, name), filepath.Join(o.State, unitsDir, name)
+		if dir := filepath.Dir(path); dir != o.Dir {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("writing to the generator directory: %w", err)
+			}
+		}
+		err := os.Symlink(target, path)
+		if errors.Is(err, fs.ErrExist) {
+			if have, _ := os.Readlink(path); have == target {
+				continue // a directory that was not emptied, unlike systemd's
+			}
+			return fmt.Errorf("%s: made by something else already; remove what makes it, or partition-generator", path)
+		}
+		if err != nil {
+			return fmt.Errorf("writing to the generator directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// unlink removes the links to our files.
+func (o Output) unlink(names []string) error {
+	var errs []error
+	for _, name := range names {
+		path := filepath.Join(o.Dir, name)
+		if have, err := os.Readlink(path); err != nil || have != filepath.Join(o.State, unitsDir, name) {
+			continue
+		}
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
+}
+
+// clear removes all output of this boot, so that a configuration that breaks later does not bring back a
+// partition that was switched off.
+func (o Output) clear() error {
+	if _, err := os.Lstat(o.State); errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing ever written: leave no trace
+	}
+	unlock, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	valid, trash := filepath.Join(o.State, unitsDir), filepath.Join(o.State, newDir)
+	for _, dir := range []string{filepath.Join(o.State, oldDir), trash} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("removing the last output: %w", err)
+		}
+	}
+	// Renamed first: half of units/ must never be taken for the last output.
+	if err := os.Rename(valid, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the last output: %w", err)
+	}
+	if err := os.RemoveAll(trash); err != nil {
+		return fmt.Errorf("removing the last output: %w", err)
+	}
+	return nil
+}
+
+// lock makes State and keeps other runs out of it. It does not wait for long: a generator that hangs is worse
+// than two that meet.
+func (o Output) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(o.State, 0o755); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(o.State, lockFile), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return func() { _ = file.Close() }, nil
+		}
+	}
+}
+
+// fileNames returns the files below dir, relative to it and sorted.
+func fileNames(dir string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		names = append(names, strings.TrimPrefix(path, dir+"/"))
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+func writeFile(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o644)
+}

@@ -1,0 +1,288 @@
+package slices
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// Gate is the kubelet's own feature gate for KEP-5894. A kubelet with it on makes the slices itself, under
+// the same names.
+const Gate = "NodeSystemPartition"
+
+// Partition is a valid systemPartition section.
+type Partition struct {
+	// MemoryLimit in bytes, above zero.
+	MemoryLimit int64
+	// CPUs the partition may run on; empty means all.
+	CPUs cpuset.CPUSet
+	// Namespaces whose pods are members; not empty, no duplicates.
+	Namespaces []string
+	// Eviction is the threshold of evictionHard.
+	Eviction Threshold
+}
+
+const (
+	sectionPath = "systemPartition"
+	// smallLimit is a limit that is nearly always a forgotten unit: "4" for 4Gi. The smallest kube-system, a CNI
+	// agent and kube-proxy, takes more.
+	smallLimit = 64 << 20
+	// maxNamespaces bounds the messages about them; a cluster's system namespaces are some ten.
+	maxNamespaces = 1000
+)
+
+// checker goes through configuration and node in the order in which an operator meets the rules.
+type checker struct {
+	config   *kubeletconfig.Config
+	node     *Node
+	section  map[string]json.RawMessage
+	problems problems
+	warnings []string
+}
+
+// newPartition validates the section of config for the node. The error names everything that is wrong.
+func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessage, node *Node) (*Partition, []string, error) {
+	c := checker{config: config, node: node, section: section}
+	c.unknownFields()
+	c.cgroups()
+	c.kubelet()
+	var p Partition
+	p.Namespaces = c.namespaces()
+	p.MemoryLimit = c.memoryLimit()
+	p.CPUs = c.cpus()
+	p.Eviction = c.eviction(p.MemoryLimit)
+	if err := c.problems.err(); err != nil {
+		return nil, c.warnings, err
+	}
+	return &p, c.warnings, nil
+}
+
+// decodeSection splits the section into its fields. No section, null and {} are nil: switched off.
+func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, error) {
+	if len(config.Section) == 0 || bytes.Equal(config.Section, []byte("null")) {
+		return nil, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(config.Section, &fields); err != nil {
+		return nil, &Problem{config.SectionFile, sectionPath, quote(string(config.Section)), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
+	}
+	// A null is an absent field, here as in the rest of the kubelet's configuration.
+	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return bytes.Equal(v, []byte("null")) })
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	return fields, nil
+}
+
+// bad reports a problem in a field of the section.
+func (c *checker) bad(field, value, format string, args ...any) {
+	c.problems.add(c.config.SectionFile, sectionPath+"."+field, value, format, args...)
+}
+
+func (c *checker) warn(format string, args ...any) {
+	c.warnings = append(c.warnings, c.config.SectionFile+": "+fmt.Sprintf(format, args...))
+}
+
+var knownFields = []string{"memoryLimit", "cpuset", "namespaces", "evictionHard"}
+
+func (c *checker) unknownFields() {
+	var unknown []string
+	for name := range c.section {
+		if !slices.Contains(knownFields, name) {
+			unknown = append(unknown, quote(name))
+		}
+	}
+	slices.Sort(unknown)
+	const named = 10
+	for i, name := range unknown {
+		if i == named {
+			c.warn("%s: %d more unknown fields, ignoring", sectionPath, len(unknown)-named)
+			break
+		}
+		c.warn("%s: unknown field %s, ignoring; known are %s", sectionPath, name, strings.Join(knownFields, ", "))
+	}
+}
+
+func (c *checker) cgroups() {
+	if c.node.Controllers == nil {
+		c.problems.add(controllersPath, "", "", "not there: the node does not run cgroup v2, which the system partition needs; "+
+			"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution")
+		return
+	}
+	for _, need := range []string{"memory", "cpuset"} {
+		if !slices.Contains(c.node.Controllers, need) {
+			c.problems.add(controllersPath, "", "", "the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
+				"or use a kernel that has it", need, need)
+		}
+	}
+}
+
+func (c *checker) kubelet() {
+	k := &c.config.Kubelet
+	bad := func(field, value, format string, args ...any) {
+		c.problems.add(c.config.FileWith(field), field, value, format, args...)
+	}
+	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
+		bad("cgroupDriver", quote(k.CgroupDriver), "the partition is made of systemd slices; want systemd")
+	}
+	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
+		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
+	}
+	if k.CgroupRoot != "" && k.CgroupRoot != "/" {
+		bad("cgroupRoot", quote(k.CgroupRoot), "the partition is kubepods-system.slice below the root; want / or no value")
+	}
+}
+
+func (c *checker) namespaces() []string {
+	const field = "namespaces"
+	var list []string
+	raw := c.section[field]
+	if raw != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			c.bad(field, quote(string(raw)), "is not a list of strings; want e.g. [kube-system]")
+			return nil
+		}
+	}
+	if len(list) == 0 {
+		c.bad(field, "", "names no namespace; want at least one, e.g. [kube-system]")
+		return nil
+	}
+	if len(list) > maxNamespaces {
+		c.bad(field, "", "has %d entries; want at most %d", len(list), maxNamespaces)
+		return nil
+	}
+	seen := map[string]int{}
+	for i, name := range list {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			c.bad(at, quote(name), "is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63")
+			continue
+		}
+		if first, ok := seen[name]; ok {
+			c.bad(at, quote(name), "stands in namespaces[%d] already; remove one", first)
+			continue
+		}
+		seen[name] = i
+	}
+	return list
+}
+
+func (c *checker) memoryLimit() int64 {
+	const field = "memoryLimit"
+	raw := c.section[field]
+	if raw == nil {
+		c.bad(field, "", "is missing; want a quantity such as 4Gi")
+		return 0
+	}
+	limit, err := parseBytes(raw)
+	if err != nil {
+		c.bad(field, shown(raw), "%v", err)
+		return 0
+	}
+	if limit >= c.node.MemoryBytes {
+		c.bad(field, shown(raw), "is not below the node's memory of %d bytes; want less, so that something is left for the other pods", c.node.MemoryBytes)
+		return limit
+	}
+	if limit < smallLimit {
+		c.warn("%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", sectionPath, field, shown(raw), smallLimit>>20)
+	}
+	return limit
+}
+
+func (c *checker) cpus() cpuset.CPUSet {
+	const field = "cpuset"
+	none := cpuset.New()
+	raw := c.section[field]
+	if raw == nil {
+		return none
+	}
+	var list string
+	if err := json.Unmarshal(raw, &list); err != nil {
+		c.bad(field, shown(raw), `is not a string; put it in quotes: "0-3,8"`)
+		return none
+	}
+	if list == "" {
+		return none
+	}
+	cpus, err := parseCPUs(list)
+	if err != nil {
+		c.bad(field, quote(list), "%v", err)
+		return none
+	}
+	if missing := cpus.Difference(c.node.Present); !missing.IsEmpty() {
+		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.Online)
+		return none
+	}
+	if offline := cpus.Difference(c.node.Online); !offline.IsEmpty() {
+		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.Online)
+		return none
+	}
+	c.reserved(cpus, list)
+	return cpus
+}
+
+// reserved holds the partition to the CPUs the kubelet keeps for the system. With the static CPU manager,
+// CPUs outside of those are handed to containers exclusively.
+func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
+	const field = "reservedSystemCPUs"
+	k := &c.config.Kubelet
+	if k.ReservedSystemCPUs == "" {
+		if k.CPUManagerPolicy == "static" {
+			c.problems.add(c.config.FileWith(field), field, "", "is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s", cpus)
+		}
+		return
+	}
+	reserved, err := parseCPUs(k.ReservedSystemCPUs)
+	if err != nil {
+		c.problems.add(c.config.FileWith(field), field, quote(k.ReservedSystemCPUs), "%v", err)
+		return
+	}
+	if outside := cpus.Difference(reserved); !outside.IsEmpty() {
+		c.bad("cpuset", quote(list), "CPU %s is not one of reservedSystemCPUs, %s; want a part of those", outside, reserved)
+	}
+}
+
+func (c *checker) eviction(limit int64) Threshold {
+	const field = "evictionHard"
+	raw := c.section[field]
+	if raw == nil {
+		return Threshold{}
+	}
+	var signals map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &signals); err != nil {
+		c.bad(field, shown(raw), "is not an object; want e.g. {memory.available: 100Mi}")
+		return Threshold{}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(signals)) {
+		if signal != MemoryAvailable {
+			c.bad(field, quote(signal), "is not a signal of the partition; want %s", MemoryAvailable)
+			return Threshold{}
+		}
+	}
+	value, ok := signals[MemoryAvailable]
+	if !ok || limit <= 0 {
+		return Threshold{} // without a valid limit there is nothing to compare with, and the limit was complained of
+	}
+	threshold, err := parseThreshold(value, limit)
+	if err != nil {
+		c.bad(field+"["+MemoryAvailable+"]", shown(value), "%v", err)
+	}
+	return threshold
+}
+
+// shown is a JSON value for a message: a string as its text, anything else as it stands.
+func shown(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return quote(text)
+	}
+	return quote(string(raw))
+}

@@ -1,0 +1,79 @@
+package slices
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+)
+
+// plainQuantity bounds what is handed to resource.Quantity, whose comparisons compute powers of ten: with
+// apimachinery 0.37.0 a comparison of "1e99999999" does not end within 20 s.
+var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
+
+// parseBytes parses a quantity of bytes, as JSON number or string, into 1 to math.MaxInt64.
+func parseBytes(raw json.RawMessage) (int64, error) {
+	const want = "want a quantity such as 512Mi or 4Gi"
+	text := string(raw)
+	if len(raw) > 0 && raw[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return 0, errors.New("is not a string; " + want)
+		}
+	}
+	if !plainQuantity.MatchString(text) {
+		return 0, errors.New("is not a quantity; " + want)
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, errors.New("is not a quantity; " + want)
+	}
+	if q.Sign() <= 0 {
+		return 0, errors.New("must be above zero; " + want)
+	}
+	// Quantity.Value wraps or saturates beyond int64 (9223372036854775808 comes back negative), so compare first.
+	if q.CmpInt64(math.MaxInt64) > 0 {
+		return 0, errors.New("is beyond 2^63-1 bytes; " + want)
+	}
+	if bytes := q.Value(); q.CmpInt64(bytes) == 0 {
+		return bytes, nil
+	}
+	return 0, errors.New("is not a whole number of bytes; " + want)
+}
+
+// MaxCPUs is the number of CPUs Linux can be built for: NR_CPUS, at most 8192 (arch/x86/Kconfig, MAXSMP;
+// other architectures have less).
+const MaxCPUs = 8192
+
+// parseCPUs parses the list format of cpuset(7), such as 0-3,8. cpuset.Parse makes an entry for every CPU of
+// every range, so ranges are bounded before it sees them.
+func parseCPUs(list string) (cpuset.CPUSet, error) {
+	const want = `want a list such as "0-3,8"`
+	total := 0
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, errLo := strconv.ParseUint(first, 10, 64)
+		hi, errHi := strconv.ParseUint(last, 10, 64)
+		if errors.Is(errLo, strconv.ErrRange) || errors.Is(errHi, strconv.ErrRange) || max(lo, hi) >= MaxCPUs {
+			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(MaxCPUs-1) + ", the last one Linux can have; " + want)
+		}
+		if errLo != nil || errHi != nil || lo > hi {
+			return cpuset.New(), errors.New("is not a list of CPUs; " + want)
+		}
+		if total += int(hi - lo + 1); total > 4*MaxCPUs {
+			return cpuset.New(), errors.New("names the same CPUs again and again; " + want)
+		}
+	}
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		return cpuset.New(), errors.New("is not a list of CPUs; " + want)
+	}
+	return cpus, nil
+}

@@ -1,0 +1,138 @@
+package slices
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/unit"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// UnitFile is one file of the output.
+type UnitFile struct {
+	// Path is relative to the generator's directory: a unit, or a drop-in such as
+	// kubelet.service.d/50-node-partition.conf.
+	Path string
+	// Content is the text of the file.
+	Content string
+}
+
+// documentation is shown by systemctl status. Not man:, which systemd-analyze verify complains of where the
+// manual page is not installed (252 and 257).
+const documentation = "https://kep.k8s.io/5894"
+
+const header = `# Written by partition-generator at boot and at every daemon-reload; what is
+# changed here is lost. Change the systemPartition section of the kubelet's
+# configuration and run systemctl daemon-reload.
+
+`
+
+// units writes the units. Values are numbers, CPU sets, fixed names, and paths checked to be plain.
+func units(p *Partition, in *Input) []UnitFile {
+	var files []UnitFile
+	add := func(path string, options ...*unit.UnitOption) {
+		files = append(files, UnitFile{Path: path, Content: header + text(options)})
+	}
+	var multiUser []string // what multi-user.target starts
+	if p != nil {
+		// The names of drop-ins are whatever their directory holds.
+		addSlices(add, p, kubeletconfig.PlainPath(in.config.SectionFile))
+		for _, service := range in.node.Services {
+			if service != MonitorService {
+				add(service+".d/"+dropinName, serviceDropin(service)...)
+			}
+		}
+		if in.node.Has(MonitorService) {
+			multiUser = append(multiUser, MonitorService)
+		}
+	}
+	switch {
+	case in.lateBefore != "":
+		files = append(files, UnitFile{Path: LateService, Content: in.lateBefore})
+		multiUser = append(multiUser, LateService)
+	case len(in.config.Late.Paths) > 0:
+		add(LateService, lateService(in.config.Late)...)
+		multiUser = append(multiUser, LateService)
+	}
+	if len(multiUser) > 0 {
+		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", strings.Join(multiUser, " ")))
+	}
+	slices.SortFunc(files, func(a, b UnitFile) int { return cmp.Compare(a.Path, b.Path) })
+	return files
+}
+
+func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source string) {
+	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
+		return append([]*unit.UnitOption{
+			option("Unit", "Description", description),
+			option("Unit", "Documentation", documentation),
+			option("Unit", "SourcePath", source),
+		}, more...)
+	}
+	system := section("Kubernetes System Partition",
+		// The KEP's hierarchy is whole from the start, not from the first pod on.
+		option("Unit", "Wants", BurstableSlice+" "+BestEffortSlice),
+		option("Slice", "MemoryMax", strconv.FormatInt(p.MemoryLimit, 10)))
+	if !p.CPUs.IsEmpty() {
+		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
+	}
+	add(SystemSlice, system...)
+	add(BurstableSlice, section("Kubernetes System Partition, Burstable Pods")...)
+	add(BestEffortSlice, section("Kubernetes System Partition, Best-Effort Pods",
+		// cpu.weight 1 is what the kubelet gives its own best-effort slice: MinShares, 2, converted
+		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
+		option("Slice", "CPUWeight", "1"))...)
+	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
+	// by a killed run would start a slice without limits. See Output.
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
+}
+
+// serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition
+// before itself. Delegate= does not belong on the slices: systemd ignores it there with a warning.
+func serviceDropin(service string) []*unit.UnitOption {
+	var options []*unit.UnitOption
+	if slices.Contains(kubeletServices, service) {
+		options = append(options,
+			option("Unit", "Wants", SystemSlice),
+			option("Unit", "After", SystemSlice))
+	}
+	return append(options, option("Service", "Delegate", "yes"))
+}
+
+// lateService reloads systemd, and with it runs the generator again, once the file system with the
+// configuration is mounted, and then starts what is new. systemd's own initrd-parse-etc.service does the same
+// for /etc.
+func lateService(late kubeletconfig.Late) []*unit.UnitOption {
+	options := []*unit.UnitOption{
+		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
+		option("Unit", "Documentation", documentation),
+	}
+	// Ordering alone: RequiresMountsFor= would pull in mounts that the node does not make by itself.
+	if len(late.MountUnits) > 0 {
+		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
+	}
+	options = append(options, option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")))
+	for _, path := range late.Paths {
+		options = append(options, option("Unit", "ConditionPathExists", "|"+path))
+	}
+	return append(options,
+		option("Service", "Type", "oneshot"),
+		option("Service", "RemainAfterExit", "yes"),
+		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
+		// The target is active by now; starting it again starts what it wants since the reload, if anything.
+		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"))
+}
+
+func option(section, name, value string) *unit.UnitOption {
+	return unit.NewUnitOption(section, name, value)
+}
+
+func text(options []*unit.UnitOption) string {
+	var b strings.Builder
+	_, _ = io.Copy(&b, unit.Serialize(options)) // neither side can fail
+	return b.String()
+}
