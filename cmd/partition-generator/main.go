@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"nodepartition/pkg/slices"
 )
@@ -28,6 +29,9 @@ Environment:
 `
 
 func main() {
+	// One goroutine, one thread: the Go runtime would move us between threads at slow system calls, to nobody's
+	// use, and tests kill this program at its n-th system call, which strace counts by thread.
+	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, openLog(os.Getenv)))
 }
 

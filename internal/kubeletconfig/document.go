@@ -66,7 +66,7 @@ func stringField(fields map[string]json.RawMessage, name string, value *string) 
 		return nil
 	}
 	if err := json.Unmarshal(raw, value); err != nil {
-		return fmt.Errorf("%s: %s is not a string", name, Quote(string(raw)))
+		return fmt.Errorf("%s: %s is not a string", name, Printable(string(raw)))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func toJSON(data []byte) ([]byte, error) {
 	}
 	converted, err := sigsyaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("not YAML or JSON: %s", Shorten(oneLine(err.Error())))
+		return nil, fmt.Errorf("not YAML or JSON: %s", Printable(err.Error()))
 	}
 	return converted, nil
 }
@@ -97,7 +97,7 @@ func checkExpansion(data []byte) error {
 	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(data, &node); err != nil {
-		return fmt.Errorf("not YAML or JSON: %s", Shorten(oneLine(err.Error())))
+		return fmt.Errorf("not YAML or JSON: %s", Printable(err.Error()))
 	}
 	sizes := expansion{sizes: map[*yaml.Node]int{}}
 	if sizes.of(&node) > maxExpandedBytes {
@@ -130,13 +130,4 @@ func (e expansion) of(n *yaml.Node) int {
 	}
 	e.sizes[n] = size
 	return size
-}
-
-func oneLine(s string) string {
-	return string(bytes.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r > '~' {
-			return ' '
-		}
-		return r
-	}, []byte(s)))
 }

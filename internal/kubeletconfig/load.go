@@ -257,7 +257,8 @@ func (l *loader) decode(fields map[string]json.RawMessage) error {
 			return fmt.Errorf("%s: %s: %w", l.config.FileWith(name), name, err)
 		}
 		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(one, &l.config.Kubelet); err != nil {
-			return fmt.Errorf("%s: %s: %s has the wrong type: %s", l.config.FileWith(name), name, Quote(string(raw)), Shorten(oneLine(err.Error())))
+			return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
+				l.config.FileWith(name), name, Printable(string(raw)))
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &Problem{config.SectionFile, sectionPath, quote(string(config.Section)), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
+		return nil, &Problem{config.SectionFile, sectionPath, shown(config.Section), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
 	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return bytes.Equal(v, []byte("null")) })
@@ -147,7 +147,7 @@ func (c *checker) namespaces() []string {
 	raw := c.section[field]
 	if raw != nil {
 		if err := json.Unmarshal(raw, &list); err != nil {
-			c.bad(field, quote(string(raw)), "is not a list of strings; want e.g. [kube-system]")
+			c.bad(field, shown(raw), "is not a list of strings; want e.g. [kube-system]")
 			return nil
 		}
 	}
@@ -278,11 +278,11 @@ func (c *checker) eviction(limit int64) Threshold {
 	return threshold
 }
 
-// shown is a JSON value for a message: a string as its text, anything else as it stands.
+// shown is a JSON value for a message: a string quoted, anything else as it stands.
 func shown(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return quote(text)
 	}
-	return quote(string(raw))
+	return kubeletconfig.Printable(string(raw))
 }

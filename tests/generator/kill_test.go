@@ -1,0 +1,257 @@
+package generator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const configPath = "var/lib/kubelet/config.yaml"
+
+const (
+	kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	goodConfig  = kubeletHead + "systemPartition: {memoryLimit: 1Gi, cpuset: \"0-1\", namespaces: [kube-system]}\n"
+	newConfig   = kubeletHead + "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
+	badConfig   = kubeletHead + "systemPartition: {memoryLimit: 2 GB, namespaces: [kube-system]}\n"
+	noSection   = kubeletHead
+)
+
+// killPoints are the system calls before which the generator is killed: all with which it changes files.
+var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat", "unlinkat", "flock", "close"}
+
+// TestKilledAnywhere kills the generator before each of its system calls in turn. What systemd then sees is the
+// whole set of units or none, and the next run, also one with a broken configuration, finds all it needs.
+func TestKilledAnywhere(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after string // configuration of the run before the killed one, and of the killed one
+	}{
+		{"at boot", "", goodConfig},
+		{"at a reload without a change", goodConfig, goodConfig},
+		{"at a reload with a changed limit", goodConfig, newConfig},
+		{"at a reload with a broken file", goodConfig, badConfig},
+		{"at a reload without the section", goodConfig, noSection},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			whole := func(config string) map[string]string {
+				if config == "" {
+					return nil
+				}
+				root := newRoot(t, "01-kubeadm")
+				configure(t, root, config)
+				return run(t, root).units
+			}
+			before, after := whole(test.before), whole(test.after)
+			if test.after == badConfig {
+				after = before
+			}
+			killed, partial := 0, 0
+			for call, n := 0, 1; call < len(killPoints); n++ {
+				root := newRoot(t, "01-kubeadm")
+				if test.before != "" {
+					configure(t, root, test.before)
+					run(t, root)
+					flush(t, root)
+				}
+				configure(t, root, test.after)
+				at := fmt.Sprintf("killed before %s number %d", killPoints[call], n)
+				if !runKilled(t, root, killPoints[call], n) {
+					call, n = call+1, 0
+					continue
+				}
+				killed++
+				if seen := readUnits(t, root); len(seen) > 0 && !maps.Equal(seen, after) {
+					t.Fatalf("%s: systemd sees\n%q\nwant nothing or\n%q", at, names(seen), names(after))
+				}
+				if links(t, root) > 0 {
+					partial++
+				}
+				// What was valid is not lost: a broken file now keeps the old set or, once that is whole, the new one.
+				// A section that was removed stays so, or is still there, but never in part.
+				flush(t, root)
+				configure(t, root, badConfig)
+				kept := run(t, root).units
+				if !maps.Equal(kept, before) && !maps.Equal(kept, after) {
+					t.Fatalf("%s: a broken file afterwards keeps\n%q", at, names(kept))
+				}
+				flush(t, root)
+				configure(t, root, newConfig)
+				if next := run(t, root); next.status != 0 || len(next.units) == 0 {
+					t.Fatalf("%s: the next run: %+v", at, next)
+				}
+			}
+			t.Logf("killed at %d points, %d of them with links made", killed, partial)
+			if killed < 20 || test.after != noSection && partial < 3 {
+				t.Errorf("killed at %d points, %d of them with links made: too few to show anything", killed, partial)
+			}
+		})
+	}
+}
+
+// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no conflict.
+func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	first := run(t, root)
+	compare(t, first, run(t, root))
+}
+
+// TestConflict: another generator has made a file of the same name. Half a set must not stay behind.
+func TestConflict(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	foreign := filepath.Join(outputDir(root), "kubepods-system.slice")
+	if err := os.WriteFile(foreign, []byte("[Slice]\nMemoryMax=1G\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, root)
+	if got.status != 1 || !strings.Contains(got.messages, "kubepods-system.slice: made by something else already") {
+		t.Errorf("got status %d and %q", got.status, got.messages)
+	}
+	if len(got.units) != 1 || got.units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
+		t.Errorf("units: %q; want the foreign one alone", got.units)
+	}
+}
+
+// TestStateCannotBeWritten: no half output, and a message that names the directory.
+func TestStateCannotBeWritten(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	if err := os.WriteFile(filepath.Join(root, "run/node-partition"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, root)
+	if got.status != 1 || !strings.Contains(got.messages, "/run/node-partition") || len(got.units) > 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestReload goes through what an operator does to a running node.
+func TestReload(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	step := func(config string, wantStatus int) result {
+		t.Helper()
+		configure(t, root, config)
+		flush(t, root)
+		got := run(t, root)
+		if got.status != wantStatus {
+			t.Fatalf("status %d, want %d: %s", got.status, wantStatus, got.messages)
+		}
+		return got
+	}
+	good := step(goodConfig, 0)
+	broken := step(badConfig, 1)
+	if !maps.Equal(broken.units, good.units) {
+		t.Errorf("a broken file changes the units: %q", broken.units)
+	}
+	if !strings.Contains(broken.messages, "keeping the units of the last good one") {
+		t.Errorf("a broken file: it says %q", broken.messages)
+	}
+	if again := step(badConfig, 1); !maps.Equal(again.units, good.units) {
+		t.Errorf("a broken file changes the units at the second reload: %q", again.units)
+	}
+	repaired := step(newConfig, 0)
+	if !strings.Contains(repaired.units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
+		t.Errorf("a repaired file does not take effect: %q", repaired.units)
+	}
+	if off := step(noSection, 0); len(off.units) > 0 {
+		t.Errorf("units without a section: %q", off.units)
+	}
+	if off := step(badConfig, 1); len(off.units) > 0 {
+		t.Errorf("a file that breaks after the section was removed brings units back: %q", off.units)
+	}
+}
+
+// TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that its own reload
+// causes, and for the rest of the boot; with it come the units of the partition.
+func TestLateVar(t *testing.T) {
+	const late = "partition-generator-late.service"
+	root := newRoot(t, "72-late-var-fstab")
+	first := run(t, root)
+	if first.units[late] == "" {
+		t.Fatalf("no %s: %+v", late, first)
+	}
+	configure(t, root, goodConfig)
+	mounts := "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
+	if err := os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte(mounts), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		flush(t, root)
+		next := run(t, root)
+		if next.units[late] != first.units[late] {
+			t.Errorf("%s changed while it runs:\n%s\nbefore\n%s", late, next.units[late], first.units[late])
+		}
+		if next.units["kubepods-system.slice"] == "" {
+			t.Errorf("no partition once /var is mounted: %+v", next)
+		}
+	}
+	flush(t, root)
+	configure(t, root, noSection)
+	if off := run(t, root); len(off.units) != 2 || off.units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit and what starts it", names(off.units))
+	}
+	verify(t, root)
+}
+
+func configure(t *testing.T, root, config string) {
+	t.Helper()
+	path := filepath.Join(root, configPath)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runKilled runs the generator and kills it with SIGKILL when it enters its n-th system call of that name. It
+// reports whether that came to be.
+func runKilled(t *testing.T, root, call string, n int) bool {
+	t.Helper()
+	cmd := command(root)
+	cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
+		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n), program}, cmd.Args[1:]...)
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Fatalf("%v; install the package strace", err)
+	}
+	cmd.Path = strace
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status := exit.Sys().(syscall.WaitStatus)
+		// strace ends as its tracee did.
+		if status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return true
+		}
+		if exit.ExitCode() == 1 {
+			return false // a broken configuration
+		}
+	}
+	if err != nil {
+		t.Fatalf("%s number %d: %v\n%s", call, n, err, out)
+	}
+	return false
+}
+
+// links counts the links in the generator's directory, valid or not.
+func links(t *testing.T, root string) int {
+	t.Helper()
+	n := 0
+	entries, err := os.ReadDir(outputDir(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Type()&os.ModeSymlink != 0 {
+			n++
+		}
+	}
+	return n
+}
