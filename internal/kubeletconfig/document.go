@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
-	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -23,6 +22,12 @@ const (
 	maxExpandedBytes = 512 << 10
 )
 
+// The kind of object the files hold, as every KubeletConfiguration says in its first lines.
+const (
+	APIVersion = "kubelet.config.k8s.io/v1beta1"
+	Kind       = "KubeletConfiguration"
+)
+
 // document is one configuration file, as JSON.
 type document struct {
 	path   string
@@ -34,8 +39,8 @@ type document struct {
 type errOtherKind struct{ apiVersion, kind string }
 
 func (e *errOtherKind) Error() string {
-	return fmt.Sprintf("apiVersion %s, kind %s; want apiVersion %s, kind KubeletConfiguration",
-		Quote(e.apiVersion), Quote(e.kind), kubeletv1beta1.SchemeGroupVersion)
+	return fmt.Sprintf("apiVersion %s, kind %s; want apiVersion %s, kind %s",
+		Quote(e.apiVersion), Quote(e.kind), APIVersion, Kind)
 }
 
 // parseDocument turns the content of a file into a document. Where the kubelet takes YAML, so do we; where
@@ -54,7 +59,7 @@ func parseDocument(path string, data []byte) (document, error) {
 	if err := errors.Join(stringField(doc.fields, "apiVersion", &apiVersion), stringField(doc.fields, "kind", &kind)); err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if apiVersion != kubeletv1beta1.SchemeGroupVersion.String() || kind != "KubeletConfiguration" {
+	if apiVersion != APIVersion || kind != Kind {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
 	return doc, nil

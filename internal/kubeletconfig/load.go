@@ -8,8 +8,6 @@ import (
 	"path"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
-	sigsjson "sigs.k8s.io/json"
 
 	"nodepartition/internal/hostfs"
 )
@@ -37,11 +35,23 @@ var wellKnownDirs = []string{
 	"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d", // RKE2
 }
 
-// kubeletFields are the fields that bear on the partition. Nothing else of the file is decoded: what is
-// wrong elsewhere is the kubelet's business, and its quantities can take minutes to compare
-// ("1e99999999", resource.Quantity of apimachinery 0.37.0).
-var kubeletFields = []string{
-	"cgroupDriver", "cgroupsPerQOS", "cgroupRoot", "cpuManagerPolicy", "reservedSystemCPUs", "featureGates",
+// fieldsOf returns the fields that bear on the partition, by their names in the file. Nothing else is decoded: what
+// is wrong elsewhere is the kubelet's business, and its quantities can take minutes to compare ("1e99999999",
+// resource.Quantity of apimachinery 0.37.0).
+func fieldsOf(k *Kubelet) []field {
+	return []field{
+		{"cgroupDriver", &k.CgroupDriver},
+		{"cgroupsPerQOS", &k.CgroupsPerQOS},
+		{"cgroupRoot", &k.CgroupRoot},
+		{"cpuManagerPolicy", &k.CPUManagerPolicy},
+		{"reservedSystemCPUs", &k.ReservedSystemCPUs},
+		{"featureGates", &k.FeatureGates},
+	}
+}
+
+type field struct {
+	name  string
+	value any // pointer into a Kubelet
 }
 
 const (
@@ -52,9 +62,8 @@ const (
 
 // Config is the kubelet's configuration as far as it bears on the system partition.
 type Config struct {
-	// Kubelet holds the merged configuration. Only the fields in kubeletFields are filled in, and defaults
-	// are not applied: an absent field keeps its zero value.
-	Kubelet kubeletv1beta1.KubeletConfiguration
+	// Kubelet holds the merged configuration.
+	Kubelet Kubelet
 	// Section is the merged systemPartition section as JSON; nil where there is none.
 	Section json.RawMessage
 	// SectionFile is the last file that contributed to Section.
@@ -234,10 +243,8 @@ func (l *loader) merge() error {
 	}
 	l.config.origin = map[string]string{}
 	for _, doc := range l.docs {
-		for _, name := range append(kubeletFields, sectionField) {
-			if _, ok := doc.fields[name]; ok {
-				l.config.origin[name] = doc.path
-			}
+		for name := range doc.fields {
+			l.config.origin[name] = doc.path
 		}
 	}
 	l.config.SectionFile = l.config.origin[sectionField]
@@ -247,18 +254,14 @@ func (l *loader) merge() error {
 
 // decode decodes the fields of interest onto the kubelet's own type.
 func (l *loader) decode(fields map[string]json.RawMessage) error {
-	for _, name := range kubeletFields {
-		raw, ok := fields[name]
+	for _, f := range fieldsOf(&l.config.Kubelet) {
+		raw, ok := fields[f.name]
 		if !ok {
 			continue
 		}
-		one, err := json.Marshal(map[string]json.RawMessage{name: raw})
-		if err != nil {
-			return fmt.Errorf("%s: %s: %w", l.config.FileWith(name), name, err)
-		}
-		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(one, &l.config.Kubelet); err != nil {
+		if err := json.Unmarshal(raw, f.value); err != nil {
 			return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
-				l.config.FileWith(name), name, Printable(string(raw)))
+				l.config.FileWith(f.name), f.name, Printable(string(raw)))
 		}
 	}
 	return nil
@@ -278,9 +281,9 @@ func (l *loader) override() error {
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, sectionField))
 		return nil
 	}
-	for _, name := range kubeletFields {
-		if _, ok := doc.fields[name]; ok {
-			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", OverridePath, name))
+	for _, f := range fieldsOf(&l.config.Kubelet) {
+		if _, ok := doc.fields[f.name]; ok {
+			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", OverridePath, f.name))
 		}
 	}
 	l.config.Section = section

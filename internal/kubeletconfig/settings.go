@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
+	"strings"
 
 	"github.com/hashicorp/go-envparse"
 
@@ -27,15 +27,20 @@ type Settings struct {
 	ConfigDir string
 }
 
-// plainPath is what a path in the settings may look like. It ends up in SourcePath= and in conditions of
-// units, where a percent sign is a specifier, a backslash an escape, and a line feed a new setting.
-var plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._@:+,=~-]*$`)
+// isPlain reports whether a path can stand in a unit as it is. Paths of the settings end up in SourcePath= and in
+// conditions, where a percent sign is a specifier, a backslash an escape, and a line feed a new setting.
+func isPlain(name string) bool {
+	const special = "/._@:+,=~-"
+	return strings.HasPrefix(name, "/") && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(special, r)
+	})
+}
 
 // PlainPath returns name if it can stand in a unit as it is, and otherwise the nearest directory above it
 // that can.
 func PlainPath(name string) string {
 	name = path.Join("/", name)
-	for !plainPath.MatchString(name) {
+	for !isPlain(name) {
 		name = path.Dir(name)
 	}
 	return name
@@ -62,7 +67,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 		if setting.value == "" {
 			continue
 		}
-		if !plainPath.MatchString(setting.value) || path.Clean(setting.value) != setting.value {
+		if !isPlain(setting.value) || path.Clean(setting.value) != setting.value {
 			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that can stand in a unit; want an absolute path without "+
 				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, Quote(setting.value))
 		}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,9 +41,6 @@ const (
 	oldDir   = "units.old"
 	lockFile = "lock"
 )
-
-// lockTimeout bounds the wait for another run of the generator: one of an operator's while systemd reloads.
-const lockTimeout = 300 * time.Millisecond
 
 // committed returns the content of one file of the valid output; empty where there is none.
 func committed(state, name string) (string, error) {
@@ -202,8 +198,8 @@ func (o Output) clear() error {
 	return nil
 }
 
-// lock makes State and keeps other runs out of it. It does not wait for long: a generator that hangs is worse
-// than two that meet.
+// lock makes State and keeps other runs out of it, an operator's by hand for instance. It waits for a run that
+// takes milliseconds; when that one dies, the kernel opens its lock.
 func (o Output) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(o.State, 0o755); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -212,9 +208,12 @@ func (o Output) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+	for {
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			if err != nil {
+				_ = file.Close()
+				return nil, fmt.Errorf("state directory: locking %s: %w", file.Name(), err)
+			}
 			return func() { _ = file.Close() }, nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
@@ -162,7 +162,7 @@ func (c *checker) namespaces() []string {
 	seen := map[string]int{}
 	for i, name := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		if len(validation.IsDNS1123Label(name)) > 0 {
+		if len(content.IsDNS1123Label(name)) > 0 {
 			c.bad(at, quote(name), "is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63")
 			continue
 		}

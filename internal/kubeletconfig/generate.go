@@ -1,0 +1,3 @@
+package kubeletconfig
+
+//go:generate go test -run TestKubeletIsGenerated -update .

@@ -1,0 +1,216 @@
+package kubeletconfig
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+// tree makes a root with files; content that begins with "-> " is a link.
+func tree(t *testing.T, files map[string]string) hostfs.FS {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if target, ok := strings.CutPrefix(content, "-> "); ok {
+			err = os.Symlink(target, path)
+		} else {
+			err = os.WriteFile(path, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hostfs.FS(root)
+}
+
+// TestMerge: what the kubelet makes of its main file and drop-ins (mergeKubeletConfigurations, 1.37.0).
+func TestMerge(t *testing.T) {
+	const main, dir = "/etc/kubernetes/kubelet/config.json", "/etc/kubernetes/kubelet/config.json.d/"
+	for name, test := range map[string]struct {
+		files   map[string]string
+		section string
+		from    string
+	}{
+		"objects are merged, lists replaced": {map[string]string{
+			main:           head + "systemPartition: {memoryLimit: 1Gi, namespaces: [a, b], evictionHard: {a: '1', b: '2'}}",
+			dir + "1.conf": head + "systemPartition: {namespaces: [c], evictionHard: {b: '3'}}",
+		}, `{"evictionHard":{"a":"1","b":"3"},"memoryLimit":"1Gi","namespaces":["c"]}`, dir + "1.conf"},
+		"null removes": {map[string]string{
+			main:           head + "systemPartition: {memoryLimit: 1Gi, cpuset: '0'}",
+			dir + "1.conf": head + "systemPartition: {cpuset: null}",
+		}, `{"memoryLimit":"1Gi"}`, dir + "1.conf"},
+		"the order is that of names, folders included": {map[string]string{
+			main:                  head,
+			dir + "20.conf":       head + "systemPartition: {cpuset: '20'}",
+			dir + "100.conf":      head + "systemPartition: {cpuset: '100'}",
+			dir + "10/zzz.conf":   head + "systemPartition: {cpuset: '10/zzz'}",
+			dir + "10/sub/0.conf": head + "systemPartition: {cpuset: '10/sub'}",
+		}, `{"cpuset":"20"}`, dir + "20.conf"},
+		"other endings are not read": {map[string]string{
+			main: head + "systemPartition: {cpuset: '0'}", dir + "1.yaml": "x", dir + "1.conf~": "x", dir + "README": "x",
+		}, `{"cpuset":"0"}`, main},
+		"a drop-in may be a link": {map[string]string{
+			main: head, "/srv/a": head + "systemPartition: {cpuset: '0'}", dir + "1.conf": "-> /srv/a",
+		}, `{"cpuset":"0"}`, dir + "1.conf"},
+		"drop-ins alone":                 {map[string]string{dir + "1.conf": head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, dir + "1.conf"},
+		"JSON with tabs":                 {map[string]string{main: "{\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"kind\": \"KubeletConfiguration\",\n\t\"systemPartition\": {\"cpuset\": \"0\"}\n}"}, `{"cpuset": "0"}`, main},
+		"YAML that looks like JSON":      {map[string]string{main: "{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, systemPartition: {cpuset: '0'}}"}, `{"cpuset":"0"}`, main},
+		"the first document counts":      {map[string]string{main: "---\n" + head + "systemPartition: {cpuset: '0'}\n---\n" + head + "systemPartition: {cpuset: '1'}\n"}, `{"cpuset":"0"}`, main},
+		"the last of two keys counts":    {map[string]string{main: head + "systemPartition: {cpuset: '0'}\nsystemPartition: {cpuset: '1'}\n"}, `{"cpuset":"1"}`, main},
+		"field names are case-sensitive": {map[string]string{main: head + "SystemPartition: {cpuset: '0'}\n"}, ``, ""},
+		"lines may end as in Windows":    {map[string]string{main: strings.ReplaceAll(head+"systemPartition:\n  cpuset: '0'\n", "\n", "\r\n")}, `{"cpuset":"0"}`, main},
+		"the override wins whole":        {map[string]string{main: head + "systemPartition: {memoryLimit: 1Gi}", OverridePath: head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, OverridePath},
+		"an override alone":              {map[string]string{OverridePath: head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, OverridePath},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Load(tree(t, test.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(c.Section) != test.section || c.SectionFile != test.from {
+				t.Errorf("section %s of %q; want %s of %q", c.Section, c.SectionFile, test.section, test.from)
+			}
+		})
+	}
+}
+
+// TestLinkedDropinDirectory: filepath.WalkDir does not follow it, and so the kubelet does not.
+func TestLinkedDropinDirectory(t *testing.T) {
+	c, err := Load(tree(t, map[string]string{
+		"/srv/dropins/1.conf":           head + "systemPartition: {cpuset: '0'}",
+		"/etc/openshift/kubelet.conf.d": "-> /srv/dropins",
+	}))
+	if err != nil || c.Section != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "/etc/openshift/kubelet.conf.d: not a directory") {
+		t.Errorf("%+v, %v; want no section and a warning", c, err)
+	}
+}
+
+// TestFileWith: a message names the file in which to change a field.
+func TestFileWith(t *testing.T) {
+	c, err := Load(tree(t, map[string]string{
+		"/var/lib/kubelet/config.yaml":          head + "cgroupDriver: systemd\nreservedSystemCPUs: '0'",
+		"/etc/openshift/kubelet.conf.d/10.conf": head + "cgroupDriver: cgroupfs",
+		"/etc/openshift/kubelet.conf.d/20.conf": head + "maxPods: 10",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{
+		"cgroupDriver":       "/etc/openshift/kubelet.conf.d/10.conf",
+		"reservedSystemCPUs": "/var/lib/kubelet/config.yaml",
+		"cgroupRoot":         "/etc/openshift/kubelet.conf.d/20.conf",
+	} {
+		if got := c.FileWith(field); got != want {
+			t.Errorf("FileWith(%s) is %s, want %s", field, got, want)
+		}
+	}
+	if got := (&Config{}).FileWith("cgroupDriver"); got != "/var/lib/kubelet/config.yaml" {
+		t.Errorf("without any file: %s", got)
+	}
+}
+
+func TestLate(t *testing.T) {
+	const mounted = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		paths int
+		units []string
+	}{
+		"nothing says so":           {map[string]string{"/var/lib/dpkg/status": ""}, 0, nil},
+		"a line in fstab":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 defaults 0 2\n"}, 3, []string{"var.mount"}},
+		"with a slash at its end":   {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/ ext4\n"}, 3, []string{"var-lib.mount"}},
+		"a comment in fstab":        {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "# LABEL=v /var ext4\n#/x /var ext4\n"}, 0, nil},
+		"noauto":                    {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 nofail,noauto 0 2\n"}, 0, nil},
+		"mounted already":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\n", "/proc/self/mountinfo": mounted}, 0, nil},
+		"another mount below":       {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\nLABEL=k /var/lib/kubelet ext4\n", "/proc/self/mountinfo": mounted}, 1, []string{"var-lib-kubelet.mount"}},
+		"a mount unit":              {map[string]string{"/var/lib/dpkg/status": "", "/etc/systemd/system/var.mount": ""}, 3, []string{"var.mount"}},
+		"a bare /var":               {map[string]string{"/var/README": ""}, 3, nil},
+		"a mount of something else": {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/kubelet-data ext4\nLABEL=v /home ext4\nswap none swap\nbroken\n"}, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Load(tree(t, test.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Late.Paths) != test.paths || !slices.Equal(c.Late.MountUnits, test.units) {
+				t.Errorf("%+v; want %d paths and %q", c.Late, test.paths, test.units)
+			}
+		})
+	}
+}
+
+func TestLateExplicit(t *testing.T) {
+	settings := SettingsPath
+	c, err := Load(tree(t, map[string]string{
+		settings: "KUBELET_CONFIG=/srv/kubelet/config.yaml\n", "/etc/fstab": "LABEL=s /srv ext4\n", "/var/lib/dpkg/status": "",
+	}))
+	if err != nil || !slices.Contains(c.Late.Paths, "/srv/kubelet/config.yaml") || !slices.Equal(c.Late.MountUnits, []string{"srv.mount"}) {
+		t.Errorf("%+v, %v; want /srv/kubelet/config.yaml to come", c, err)
+	}
+	if _, err := Load(tree(t, map[string]string{settings: "KUBELET_CONFIG=/srv/kubelet/config.yaml\n"})); err == nil || !strings.Contains(err.Error(), "change KUBELET_CONFIG in "+settings) {
+		t.Errorf("a path that nothing will mount: %v", err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for content, want := range map[string]Settings{
+		"":                                {},
+		"# a comment\n\nOTHER=x\n":        {},
+		"KUBELET_CONFIG=/a/b.yaml\n":      {ConfigFile: "/a/b.yaml"},
+		"export KUBELET_CONFIG='/a b'\n":  {}, // an error, see below
+		"KUBELET_CONFIG_DIR=\"/a/b.d\"\n": {ConfigDir: "/a/b.d"},
+		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {ConfigFile: "/b"},
+	} {
+		got, err := ReadSettings(tree(t, map[string]string{SettingsPath: content}))
+		wantErr := strings.Contains(content, " b'")
+		if got != want || (err != nil) != wantErr {
+			t.Errorf("%q: %+v, %v; want %+v", content, got, err, want)
+		}
+	}
+	for _, bad := range []string{"relative", "/a/../b", "/a//b", "/a/", "/a%n", "/a b", "/ä", "/a\\b", "/a;b"} {
+		_, err := ReadSettings(tree(t, map[string]string{SettingsPath: "KUBELET_CONFIG=\"" + bad + "\"\n"}))
+		if err == nil || !strings.Contains(err.Error(), SettingsPath+":") {
+			t.Errorf("%q: %v; want an error", bad, err)
+		}
+	}
+	if s, err := ReadSettings(tree(t, nil)); err != nil || s != (Settings{}) {
+		t.Errorf("no file: %+v, %v", s, err)
+	}
+	if _, err := ReadSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
+		t.Error("a link to itself: no error")
+	}
+}
+
+func TestPlainPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"/etc/a.conf": "/etc/a.conf", "/etc/%n": "/etc", "/a b/c/d": "/", "/a/b\nc/d": "/a", "": "/", "relative": "/relative",
+	} {
+		if got := PlainPath(name); got != want {
+			t.Errorf("PlainPath(%q) is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestDirectoryThatCannotBeRead is an error, and not "no configuration".
+func TestDirectoryThatCannotBeRead(t *testing.T) {
+	root := tree(t, map[string]string{"/etc/openshift": "a file\n"})
+	_, err := Load(root)
+	if err == nil || !strings.Contains(err.Error(), "/etc/openshift/kubelet.conf.d") {
+		t.Errorf("%v; want an error that names the directory", err)
+	}
+	if _, statErr := root.Lstat("/etc/openshift/kubelet.conf.d"); statErr == nil || os.IsNotExist(statErr) || fs.ErrNotExist == statErr {
+		t.Errorf("the case is not what it claims: %v", statErr)
+	}
+}

@@ -1,0 +1,123 @@
+package slices
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/coreos/go-systemd/v22/unit"
+)
+
+// allowedOptions are all the settings that units may have, and what their values may look like. In the units of a
+// partition nothing else can stand, whatever the configuration holds.
+var allowedOptions = map[string]string{
+	"Unit.Description":   `^Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?$`,
+	"Unit.Documentation": `^https://kep\.k8s\.io/5894$`,
+	"Unit.SourcePath":    `^/[A-Za-z0-9/._@:+,=~-]+$`,
+	"Unit.Wants":         `^(kubepods-system(-burstable|-besteffort)?\.slice ?)+$`,
+	"Unit.After":         `^kubepods-system\.slice$`,
+	"Slice.MemoryMax":    `^[1-9][0-9]{0,18}$`,
+	"Slice.AllowedCPUs":  `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
+	"Slice.CPUWeight":    `^1$`,
+	"Service.Delegate":   `^yes$`,
+}
+
+// FuzzUnits feeds configurations to the generator: a main file and a drop-in. Whatever they hold, there is either an
+// error that names the file, or units of the allowed settings alone.
+func FuzzUnits(f *testing.F) {
+	cases, err := filepath.Glob("../../tests/generator/*/var/lib/kubelet/config.yaml")
+	if err != nil || len(cases) < 30 {
+		f.Fatalf("found %d golden configurations, %v; want them as seeds", len(cases), err)
+	}
+	for _, path := range cases {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, []byte(nil))
+		f.Add([]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"), data)
+	}
+	root := f.TempDir()
+	if err := os.CopyFS(root, os.DirFS("../../tests/generator/node")); err != nil {
+		f.Fatal(err)
+	}
+	const mainFile, dropin = "var/lib/kubelet/config.yaml", "etc/openshift/kubelet.conf.d/10-fuzz.conf"
+	for _, name := range []string{mainFile, dropin} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, config, patch []byte) {
+		if err := os.WriteFile(filepath.Join(root, mainFile), config, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(root, dropin)); err != nil {
+			t.Fatal(err)
+		}
+		if len(patch) > 0 {
+			if err := os.WriteFile(filepath.Join(root, dropin), patch, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan, err := planBelow(root)
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "/") {
+					t.Errorf("a message without a file: %q", line)
+				}
+			}
+			return
+		}
+		checkUnits(t, plan)
+		again, err := planBelow(root)
+		if err != nil || !reflect.DeepEqual(plan, again) {
+			t.Errorf("a second run differs: %v\n%+v\n%+v", err, plan, again)
+		}
+	})
+}
+
+func planBelow(root string) (*Plan, error) {
+	input, err := Load(root, filepath.Join(root, StateDir))
+	if err != nil {
+		return nil, err
+	}
+	return NewPlan(input)
+}
+
+func checkUnits(t *testing.T, plan *Plan) {
+	t.Helper()
+	if (plan.Partition == nil) != (len(plan.Units) == 0) {
+		t.Errorf("partition %+v with %d units", plan.Partition, len(plan.Units))
+	}
+	for _, file := range plan.Units {
+		options, err := unit.Deserialize(strings.NewReader(file.Content))
+		if err != nil {
+			t.Errorf("%s does not parse: %v\n%s", file.Path, err, file.Content)
+		}
+		for _, o := range options {
+			pattern, ok := allowedOptions[o.Section+"."+o.Name]
+			if !ok || !regexp.MustCompile(pattern).MatchString(o.Value) {
+				t.Errorf("%s: [%s] %s=%q is not allowed", file.Path, o.Section, o.Name, o.Value)
+			}
+		}
+	}
+}
+
+// TestProblemsAreJoined: callers print one line for each problem.
+func TestProblemsAreJoined(t *testing.T) {
+	var list problems
+	list.add("/a", "x", `"1"`, "is %s", "wrong")
+	list.add("/b", "", "", "is missing")
+	err := list.err()
+	var p *Problem
+	if !errors.As(err, &p) || err.Error() != "/a: x: \"1\": is wrong\n/b: is missing" {
+		t.Errorf("got %v", err)
+	}
+	if (problems)(nil).err() != nil {
+		t.Error("no problem is an error")
+	}
+}

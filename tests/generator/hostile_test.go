@@ -1,0 +1,355 @@
+package generator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The bounds of a run on hostile input.
+const (
+	maxCPUSeconds = "1"
+	maxMemoryKiB  = 64 << 10
+)
+
+// TestHostileFiles: whatever stands where the configuration should, the generator ends with a clear error, in
+// less than a second of processor time and 64 MiB of memory, and makes no unit.
+func TestHostileFiles(t *testing.T) {
+	write := func(data string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	random := rand.NewChaCha8([32]byte{1})
+	binary := make([]byte, 60<<10)
+	_, _ = random.Read(binary)
+	section := func(field, value string) string {
+		return kubeletHead + "systemPartition:\n  memoryLimit: 1Gi\n  namespaces: [kube-system]\n  " + field + ": " + value + "\n"
+	}
+	for name, test := range map[string]struct {
+		make func(*testing.T, string)
+		want string
+	}{
+		"100 MB": {func(t *testing.T, path string) {
+			file, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if _, err := file.WriteString(goodConfig); err != nil {
+				t.Fatal(err)
+			}
+			if err := file.Truncate(100e6); err != nil {
+				t.Fatal(err)
+			}
+		}, "too large"},
+		"just above the limit": {write(goodConfig + "#" + strings.Repeat("x", 64<<10)), "too large"},
+		"binary":               {write(string(binary)), "not YAML or JSON"},
+		"zeroes":               {write(string(make([]byte, 60<<10))), "not YAML or JSON"},
+		"a FIFO": {func(t *testing.T, path string) {
+			if err := syscall.Mkfifo(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a regular file (a FIFO)"},
+		"a directory": {func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a regular file (a directory)"},
+		"a device": {func(t *testing.T, path string) {
+			if err := syscall.Mknod(path, syscall.S_IFCHR|0o644, 1<<8|5); err != nil { // /dev/zero
+				t.Fatal(err)
+			}
+		}, "not a regular file (a device)"},
+		"a symlink loop": {func(t *testing.T, path string) {
+			if err := os.Symlink(filepath.Base(path), path); err != nil {
+				t.Fatal(err)
+			}
+		}, "too many levels of symbolic links"},
+		"YAML aliases, doubling":   {write(bomb(30, 2, "x", 0)), "aliases expand"},
+		"YAML aliases, below 99 %": {write(bomb(16, 2, "x", 4000)), "aliases expand"},
+		"YAML aliases of a long string": {write(kubeletHead + "a: &a " + strings.Repeat("x", 30<<10) + "\nb: [" +
+			strings.Repeat("*a,", 5000) + "]\n"), "aliases expand"},
+		"a YAML alias of itself":    {write(kubeletHead + "a: &a [*a]\n"), "aliases expand"},
+		"deep YAML":                 {write(strings.Repeat("[", 32<<10)), "not YAML or JSON"},
+		"deep YAML, closed":         {write(kubeletHead + "systemPartition: {namespaces: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}\n"), "not a list of strings"},
+		"deep JSON":                 {write(`{"a":` + strings.Repeat("[", 60<<10)), "not YAML or JSON"},
+		"many YAML nodes":           {write(kubeletHead + "systemPartition: {namespaces: [" + strings.Repeat("a,", 31<<10) + "]}\n"), "has 31744 entries"},
+		"many YAML maps":            {write(kubeletHead + "systemPartition: {namespaces: [" + strings.Repeat("{},", 21<<10) + "]}\n"), "not a list of strings"},
+		"a CPU range of billions":   {write(section("cpuset", `"0-4294967294"`)), "names CPUs beyond 8191"},
+		"CPU ranges over and over":  {write(section("cpuset", `"`+strings.Repeat("0-8191,", 8000)+`0"`)), "again and again"},
+		"a CPU beyond int64":        {write(section("cpuset", `"99999999999999999999"`)), "names CPUs beyond 8191"},
+		"a negative CPU":            {write(section("cpuset", `"-1"`)), "is not a list of CPUs"},
+		"CPU number 1 to 0":         {write(section("cpuset", `"1-0"`)), "is not a list of CPUs"},
+		"reserved CPUs of billions": {write("reservedSystemCPUs: 0-4294967294\n" + section("cpuset", `"0"`)), "reservedSystemCPUs"},
+		"a quantity beyond int64":   {write(section("memoryLimit", "9223372036854775808")), "is beyond 2^63-1 bytes"},
+		"a quantity of many digits": {write(section("memoryLimit", `"`+strings.Repeat("9", 50<<10)+`"`)), "is not a quantity"},
+		"a quantity to the power":   {write(section("memoryLimit", "1e999999999")), "is not a quantity"},
+		"a tiny quantity":           {write(section("memoryLimit", "1e-99")), "is not a whole number of bytes"},
+		"NaN":                       {write(section("memoryLimit", "NaN")), "is not a quantity"},
+		"NaN as YAML has it":        {write(section("memoryLimit", ".nan")), "NaN"},
+		"infinity":                  {write(section("memoryLimit", ".inf")), "Inf"},
+		"a boolean":                 {write(section("memoryLimit", "true")), "is not a quantity"},
+		"a threshold of NaN":        {write(section("evictionHard", "{memory.available: NaN%}")), "is not a percentage"},
+		"a threshold to the power":  {write(section("evictionHard", "{memory.available: 1e999999999}")), "is not a quantity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := newRoot(t, "02-no-configuration")
+			path := filepath.Join(root, configPath)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			test.make(t, path)
+			got := runBounded(t, root)
+			if got.status != 1 || !strings.Contains(got.messages, test.want) {
+				t.Errorf("status %d, it says %.300q; want status 1 and %q", got.status, got.messages, test.want)
+			}
+			if !strings.Contains(got.messages, "/"+configPath) {
+				t.Errorf("it does not name the file: %.300q", got.messages)
+			}
+			if len(got.units) > 0 {
+				t.Errorf("it makes units: %q", names(got.units))
+			}
+		})
+	}
+}
+
+// bomb is YAML whose last alias expands to width^levels values.
+func bomb(levels, width int, value string, padding int) string {
+	var b strings.Builder
+	b.WriteString(kubeletHead)
+	fmt.Fprintf(&b, "pad: [%s]\n", strings.Repeat("p,", padding))
+	fmt.Fprintf(&b, "a0: &a0 [%s]\n", strings.Repeat(value+",", width))
+	for i := 1; i < levels; i++ {
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), width))
+	}
+	return b.String()
+}
+
+// TestHostileStrings puts what could end a setting, start another one or be expanded into every string field, and
+// into the settings. Nothing of it reaches a unit or splits a message.
+func TestHostileStrings(t *testing.T) {
+	const marker = "Evil"
+	values := []string{
+		marker + "\n[Service]\nExecStart=/bin/" + marker, marker + "\r\nMemoryMax=infinity", marker + "\\\nMemoryMax=1",
+		"%n" + marker + "%%", "[Slice] " + marker, "]" + marker, "# " + marker, "; " + marker, `"` + marker, "'" + marker, "`" + marker + "`",
+		marker + "\x00", marker + "\x1b[31m", "\u2028" + marker, "$(" + marker + ")", marker + strings.Repeat("A", 20000),
+	}
+	fields := []string{
+		"systemPartition.memoryLimit", "systemPartition.cpuset", "systemPartition.namespaces.0", "systemPartition.evictionHard.memory.available",
+		"systemPartition.evictionHard.KEY", "systemPartition.KEY", "systemPartition", "cgroupDriver", "cgroupRoot", "reservedSystemCPUs",
+		"cpuManagerPolicy", "apiVersion", "kind", "KUBELET_CONFIG", "KUBELET_CONFIG_DIR", "DROPIN",
+	}
+	for _, field := range fields {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			for _, value := range values {
+				root := newRoot(t, "02-no-configuration")
+				placeString(t, root, field, value)
+				got := runBounded(t, root)
+				// The name of a drop-in may stand in SourcePath= when there is nothing special in it.
+				plainName := field == "DROPIN" && strings.Trim(value, "EvilA\x00") == ""
+				for name, content := range got.units {
+					if strings.Contains(name+content, marker) && !plainName {
+						t.Errorf("%.60q reaches %s:\n%.500s", value, name, content)
+					}
+					if strings.ContainsAny(content, "%\\\x00\r") {
+						t.Errorf("%.60q: %s holds special characters:\n%.500s", value, name, content)
+					}
+				}
+				for line := range strings.Lines(got.messages) {
+					if !strings.HasPrefix(line, "partition-generator: ") || strings.ContainsAny(line, "\x00\x1b\r") {
+						t.Errorf("%.60q splits or colours a message: %q", value, line)
+					}
+					if len(line) > 1000 {
+						t.Errorf("%.60q makes a message of %d bytes", value, len(line))
+					}
+				}
+				if got.status != 0 && got.messages == "" {
+					t.Errorf("%.60q: fails without a message", value)
+				}
+			}
+		})
+	}
+}
+
+// placeString writes a configuration that has value in one place and is right otherwise.
+func placeString(t *testing.T, root, field, value string) {
+	t.Helper()
+	quoted := func(s string) string {
+		var b strings.Builder
+		b.WriteByte('"')
+		for _, c := range []byte(s) {
+			if c < ' ' || c == '"' || c == '\\' {
+				fmt.Fprintf(&b, `\u%04x`, c)
+				continue
+			}
+			b.WriteByte(c)
+		}
+		b.WriteByte('"')
+		return b.String()
+	}
+	fields := map[string]string{
+		"apiVersion": `"kubelet.config.k8s.io/v1beta1"`, "kind": `"KubeletConfiguration"`, "cgroupDriver": `"systemd"`,
+		"systemPartition": "",
+	}
+	section := map[string]string{"memoryLimit": `"1Gi"`, "cpuset": `"0-1"`, "namespaces": `["kube-system"]`}
+	object := func(m map[string]string) string {
+		var parts []string
+		for k, v := range m {
+			parts = append(parts, quoted(k)+": "+v)
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	name, ok := strings.CutPrefix(field, "systemPartition.")
+	switch {
+	case field == "KUBELET_CONFIG" || field == "KUBELET_CONFIG_DIR":
+		path := filepath.Join(root, "etc/default/node-partition")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(field+"=\"/"+value+"\"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case field == "DROPIN":
+		dir := filepath.Join(root, "etc/openshift/kubelet.conf.d")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		base := strings.NewReplacer("/", "", "\x00", "").Replace(value)
+		dropin := kubeletHead + "systemPartition: {memoryLimit: 2Gi}\n"
+		if err := os.WriteFile(filepath.Join(dir, base[:min(len(base), 200)]+".conf"), []byte(dropin), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case name == "namespaces.0":
+		section["namespaces"] = "[" + quoted(value) + "]"
+	case name == "evictionHard.memory.available":
+		section["evictionHard"] = `{"memory.available": ` + quoted(value) + "}"
+	case name == "evictionHard.KEY":
+		section["evictionHard"] = "{" + quoted(value) + `: "1Mi"}`
+	case name == "KEY":
+		section[value] = "1"
+	case ok:
+		section[name] = quoted(value)
+	default:
+		fields[field] = quoted(value)
+	}
+	if fields["systemPartition"] == "" {
+		fields["systemPartition"] = object(section)
+	}
+	configure(t, root, object(fields))
+}
+
+// TestHostileDropins: too many files, too many bytes, links in a circle.
+func TestHostileDropins(t *testing.T) {
+	const dir = "etc/openshift/kubelet.conf.d"
+	for name, test := range map[string]struct {
+		make func(t *testing.T, dir string)
+		want string
+	}{
+		"many entries": {func(t *testing.T, dir string) {
+			for i := range 1100 {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.txt", i)), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "more than 1000 entries"},
+		"many bytes": {func(t *testing.T, dir string) {
+			for i := range 10 {
+				data := kubeletHead + "#" + strings.Repeat("x", 60<<10)
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.conf", i)), []byte(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "with its drop-ins"},
+		"many heavy files": {func(t *testing.T, dir string) {
+			for i := range 4 {
+				data := kubeletHead + "maxPods: [" + strings.Repeat("{},", 20<<10) + "]"
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.conf", i)), []byte(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, ""},
+		"a FIFO": {func(t *testing.T, dir string) {
+			if err := syscall.Mkfifo(filepath.Join(dir, "10.conf"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "a FIFO"},
+		"a link into nowhere": {func(t *testing.T, dir string) {
+			if err := os.Symlink("/nowhere", filepath.Join(dir, "10.conf")); err != nil {
+				t.Fatal(err)
+			}
+		}, "no such file"},
+		"a link to the directory itself": {func(t *testing.T, dir string) {
+			if err := os.Symlink(".", filepath.Join(dir, "10.conf")); err != nil {
+				t.Fatal(err)
+			}
+		}, "a directory"},
+		"deep folders": {func(t *testing.T, dir string) {
+			if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 100)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "directories deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := newRoot(t, "01-kubeadm")
+			path := filepath.Join(root, dir)
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			test.make(t, path)
+			got := runBounded(t, root)
+			if test.want == "" {
+				if got.status != 0 || len(got.units) == 0 {
+					t.Errorf("got %+v, want the partition", got)
+				}
+				return
+			}
+			if got.status != 1 || !strings.Contains(got.messages, test.want) || !strings.Contains(got.messages, "/"+dir) || len(got.units) > 0 {
+				t.Errorf("got %+v, want status 1, %q and no unit", got, test.want)
+			}
+		})
+	}
+}
+
+// runBounded is run within the bounds: the kernel ends a run that takes more processor time than allowed, and the
+// largest resident set is checked afterwards.
+func runBounded(t *testing.T, root string) result {
+	t.Helper()
+	cmd := command(root)
+	prlimit, err := exec.LookPath("prlimit")
+	if err != nil {
+		t.Fatalf("%v; install the package util-linux", err)
+	}
+	cmd.Args = append([]string{"prlimit", "--cpu=" + maxCPUSeconds, "--", program}, cmd.Args[1:]...)
+	cmd.Path = prlimit
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if !cmd.ProcessState.Exited() {
+		t.Fatalf("ended by %v, after %v of processor time", cmd.ProcessState, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	}
+	if rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; rss > maxMemoryKiB {
+		t.Errorf("takes %d KiB of memory, want at most %d", rss, maxMemoryKiB)
+	}
+	return result{
+		status:   cmd.ProcessState.ExitCode(),
+		messages: strings.ReplaceAll(stderr.String(), root, "ROOT"),
+		units:    readUnits(t, root),
+	}
+}
