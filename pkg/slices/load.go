@@ -13,9 +13,10 @@ type Input struct {
 	section map[string]json.RawMessage
 	node    *Node
 	off     bool // by the kernel command line
-	// lateBefore is LateService as the output in place has it, empty where it has none. It stays as it is for
-	// the rest of the boot: it may be running, for it is its own reload that runs the generator again.
-	lateBefore string
+	// before is the output in place, by path.
+	before map[string]string
+	// running says that the partition's cgroup exists.
+	running bool
 }
 
 // Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
@@ -30,9 +31,10 @@ func Load(root, stateDir string) (*Input, error) {
 	if in.config, err = kubeletconfig.Load(node); err != nil {
 		return in, err
 	}
-	if in.lateBefore, err = committed(stateDir, LateService); err != nil {
+	if in.before, err = committed(stateDir); err != nil {
 		return in, err
 	}
+	in.running = node.Exists(systemCgroup)
 	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {
 		return in, err
 	}

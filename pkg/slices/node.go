@@ -19,6 +19,7 @@ const (
 	controllersPath = "/sys/fs/cgroup/cgroup.controllers"
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
+	systemCgroup    = "/sys/fs/cgroup/kubepods.slice/" + SystemSlice
 	procPath        = "/proc"
 	meminfoPath     = "/proc/meminfo"
 )

@@ -20,8 +20,8 @@ const StateDir = "/run/node-partition"
 // systemd reads a generator's directory file by file, so a run that is killed half-way would leave half a
 // partition. Therefore the files are not in that directory. They are in one directory of ours, units/ below
 // State, and what stands in the generator's directory are links to them, made while units/ is not there. Links
-// into nowhere are nothing to systemd (neither a unit nor a drop-in; tests/e2e shows it for 252 and 257). The
-// rename of the complete directory to units/ is the one step that makes the whole set valid.
+// into nowhere bring systemd no unit and no setting, only a notice in the journal (tests/e2e shows it for 252 and
+// 257). The rename of the complete directory to units/ is the one step that makes the whole set valid.
 //
 // The same directory is the last good output of this boot: a broken configuration links to it once more.
 //
@@ -42,18 +42,30 @@ const (
 	lockFile = "lock"
 )
 
-// committed returns the content of one file of the valid output; empty where there is none.
-func committed(state, name string) (string, error) {
+// applyFlag is the file beside the units whose presence starts ApplyService, which removes it. Being beside them it
+// becomes valid with them.
+const applyFlag = ".apply"
+
+// committed returns the files of the valid output, by path; none where there is no such output.
+func committed(state string) (map[string]string, error) {
 	for _, dir := range []string{unitsDir, oldDir} {
-		data, err := os.ReadFile(filepath.Join(state, dir, name))
-		if err == nil {
-			return string(data), nil
+		dir = filepath.Join(state, dir)
+		names, err := fileNames(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("last output: %w", err)
+		files := map[string]string{}
+		for _, name := range names {
+			data, readErr := os.ReadFile(filepath.Join(dir, name))
+			err = errors.Join(err, readErr)
+			files[name] = string(data)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("last output: %w", err)
+		}
+		return files, nil
 	}
-	return "", nil
+	return nil, nil
 }
 
 // Write makes the units of the plan the valid output. A plan without units removes what was there.
@@ -80,6 +92,11 @@ func (o Output) Write(plan *Plan) error {
 		}
 		names = append(names, u.Path)
 	}
+	if plan.Apply {
+		if err := writeFile(filepath.Join(staged, applyFlag), ""); err != nil {
+			return fmt.Errorf("writing units: %w", err)
+		}
+	}
 	return o.commit(newDir, names)
 }
 
@@ -102,6 +119,7 @@ func (o Output) Restore() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("last output: %w", err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == applyFlag })
 	return true, o.commit(oldDir, names)
 }
 

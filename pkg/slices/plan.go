@@ -8,6 +8,8 @@ type Plan struct {
 	Partition *Partition
 	// Units are the unit files and drop-ins to write, sorted by path.
 	Units []UnitFile
+	// Apply says that the slices of a partition that runs have changed, and ApplyService has to see to it.
+	Apply bool
 	// Yields is set where the kubelet makes the partition itself, and says so for the operator.
 	Yields string
 	// Warnings are remarks that did not stop us; each says what happens next.
@@ -36,5 +38,24 @@ func NewPlan(in *Input) (*Plan, error) {
 		}
 	}
 	plan.Units = units(plan.Partition, in)
+	plan.Apply = in.running && slicesChanged(in.before, plan.Units)
 	return plan, nil
+}
+
+// slicesChanged reports whether the slices differ from those of the output in place, or whether a change of that
+// output was never applied.
+func slicesChanged(before map[string]string, after []UnitFile) bool {
+	if _, pending := before[applyFlag]; pending {
+		return true
+	}
+	contents := map[string]string{}
+	for _, file := range after {
+		contents[file.Path] = file.Content
+	}
+	for _, slice := range []string{SystemSlice, BurstableSlice, BestEffortSlice} {
+		if before[slice] != contents[slice] {
+			return true
+		}
+	}
+	return false
 }

@@ -50,12 +50,17 @@ func units(p *Partition, in *Input) []UnitFile {
 			multiUser = append(multiUser, MonitorService)
 		}
 	}
-	switch {
-	case in.lateBefore != "":
-		files = append(files, UnitFile{Path: LateService, Content: in.lateBefore})
-		multiUser = append(multiUser, LateService)
-	case len(in.config.Late.Paths) > 0:
-		add(LateService, lateService(in.config.Late)...)
+	// What was written in this boot stays for the rest of it: LateService may be running, for it is its own reload that
+	// runs the generator again, and ApplyPath has to see the end of a partition too.
+	for _, kept := range []string{LateService, ApplyPath, ApplyService} {
+		if content, ok := in.before[kept]; ok && (p == nil || kept == LateService) {
+			files = append(files, UnitFile{Path: kept, Content: content})
+		}
+	}
+	if _, kept := in.before[LateService]; kept || len(in.config.Late.Paths) > 0 {
+		if !kept {
+			add(LateService, lateService(in.config.Late)...)
+		}
 		multiUser = append(multiUser, LateService)
 	}
 	if len(multiUser) > 0 {
@@ -88,7 +93,28 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 		option("Slice", "CPUWeight", "1"))...)
 	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
 	// by a killed run would start a slice without limits. See Output.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice+" "+ApplyPath))
+	addApply(add)
+}
+
+// addApply adds what makes a changed limit reach the kernel. systemd 252 writes changed settings of running units to
+// their cgroups by itself after a reload, 257 knows them but does not write them before it touches the cgroup for
+// another reason (seen with 257.13 on any slice; fixed after 257, systemd pull request 38190 has the discussion). Setting an
+// empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
+// generators; a path unit is looked at again when the reload is over.
+func addApply(add func(string, ...*unit.UnitOption)) {
+	const flag = StateDir + "/" + unitsDir + "/" + applyFlag
+	add(ApplyPath,
+		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
+		option("Unit", "Documentation", documentation),
+		option("Path", "PathExists", flag))
+	add(ApplyService,
+		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
+		option("Unit", "Documentation", documentation),
+		option("Service", "Type", "oneshot"),
+		option("Service", "ExecStart", "/usr/bin/busctl --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1 "+
+			"org.freedesktop.systemd1.Manager SetUnitProperties sba(sv) "+SystemSlice+" true 1 Markers as 0"),
+		option("Service", "ExecStart", "/usr/bin/rm -f "+flag))
 }
 
 // serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,18 +41,16 @@ func TestKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			whole := func(config string) map[string]string {
-				if config == "" {
-					return nil
-				}
-				root := newRoot(t, "01-kubeadm")
-				configure(t, root, config)
-				return run(t, root).units
+			// What whole runs make.
+			var before, after map[string]string
+			root := newRoot(t, "01-kubeadm")
+			if test.before != "" {
+				configure(t, root, test.before)
+				before = run(t, root).units
+				flush(t, root)
 			}
-			before, after := whole(test.before), whole(test.after)
-			if test.after == badConfig {
-				after = before
-			}
+			configure(t, root, test.after)
+			after = run(t, root).units
 			killed, partial := 0, 0
 			for call, n := 0, 1; call < len(killPoints); n++ {
 				root := newRoot(t, "01-kubeadm")
@@ -158,12 +157,54 @@ func TestReload(t *testing.T) {
 	if !strings.Contains(repaired.units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
 		t.Errorf("a repaired file does not take effect: %q", repaired.units)
 	}
-	if off := step(noSection, 0); len(off.units) > 0 {
-		t.Errorf("units without a section: %q", off.units)
+	// What applies changes stays for the rest of the boot.
+	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
+		if !slices.Equal(names(off.units), []string{"partition-generator-apply.path", "partition-generator-apply.service"}) {
+			t.Errorf("units after the section was removed: %q", names(off.units))
+		}
 	}
-	if off := step(badConfig, 1); len(off.units) > 0 {
-		t.Errorf("a file that breaks after the section was removed brings units back: %q", off.units)
+}
+
+// TestApply: a change to the slices of a running partition, and its end, raise the flag that ApplyPath waits for.
+// Nothing else does, and it stays until ApplyService has removed it.
+func TestApply(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	flag := filepath.Join(root, "run/node-partition/units/.apply")
+	step := func(what, config string, want bool) {
+		t.Helper()
+		configure(t, root, config)
+		flush(t, root)
+		run(t, root)
+		if _, err := os.Stat(flag); (err == nil) != want {
+			t.Errorf("%s: flag: %v, want it: %t", what, err, want)
+		}
+		if _, err := os.Lstat(filepath.Join(outputDir(root), ".apply")); err == nil {
+			t.Errorf("%s: the flag is linked to", what)
+		}
 	}
+	applied := func() {
+		t.Helper()
+		if err := os.Remove(flag); err != nil {
+			t.Error(err)
+		}
+	}
+	step("boot", goodConfig, false)
+	step("a change before the slice is started", newConfig, false)
+	if err := os.MkdirAll(filepath.Join(root, "sys/fs/cgroup/kubepods.slice/kubepods-system.slice"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	step("no change", newConfig, false)
+	step("a change", goodConfig, true)
+	step("no change, not applied yet", goodConfig, true)
+	step("a broken file, not applied yet", badConfig, true)
+	applied()
+	step("no change, applied", goodConfig, false)
+	step("a broken file", badConfig, false)
+	step("a change elsewhere", strings.Replace(goodConfig, "kind:", "cgroupDriver: systemd\nkind:", 1), false)
+	step("the end", noSection, true)
+	applied()
+	step("after the end", noSection, false)
+	step("the return", goodConfig, true)
 }
 
 // TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that its own reload
@@ -192,8 +233,8 @@ func TestLateVar(t *testing.T) {
 	}
 	flush(t, root)
 	configure(t, root, noSection)
-	if off := run(t, root); len(off.units) != 2 || off.units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit and what starts it", names(off.units))
+	if off := run(t, root); len(off.units) != 4 || off.units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, and what applies changes", names(off.units))
 	}
 	verify(t, root)
 }

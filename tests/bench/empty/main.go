@@ -1,0 +1,4 @@
+// Command empty is the least that a Go program takes.
+package main
+
+func main() {}

@@ -1,0 +1,157 @@
+// Package bench compares the generator with systemd's own, whole processes, in one run.
+package bench
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// systemd's own generator, and where Debian 11 and older have it.
+var fstabGenerators = []string{
+	"/usr/lib/systemd/system-generators/systemd-fstab-generator",
+	"/lib/systemd/system-generators/systemd-fstab-generator",
+}
+
+// minRuns is how many runs a median needs.
+const minRuns = 30
+
+// program is something to run: its output folder is empty before each run.
+type program struct {
+	name    string
+	command func(out string) *exec.Cmd
+	times   []time.Duration
+}
+
+func (p *program) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(p.times))
+	return sorted[len(sorted)/2]
+}
+
+// BenchmarkGenerator runs the programs in turn, so that all of them meet the same moments of the machine, and
+// reports medians and ratios. Files are on a tmpfs, as /run is.
+func BenchmarkGenerator(b *testing.B) {
+	if b.N == 1 {
+		return // the trial run of the testing package
+	}
+	if b.N < minRuns {
+		b.Fatalf("%d runs: a median needs %d, pass -benchtime %dx", b.N, minRuns, minRuns)
+	}
+	if os.Geteuid() != 0 {
+		b.Fatal("not root: the generator runs in a root directory of its own, as on a node; run as root")
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "partition-generator")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			b.Error(err)
+		}
+	})
+	node := filepath.Join(dir, "node")
+	for _, tree := range []string{"../generator/node", "../generator/01-kubeadm"} {
+		copyTree(b, tree, node)
+	}
+	build(b, "nodepartition/cmd/partition-generator", filepath.Join(node, "partition-generator"))
+	build(b, "nodepartition/tests/bench/linkedtypes", filepath.Join(dir, "linkedtypes"))
+	build(b, "nodepartition/tests/bench/empty", filepath.Join(dir, "empty"))
+	out := filepath.Join(node, "out")
+	fstab := &program{name: "fstab-generator", command: func(out string) *exec.Cmd {
+		return exec.Command(fstabGenerator(b), out, out, out)
+	}}
+	ours := &program{name: "partition-generator", command: func(string) *exec.Cmd {
+		cmd := exec.Command("/partition-generator", "/out", "/out", "/out")
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: node}
+		return cmd
+	}}
+	linked := &program{name: "kubelet-types-linked", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "linkedtypes")) }}
+	empty := &program{name: "empty-go-program", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "empty")) }}
+	programs := []*program{fstab, ours, linked, empty}
+	for range b.N {
+		for _, p := range programs {
+			p.times = append(p.times, measure(b, p, out))
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(node, "run/node-partition/units")); err != nil || len(entries) < 6 {
+		b.Fatalf("the generator has made %d files, %v; want the units", len(entries), err)
+	}
+	for _, p := range programs {
+		b.ReportMetric(float64(p.median().Microseconds()), p.name+"-µs")
+	}
+	b.ReportMetric(float64(ours.median())/float64(fstab.median()), "ratio-to-fstab-generator")
+	b.ReportMetric(float64(linked.median())/float64(fstab.median()), "ratio-of-linked-types")
+	b.ReportMetric(0, "ns/op")
+}
+
+// measure is the time of one whole process, from fork to wait.
+func measure(b *testing.B, p *program, out string) time.Duration {
+	b.Helper()
+	if err := os.RemoveAll(out); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Mkdir(out, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	cmd := p.command(out)
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	if err != nil {
+		b.Fatalf("%s: %v", p.name, err)
+	}
+	return took
+}
+
+func fstabGenerator(b *testing.B) string {
+	b.Helper()
+	for _, path := range fstabGenerators {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+	}
+	b.Fatal("systemd-fstab-generator is missing: install the package systemd")
+	return ""
+}
+
+func build(b *testing.B, pkg, path string) {
+	b.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("building %s: %v\n%s", pkg, err, out)
+	}
+}
+
+// copyTree copies a tree of the golden cases over what is in to.
+func copyTree(b *testing.B, from, to string) {
+	b.Helper()
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, 0o644)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,347 @@
+package e2e
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/tests/lab"
+)
+
+// TestConfigured boots a node with a system partition and then does to it what an operator does.
+func TestConfigured(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, flavour string) {
+		t.Parallel()
+		n := lab.ForTest(t, lab.Options{
+			Flavour: flavour,
+			Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+		})
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Run("boot", func(t *testing.T) { booted(t, n) })
+		t.Run("kubelet", func(t *testing.T) { kubeletUnharmed(t, n) })
+		t.Run("verify", func(t *testing.T) { verify(t, n) })
+		t.Run("changed limit", func(t *testing.T) { changedLimit(t, n) })
+		t.Run("broken file", func(t *testing.T) { brokenFile(t, n) })
+		t.Run("repaired file", func(t *testing.T) { repairedFile(t, n) })
+		t.Run("killed generator", func(t *testing.T) { killedGenerator(t, n) })
+		t.Run("section removed", func(t *testing.T) { sectionRemoved(t, n) })
+	})
+}
+
+// booted: the slices are there before the kubelet, with the limits of the configuration.
+func booted(t *testing.T, n *lab.Node) {
+	want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+	wantLimits(t, n, "536870912", "0-1")
+	want(t, n, "cat "+systemCgroup+"/kubepods-system-besteffort.slice/cpu.weight", "1")
+	slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+	if slice == 0 || slice >= kubelet {
+		t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+	}
+	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+	want(t, n, "systemctl show --value -p Delegate kubelet.service containerd.service | sort -u | xargs", "yes")
+	want(t, n, "systemctl show --value -p SourcePath "+systemSlice, lab.KubeletConfigPath)
+	// Nothing to say: not by the generator, and not by systemd about its units.
+	want(t, n, "journalctl -b -o cat -t partition-generator", "")
+	want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|50-node-partition|partition-generator' || true", "")
+}
+
+// kubeletUnharmed: the kubelet sets its own limits on kubepods.slice, as on a node without the program, and runs its
+// pods where it always does.
+func kubeletUnharmed(t *testing.T, n *lab.Node) {
+	const kubepods = "/sys/fs/cgroup/kubepods.slice"
+	// Node Allocatable is enforced as capacity less the reservations, which this configuration does not have.
+	limit, capacity := run(t, n, "cat "+kubepods+"/memory.max"), run(t, n, "awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo")
+	if limit != capacity {
+		t.Errorf("memory.max of kubepods.slice is %s, want the node's %s", limit, capacity)
+	}
+	if weight := run(t, n, "cat "+kubepods+"/cpu.weight"); weight == "100" {
+		t.Error("cpu.weight of kubepods.slice is systemd's default: the kubelet has not set it")
+	}
+	want(t, n, "cat "+kubepods+"/cpuset.cpus.effective", "0-3")
+	pods, err := n.Pods(t.Context())
+	if err != nil || len(pods) < 3 {
+		t.Fatalf("%d pods, %v; want the node's three", len(pods), err)
+	}
+	for _, path := range cgroupPaths(t, n) {
+		if strings.Contains(path, "-pod") && strings.Contains(path, "kubepods-system") {
+			t.Errorf("a pod in the partition, where only the monitor can have put it: %s", path)
+		}
+	}
+}
+
+// verify: this systemd has nothing to say about the units. Manual pages are not on the node.
+func verify(t *testing.T, n *lab.Node) {
+	want(t, n, "systemd-analyze --man=no verify kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice "+
+		"kubelet.service containerd.service slices.target 2>&1", "")
+}
+
+// configure writes the kubelet's configuration and reloads systemd.
+func configure(t *testing.T, n *lab.Node, section string) {
+	t.Helper()
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload")
+}
+
+func changedLimit(t *testing.T, n *lab.Node) {
+	configure(t, n, partition("640Mi", "1-2"))
+	wantLimits(t, n, "671088640", "1-2")
+}
+
+// brokenFile: the limits of the running partition stay, at a second reload too, and the journal says why.
+func brokenFile(t *testing.T, n *lab.Node) {
+	for range 2 {
+		configure(t, n, partition("640 MB", "1-2"))
+		wantLimits(t, n, "671088640", "1-2")
+	}
+	said := run(t, n, "journalctl -b -o cat -t partition-generator")
+	for _, part := range []string{
+		lab.KubeletConfigPath + `: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`,
+		"keeping the units of the last good one",
+	} {
+		if !strings.Contains(said, part) {
+			t.Errorf("the journal says\n%s\nwant %q", said, part)
+		}
+	}
+	want(t, n, "journalctl -b -o json -t partition-generator -p err | grep -o '\"SYSLOG_FACILITY\":\"3\"' | sort -u", `"SYSLOG_FACILITY":"3"`)
+}
+
+func repairedFile(t *testing.T, n *lab.Node) {
+	configure(t, n, partition("768Mi", ""))
+	wantLimits(t, n, "805306368", "")
+}
+
+// killedGenerator: links into nowhere, which is what a run leaves that is killed before its last step, bring systemd no
+// unit and no setting, not even half of them. The next run repairs it.
+func killedGenerator(t *testing.T, n *lab.Node) {
+	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
+	run(t, n, "mv "+generatorPath+" /usr/lib/systemd/partition-generator.real")
+	if err := n.WriteFile(t.Context(), generatorPath, []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload")
+	want(t, n, "test -L /run/systemd/generator/kubepods-system.slice && test ! -e /run/systemd/generator/kubepods-system.slice && echo dangling", "dangling")
+	for unit, properties := range map[string]string{
+		"kubepods-system.slice":            "MemoryMax=infinity AllowedCPUs= FragmentPath=",
+		"kubepods-system-besteffort.slice": "CPUWeight=[not set]",
+	} {
+		for field := range strings.FieldsSeq(strings.ReplaceAll(properties, " set", "_set")) {
+			name, value, _ := strings.Cut(strings.ReplaceAll(field, "_", " "), "=")
+			if got := property(t, n, unit, name); got != value {
+				t.Errorf("%s of %s is %q, want %q", name, unit, got, value)
+			}
+		}
+	}
+	want(t, n, "systemctl show -p Wants -p After slices.target kubelet.service | grep -E 'kubepods|partition' || true", "")
+	run(t, n, "mv /usr/lib/systemd/partition-generator.real "+generatorPath+" && systemctl daemon-reload")
+	wantLimits(t, n, "805306368", "")
+	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
+}
+
+// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it.
+func sectionRemoved(t *testing.T, n *lab.Node) {
+	configure(t, n, "")
+	wantLimits(t, n, "max", "")
+	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
+	want(t, n, "find /run/systemd/generator* /run/node-partition -name '*node-partition.conf' -o -name 'kubepods*'", "")
+	want(t, n, "systemctl show --value -p DropInPaths kubelet.service | grep node-partition || true", "")
+	run(t, n, "systemctl stop "+systemSlice)
+	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
+	// And back again.
+	configure(t, n, partition("512Mi", "0"))
+	run(t, n, "systemctl start slices.target")
+	wantLimits(t, n, "536870912", "0")
+}
+
+// TestWithoutPartition: a node without a section, and one with node_partition=0, are as a node that never had the
+// program: the same units, the same cgroups with the same limits.
+func TestWithoutPartition(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, flavour string) {
+		t.Parallel()
+		never := lab.ForTest(t, lab.Options{Flavour: flavour})
+		if err := never.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		plain := look(t, never)
+		if len(plain.units) < 50 || len(plain.cgroups) < 20 {
+			t.Fatalf("%d units, %d cgroups: too few for a node", len(plain.units), len(plain.cgroups))
+		}
+		t.Run("no section", func(t *testing.T) {
+			// The same node, with the program and after a reboot.
+			if err := never.CopyTo(t.Context(), program()); err != nil {
+				t.Fatal(err)
+			}
+			run(t, never, "systemctl daemon-reload")
+			if err := never.Reboot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := never.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, plain, look(t, never))
+			want(t, never, "journalctl -b -o cat -t partition-generator", "")
+		})
+		if err := never.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Run("node_partition=0", func(t *testing.T) {
+			off := lab.ForTest(t, lab.Options{
+				Flavour:    flavour,
+				Files:      []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+				KernelArgs: []string{"node_partition=0"},
+			})
+			if err := off.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, plain, look(t, off))
+		})
+	})
+}
+
+// TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
+func TestLateVar(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, flavour string) {
+		t.Parallel()
+		n := lab.ForTest(t, lab.Options{
+			Flavour: flavour,
+			Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+			LateVar: true,
+		})
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, n, "findmnt -n -o TARGET /var", "/var")
+		wantLimits(t, n, "536870912", "0-1")
+		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+		slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+		if slice == 0 || slice >= kubelet {
+			t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+		}
+		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
+		want(t, n, "journalctl -b -o cat -t partition-generator", "")
+		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
+		// A reload later on changes nothing, and a broken file keeps it.
+		configure(t, n, partition("nothing", ""))
+		wantLimits(t, n, "536870912", "0-1")
+	})
+}
+
+// node is what can be seen of a node: its units with their states, and its cgroups with their limits.
+type node struct {
+	units   map[string][]string
+	cgroups map[string][]string
+}
+
+// add adds a value under a name that several may have: the containers of a pod, once their IDs are gone.
+func add(to map[string][]string, name, value string) {
+	to[name] = append(to[name], value)
+	slices.Sort(to[name])
+}
+
+// limits are the files of a cgroup that say what was set, and not what is used.
+var limits = []string{
+	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max", "memory.oom.group",
+	"cpu.weight", "cpu.max", "cpuset.cpus", "cpuset.mems", "pids.max", "io.weight",
+	"cgroup.subtree_control", "cgroup.type",
+}
+
+// Names that differ from boot to boot, or from node to node.
+var varying = []struct {
+	pattern *regexp.Regexp
+	to      string
+}{
+	{regexp.MustCompile(`cri-containerd-[0-9a-f]{64}`), "cri-containerd-ID"},
+	{regexp.MustCompile(`[0-9a-f]{64}`), "ID"},
+	{regexp.MustCompile(`-pod[0-9a-f_]{32,36}`), "-podUID"},
+	{regexp.MustCompile(`pods-[0-9a-f]{8}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{12}`), "pods-UID"},
+	{regexp.MustCompile(`pods-[0-9a-f]{32}`), "pods-UID"},
+	{regexp.MustCompile(`netns-cni\\x2d[0-9a-f\\x-]+\.mount`), "netns-cni-ID.mount"},
+	{regexp.MustCompile(`volumes-kubernetes\.io\\x7eprojected-.*\.mount`), "volumes.mount"},
+	{regexp.MustCompile(`session-[0-9c]+\.scope`), "session-N.scope"},
+	{regexp.MustCompile(`sshd?@[^/]*\.service`), "ssh@N.service"},
+}
+
+func normal(name string) string {
+	for _, v := range varying {
+		name = v.pattern.ReplaceAllString(name, v.to)
+	}
+	return name
+}
+
+// comesAndGoes are units that are there or not depending on the moment: jobs of timers, and what our own login brings.
+var comesAndGoes = regexp.MustCompile(`^(session-|user@|user-runtime-dir@|user-0\.slice|ssh@|sshd@|systemd-tmpfiles-clean|systemd-(hostnamed|timedated|localed)|.*\.device$|run-user-0)`)
+
+func look(t *testing.T, n *lab.Node) node {
+	t.Helper()
+	seen := node{units: map[string][]string{}, cgroups: map[string][]string{}}
+	for line := range strings.Lines(run(t, n, "systemctl list-units --all --plain --no-legend")) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || comesAndGoes.MatchString(fields[0]) {
+			continue
+		}
+		add(seen.units, normal(fields[0]), strings.Join(fields[1:4], " "))
+	}
+	for line := range strings.Lines(run(t, n, "systemctl list-unit-files --plain --no-legend")) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[1] == "transient" || comesAndGoes.MatchString(fields[0]) {
+			continue
+		}
+		add(seen.units, "file "+fields[0], fields[1])
+	}
+	tree, err := n.CgroupTree(t.Context(), limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range tree {
+		if strings.Contains(group.Path, "user.slice/") {
+			continue
+		}
+		values := ""
+		for _, name := range slices.Sorted(maps.Keys(group.Values)) {
+			values += name + "=" + group.Values[name] + " "
+		}
+		path := normal(group.Path)
+		if comesAndGoes.MatchString(path[strings.LastIndex(path, "/")+1:]) {
+			continue
+		}
+		add(seen.cgroups, path, values)
+	}
+	return seen
+}
+
+// compare reports each difference.
+func compare(t *testing.T, plain, other node) {
+	t.Helper()
+	for what, maps := range map[string][2]map[string][]string{"unit": {plain.units, other.units}, "cgroup": {plain.cgroups, other.cgroups}} {
+		for name, value := range maps[0] {
+			if got, ok := maps[1][name]; !ok {
+				t.Errorf("%s %s is missing", what, name)
+			} else if !slices.Equal(got, value) {
+				t.Errorf("%s %s: %q, want %q", what, name, got, value)
+			}
+		}
+		for name := range maps[1] {
+			if _, ok := maps[0][name]; !ok {
+				t.Errorf("%s %s was not there before", what, name)
+			}
+		}
+	}
+}
+
+func cgroupPaths(t *testing.T, n *lab.Node) []string {
+	t.Helper()
+	tree, err := n.CgroupTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := make([]string, 0, len(tree))
+	for _, group := range tree {
+		paths = append(paths, group.Path)
+	}
+	return paths
+}

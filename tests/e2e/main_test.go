@@ -1,0 +1,138 @@
+// Package e2e shows the project on real nodes: virtual machines with systemd as PID 1, a stock runtime and a stock
+// kubelet, made by tests/lab. Every test is run on every flavour.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"nodepartition/tests/lab"
+)
+
+const (
+	generatorPath = "/usr/lib/systemd/system-generators/partition-generator"
+	systemSlice   = "kubepods-system.slice"
+	systemCgroup  = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
+)
+
+// generator is the program under test, built once.
+var generator string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "node-partition-e2e")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		generator = filepath.Join(dir, "partition-generator")
+		build := exec.Command("go", "build", "-trimpath", "-o", generator, "nodepartition/cmd/partition-generator")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building partition-generator: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// partition is a systemPartition section.
+func partition(memory, cpus string) string {
+	section := "systemPartition:\n  memoryLimit: " + memory + "\n  namespaces: [kube-system]\n"
+	if cpus != "" {
+		section += "  cpuset: \"" + cpus + "\"\n"
+	}
+	return section
+}
+
+// program is the generator as it is installed.
+func program() lab.File {
+	return lab.File{Path: generatorPath, Source: generator, Mode: 0o755}
+}
+
+// kubeletConfig is the configuration of the node's kubelet with a section at its end.
+func kubeletConfig(t *testing.T, section string) lab.File {
+	t.Helper()
+	file, err := lab.KubeletConfig(section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// eachFlavour runs a test on all flavours, or on those that LAB_FLAVOURS names.
+func eachFlavour(t *testing.T, test func(t *testing.T, flavour string)) {
+	t.Helper()
+	wanted := strings.Fields(strings.ReplaceAll(os.Getenv("LAB_FLAVOURS"), ",", " "))
+	for _, f := range lab.Flavours() {
+		if len(wanted) > 0 && !contains(wanted, f.Name) {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) { test(t, f.Name) })
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, have := range list {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs a command on the node and returns its output without white space around it.
+func run(t *testing.T, n *lab.Node, command string) string {
+	t.Helper()
+	out, err := n.Run(t.Context(), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// property asks systemd for a property of a unit.
+func property(t *testing.T, n *lab.Node, unit, name string) string {
+	t.Helper()
+	return run(t, n, "systemctl show --value -p "+name+" "+unit)
+}
+
+// number is a property that is one.
+func number(t *testing.T, n *lab.Node, unit, name string) uint64 {
+	t.Helper()
+	text := property(t, n, unit, name)
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s of %s is %q: %v", name, unit, text, err)
+	}
+	return value
+}
+
+// want compares what a command says.
+func want(t *testing.T, n *lab.Node, command, expected string) {
+	t.Helper()
+	if got := run(t, n, command); got != expected {
+		t.Errorf("%s: %s says %q, want %q", n.Name, command, got, expected)
+	}
+}
+
+// wantLimits waits until the kernel has these limits for the partition: after a reload, a unit applies them.
+func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
+	t.Helper()
+	wanted := memory + " " + cpus
+	err := n.Eventually(t.Context(), "limits "+wanted, func(ctx context.Context) (bool, string, error) {
+		out, err := n.Run(ctx, "cd "+systemCgroup+" && echo $(cat memory.max) $(cat cpuset.cpus)")
+		got := strings.TrimSpace(out)
+		return got == strings.TrimSpace(wanted), got, err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
