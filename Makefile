@@ -13,8 +13,7 @@ CACHE := $(or $(NODE_PARTITION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nod
 GOLANGCI_LINT_VERSION := v2.12.2
 GOLANGCI_LINT := $(CACHE)/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
-# The node tests: one node takes about as much as two cores give.
-E2E_FLAGS ?= -timeout 45m -parallel 2
+E2E_FLAGS ?= -timeout 45m
 
 .PHONY: all build install test test-unit test-e2e lint bench fuzz demo clean help
 

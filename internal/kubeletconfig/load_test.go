@@ -1,11 +1,12 @@
 package kubeletconfig
 
 import (
-	"io/fs"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"nodepartition/internal/hostfs"
@@ -210,7 +211,7 @@ func TestDirectoryThatCannotBeRead(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/etc/openshift/kubelet.conf.d") {
 		t.Errorf("%v; want an error that names the directory", err)
 	}
-	if _, statErr := root.Lstat("/etc/openshift/kubelet.conf.d"); statErr == nil || os.IsNotExist(statErr) || fs.ErrNotExist == statErr {
+	if _, statErr := root.Lstat("/etc/openshift/kubelet.conf.d"); !errors.Is(statErr, syscall.ENOTDIR) {
 		t.Errorf("the case is not what it claims: %v", statErr)
 	}
 }

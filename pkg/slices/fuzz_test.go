@@ -97,7 +97,7 @@ func checkUnits(t *testing.T, plan *Plan) {
 		t.Errorf("partition %+v with %d units", plan.Partition, len(plan.Units))
 	}
 	for _, file := range plan.Units {
-		options, err := unit.Deserialize(strings.NewReader(file.Content))
+		options, err := unit.DeserializeOptions(strings.NewReader(file.Content))
 		if err != nil {
 			t.Errorf("%s does not parse: %v\n%s", file.Path, err, file.Content)
 		}

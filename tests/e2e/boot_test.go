@@ -12,28 +12,30 @@ import (
 
 // TestConfigured boots a node with a system partition and then does to it what an operator does.
 func TestConfigured(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, flavour string) {
-		t.Parallel()
-		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour,
-			Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := lab.ForTest(t, lab.Options{
+				Flavour: flavour,
+				Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+			})
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Run("boot", func(t *testing.T) { booted(t, n) })
+			t.Run("kubelet", func(t *testing.T) { kubeletUnharmed(t, n) })
+			t.Run("verify", func(t *testing.T) { verify(t, n) })
+			t.Run("changed limit", func(t *testing.T) { changedLimit(t, n) })
+			t.Run("broken file", func(t *testing.T) { brokenFile(t, n) })
+			t.Run("repaired file", func(t *testing.T) { repairedFile(t, n) })
+			t.Run("killed generator", func(t *testing.T) { killedGenerator(t, n) })
+			t.Run("section removed", func(t *testing.T) { sectionRemoved(t, n) })
 		})
-		if err := n.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Run("boot", func(t *testing.T) { booted(t, n) })
-		t.Run("kubelet", func(t *testing.T) { kubeletUnharmed(t, n) })
-		t.Run("verify", func(t *testing.T) { verify(t, n) })
-		t.Run("changed limit", func(t *testing.T) { changedLimit(t, n) })
-		t.Run("broken file", func(t *testing.T) { brokenFile(t, n) })
-		t.Run("repaired file", func(t *testing.T) { repairedFile(t, n) })
-		t.Run("killed generator", func(t *testing.T) { killedGenerator(t, n) })
-		t.Run("section removed", func(t *testing.T) { sectionRemoved(t, n) })
-	})
+	}
 }
 
 // booted: the slices are there before the kubelet, with the limits of the configuration.
 func booted(t *testing.T, n *lab.Node) {
+	t.Helper()
 	want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
 	wantLimits(t, n, "536870912", "0-1")
 	want(t, n, "cat "+systemCgroup+"/kubepods-system-besteffort.slice/cpu.weight", "1")
@@ -52,6 +54,7 @@ func booted(t *testing.T, n *lab.Node) {
 // kubeletUnharmed: the kubelet sets its own limits on kubepods.slice, as on a node without the program, and runs its
 // pods where it always does.
 func kubeletUnharmed(t *testing.T, n *lab.Node) {
+	t.Helper()
 	const kubepods = "/sys/fs/cgroup/kubepods.slice"
 	// Node Allocatable is enforced as capacity less the reservations, which this configuration does not have.
 	limit, capacity := run(t, n, "cat "+kubepods+"/memory.max"), run(t, n, "awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo")
@@ -75,6 +78,7 @@ func kubeletUnharmed(t *testing.T, n *lab.Node) {
 
 // verify: this systemd has nothing to say about the units. Manual pages are not on the node.
 func verify(t *testing.T, n *lab.Node) {
+	t.Helper()
 	want(t, n, "systemd-analyze --man=no verify kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice "+
 		"kubelet.service containerd.service slices.target 2>&1", "")
 }
@@ -89,12 +93,14 @@ func configure(t *testing.T, n *lab.Node, section string) {
 }
 
 func changedLimit(t *testing.T, n *lab.Node) {
+	t.Helper()
 	configure(t, n, partition("640Mi", "1-2"))
 	wantLimits(t, n, "671088640", "1-2")
 }
 
 // brokenFile: the limits of the running partition stay, at a second reload too, and the journal says why.
 func brokenFile(t *testing.T, n *lab.Node) {
+	t.Helper()
 	for range 2 {
 		configure(t, n, partition("640 MB", "1-2"))
 		wantLimits(t, n, "671088640", "1-2")
@@ -112,6 +118,7 @@ func brokenFile(t *testing.T, n *lab.Node) {
 }
 
 func repairedFile(t *testing.T, n *lab.Node) {
+	t.Helper()
 	configure(t, n, partition("768Mi", ""))
 	wantLimits(t, n, "805306368", "")
 }
@@ -119,6 +126,7 @@ func repairedFile(t *testing.T, n *lab.Node) {
 // killedGenerator: links into nowhere, which is what a run leaves that is killed before its last step, bring systemd no
 // unit and no setting, not even half of them. The next run repairs it.
 func killedGenerator(t *testing.T, n *lab.Node) {
+	t.Helper()
 	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
 	run(t, n, "mv "+generatorPath+" /usr/lib/systemd/partition-generator.real")
 	if err := n.WriteFile(t.Context(), generatorPath, []byte(wrapper), 0o755); err != nil {
@@ -126,15 +134,14 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 	}
 	run(t, n, "systemctl daemon-reload")
 	want(t, n, "test -L /run/systemd/generator/kubepods-system.slice && test ! -e /run/systemd/generator/kubepods-system.slice && echo dangling", "dangling")
-	for unit, properties := range map[string]string{
-		"kubepods-system.slice":            "MemoryMax=infinity AllowedCPUs= FragmentPath=",
-		"kubepods-system-besteffort.slice": "CPUWeight=[not set]",
+	for _, wanted := range [][3]string{
+		{"kubepods-system.slice", "MemoryMax", "infinity"},
+		{"kubepods-system.slice", "AllowedCPUs", ""},
+		{"kubepods-system.slice", "FragmentPath", ""},
+		{"kubepods-system-besteffort.slice", "CPUWeight", "[not set]"},
 	} {
-		for field := range strings.FieldsSeq(strings.ReplaceAll(properties, " set", "_set")) {
-			name, value, _ := strings.Cut(strings.ReplaceAll(field, "_", " "), "=")
-			if got := property(t, n, unit, name); got != value {
-				t.Errorf("%s of %s is %q, want %q", name, unit, got, value)
-			}
+		if got := property(t, n, wanted[0], wanted[1]); got != wanted[2] {
+			t.Errorf("%s of %s is %q, want %q", wanted[1], wanted[0], got, wanted[2])
 		}
 	}
 	want(t, n, "systemctl show -p Wants -p After slices.target kubelet.service | grep -E 'kubepods|partition' || true", "")
@@ -145,6 +152,7 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 
 // sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it.
 func sectionRemoved(t *testing.T, n *lab.Node) {
+	t.Helper()
 	configure(t, n, "")
 	wantLimits(t, n, "max", "")
 	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
@@ -161,74 +169,76 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 // TestWithoutPartition: a node without a section, and one with node_partition=0, are as a node that never had the
 // program: the same units, the same cgroups with the same limits.
 func TestWithoutPartition(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, flavour string) {
-		t.Parallel()
-		never := lab.ForTest(t, lab.Options{Flavour: flavour})
-		if err := never.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		plain := look(t, never)
-		if len(plain.units) < 50 || len(plain.cgroups) < 20 {
-			t.Fatalf("%d units, %d cgroups: too few for a node", len(plain.units), len(plain.cgroups))
-		}
-		t.Run("no section", func(t *testing.T) {
-			// The same node, with the program and after a reboot.
-			if err := never.CopyTo(t.Context(), program()); err != nil {
-				t.Fatal(err)
-			}
-			run(t, never, "systemctl daemon-reload")
-			if err := never.Reboot(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			never := lab.ForTest(t, lab.Options{Flavour: flavour})
 			if err := never.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			compare(t, plain, look(t, never))
-			want(t, never, "journalctl -b -o cat -t partition-generator", "")
-		})
-		if err := never.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Run("node_partition=0", func(t *testing.T) {
-			off := lab.ForTest(t, lab.Options{
-				Flavour:    flavour,
-				Files:      []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
-				KernelArgs: []string{"node_partition=0"},
+			plain := look(t, never)
+			if len(plain.units) < 50 || len(plain.cgroups) < 20 {
+				t.Fatalf("%d units, %d cgroups: too few for a node", len(plain.units), len(plain.cgroups))
+			}
+			t.Run("no section", func(t *testing.T) {
+				// The same node, with the program and after a reboot.
+				if err := never.CopyTo(t.Context(), program()); err != nil {
+					t.Fatal(err)
+				}
+				run(t, never, "systemctl daemon-reload")
+				if err := never.Reboot(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := never.WaitReady(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, plain, look(t, never))
+				want(t, never, "journalctl -b -o cat -t partition-generator", "")
 			})
-			if err := off.WaitReady(t.Context()); err != nil {
+			if err := never.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			compare(t, plain, look(t, off))
+			t.Run("node_partition=0", func(t *testing.T) {
+				off := lab.ForTest(t, lab.Options{
+					Flavour:    flavour,
+					Files:      []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+					KernelArgs: []string{"node_partition=0"},
+				})
+				if err := off.WaitReady(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, plain, look(t, off))
+			})
 		})
-	})
+	}
 }
 
 // TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
 func TestLateVar(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, flavour string) {
-		t.Parallel()
-		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour,
-			Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
-			LateVar: true,
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := lab.ForTest(t, lab.Options{
+				Flavour: flavour,
+				Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+				LateVar: true,
+			})
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want(t, n, "findmnt -n -o TARGET /var", "/var")
+			wantLimits(t, n, "536870912", "0-1")
+			want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+			slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+			if slice == 0 || slice >= kubelet {
+				t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+			}
+			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
+			want(t, n, "journalctl -b -o cat -t partition-generator", "")
+			want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
+			// A reload later on changes nothing, and a broken file keeps it.
+			configure(t, n, partition("nothing", ""))
+			wantLimits(t, n, "536870912", "0-1")
 		})
-		if err := n.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		want(t, n, "findmnt -n -o TARGET /var", "/var")
-		wantLimits(t, n, "536870912", "0-1")
-		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
-		slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
-		if slice == 0 || slice >= kubelet {
-			t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
-		}
-		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
-		want(t, n, "journalctl -b -o cat -t partition-generator", "")
-		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
-		// A reload later on changes nothing, and a broken file keeps it.
-		configure(t, n, partition("nothing", ""))
-		wantLimits(t, n, "536870912", "0-1")
-	})
+	}
 }
 
 // node is what can be seen of a node: its units with their states, and its cgroups with their limits.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,25 +68,21 @@ func kubeletConfig(t *testing.T, section string) lab.File {
 	return file
 }
 
-// eachFlavour runs a test on all flavours, or on those that LAB_FLAVOURS names.
-func eachFlavour(t *testing.T, test func(t *testing.T, flavour string)) {
+// flavours returns the names of all kinds of nodes, or of those that LAB_FLAVOURS names. Nodes run one after the
+// other: one takes about what two cores give.
+func flavours(t *testing.T) []string {
 	t.Helper()
-	wanted := strings.Fields(strings.ReplaceAll(os.Getenv("LAB_FLAVOURS"), ",", " "))
+	wanted := strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
+	var names []string
 	for _, f := range lab.Flavours() {
-		if len(wanted) > 0 && !contains(wanted, f.Name) {
-			continue
-		}
-		t.Run(f.Name, func(t *testing.T) { test(t, f.Name) })
-	}
-}
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
+		if len(wanted) == 0 || slices.Contains(wanted, f.Name) {
+			names = append(names, f.Name)
 		}
 	}
-	return false
+	if len(names) == 0 {
+		t.Fatalf("LAB_FLAVOURS=%s: there is none of them", os.Getenv("LAB_FLAVOURS"))
+	}
+	return names
 }
 
 // run runs a command on the node and returns its output without white space around it.

@@ -205,7 +205,7 @@ func placeString(t *testing.T, root, field, value string) {
 	}
 	section := map[string]string{"memoryLimit": `"1Gi"`, "cpuset": `"0-1"`, "namespaces": `["kube-system"]`}
 	object := func(m map[string]string) string {
-		var parts []string
+		parts := make([]string, 0, len(m))
 		for k, v := range m {
 			parts = append(parts, quoted(k)+": "+v)
 		}

@@ -1,0 +1,130 @@
+// Command demo boots a node with a system partition and shows it. "make demo" calls it, after it has built the programs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"nodepartition/tests/lab"
+)
+
+const (
+	nodeName  = "demo"
+	generator = "bin/partition-generator"
+	section   = `systemPartition:
+  memoryLimit: 512Mi
+  cpuset: "0-1"
+  namespaces: [kube-system]
+`
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := demo(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func demo(ctx context.Context) error {
+	if _, err := os.Stat(generator); err != nil {
+		return fmt.Errorf("%w: run it as \"make demo\", which builds it", err)
+	}
+	if err := stopEarlier(ctx); err != nil {
+		return err
+	}
+	config, err := lab.KubeletConfig(section)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	progress := func(line string) { fmt.Printf("%6.1f s  %s\n", time.Since(start).Seconds(), line) }
+	node, err := lab.Start(ctx, lab.Options{
+		Name: nodeName,
+		Files: []lab.File{
+			config,
+			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
+		},
+		Detached: true,
+		Progress: progress,
+	})
+	if err != nil {
+		return err
+	}
+	if err := show(ctx, node, progress); err != nil {
+		// Nobody has been told of the node: it must not stay behind.
+		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	fmt.Printf("\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n", nodeName, nodeName)
+	return nil
+}
+
+// stopEarlier ends the node of an earlier demo.
+func stopEarlier(ctx context.Context) error {
+	nodes, err := lab.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, status := range nodes {
+		if status.Name != nodeName {
+			continue
+		}
+		node, err := lab.Open(ctx, nodeName)
+		if err != nil {
+			return err
+		}
+		fmt.Println("stopping the node of an earlier demo")
+		return node.Stop(ctx)
+	}
+	return nil
+}
+
+func show(ctx context.Context, node *lab.Node, progress func(string)) error {
+	progress("waiting for the kubelet and its pods ...")
+	if err := node.WaitReady(ctx); err != nil {
+		return err
+	}
+	progress("ready")
+	for _, step := range []struct{ title, command string }{
+		{"The configuration: a section in the kubelet's own", "sed -n '/^systemPartition:/,$p' " + lab.KubeletConfigPath},
+		{"What systemd makes of it", "systemctl status --no-pager --lines=0 kubepods-system.slice"},
+		{"The limits as the kernel has them", "cd /sys/fs/cgroup/kubepods.slice/kubepods-system.slice && grep -H . memory.max cpuset.cpus"},
+		{"The partition beside the kubelet's own slices", "systemctl list-units --no-pager --no-legend --type=slice 'kubepods.slice' 'kubepods-system*' kubepods-burstable.slice kubepods-besteffort.slice"},
+		{"A changed limit, applied by daemon-reload", "sed -i 's/memoryLimit: 512Mi/memoryLimit: 640Mi/' " + lab.KubeletConfigPath +
+			" && systemctl daemon-reload && systemctl show -p MemoryMax kubepods-system.slice"},
+		{"A typo at daemon-reload: the limit stays, and the journal says why", "sed -i 's/memoryLimit: 640Mi/memoryLimit: 640 MB/' " + lab.KubeletConfigPath +
+			" && systemctl daemon-reload && systemctl show -p MemoryMax kubepods-system.slice && journalctl -b -o cat -t partition-generator" +
+			" && sed -i 's/memoryLimit: 640 MB/memoryLimit: 512Mi/' " + lab.KubeletConfigPath + " && systemctl daemon-reload"},
+	} {
+		out, err := node.Run(ctx, step.command)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n== %s\n# %s\n%s\n", step.title, step.command, strings.TrimRight(out, "\n"))
+	}
+	return showPods(ctx, node)
+}
+
+func showPods(ctx context.Context, node *lab.Node) error {
+	pods, err := node.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("\n== The pods of the node")
+	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tNAME\tPHASE\tQOS")
+	for i := range pods {
+		pod := &pods[i]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", pod.Namespace, pod.Name, pod.Status.Phase, pod.Status.QOSClass)
+	}
+	return table.Flush()
+}

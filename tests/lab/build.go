@@ -1,0 +1,71 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// sourcesDir returns the folder with the nested modules. They cannot be embedded, because go:embed stops
+// at a module's border, so they are looked for beside this source file.
+func sourcesDir() (string, error) {
+	dir := os.Getenv("LAB_SOURCES")
+	if dir == "" {
+		_, file, _, _ := runtime.Caller(0)
+		dir = filepath.Join(filepath.Dir(file), "sources")
+	}
+	if !exists(filepath.Join(dir, "pause", "go.mod")) {
+		return "", fmt.Errorf("sources of the lab's programs: not found in %s: set LAB_SOURCES to the folder tests/lab/sources", dir)
+	}
+	return dir, nil
+}
+
+// pause is the sandbox container's program.
+func pause() Program {
+	return Program{Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
+}
+
+// build compiles a program into the cache and returns the folder that holds its binaries. They are static,
+// so that they run in any guest.
+func (c Cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
+	sources, err := sourcesDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(sources, p.Source)
+	sums, err := hashTree(os.DirFS(dir), ".")
+	if err != nil {
+		return "", err
+	}
+	flags := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
+	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
+	key, err := KeyOf(p, sums, flags, env, runtime.Version())
+	if err != nil {
+		return "", err
+	}
+	return c.Ensure(ctx, "programs", p.Source, key, func(ctx context.Context, out string) error {
+		done := step(progress, "building "+p.Source+" "+p.Version)
+		for _, pkg := range p.Packages {
+			args := slices.Concat(flags, []string{"-o", filepath.Join(out, path.Base(pkg)), pkg})
+			if err := command(ctx, dir, env, "go", args...); err != nil {
+				return fmt.Errorf("build %s: %w", pkg, err)
+			}
+		}
+		done()
+		return nil
+	})
+}
+
+func ldflags(p Program) string {
+	var b strings.Builder
+	b.WriteString("-s -w")
+	for _, v := range p.Variables {
+		b.WriteString(" -X " + v)
+	}
+	return b.String()
+}

@@ -1,0 +1,195 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cache is the folder that keeps everything expensive, outside the source tree. Every entry is a folder
+// kind/name-key that appears whole or not at all.
+type Cache struct {
+	// Dir is the folder itself.
+	Dir string
+}
+
+// DefaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
+// $XDG_CACHE_HOME, else below ~/.cache.
+func DefaultCache() (Cache, error) {
+	dir := os.Getenv("NODE_PARTITION_CACHE")
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return Cache{}, fmt.Errorf("cache folder: %w: set NODE_PARTITION_CACHE", err)
+		}
+		dir = filepath.Join(base, "node-partition")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Cache{}, fmt.Errorf("cache folder %s: %w", dir, err)
+	}
+	return Cache{Dir: dir}, nil
+}
+
+// Key is the hash of everything an entry is made from.
+type Key string
+
+// KeyOf hashes its inputs in order. They must marshal to JSON.
+func KeyOf(inputs ...any) (Key, error) {
+	data, err := json.Marshal(inputs)
+	if err != nil {
+		return "", fmt.Errorf("cache key: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return Key(hex.EncodeToString(sum[:8])), nil
+}
+
+// Path returns where the entry is or would be.
+func (c Cache) Path(kind, name string, key Key) string {
+	return filepath.Join(c.Dir, kind, name+"-"+string(key))
+}
+
+// Ensure returns the folder of an entry, and builds it first when it is not there. Of several processes
+// that want the same entry one builds and the others wait. A build that fails or is killed leaves no
+// entry: what it wrote lies in a folder that the next build of the same entry removes.
+func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build func(ctx context.Context, dir string) error) (string, error) {
+	entry := c.Path(kind, name, key)
+	if exists(entry) {
+		return entry, nil
+	}
+	parent := filepath.Dir(entry)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", fmt.Errorf("cache entry %s: %w", entry, err)
+	}
+	unlock, err := lockFile(ctx, entry+".lock")
+	if err != nil {
+		return "", fmt.Errorf("cache entry %s: %w", entry, err)
+	}
+	defer unlock()
+	if exists(entry) {
+		return entry, nil
+	}
+	partial := entry + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return "", fmt.Errorf("cache entry %s: remove what a killed build left: %w", entry, err)
+	}
+	if err := os.Mkdir(partial, 0o755); err != nil {
+		return "", fmt.Errorf("cache entry %s: %w", entry, err)
+	}
+	if err := build(ctx, partial); err != nil {
+		return "", errors.Join(err, os.RemoveAll(partial))
+	}
+	// A cancelled build may have returned without an error of its own.
+	if err := ctx.Err(); err != nil {
+		return "", errors.Join(err, os.RemoveAll(partial))
+	}
+	if err := os.Rename(partial, entry); err != nil {
+		return "", fmt.Errorf("cache entry %s: %w", entry, err)
+	}
+	return entry, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// lockFile takes an exclusive lock that the kernel releases when the process ends, however it ends. The file is
+// there only while somebody holds or wants it.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		unlock, err := tryLock(path)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if unlock != nil {
+			return unlock, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock %s: held by another process: %w", path, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// tryLock returns nil and no error when somebody else holds the lock.
+func tryLock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	// Whoever held it may have removed the file between our open and our lock: a lock on a file without a name
+	// keeps nobody out.
+	mine, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if named, statErr := os.Stat(path); statErr != nil || !os.SameFile(mine, named) {
+		return nil, f.Close()
+	}
+	return func() {
+		_ = os.Remove(path)
+		_ = f.Close()
+	}, nil
+}
+
+// hashTree returns path and content hash of every file of a tree, for a key.
+func hashTree(tree fs.FS, roots ...string) (map[string]string, error) {
+	sums := map[string]string{}
+	for _, root := range roots {
+		err := fs.WalkDir(tree, root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(tree, path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(data)
+			sums[path] = hex.EncodeToString(sum[:])
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("hash %s: %w", strings.Join(roots, ", "), err)
+		}
+	}
+	return sums, nil
+}
+
+// writeFileAtomic writes a file that is seen whole or not at all.
+func writeFileAtomic(path string, data []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

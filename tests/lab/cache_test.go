@@ -1,0 +1,174 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func TestKeyOf(t *testing.T) {
+	key := func(inputs ...any) Key {
+		t.Helper()
+		k, err := KeyOf(inputs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	trixie, bookworm := Flavours()[0], Flavours()[1]
+	if again := key(trixie, 1); again != key(trixie, 1) {
+		t.Error("the same inputs have different keys")
+	}
+	different := map[Key]string{}
+	for name, k := range map[string]Key{
+		"trixie": key(trixie), "bookworm": key(bookworm), "two": key(trixie, bookworm), "joined": key("ab"), "split": key("a", "b"),
+		"empty": key(), "hashes": key(map[string]string{"a": "1"}), "other hashes": key(map[string]string{"a": "2"}),
+	} {
+		if other, ok := different[k]; ok {
+			t.Errorf("%s and %s have the same key", name, other)
+		}
+		different[k] = name
+	}
+	if _, err := KeyOf(func() {}); err == nil {
+		t.Error("a function has a key")
+	}
+}
+
+func TestEnsureBuildsOnce(t *testing.T) {
+	c := Cache{Dir: t.TempDir()}
+	var builds atomic.Int32
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			dir, err := c.Ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
+				builds.Add(1)
+				return os.WriteFile(filepath.Join(dir, "file"), []byte("whole"), 0o644)
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if data, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(data) != "whole" {
+				t.Errorf("file: %q, %v", data, err)
+			}
+		})
+	}
+	group.Wait()
+	if builds.Load() != 1 {
+		t.Errorf("built %d times", builds.Load())
+	}
+}
+
+func TestEnsureKeepsNothingHalfDone(t *testing.T) {
+	broken := errors.New("broken")
+	c := Cache{Dir: t.TempDir()}
+	entry := c.Path("kind", "name", "key")
+
+	// What a killed build leaves: the folder of a build, and a lock file that nobody holds.
+	if err := os.MkdirAll(entry+".partial", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(entry+".partial", "half"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(entry+".lock", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := c.Ensure(t.Context(), "kind", "name", "key", func(context.Context, string) error { return broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if exists(entry) || exists(entry+".partial") {
+		t.Error("a failed build left something")
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = c.Ensure(ctx, "kind", "name", "key", func(context.Context, string) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || exists(entry) {
+		t.Errorf("a cancelled build: error %v, entry %v", err, exists(entry))
+	}
+
+	dir, err := c.Ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
+		if exists(filepath.Join(dir, "half")) {
+			t.Error("the build began with what a killed one left")
+		}
+		return nil
+	})
+	if err != nil || dir != entry {
+		t.Errorf("%s, %v", dir, err)
+	}
+}
+
+func TestLockFileEndsWithItsContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, errors.New("enough"))
+	defer cancel()
+	if _, err := lockFile(ctx, path); err == nil || !errors.Is(err, context.Cause(ctx)) {
+		t.Errorf("a lock that is held: %v", err)
+	}
+	unlock()
+	unlock, err = lockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+func TestDefaultCache(t *testing.T) {
+	for _, tc := range []struct{ own, xdg, home, want string }{
+		{"/own", "/xdg", "/home/u", "/own"},
+		{"", "/xdg", "/home/u", "/xdg/node-partition"},
+		{"", "", "/home/u", "/home/u/.cache/node-partition"},
+	} {
+		t.Setenv("NODE_PARTITION_CACHE", tc.own)
+		t.Setenv("XDG_CACHE_HOME", tc.xdg)
+		t.Setenv("HOME", tc.home)
+		if c, err := DefaultCache(); err != nil || c.Dir != tc.want {
+			t.Errorf("%+v: %q, %v", tc, c.Dir, err)
+		}
+	}
+}
+
+func TestHashTree(t *testing.T) {
+	tree := fstest.MapFS{"a/x": {Data: []byte("1")}, "b/y": {Data: []byte("1")}, "c/z": {Data: []byte("2")}}
+	sums, err := hashTree(tree, "a", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sums) != 2 || sums["a/x"] == "" || sums["a/x"] == sums["c/z"] {
+		t.Errorf("sums %v", sums)
+	}
+	if _, err := hashTree(tree, "missing"); err == nil {
+		t.Error("a missing folder has a hash")
+	}
+}
+
+func TestWriteFileAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for _, text := range []string{"one", "two"} {
+		if err := writeFileAtomic(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(path); err != nil || string(data) != text {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left over: %v", entries)
+	}
+	if err := writeFileAtomic(filepath.Join(dir, "missing", "f"), nil, 0o600); err == nil {
+		t.Error("wrote into a folder that is not there")
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestApp(t *testing.T) {
+	t.Setenv("NODE_PARTITION_CACHE", t.TempDir())
+	for _, tc := range []struct {
+		args      string
+		out, fail string
+	}{
+		{args: "status", out: "NAME  FLAVOUR  STATE  PORT  UPTIME\n"},
+		{args: "down --all"},
+		{args: "down", fail: "which node"},
+		{args: "down nope", fail: "there is none of this name"},
+		{args: "ssh", fail: "which node"},
+		{args: "ssh nope -- true", fail: "there is none of this name"},
+		{args: "logs nope", fail: "there is none of this name"},
+		{args: "collect nope", fail: "want a node and a folder"},
+		{args: "up --name Bad_", fail: "not a DNS label"},
+		{args: "up --flavour x", fail: "not known"},
+		{args: "up --file x", fail: "HOST:GUEST"},
+		{args: "up extra", fail: "not expected"},
+		{args: "prepare x", fail: "not known"},
+	} {
+		var out bytes.Buffer
+		app := newApp()
+		app.Writer = &out
+		err := app.RunContext(t.Context(), append([]string{"lab"}, strings.Fields(tc.args)...))
+		switch {
+		case tc.fail == "" && err != nil:
+			t.Errorf("%s: %v", tc.args, err)
+		case tc.fail != "" && (err == nil || !strings.Contains(err.Error(), tc.fail)):
+			t.Errorf("%s: error %v, want %q", tc.args, err, tc.fail)
+		case tc.out != "" && out.String() != tc.out:
+			t.Errorf("%s: %q, want %q", tc.args, out.String(), tc.out)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: more than a line: %v", tc.args, err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// guest holds the files of a node as they lie in it: common and one folder per flavour go into the image,
+// seed into each node, where Options.Files may replace them; initrd makes the initial RAM disk.
+//
+//go:embed all:guest
+var guest embed.FS
+
+// KubeletConfigPath is where a node's kubelet has its configuration, as on a kubeadm node.
+const KubeletConfigPath = "/var/lib/kubelet/config.yaml"
+
+// ManifestDir is where a node's kubelet looks for static pods.
+const ManifestDir = "/etc/kubernetes/manifests"
+
+// KubeletConfig returns the configuration that a node's kubelet has by default with more lines at its end,
+// as a file for Options.Files or Node.WriteFile.
+func KubeletConfig(extra string) (File, error) {
+	data, err := guest.ReadFile("guest/seed" + KubeletConfigPath)
+	if err != nil {
+		return File{}, fmt.Errorf("default kubelet configuration: %w", err)
+	}
+	return File{Path: KubeletConfigPath, Data: append(data, extra...)}, nil
+}
+
+// guestFiles returns the files of one folder of guest.
+func guestFiles(folder string) ([]File, error) {
+	root := "guest/" + folder
+	var files []File
+	err := fs.WalkDir(guest, root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := guest.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files = append(files, File{Path: strings.TrimPrefix(path, root), Data: data})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("files of %s: %w", folder, err)
+	}
+	return files, nil
+}

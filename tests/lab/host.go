@@ -1,0 +1,79 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// tool is a program of the host that the lab runs, and the Debian package it comes in.
+type tool struct{ program, pkg string }
+
+func hostTools() []tool {
+	return []tool{
+		{"qemu-system-x86_64", "qemu-system-x86"},
+		{"qemu-img", "qemu-utils"},
+		{"mmdebstrap", "mmdebstrap"},
+		{"mke2fs", "e2fsprogs"},
+		{"debugfs", "e2fsprogs"},
+		{"ssh", "openssh-client"},
+		{"tar", "tar"},
+		{"chroot", "coreutils"},
+	}
+}
+
+// checkHost sees to it that this machine can hold a lab, and installs the Debian packages that it lacks.
+// Each error is one line that says what to do.
+func checkHost(ctx context.Context, progress func(string)) error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")
+	}
+	var missing []string
+	for _, t := range hostTools() {
+		if _, err := toolPath(t.program); err != nil {
+			missing = append(missing, t.pkg)
+		}
+	}
+	if !exists("/usr/share/keyrings/debian-archive-keyring.gpg") {
+		missing = append(missing, "debian-archive-keyring")
+	}
+	debian := exists("/etc/debian_version")
+	switch {
+	case len(missing) == 0 && os.Geteuid() == 0:
+		return nil
+	case !debian && len(missing) > 0:
+		return fmt.Errorf("not a Debian machine and these Debian packages are missing: %s: install what they are called here", strings.Join(missing, " "))
+	case os.Geteuid() != 0 && len(missing) > 0:
+		return fmt.Errorf("not root and these Debian packages are missing: run as root: apt-get install %s", strings.Join(missing, " "))
+	case os.Geteuid() != 0:
+		return errors.New("not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root")
+	}
+	progress("installing Debian packages: " + strings.Join(missing, " "))
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	if err := command(ctx, "", env, "apt-get", "-q", "update"); err != nil {
+		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
+	}
+	args := append([]string{"-q", "install", "-y", "--no-install-recommends"}, missing...)
+	if err := command(ctx, "", env, "apt-get", args...); err != nil {
+		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
+	}
+	return nil
+}
+
+// toolPath finds a program. mke2fs and debugfs are in /usr/sbin, which is not in everyone's PATH.
+func toolPath(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if p, sbinErr := exec.LookPath(filepath.Join(dir, program)); sbinErr == nil {
+			return p, nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,352 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// image is a prepared flavour: what a node boots from. All of it is read-only, nodes write to overlays.
+type image struct {
+	dir string
+}
+
+func (i image) kernel() string { return filepath.Join(i.dir, "kernel") }
+func (i image) initrd() string { return filepath.Join(i.dir, "initrd.img") }
+func (i image) root() string   { return filepath.Join(i.dir, "root.raw") }
+
+// latevar is a file system with a copy of the root's /var.
+func (i image) latevar() string { return filepath.Join(i.dir, "var.raw") }
+
+const (
+	// rootSize and varSize are sparse: a node's disks take what it writes.
+	rootSize = "6G"
+	varSize  = "3G"
+	// bakeTimeout is five times what a bake took on two cores.
+	bakeTimeout = 5 * time.Minute
+)
+
+// Prepare makes everything expensive of a flavour and keeps it in the cache. A second call takes the time of
+// a few hashes. The steps that take long are told to progress.
+func Prepare(ctx context.Context, flavour string, progress func(string)) error {
+	_, _, err := prepare(ctx, flavour, progress)
+	return err
+}
+
+func prepare(ctx context.Context, flavour string, progress func(string)) (Cache, image, error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	f, err := FlavourByName(flavour)
+	if err != nil {
+		return Cache{}, image{}, err
+	}
+	c, err := DefaultCache()
+	if err != nil {
+		return Cache{}, image{}, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return Cache{}, image{}, fmt.Errorf("cache folder: %w", err)
+	}
+	if err := checkHost(ctx, progress); err != nil {
+		return Cache{}, image{}, err
+	}
+	img, err := c.image(ctx, f, func(line string) { progress(f.Name + ": " + line) })
+	if err != nil {
+		return Cache{}, image{}, fmt.Errorf("prepare %s: %w", f.Name, err)
+	}
+	return c, img, nil
+}
+
+// image returns the image of a flavour and makes it first when it is not there. Debian's packages come over
+// the network while the compiler keeps the cores busy.
+func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
+	programs := append([]Program{pause()}, f.Programs...)
+	binaries := make([]string, len(programs))
+	var debian string
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		var err error
+		debian, err = c.debian(groupCtx, f, progress)
+		return err
+	})
+	// One after the other: the compiler is parallel by itself, and a kubelet takes 2 GiB to link.
+	group.Go(func() error {
+		for i, p := range programs {
+			var err error
+			if binaries[i], err = c.build(groupCtx, p, progress); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return image{}, err
+	}
+	hashes, err := hashTree(guest, "guest/initrd", "guest/common", "guest/"+f.Overlay)
+	if err != nil {
+		return image{}, err
+	}
+	// The names of what went in carry the keys of their own inputs.
+	key, err := KeyOf(f, debian, binaries, hashes, maskedUnits(), busyboxCommands(), rootSize, varSize, imageRevision)
+	if err != nil {
+		return image{}, err
+	}
+	dir, err := c.Ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
+		return assemble(ctx, f, debian, binaries, image{dir: dir}, progress)
+	})
+	if err != nil {
+		return image{}, err
+	}
+	if err := used(dir); err != nil {
+		return image{}, err
+	}
+	return image{dir: dir}, c.prune("images", f.Name)
+}
+
+// imageRevision is raised when assemble does something else with the same inputs.
+const imageRevision = 1
+
+// debian returns a tar of a Debian root with the flavour's packages.
+func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (string, error) {
+	packages := append(basePackages(), f.Packages...)
+	slices.Sort(packages)
+	args := []string{"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ",")}
+	// The lab has its own initial RAM disk; building Debian's would take longer than all the rest.
+	env := []string{"INITRD=No"}
+	key, err := KeyOf(f.Release, args, env)
+	if err != nil {
+		return "", err
+	}
+	dir, err := c.Ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
+		done := step(progress, "installing Debian "+f.Release)
+		args := append(args, f.Release, filepath.Join(dir, "root.tar"))
+		if err := command(ctx, "", env, "mmdebstrap", args...); err != nil {
+			return fmt.Errorf("install Debian %s: %w", f.Release, err)
+		}
+		done()
+		return nil
+	})
+	return filepath.Join(dir, "root.tar"), err
+}
+
+// assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the tree into
+// a file system and boots that once.
+func assemble(ctx context.Context, f Flavour, debian string, binaries []string, img image, progress func(string)) (err error) {
+	done := step(progress, "making the disk")
+	tree := filepath.Join(img.dir, "tree")
+	if err := os.Mkdir(tree, 0o755); err != nil {
+		return err
+	}
+	if err := command(ctx, "", nil, "tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", debian, "-C", tree); err != nil {
+		return fmt.Errorf("unpack Debian: %w", err)
+	}
+	files, err := imageFiles(f, binaries[1:])
+	if err != nil {
+		return err
+	}
+	if err := unpack(ctx, tree, files); err != nil {
+		return err
+	}
+	if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "/tmp/lab/initrd/build.sh"); err != nil {
+		return fmt.Errorf("initial RAM disk: %w", err)
+	}
+	for name, target := range map[string]string{"kernel": img.kernel(), "initrd.img": img.initrd()} {
+		if err := os.Rename(filepath.Join(tree, "tmp/lab", name), target); err != nil {
+			return fmt.Errorf("initial RAM disk: %w", err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(tree, "tmp/lab")); err != nil {
+		return err
+	}
+	images := filepath.Join(tree, "var/lib/lab/images")
+	if err := writeImages(images, filepath.Join(binaries[0], "pause"), filepath.Join(tree, "bin/busybox")); err != nil {
+		return err
+	}
+	if err := makeFileSystem(ctx, tree, img.root(), "lab-root", rootSize); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(tree); err != nil {
+		return err
+	}
+	done()
+
+	done = step(progress, "importing the container images in a first boot")
+	if err := bake(ctx, img); err != nil {
+		return fmt.Errorf("first boot: %w", err)
+	}
+	done()
+
+	done = step(progress, "copying /var")
+	if err := copyVar(ctx, img); err != nil {
+		return fmt.Errorf("disk for a late /var: %w", err)
+	}
+	done()
+	return nil
+}
+
+// imageFiles returns what the lab lays over Debian.
+func imageFiles(f Flavour, programs []string) ([]File, error) {
+	common, err := guestFiles("common")
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := guestFiles(f.Overlay)
+	if err != nil {
+		return nil, err
+	}
+	initrd, err := guestFiles("initrd")
+	if err != nil {
+		return nil, err
+	}
+	for i := range initrd {
+		initrd[i].Path = "/tmp/lab/initrd" + initrd[i].Path
+	}
+	var more []File
+	for _, dir := range programs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			more = append(more, File{Path: "/usr/bin/" + e.Name(), Source: filepath.Join(dir, e.Name()), Mode: 0o755})
+		}
+	}
+	for _, unit := range maskedUnits() {
+		more = append(more, File{Path: "/etc/systemd/system/" + unit, Link: "/dev/null"})
+	}
+	// It tries the sockets of hypervisors that this one does not have and says so on the console (257).
+	more = append(more, File{Path: "/etc/systemd/system-generators/systemd-ssh-generator", Link: "/dev/null"})
+	units := append([]string{
+		"/etc/systemd/system/kubelet.service", "/etc/systemd/system/lab-bake.service",
+		"/lib/systemd/system/systemd-networkd.service",
+	}, f.Units...)
+	for _, unit := range units {
+		more = append(more, File{Path: "/etc/systemd/system/multi-user.target.wants/" + path.Base(unit), Link: unit})
+	}
+	more = append(more,
+		File{Path: "/etc/fstab", Data: []byte("# The kernel mounts / as its command line says.\n")},
+		File{Path: "/opt/cni/bin", Link: "/usr/lib/cni"},
+		File{Path: "/etc/kubernetes/manifests", Mode: fs.ModeDir | 0o755},
+		File{Path: "/etc/resolv.conf", Data: []byte("nameserver 10.0.2.3\n")},
+	)
+	return mergeFiles(common, overlay, initrd, more), nil
+}
+
+// unpack lays files over a tree.
+func unpack(ctx context.Context, tree string, files []File) error {
+	seed := tree + ".tar"
+	if err := writeTarPath(seed, files); err != nil {
+		return fmt.Errorf("files of the lab: %w", err)
+	}
+	if err := command(ctx, "", nil, "tar", "--numeric-owner", "--keep-directory-symlink", "-xpf", seed, "-C", tree); err != nil {
+		return fmt.Errorf("files of the lab: %w", err)
+	}
+	return os.Remove(seed)
+}
+
+// makeFileSystem turns a tree into an ext4 file system in a sparse file, without mounting anything. All
+// tables are written here, so that no node's kernel does it in the background.
+func makeFileSystem(ctx context.Context, tree, disk, label, size string) error {
+	args := []string{
+		"-q", "-t", "ext4", "-L", label, "-m", "0", "-J", "size=16", "-i", "32768",
+		"-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", tree, disk, size,
+	}
+	if err := command(ctx, "", nil, "mke2fs", args...); err != nil {
+		return fmt.Errorf("file system %s: %w", label, err)
+	}
+	return nil
+}
+
+// bakedMark is the last line of guest/common/usr/lib/lab/bake.sh.
+const bakedMark = "lab-bake: done"
+
+// bake boots the image once. The kubelet does not take part: the checkpoints it writes would bind every node
+// to the policies of its first configuration.
+func bake(ctx context.Context, img image) error {
+	seed := filepath.Join(img.dir, "seed.tar")
+	id, err := machineID()
+	if err != nil {
+		return err
+	}
+	err = writeTarPath(seed, []File{
+		{Path: "/etc/machine-id", Data: []byte(id)},
+		// The journal of this boot is no node's.
+		{Path: "/etc/systemd/journald.conf.d/zz-bake.conf", Data: []byte("[Journal]\nStorage=volatile\n")},
+	})
+	if err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	console := filepath.Join(img.dir, "bake.log")
+	m := machine{
+		Name: "lab-bake", Image: img, Root: disk{img.root(), "raw"}, Seed: seed, Console: console,
+		CPUs: 2, MemoryMiB: 2048, Accel: softwareEmulation,
+		KernelArgs: []string{"lab.bake", "systemd.mask=kubelet.service"}, NoReboot: true,
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bakeTimeout, fmt.Errorf("not over after %s", bakeTimeout))
+	defer cancel()
+	q, err := startQemu(ctx, m, tiedToThisProcess)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-q.exited:
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%w: the console's end:\n%s", context.Cause(ctx), tailFile(console, 20)), q.kill())
+	}
+	if log, err := os.ReadFile(console); err != nil || !bytes.Contains(log, []byte(bakedMark)) {
+		return errors.Join(err, fmt.Errorf("the machine stopped without %q: %w: the console's end:\n%s", bakedMark, q.err(), tailFile(console, 20)))
+	}
+	return os.Remove(seed)
+}
+
+// copyVar makes the disk of a late /var from the baked root, without mounting it.
+func copyVar(ctx context.Context, img image) error {
+	dir := filepath.Join(img.dir, "var")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if err := command(ctx, img.dir, nil, "debugfs", "-R", "rdump /var var", img.root()); err != nil {
+		return err
+	}
+	if err := makeFileSystem(ctx, filepath.Join(dir, "var"), img.latevar(), "lab-var", varSize); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+func writeTarPath(path string, files []File) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeTar(f, files), f.Close())
+}
+
+func machineID() (string, error) {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(id[:]) + "\n", nil
+}
+
+func tailFile(path string, lines int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return lastLines(strings.ReplaceAll(string(data), "\r", ""), lines)
+}

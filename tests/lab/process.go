@@ -1,0 +1,103 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Process names a process so that another one that gets its number later is never taken for it.
+type Process struct {
+	// PID is its number.
+	PID int `json:"pid"`
+	// StartTime is when it started, in clock ticks since boot, from /proc/PID/stat.
+	StartTime uint64 `json:"startTime"`
+	// BootID is the boot of the host it started in: start times begin anew with each.
+	BootID string `json:"bootID"`
+}
+
+// errGone is the answer to a signal for a process that has ended.
+var errGone = errors.New("the process has ended")
+
+// identify returns who the process of that number is now.
+func identify(pid int) (Process, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return Process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return Process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
+	}
+	if stat.State == "Z" || stat.State == "X" {
+		return Process{}, fmt.Errorf("process %d: %w", pid, errGone)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Process{}, err
+	}
+	return Process{PID: pid, StartTime: stat.Starttime, BootID: string(boot[:len(boot)-1])}, nil
+}
+
+// Alive tells whether this very process runs.
+func (p Process) Alive() bool {
+	now, err := identify(p.PID)
+	return err == nil && now == p
+}
+
+// Signal sends a signal to this very process. The number is bound by a pidfd before the identity is
+// checked, so that it cannot be given to another process in between.
+func (p Process) Signal(sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return errGone
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", p.PID, err)
+	}
+	defer unix.Close(fd)
+	if !p.Alive() {
+		return errGone
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
+		return fmt.Errorf("process %d: send %s: %w", p.PID, sig, err)
+	}
+	return nil
+}
+
+// wait returns when the process has ended.
+func (p Process) wait(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for p.Alive() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("process %d has not ended: %w", p.PID, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// end asks the process to end, and makes it when it does not in time.
+func (p Process) end(ctx context.Context, grace time.Duration) error {
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		if err := p.Signal(sig); errors.Is(err, errGone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		waitCtx, cancel := context.WithTimeout(ctx, grace)
+		err := p.wait(waitCtx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d is there after SIGTERM and SIGKILL", p.PID)
+}

@@ -1,0 +1,227 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// disk is an image file in one of qemu's formats.
+type disk struct{ Path, Format string }
+
+// accel is how qemu runs the guest's instructions.
+type accel string
+
+const (
+	// softwareEmulation runs anywhere. One translation thread per virtual CPU; a small translation buffer
+	// would be flushed again and again by Go programs of the kubelet's size.
+	softwareEmulation accel = "tcg,thread=multi,tb-size=1024"
+	hardwareKVM       accel = "kvm"
+)
+
+// machine is everything a virtual machine is started with.
+type machine struct {
+	Name       string
+	Image      image
+	Root       disk
+	Seed       string // a tar, may be empty
+	Var        *disk  // a late /var, may be nil
+	Console    string // file the serial console is written to
+	SSHPort    int    // on loopback; 0 is no network
+	MemoryMiB  int
+	CPUs       int
+	Accel      accel
+	KernelArgs []string
+	NoReboot   bool // end instead of rebooting
+	Snapshot   bool // throw away what is written
+}
+
+// kernelArgs are the same for every machine. Mitigations cost much under emulation and protect nothing here.
+func kernelArgs() []string {
+	return []string{
+		"root=/dev/vda", "rw", "console=ttyS0", "psi=1", "net.ifnames=0", "mitigations=off", "nowatchdog",
+		"loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1",
+	}
+}
+
+// args returns the arguments of qemu-system-x86_64.
+func (m machine) args() []string {
+	args := []string{
+		"-name", m.Name,
+		"-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc,vmport=off,hpet=off", "-accel", string(m.Accel),
+		"-cpu", m.Accel.cpu(), "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
+		"-kernel", m.Image.kernel(), "-initrd", m.Image.initrd(),
+		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
+		"-chardev", "file,id=console,append=on,path=" + escape(m.Console), "-serial", "chardev:console",
+		"-device", "virtio-rng-pci",
+	}
+	args = append(args, driveArgs("lab-root", m.Root, false)...)
+	if m.Seed != "" {
+		args = append(args, driveArgs("lab-seed", disk{m.Seed, "raw"}, true)...)
+	}
+	if m.Var != nil {
+		args = append(args, driveArgs("lab-var", *m.Var, false)...)
+	}
+	if m.SSHPort != 0 {
+		args = append(args,
+			"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-:22", m.SSHPort),
+			// Without its boot ROM the firmware does not try to boot from the network.
+			"-device", "virtio-net-pci,netdev=net,romfile=")
+	}
+	if m.NoReboot {
+		args = append(args, "-no-reboot")
+	}
+	if m.Snapshot {
+		args = append(args, "-snapshot")
+	}
+	return args
+}
+
+// cpu returns the processor model: under KVM what the host has, under emulation all that is emulated but for
+// five-level page tables, which make every fault longer, and the AVX registers, which every context switch
+// saves. Without them a boot took 48 s of the host's CPU time instead of 55 (qemu 7.2).
+func (a accel) cpu() string {
+	if a == hardwareKVM {
+		return "host"
+	}
+	return "max,la57=off,xsave=off"
+}
+
+// driveArgs adds a disk that the guest finds by its serial. cache=unsafe: what a node writes has to survive
+// a reboot of the node, not one of the host.
+func driveArgs(serial string, d disk, readOnly bool) []string {
+	drive := fmt.Sprintf("if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap", serial, d.Format, escape(d.Path))
+	if readOnly {
+		drive += ",readonly=on"
+	}
+	return []string{"-drive", drive, "-device", fmt.Sprintf("virtio-blk-pci,drive=%s,serial=%s", serial, serial)}
+}
+
+// escape doubles commas, which separate the options of one qemu argument.
+func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
+
+// lifetime says whether a machine ends with the process that started it.
+type lifetime bool
+
+const (
+	tiedToThisProcess lifetime = true
+	outlivesProcess   lifetime = false
+)
+
+// qemu is a machine that was started by this process.
+type qemu struct {
+	process Process
+	exited  chan struct{}
+	stderr  *lockedBuffer
+	waitErr error // set before exited is closed
+}
+
+// startQemu starts a machine. A tied one is killed by the kernel when this process ends, however it ends.
+func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	path, err := exec.LookPath("qemu-system-x86_64")
+	if err != nil {
+		return nil, err
+	}
+	q := &qemu{exited: make(chan struct{}), stderr: &lockedBuffer{}}
+	cmd := exec.Command(path, m.args()...)
+	if life == tiedToThisProcess {
+		cmd.Stderr = q.stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	} else {
+		// A pipe to a process that is gone would end qemu at its next message.
+		log, err := os.Create(filepath.Join(filepath.Dir(m.Console), "qemu.log"))
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		cmd.Stderr = log
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
+	started := make(chan error)
+	go func() {
+		// The parent-death signal comes when the thread that started the child ends, not the process: this
+		// thread lives until qemu has ended.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		q.waitErr = cmd.Wait()
+		close(q.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start qemu: %w", err)
+	}
+	q.process, err = identify(cmd.Process.Pid)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start qemu: %w: %s", err, q.stderr), cmd.Process.Kill())
+	}
+	return q, nil
+}
+
+// err tells how qemu ended, once it has.
+func (q *qemu) err() error {
+	select {
+	case <-q.exited:
+	default:
+		return errors.New("qemu is running")
+	}
+	state := "qemu ended with status 0"
+	if q.waitErr != nil {
+		state = "qemu: " + q.waitErr.Error()
+	}
+	if text := lastLines(q.stderr.String(), 5); text != "" {
+		state += ": " + text
+	}
+	return errors.New(state)
+}
+
+// kill ends the machine at once and waits until it is gone.
+func (q *qemu) kill() error {
+	select {
+	case <-q.exited:
+		return nil
+	default:
+	}
+	if err := q.process.Signal(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("end qemu: %w", err)
+	}
+	select {
+	case <-q.exited:
+		return nil
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("end qemu: process %d is there 30 s after SIGKILL", q.process.PID)
+	}
+}
+
+// lockedBuffer is written by the goroutine of os/exec and read while that still runs.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

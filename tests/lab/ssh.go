@@ -1,0 +1,227 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// CommandError says that a command of a node ended otherwise than with status 0.
+type CommandError struct {
+	// Node and Command say what ran where.
+	Node, Command string
+	// Status is the exit status, or -1 when the command ended by Signal.
+	Status int
+	// Signal is the name of the signal that ended the command, if one did.
+	Signal string
+	// Stdout and Stderr are what it wrote.
+	Stdout, Stderr string
+}
+
+// Error names the command, its status and the end of what it wrote.
+func (e *CommandError) Error() string {
+	how := fmt.Sprintf("status %d", e.Status)
+	if e.Signal != "" {
+		how = "signal " + e.Signal
+	}
+	text := lastLines(e.Stderr, 10)
+	if text == "" {
+		text = lastLines(e.Stdout, 10)
+	}
+	return fmt.Sprintf("node %s: %s: %s: %s", e.Node, e.Command, how, text)
+}
+
+// connection is the one ssh connection to a node: a handshake takes a second under software emulation, a
+// command on a connection that is there a few milliseconds.
+type connection struct {
+	node   string
+	config *ssh.ClientConfig
+
+	mu     sync.Mutex
+	addr   string
+	client *ssh.Client
+}
+
+// bannerTimeout is short, because qemu accepts connections before anybody in the guest does.
+const (
+	bannerTimeout    = 2 * time.Second
+	handshakeTimeout = 60 * time.Second
+)
+
+// setAddr says where the node is; a new machine of the same node is elsewhere.
+func (c *connection) setAddr(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addr = addr
+}
+
+// dial makes one attempt. The caller holds mu.
+func (c *connection) dial(ctx context.Context) (*ssh.Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", c.addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	// The server speaks first. Until then nobody is there, and waiting longer would not help.
+	reader := bufio.NewReader(conn)
+	_ = conn.SetDeadline(time.Now().Add(bannerTimeout))
+	if _, err := reader.Peek(4); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("no answer: %w", err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	sshConn, channels, requests, err := ssh.NewClientConn(bufferedConn{conn, reader}, c.addr, c.config)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return ssh.NewClient(sshConn, channels, requests), nil
+}
+
+// bufferedConn is a connection whose first bytes have been looked at.
+type bufferedConn struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (b bufferedConn) Read(p []byte) (int, error) { return b.reader.Read(p) }
+
+// connect returns the kept connection, or makes it.
+func (c *connection) connect(ctx context.Context) (*ssh.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, nil
+	}
+	client, err := c.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: ssh to %s: %w", c.node, c.addr, err)
+	}
+	c.client = client
+	return client, nil
+}
+
+// drop forgets a connection that is of no use any more.
+func (c *connection) drop(client *ssh.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == client {
+		c.client = nil
+	}
+	if client != nil {
+		_ = client.Close()
+	}
+}
+
+func (c *connection) close() {
+	c.mu.Lock()
+	client := c.client
+	c.mu.Unlock()
+	c.drop(client)
+}
+
+// session opens a channel. A connection that broke since its last use, by a reboot for instance, is made
+// anew, once; nothing has run yet, so nothing runs twice.
+func (c *connection) session(ctx context.Context) (*ssh.Client, *ssh.Session, error) {
+	for attempt := 0; ; attempt++ {
+		client, err := c.connect(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		session, err := openSession(ctx, client)
+		if err == nil {
+			return client, session, nil
+		}
+		c.drop(client)
+		if attempt > 0 || ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("node %s: ssh session: %w", c.node, err)
+		}
+	}
+}
+
+// openSession is NewSession with an end: a machine that was reset does not close its connections.
+func openSession(ctx context.Context, client *ssh.Client) (*ssh.Session, error) {
+	type result struct {
+		session *ssh.Session
+		err     error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		session, err := client.NewSession()
+		opened <- result{session, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.session, r.err
+	case <-time.After(handshakeTimeout):
+		return nil, errors.New("no answer")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// run runs a command and returns what it wrote to standard output.
+func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (string, error) {
+	client, session, err := c.session(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer session.Close()
+	var stdout, stderr bytes.Buffer
+	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
+	finished := make(chan error, 1)
+	go func() { finished <- session.Run(cmd) }()
+	select {
+	case err = <-finished:
+	case <-ctx.Done():
+		// Only the end of the connection is sure to end Run: sshd does not pass on signals everywhere.
+		c.drop(client)
+		<-finished
+		return stdout.String(), fmt.Errorf("node %s: %s: %w", c.node, cmd, context.Cause(ctx))
+	}
+	var exit *ssh.ExitError
+	switch {
+	case err == nil:
+		return stdout.String(), nil
+	case errors.As(err, &exit):
+		status := exit.ExitStatus()
+		if exit.Signal() != "" {
+			status = -1
+		}
+		return stdout.String(), &CommandError{
+			Node: c.node, Command: cmd, Status: status, Signal: exit.Signal(),
+			Stdout: stdout.String(), Stderr: stderr.String(),
+		}
+	default:
+		c.drop(client)
+		return stdout.String(), fmt.Errorf("node %s: %s: %w", c.node, cmd, err)
+	}
+}
+
+// dialThrough connects to an address of the node's own: network is "tcp" or "unix".
+func (c *connection) dialThrough(ctx context.Context, network, addr string) (net.Conn, error) {
+	client, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.DialContext(ctx, network, addr)
+	if err != nil {
+		var refused *ssh.OpenChannelError
+		if !errors.As(err, &refused) && ctx.Err() == nil {
+			c.drop(client)
+		}
+		return nil, fmt.Errorf("node %s: %s %s: %w", c.node, network, addr, err)
+	}
+	return conn, nil
+}

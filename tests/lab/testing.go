@@ -1,0 +1,56 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// collectTimeout is for what a failed test wants to know of its node, which may not answer at all.
+const collectTimeout = 2 * time.Minute
+
+// ForTest starts a node that is stopped when the test ends. When the test has failed, what explains it is
+// collected before, into $LAB_ARTIFACTS or into a folder of the cache, and the test's log says where. A lab
+// that cannot be had fails the test: skipping would hide it.
+func ForTest(tb testing.TB, o Options) *Node {
+	tb.Helper()
+	if o.Progress == nil {
+		o.Progress = func(line string) { tb.Log("lab: " + line) }
+	}
+	n, err := Start(tb.Context(), o)
+	if err != nil {
+		tb.Fatalf("lab: %v", err)
+	}
+	tb.Cleanup(func() {
+		// The test's own context has ended by now.
+		ctx := context.Background()
+		if tb.Failed() {
+			collectCtx, cancel := context.WithTimeout(ctx, collectTimeout)
+			defer cancel()
+			dir := artifactsDir(n, tb.Name())
+			if err := n.Collect(collectCtx, dir); err != nil {
+				tb.Logf("lab: %v", err)
+			}
+			tb.Logf("lab: what node %s was like is in %s", n.Name, dir)
+		}
+		if err := n.Stop(ctx); err != nil {
+			tb.Errorf("lab: %v", err)
+		}
+	})
+	return n
+}
+
+var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+func artifactsDir(n *Node, test string) string {
+	base := os.Getenv("LAB_ARTIFACTS")
+	if base == "" {
+		base = filepath.Join(n.cache.Dir, "artifacts")
+	}
+	name := notInFileName.ReplaceAllString(test, "_")
+	return filepath.Join(base, fmt.Sprintf("%s-%s", name, n.Name))
+}

@@ -1,0 +1,89 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaitForSeesTheEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		began := time.Now()
+		err := waitFor(t.Context(), "three", time.Second, func(context.Context) (bool, string, error) {
+			looks++
+			if looks < 3 {
+				return false, "", errors.New("refused")
+			}
+			return true, "", nil
+		})
+		if err != nil || looks != 3 || time.Since(began) != 2*time.Second {
+			t.Errorf("%d looks in %s: %v", looks, time.Since(began), err)
+		}
+	})
+}
+
+func TestWaitForSaysWhatItSawLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		err := waitFor(ctx, "pods running", time.Second, func(context.Context) (bool, string, error) {
+			return false, "1 of 3 pods", refused
+		})
+		var wait *WaitError
+		if !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, refused) {
+			t.Fatalf("error %v", err)
+		}
+		for _, part := range []string{"pods running", "10.0 s", "1 of 3 pods", "connection refused", "deadline"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q lacks %q", err, part)
+			}
+		}
+	})
+}
+
+// A look that the deadline cut off must not hide what the one before it saw.
+func TestWaitForKeepsTheLastWholeLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		first := true
+		err := waitFor(ctx, "something", time.Second, func(ctx context.Context) (bool, string, error) {
+			if first {
+				first = false
+				return false, "the kubelet is healthy", nil
+			}
+			<-ctx.Done()
+			return false, "", ctx.Err()
+		})
+		var wait *WaitError
+		if !errors.As(err, &wait) || wait.LastSeen != "the kubelet is healthy" || wait.Err != nil {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := waitFor(context.Background(), "never", time.Second, func(context.Context) (bool, string, error) { return false, "", nil })
+		if err == nil || time.Since(began) != DefaultTimeout {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+func TestCommandError(t *testing.T) {
+	err := error(&CommandError{Node: "n", Command: "false", Status: 1, Stdout: "out", Stderr: "why\n"})
+	if err.Error() != "node n: false: status 1: why" {
+		t.Errorf("%q", err)
+	}
+	err = &CommandError{Node: "n", Command: "sleep 9", Status: -1, Signal: "TERM", Stdout: "out"}
+	if err.Error() != "node n: sleep 9: signal TERM: out" {
+		t.Errorf("%q", err)
+	}
+}
