@@ -21,6 +21,7 @@ all: build
 
 ## build: static binaries in bin/
 build:
+	@tests/setup go
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 ## install: what is needed on a node, into DESTDIR, below PREFIX
@@ -36,12 +37,13 @@ test: test-unit test-e2e
 test-unit:
 	@tests/setup unit
 	$(GO) vet ./...
-	$(GO) test $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench)
+	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench)
 
 ## test-e2e: the tests on real nodes, which tests/lab boots
 test-e2e:
 	@tests/setup node
 	tests/lab/lab prepare
+	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode|TestNothingStaysBehind' ./tests/lab
 	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/e2e
 
 ## lint: gofmt, go vet, golangci-lint

@@ -20,16 +20,15 @@ const (
 // EINVAL (PRINTKRB_RECORD_MAX, 1024 in kernel 6.12, minus the prefix).
 const maxRecord = 900
 
-// maxMessages bounds what one run says, so that a hostile file does not push other messages out of the kernel's
-// ring buffer. The kernel has a limit of its own, 10 in 5 s for each opening of /dev/kmsg (printk_devkmsg=ratelimit).
-const maxMessages = 9
+// maxLines is how many lines of one kind are logged. The kernel takes ten records in five seconds from each opening of
+// /dev/kmsg and drops the rest (printk_devkmsg=ratelimit, the default), and the last ones matter most.
+const maxLines = 7
 
 // logger writes messages to standard error, or to the kernel log, from which journald takes them: when
 // generators run, journald may not.
 type logger struct {
-	out      io.Writer
-	kernel   bool
-	messages int
+	out    io.Writer
+	kernel bool
 }
 
 // openLog logs to /dev/kmsg where systemd's system instance runs us (it sets SYSTEMD_SCOPE since 251), and to
@@ -43,17 +42,22 @@ func openLog(getenv func(string) string) *logger {
 	return &logger{out: os.Stderr}
 }
 
-func (l *logger) errorf(format string, args ...any)   { l.log(levelError, format, args...) }
-func (l *logger) warningf(format string, args ...any) { l.log(levelWarning, format, args...) }
-func (l *logger) noticef(format string, args ...any)  { l.log(levelNotice, format, args...) }
+func (l *logger) errorf(format string, args ...any)  { l.log(levelError, format, args...) }
+func (l *logger) noticef(format string, args ...any) { l.log(levelNotice, format, args...) }
+
+// all logs lines, or the first of them and how many more there are.
+func (l *logger) all(level int, lines []string) {
+	for i, line := range lines {
+		if i == maxLines && len(lines) > maxLines+1 {
+			l.log(level, "and %d more of these", len(lines)-i)
+			return
+		}
+		l.log(level, "%s", line)
+	}
+}
 
 // log writes one record with one write(2): that is what a record of /dev/kmsg is.
 func (l *logger) log(level int, format string, args ...any) {
-	l.messages++
-	switch {
-	case l.messages > maxMessages && level != levelError, l.messages > 3*maxMessages:
-		return
-	}
 	text := printable(fmt.Sprintf(format, args...))
 	if l.kernel {
 		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)

@@ -60,15 +60,14 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *logge
 	root := getenv("PARTITION_ROOT")
 	output := slices.Output{Dir: args[0], State: filepath.Join("/", root, slices.StateDir)}
 	plan, err := plan(root, output.State)
-	for _, warning := range plan.Warnings {
-		log.warningf("%s", warning)
-	}
 	if err != nil {
-		for _, problem := range flatten(err) {
-			log.errorf("%v", problem)
-		}
-		return keepLast(output, log)
+		// What is wrong and what comes of it first: the kernel log takes ten records from us.
+		log.all(levelError, flatten(err))
+		keepLast(output, log)
+		log.all(levelWarning, plan.Warnings)
+		return 1
 	}
+	log.all(levelWarning, plan.Warnings)
 	if plan.Yields != "" {
 		log.noticef("%s", plan.Yields)
 	}
@@ -88,7 +87,7 @@ func plan(root, state string) (*slices.Plan, error) {
 }
 
 // keepLast answers a broken configuration: a typo must not lift the limits of a running partition.
-func keepLast(output slices.Output, log *logger) int {
+func keepLast(output slices.Output, log *logger) {
 	restored, err := output.Restore()
 	switch {
 	case err != nil:
@@ -98,16 +97,15 @@ func keepLast(output slices.Output, log *logger) int {
 	default:
 		log.errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
 	}
-	return 1
 }
 
 // flatten takes apart what errors.Join put together, so that each problem gets a line of its own.
-func flatten(err error) []error {
+func flatten(err error) []string {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		return []error{err}
+		return []string{err.Error()}
 	}
-	var list []error
+	var list []string
 	for _, one := range joined.Unwrap() {
 		list = append(list, flatten(one)...)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
@@ -75,7 +76,7 @@ type Config struct {
 	// Warnings are remarks about things that did not stop us.
 	Warnings []string
 
-	origin map[string]string // field -> last file that has it
+	origin map[string]string // field, or sectionField.field -> last file that has it
 }
 
 // FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
@@ -88,6 +89,15 @@ func (c *Config) FileWith(field string) string {
 		return c.Files[len(c.Files)-1]
 	}
 	return wellKnownFiles[0]
+}
+
+// SectionFileWith names the file to change for a field of the section: the last one that has it, or else the last one
+// with a section.
+func (c *Config) SectionFileWith(field string) string {
+	if name, ok := c.origin[sectionField+"."+field]; ok && c.SectionFile != OverridePath {
+		return name
+	}
+	return c.SectionFile
 }
 
 // Load finds, reads and merges the configuration below root. Where there is none, the Config is empty.
@@ -106,11 +116,20 @@ func Load(root hostfs.FS) (*Config, error) {
 	if err := l.merge(); err != nil {
 		return nil, err
 	}
+	l.config.Late = findLate(root, l.missing)
+	if l.mainIsLate() {
+		// Drop-ins alone are half a configuration. The section is judged when the rest is there.
+		l.config.Section, l.config.SectionFile = nil, ""
+	}
 	if err := l.override(); err != nil {
 		return nil, err
 	}
-	l.config.Late = findLate(root, l.missing)
 	return l.config, nil
+}
+
+// mainIsLate reports whether there is no main file, and one may still be mounted.
+func (l *loader) mainIsLate() bool {
+	return !l.hasMain && slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
 }
 
 type loader struct {
@@ -119,6 +138,9 @@ type loader struct {
 	docs    []document
 	missing []string // looked for and not found
 	config  *Config
+
+	mainFiles []string // where a main file was looked for
+	hasMain   bool
 }
 
 // read reads one configuration file within what is left of the bounds.
@@ -137,6 +159,7 @@ func (l *loader) read(name string) (document, error) {
 
 func (l *loader) mainFile(settings Settings) error {
 	if name := settings.ConfigFile; name != "" {
+		l.mainFiles = []string{name}
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			if len(findLate(l.root, []string{name}).Paths) == 0 {
@@ -145,8 +168,10 @@ func (l *loader) mainFile(settings Settings) error {
 			l.missing = append(l.missing, name)
 			return nil
 		}
+		l.hasMain = true
 		return l.add(doc, err)
 	}
+	l.mainFiles = wellKnownFiles
 	for _, name := range wellKnownFiles {
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -157,6 +182,7 @@ func (l *loader) mainFile(settings Settings) error {
 		if errors.As(err, &other) && other.kind == "Config" {
 			continue // a kubeconfig: what kubeadm keeps in /etc/kubernetes/kubelet.conf
 		}
+		l.hasMain = true
 		return l.add(doc, err)
 	}
 	return nil
@@ -245,6 +271,12 @@ func (l *loader) merge() error {
 	for _, doc := range l.docs {
 		for name := range doc.fields {
 			l.config.origin[name] = doc.path
+		}
+		var section map[string]json.RawMessage
+		if json.Unmarshal(doc.fields[sectionField], &section) == nil {
+			for name := range section {
+				l.config.origin[sectionField+"."+name] = doc.path
+			}
 		}
 	}
 	l.config.SectionFile = l.config.origin[sectionField]

@@ -76,6 +76,7 @@ func TestMerge(t *testing.T) {
 		"an override alone":              {map[string]string{OverridePath: head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, OverridePath},
 	} {
 		t.Run(name, func(t *testing.T) {
+			test.files["/var/lib/dpkg/status"] = "" // a /var that is mounted
 			c, err := Load(tree(t, test.files))
 			if err != nil {
 				t.Fatal(err)

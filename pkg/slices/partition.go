@@ -82,9 +82,10 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	return fields, nil
 }
 
-// bad reports a problem in a field of the section.
+// bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
 func (c *checker) bad(field, value, format string, args ...any) {
-	c.problems.add(c.config.SectionFile, sectionPath+"."+field, value, format, args...)
+	name, _, _ := strings.Cut(field, "[")
+	c.problems.add(c.config.SectionFileWith(name), sectionPath+"."+field, value, format, args...)
 }
 
 func (c *checker) warn(format string, args ...any) {

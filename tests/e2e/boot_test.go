@@ -1,11 +1,16 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"nodepartition/tests/lab"
 )
@@ -57,10 +62,7 @@ func kubeletUnharmed(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const kubepods = "/sys/fs/cgroup/kubepods.slice"
 	// Node Allocatable is enforced as capacity less the reservations, which this configuration does not have.
-	limit, capacity := run(t, n, "cat "+kubepods+"/memory.max"), run(t, n, "awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo")
-	if limit != capacity {
-		t.Errorf("memory.max of kubepods.slice is %s, want the node's %s", limit, capacity)
-	}
+	want(t, n, "cat "+kubepods+"/memory.max", capacity(t, n))
 	if weight := run(t, n, "cat "+kubepods+"/cpu.weight"); weight == "100" {
 		t.Error("cpu.weight of kubepods.slice is systemd's default: the kubelet has not set it")
 	}
@@ -74,6 +76,12 @@ func kubeletUnharmed(t *testing.T, n *lab.Node) {
 			t.Errorf("a pod in the partition, where only the monitor can have put it: %s", path)
 		}
 	}
+}
+
+// capacity is the node's memory in bytes.
+func capacity(t *testing.T, n *lab.Node) string {
+	t.Helper()
+	return run(t, n, "awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo")
 }
 
 // verify: this systemd has nothing to say about the units. Manual pages are not on the node.
@@ -105,16 +113,17 @@ func brokenFile(t *testing.T, n *lab.Node) {
 		configure(t, n, partition("640 MB", "1-2"))
 		wantLimits(t, n, "671088640", "1-2")
 	}
-	said := run(t, n, "journalctl -b -o cat -t partition-generator")
-	for _, part := range []string{
-		lab.KubeletConfigPath + `: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`,
-		"keeping the units of the last good one",
-	} {
-		if !strings.Contains(said, part) {
-			t.Errorf("the journal says\n%s\nwant %q", said, part)
-		}
-	}
+	wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
+	wantSaid(t, n, "keeping the units of the last good one")
 	want(t, n, "journalctl -b -o json -t partition-generator -p err | grep -o '\"SYSLOG_FACILITY\":\"3\"' | sort -u", `"SYSLOG_FACILITY":"3"`)
+}
+
+// wantSaid looks for a message of the generator in the journal.
+func wantSaid(t *testing.T, n *lab.Node, part string) {
+	t.Helper()
+	if said := run(t, n, "journalctl -b -o cat -t partition-generator"); !strings.Contains(said, part) {
+		t.Errorf("the journal says\n%s\nwant %q", said, part)
+	}
 }
 
 func repairedFile(t *testing.T, n *lab.Node) {
@@ -218,7 +227,14 @@ func TestLateVar(t *testing.T) {
 		t.Run(flavour, func(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{
 				Flavour: flavour,
-				Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+				Files: []lab.File{
+					program(), kubeletConfig(t, partition("256Mi", "0-1")),
+					// Drop-ins are on the root file system: half a configuration until /var is there.
+					{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
+					{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
+					{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
+					{Path: "/etc/default/kubelet", Data: []byte("KUBELET_EXTRA_ARGS=--config-dir=" + dropins + "\n")},
+				},
 				LateVar: true,
 			})
 			if err := n.WaitReady(t.Context()); err != nil {
@@ -234,11 +250,52 @@ func TestLateVar(t *testing.T) {
 			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
 			want(t, n, "journalctl -b -o cat -t partition-generator", "")
 			want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
+			// The kubelet has merged the same files, sections that it does not know included.
+			merged := configz(t, n)
+			if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0-1" || merged.CgroupDriver != "systemd" {
+				t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0-1, systemd",
+					merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
+			}
+			configure(t, n, partition("256Mi", "1-2"))
+			wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "1-2": CPU 2 is not one of reservedSystemCPUs, 0-1`)
+			wantLimits(t, n, "536870912", "0-1")
 			// A reload later on changes nothing, and a broken file keeps it.
-			configure(t, n, partition("nothing", ""))
+			configure(t, n, partition("1Gi", "x"))
 			wantLimits(t, n, "536870912", "0-1")
 		})
 	}
+}
+
+const (
+	dropins    = "/etc/kubernetes/kubelet.conf.d"
+	dropinHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+)
+
+// configz asks the kubelet for the configuration it runs with.
+func configz(t *testing.T, n *lab.Node) kubeletv1beta1.KubeletConfiguration {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		DialContext: n.Dial,
+		// The kubelet of a node without an API server has a certificate that it signed itself.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:10250/configz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		KubeletConfig kubeletv1beta1.KubeletConfiguration `json:"kubeletconfig"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return answer.KubeletConfig
 }
 
 // node is what can be seen of a node: its units with their states, and its cgroups with their limits.
@@ -303,6 +360,7 @@ func look(t *testing.T, n *lab.Node) node {
 		}
 		add(seen.units, "file "+fields[0], fields[1])
 	}
+	memory := capacity(t, n) // differs by some pages from boot to boot
 	tree, err := n.CgroupTree(t.Context(), limits...)
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +371,11 @@ func look(t *testing.T, n *lab.Node) node {
 		}
 		values := ""
 		for _, name := range slices.Sorted(maps.Keys(group.Values)) {
-			values += name + "=" + group.Values[name] + " "
+			value := group.Values[name]
+			if value == memory {
+				value = "MemTotal"
+			}
+			values += name + "=" + value + " "
 		}
 		path := normal(group.Path)
 		if comesAndGoes.MatchString(path[strings.LastIndex(path, "/")+1:]) {

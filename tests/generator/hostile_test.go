@@ -24,6 +24,7 @@ const (
 func TestHostileFiles(t *testing.T) {
 	write := func(data string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -40,6 +41,7 @@ func TestHostileFiles(t *testing.T) {
 		want string
 	}{
 		"100 MB": {func(t *testing.T, path string) {
+			t.Helper()
 			file, err := os.Create(path)
 			if err != nil {
 				t.Fatal(err)
@@ -56,21 +58,25 @@ func TestHostileFiles(t *testing.T) {
 		"binary":               {write(string(binary)), "not YAML or JSON"},
 		"zeroes":               {write(string(make([]byte, 60<<10))), "not YAML or JSON"},
 		"a FIFO": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := syscall.Mkfifo(path, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, "not a regular file (a FIFO)"},
 		"a directory": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.Mkdir(path, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}, "not a regular file (a directory)"},
 		"a device": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := syscall.Mknod(path, syscall.S_IFCHR|0o644, 1<<8|5); err != nil { // /dev/zero
 				t.Fatal(err)
 			}
 		}, "not a regular file (a device)"},
 		"a symlink loop": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.Symlink(filepath.Base(path), path); err != nil {
 				t.Fatal(err)
 			}
@@ -258,6 +264,7 @@ func TestHostileDropins(t *testing.T) {
 		want string
 	}{
 		"many entries": {func(t *testing.T, dir string) {
+			t.Helper()
 			for i := range 1100 {
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.txt", i)), nil, 0o644); err != nil {
 					t.Fatal(err)
@@ -265,6 +272,7 @@ func TestHostileDropins(t *testing.T) {
 			}
 		}, "more than 1000 entries"},
 		"many bytes": {func(t *testing.T, dir string) {
+			t.Helper()
 			for i := range 10 {
 				data := kubeletHead + "#" + strings.Repeat("x", 60<<10)
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.conf", i)), []byte(data), 0o644); err != nil {
@@ -273,6 +281,7 @@ func TestHostileDropins(t *testing.T) {
 			}
 		}, "with its drop-ins"},
 		"many heavy files": {func(t *testing.T, dir string) {
+			t.Helper()
 			for i := range 4 {
 				data := kubeletHead + "maxPods: [" + strings.Repeat("{},", 20<<10) + "]"
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.conf", i)), []byte(data), 0o644); err != nil {
@@ -281,21 +290,25 @@ func TestHostileDropins(t *testing.T) {
 			}
 		}, ""},
 		"a FIFO": {func(t *testing.T, dir string) {
+			t.Helper()
 			if err := syscall.Mkfifo(filepath.Join(dir, "10.conf"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, "a FIFO"},
 		"a link into nowhere": {func(t *testing.T, dir string) {
+			t.Helper()
 			if err := os.Symlink("/nowhere", filepath.Join(dir, "10.conf")); err != nil {
 				t.Fatal(err)
 			}
 		}, "no such file"},
 		"a link to the directory itself": {func(t *testing.T, dir string) {
+			t.Helper()
 			if err := os.Symlink(".", filepath.Join(dir, "10.conf")); err != nil {
 				t.Fatal(err)
 			}
 		}, "a directory"},
 		"deep folders": {func(t *testing.T, dir string) {
+			t.Helper()
 			if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 100)), 0o755); err != nil {
 				t.Fatal(err)
 			}
