@@ -124,7 +124,10 @@ func Load(root hostfs.FS) (*Config, error) {
 	if err := l.override(); err != nil {
 		return nil, err
 	}
-	return l.config, nil
+	if l.config.Section == nil {
+		return l.config, nil // and then nothing of the kubelet's matters, right or wrong
+	}
+	return l.config, l.decode()
 }
 
 // mainIsLate reports whether there is no main file, and one may still be mounted.
@@ -136,7 +139,8 @@ type loader struct {
 	root    hostfs.FS
 	left    int64 // bytes that may still be read
 	docs    []document
-	missing []string // looked for and not found
+	merged  map[string]json.RawMessage // the fields of all documents
+	missing []string                   // looked for and not found
 	config  *Config
 
 	mainFiles []string // where a main file was looked for
@@ -262,7 +266,7 @@ func (l *loader) merge() error {
 				return fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, l.docs[0].path, err)
 			}
 		}
-		fields = nil
+		fields = nil // json.Unmarshal adds to a map
 		if err := json.Unmarshal(merged, &fields); err != nil {
 			return fmt.Errorf("%s: merged with its drop-ins: %w", l.docs[0].path, err)
 		}
@@ -281,13 +285,14 @@ func (l *loader) merge() error {
 	}
 	l.config.SectionFile = l.config.origin[sectionField]
 	l.config.Section = fields[sectionField]
-	return l.decode(fields)
+	l.merged = fields
+	return nil
 }
 
-// decode decodes the fields of interest onto the kubelet's own type.
-func (l *loader) decode(fields map[string]json.RawMessage) error {
+// decode decodes the fields of interest onto the kubelet's own types.
+func (l *loader) decode() error {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
-		raw, ok := fields[f.name]
+		raw, ok := l.merged[f.name]
 		if !ok {
 			continue
 		}
