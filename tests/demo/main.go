@@ -18,6 +18,7 @@ import (
 const (
 	nodeName  = "demo"
 	generator = "bin/partition-generator"
+	cgroup    = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 	section   = `systemPartition:
   memoryLimit: 512Mi
   cpuset: "0-1"
@@ -97,13 +98,12 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 	for _, step := range []struct{ title, command string }{
 		{"The configuration: a section in the kubelet's own", "sed -n '/^systemPartition:/,$p' " + lab.KubeletConfigPath},
 		{"What systemd makes of it", "systemctl status --no-pager --lines=0 kubepods-system.slice"},
-		{"The limits as the kernel has them", "cd /sys/fs/cgroup/kubepods.slice/kubepods-system.slice && grep -H . memory.max cpuset.cpus"},
+		{"The limits as the kernel has them", "cd " + cgroup + " && grep -H . memory.max cpuset.cpus"},
 		{"The partition beside the kubelet's own slices", "systemctl list-units --no-pager --no-legend --type=slice 'kubepods.slice' 'kubepods-system*' kubepods-burstable.slice kubepods-besteffort.slice"},
-		{"A changed limit, applied by daemon-reload", "sed -i 's/memoryLimit: 512Mi/memoryLimit: 640Mi/' " + lab.KubeletConfigPath +
-			" && systemctl daemon-reload && systemctl show -p MemoryMax kubepods-system.slice"},
-		{"A typo at daemon-reload: the limit stays, and the journal says why", "sed -i 's/memoryLimit: 640Mi/memoryLimit: 640 MB/' " + lab.KubeletConfigPath +
-			" && systemctl daemon-reload && systemctl show -p MemoryMax kubepods-system.slice && journalctl -b -o cat -t partition-generator" +
-			" && sed -i 's/memoryLimit: 640 MB/memoryLimit: 512Mi/' " + lab.KubeletConfigPath + " && systemctl daemon-reload"},
+		{"A changed limit, applied by daemon-reload", replace("512Mi", "640Mi") + " && systemctl daemon-reload && " + untilLimit(640<<20)},
+		{"A typo: the limit stays, and the journal says why", replace("640Mi", "640 MB") + " && systemctl daemon-reload && cat " + cgroup + "/memory.max" +
+			" && journalctl -b -o cat -t partition-generator"},
+		{"Repaired", replace("640 MB", "512Mi") + " && systemctl daemon-reload && " + untilLimit(512<<20)},
 	} {
 		out, err := node.Run(ctx, step.command)
 		if err != nil {
@@ -112,6 +112,16 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 		fmt.Printf("\n== %s\n# %s\n%s\n", step.title, step.command, strings.TrimRight(out, "\n"))
 	}
 	return showPods(ctx, node)
+}
+
+// replace is a command that changes the limit in the configuration.
+func replace(from, to string) string {
+	return fmt.Sprintf("sed -i 's/memoryLimit: %s/memoryLimit: %s/' %s", from, to, lab.KubeletConfigPath)
+}
+
+// untilLimit is a command that shows the kernel's limit as soon as it has that value.
+func untilLimit(bytes int) string {
+	return fmt.Sprintf("timeout 20 sh -c 'until grep -x %d %s/memory.max; do sleep 0.1; done'", bytes, cgroup)
 }
 
 func showPods(ctx context.Context, node *lab.Node) error {
