@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	stdslices "slices"
 
 	"nodepartition/pkg/slices"
 )
@@ -58,12 +59,19 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *logge
 		return 0
 	}
 	root := getenv("PARTITION_ROOT")
-	output := slices.Output{Dir: args[0], State: filepath.Join("/", root, slices.StateDir)}
-	plan, err := plan(root, output.State)
+	if root != "" && !filepath.IsAbs(root) {
+		log.errorf("PARTITION_ROOT=%s: want an absolute path", root)
+		return 2
+	}
+	return generate(root, slices.NewOutput(root, args[0]), log)
+}
+
+func generate(root string, output slices.Output, log *logger) int {
+	plan, err := plan(root, output)
 	if err != nil {
 		// What is wrong and what comes of it first: the kernel log takes ten records from us.
 		log.all(levelError, flatten(err))
-		keepLast(output, log)
+		keepLast(output, plan, log)
 		log.all(levelWarning, plan.Warnings)
 		return 1
 	}
@@ -73,29 +81,37 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *logge
 	}
 	if err := output.Write(plan); err != nil {
 		log.errorf("%v", err)
+		keepLast(output, plan, log)
 		return 1
 	}
 	return 0
 }
 
-func plan(root, state string) (*slices.Plan, error) {
-	input, err := slices.Load(root, state)
+func plan(root string, output slices.Output) (*slices.Plan, error) {
+	input, err := slices.Load(root, output)
 	if err != nil {
-		return &slices.Plan{}, err
+		return slices.NoPlan(input), err
 	}
 	return slices.NewPlan(input)
 }
 
-// keepLast answers a broken configuration: a typo must not lift the limits of a running partition.
-func keepLast(output slices.Output, log *logger) {
-	restored, err := output.Restore()
-	switch {
-	case err != nil:
+// keepLast answers a configuration that is broken, or units that cannot be written: neither must lift the limits of a
+// running partition. What plan holds then is not the partition, but what may still lead to one.
+func keepLast(output slices.Output, plan *slices.Plan, log *logger) {
+	restored, err := output.Restore(plan.Apply)
+	if err != nil {
 		log.errorf("the last good units cannot be kept: %v", err)
-	case restored:
+		return
+	}
+	if stdslices.Contains(restored, slices.SystemSlice) {
 		log.errorf("the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload")
-	default:
-		log.errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
+		return
+	}
+	log.errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
+	if len(restored) == 0 && plan.Partition == nil {
+		if err := output.Write(plan); err != nil {
+			log.errorf("%v", err)
+		}
 	}
 }
 

@@ -136,6 +136,11 @@ func inNode(name string, err error) error {
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err
 	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		// A file in place of a folder on the way: there is nothing of that name. /etc/kubernetes/kubelet, for one,
+		// is a folder with some distributions, and a file of environment variables with others.
+		err = fs.ErrNotExist
+	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 

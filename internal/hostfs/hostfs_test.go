@@ -46,7 +46,7 @@ func TestReadFile(t *testing.T) {
 		{"/etc/absolute", 10, "0123456789", nil}, // an absolute link stays below the root
 		{"/etc/out", 10, "inside", nil},          // and so does one that climbs
 		{"/etc/missing", 10, "", fs.ErrNotExist},
-		{"/etc/ten/below", 10, "", syscall.ENOTDIR},
+		{"/etc/ten/below", 10, "", fs.ErrNotExist},
 		{"/etc/loop", 10, "", syscall.ELOOP},
 		{"/etc/fifo", 10, "", ErrNotRegular},
 		{"/etc", 10, "", ErrNotRegular},
@@ -83,7 +83,7 @@ func TestReadDir(t *testing.T) {
 	if _, err := FS(root).ReadDir("/", 2); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want %v", err, ErrTooLarge)
 	}
-	if _, err := FS(root).ReadDir("/a", 2); !errors.Is(err, syscall.ENOTDIR) {
-		t.Errorf("%v, want %v", err, syscall.ENOTDIR)
+	if _, err := FS(root).ReadDir("/a", 2); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want %v", err, fs.ErrNotExist)
 	}
 }

@@ -28,11 +28,25 @@ const (
 	Kind       = "KubeletConfiguration"
 )
 
-// document is one configuration file, as JSON.
+// document is one configuration file.
 type document struct {
 	path   string
-	json   []byte
 	fields map[string]json.RawMessage
+}
+
+// relevant returns the fields of the document that bear on the partition, as JSON. The rest need not be merged, and
+// merging all of a large file with each of many drop-ins takes seconds.
+func (d document) relevant() ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	for _, f := range fieldsOf(&Kubelet{}) {
+		if raw, ok := d.fields[f.name]; ok {
+			fields[f.name] = raw
+		}
+	}
+	if raw, ok := d.fields[sectionField]; ok {
+		fields[sectionField] = raw
+	}
+	return json.Marshal(fields)
 }
 
 // errOtherKind is a well-formed object that is not a KubeletConfiguration.
@@ -50,7 +64,7 @@ func parseDocument(path string, data []byte) (document, error) {
 	if err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
-	doc := document{path: path, json: asJSON}
+	doc := document{path: path}
 	if err := json.Unmarshal(asJSON, &doc.fields); err != nil || doc.fields == nil {
 		return document{}, fmt.Errorf("%s: not an object; want a KubeletConfiguration in YAML or JSON", path)
 	}
@@ -101,7 +115,8 @@ func checkExpansion(data []byte) error {
 		return nil
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal(data, &node); err != nil {
+	// The first document alone, as for the conversion.
+	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil {
 		return fmt.Errorf("not YAML or JSON: %s", Printable(err.Error()))
 	}
 	sizes := expansion{sizes: map[*yaml.Node]int{}}

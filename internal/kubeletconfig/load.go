@@ -1,6 +1,7 @@
 package kubeletconfig
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,10 +24,13 @@ const sectionField = "systemPartition"
 // The well-known places of the main file; the first that exists is used.
 var wellKnownFiles = []string{
 	"/var/lib/kubelet/config.yaml",                // kubeadm
-	"/etc/kubernetes/kubelet.conf",                // OpenShift; with kubeadm this is a kubeconfig, and passed over
+	ambiguousFile,                                 // OpenShift; with kubeadm this is a kubeconfig
 	"/etc/kubernetes/kubelet/config.json",         // Amazon EKS, nodeadm
 	"/etc/kubernetes/kubelet/kubelet-config.json", // Amazon EKS, before nodeadm
 }
+
+// ambiguousFile is the place that not only kubelets' configurations are found in.
+const ambiguousFile = "/etc/kubernetes/kubelet.conf"
 
 // The well-known drop-in directories; all that exist are used, in this order.
 var wellKnownDirs = []string{
@@ -158,8 +162,17 @@ func (l *loader) read(name string) (document, error) {
 		return document{}, err
 	}
 	l.left -= int64(len(data))
-	return parseDocument(name, data)
+	doc, err := parseDocument(name, data)
+	if err != nil && (len(data) == 0 || bytes.Contains(data, []byte(sectionField))) {
+		err = &errSection{err}
+	}
+	return doc, err
 }
+
+// errSection is an error in a file that has the section, or may have had it: an empty file is one that is being written.
+type errSection struct{ error }
+
+func (e *errSection) Unwrap() error { return e.error }
 
 func (l *loader) mainFile(settings Settings) error {
 	if name := settings.ConfigFile; name != "" {
@@ -182,9 +195,12 @@ func (l *loader) mainFile(settings Settings) error {
 			l.missing = append(l.missing, name)
 			continue
 		}
-		var other *errOtherKind
-		if errors.As(err, &other) && other.kind == "Config" {
-			continue // a kubeconfig: what kubeadm keeps in /etc/kubernetes/kubelet.conf
+		if err != nil && name == ambiguousFile && !errors.As(err, new(*errSection)) {
+			// With kubeadm this is a kubeconfig, which needs no word.
+			if other := new(errOtherKind); !errors.As(err, &other) || other.kind != "Config" {
+				l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%v, ignoring the file", err))
+			}
+			continue
 		}
 		l.hasMain = true
 		return l.add(doc, err)
@@ -204,8 +220,11 @@ func (l *loader) add(doc document, err error) error {
 
 func (l *loader) dropins(settings Settings) error {
 	dirs := wellKnownDirs
-	if settings.ConfigDir != "" {
-		dirs = []string{settings.ConfigDir}
+	if dir := settings.ConfigDir; dir != "" {
+		dirs = []string{dir}
+		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(findLate(l.root, dirs).Paths) == 0 {
+			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
+		}
 	}
 	for _, dir := range dirs {
 		// As filepath.WalkDir does, and so the kubelet: a link in place of the directory is not followed.
@@ -259,10 +278,16 @@ func (l *loader) merge() error {
 	}
 	fields := l.docs[0].fields
 	if len(l.docs) > 1 {
-		merged := l.docs[0].json
+		merged, err := l.docs[0].relevant()
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.docs[0].path, err)
+		}
 		for _, doc := range l.docs[1:] {
-			var err error
-			if merged, err = jsonpatch.MergePatch(merged, doc.json); err != nil {
+			patch, err := doc.relevant()
+			if err == nil {
+				merged, err = jsonpatch.MergePatch(merged, patch)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, l.docs[0].path, err)
 			}
 		}

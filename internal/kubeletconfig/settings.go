@@ -55,11 +55,23 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	env, err := envparse.Parse(bytes.NewReader(data))
+	// Lines of other settings are not ours to complain of.
+	var ours bytes.Buffer
+	for line := range bytes.Lines(data) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("KUBELET_CONFIG")) {
+			ours.Write(line)
+		} else {
+			ours.WriteByte('\n') // lines keep their numbers
+		}
+	}
+	env, err := envparse.Parse(&ours)
 	if err != nil {
 		return Settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
 	}
 	s := Settings{ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"]}
+	if len(s.ConfigDir) > 1 {
+		s.ConfigDir = strings.TrimSuffix(s.ConfigDir, "/")
+	}
 	for _, setting := range []struct{ key, value string }{
 		{"KUBELET_CONFIG", s.ConfigFile},
 		{"KUBELET_CONFIG_DIR", s.ConfigDir},

@@ -15,18 +15,21 @@ import (
 // allowedOptions are all the settings that units may have, and what their values may look like. In the units of a
 // partition nothing else can stand, whatever the configuration holds.
 var allowedOptions = map[string]string{
-	"Unit.Description":   `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|(Watch for|Apply) Changed Limits of the System Partition)$`,
-	"Unit.Documentation": `^https://kep\.k8s\.io/5894$`,
-	"Unit.SourcePath":    `^/[A-Za-z0-9/._@:+,=~-]+$`,
-	"Unit.Wants":         `^(kubepods-system(-burstable|-besteffort)?\.slice ?)+(partition-generator-apply\.path)?$`,
-	"Unit.After":         `^kubepods-system\.slice$`,
-	"Slice.MemoryMax":    `^[1-9][0-9]{0,18}$`,
-	"Slice.AllowedCPUs":  `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
-	"Slice.CPUWeight":    `^1$`,
-	"Service.Delegate":   `^yes$`,
-	"Path.PathExists":    `^/run/node-partition/units/\.apply$`,
-	"Service.Type":       `^oneshot$`,
-	"Service.ExecStart":  `^(/usr/bin/busctl --quiet call [a-zA-Z0-9./ ()-]+|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
+	"Unit.Description":    `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|(Watch for|Apply) Changed Limits of the System Partition)$`,
+	"Unit.Documentation":  `^https://kep\.k8s\.io/5894$`,
+	"Unit.SourcePath":     `^/[A-Za-z0-9/._@:+,=~-]+$`,
+	"Unit.Wants":          `^(kubepods-system(-burstable|-besteffort)?\.slice ?)+(partition-generator-apply\.path)?$`,
+	"Unit.After":          `^kubepods-system\.slice$`,
+	"Slice.MemoryMax":     `^[1-9][0-9]{0,18}$`,
+	"Slice.AllowedCPUs":   `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
+	"Slice.CPUWeight":     `^1$`,
+	"Service.Delegate":    `^yes$`,
+	"Path.PathExists":     `^/run/node-partition/units/\.apply$`,
+	"Service.Type":        `^oneshot$`,
+	"Service.Restart":     `^on-failure$`,
+	"Service.RestartSec":  `^5s$`,
+	"Service.LogLevelMax": `^notice$`,
+	"Service.ExecStart":   `^(/usr/bin/busctl --quiet call [a-zA-Z0-9./ ()-]+|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
 }
 
 // FuzzUnits feeds configurations to the generator: a main file and a drop-in. Whatever they hold, there is either an
@@ -84,7 +87,7 @@ func FuzzUnits(f *testing.F) {
 }
 
 func planBelow(root string) (*Plan, error) {
-	input, err := Load(root, filepath.Join(root, StateDir))
+	input, err := Load(root, NewOutput(root, filepath.Join(root, generatorDir)))
 	if err != nil {
 		return nil, err
 	}

@@ -13,28 +13,29 @@ type Input struct {
 	section map[string]json.RawMessage
 	node    *Node
 	off     bool // by the kernel command line
-	// before is the output in place, by path.
-	before map[string]string
+	// kept are the files of the output in place that stay for the rest of the boot, by path.
+	kept map[string]string
 	// running says that the partition's cgroup exists.
 	running bool
 }
 
 // Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
-// the root directory of the node, "/" but for tests. stateDir is the one of Output.
-func Load(root, stateDir string) (*Input, error) {
+// the root directory of the node, "/" but for tests; output is where the plan will be written.
+func Load(root string, output Output) (*Input, error) {
 	node := hostfs.FS(root)
 	in := &Input{config: &kubeletconfig.Config{}}
 	var err error
 	if in.off, err = switchedOff(node); err != nil || in.off {
 		return in, err
 	}
-	if in.config, err = kubeletconfig.Load(node); err != nil {
-		return in, err
-	}
-	if in.before, err = committed(stateDir); err != nil {
-		return in, err
-	}
 	in.running = node.Exists(systemCgroup)
+	if in.kept, err = output.Kept(); err != nil {
+		return in, err
+	}
+	if in.config, err = kubeletconfig.Load(node); err != nil {
+		in.config = &kubeletconfig.Config{}
+		return in, err
+	}
 	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {
 		return in, err
 	}

@@ -20,8 +20,9 @@ func switchedOff(root hostfs.FS) (bool, error) {
 	}
 	off := false
 	for word := range strings.FieldsSeq(string(data)) {
-		key, value, _ := strings.Cut(word, "=")
-		if key != OffSwitch {
+		// As proc_cmdline_key_streq has it: a dash is as good as an underscore. The whole word may be quoted, or its value.
+		key, value, _ := strings.Cut(strings.Trim(word, `"`), "=")
+		if strings.ReplaceAll(key, "-", "_") != OffSwitch {
 			continue
 		}
 		switch strings.ToLower(strings.Trim(value, `"`)) {

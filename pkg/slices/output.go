@@ -9,124 +9,136 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"nodepartition/internal/hostfs"
 )
 
 // StateDir is where the output of this boot is kept, below the root.
 const StateDir = "/run/node-partition"
 
+// generatorDir is where systemd reads what generators write, below the root: the first of the three directories that
+// it gives to each (systemd.generator(7)).
+const generatorDir = "/run/systemd/generator"
+
 // Output writes plans for systemd to read.
 //
 // systemd reads a generator's directory file by file, so a run that is killed half-way would leave half a
 // partition. Therefore the files are not in that directory. They are in one directory of ours, units/ below
-// State, and what stands in the generator's directory are links to them, made while units/ is not there. Links
+// StateDir, and what stands in the generator's directory are links to them, made while units/ is not there. Links
 // into nowhere bring systemd no unit and no setting, only a notice in the journal (tests/e2e shows it for 252 and
 // 257). The rename of the complete directory to units/ is the one step that makes the whole set valid.
 //
 // The same directory is the last good output of this boot: a broken configuration links to it once more.
 //
-//	State/units.new   being written
-//	State/units.old   what was valid before, while the links are made
-//	State/units       valid
+//	StateDir/units.new   being written
+//	StateDir/units.old   what was valid before, while the links are made
+//	StateDir/units       valid
+//
+// systemd runs generators one reload at a time. Nobody else has a reason to write here: into another directory than
+// systemd's, as systemd-analyze verify has it or an operator who is curious, plain files are written, and what is
+// valid is left alone.
 type Output struct {
-	// Dir is the generator's "normal" directory, its first argument (systemd.generator(7)).
-	Dir string
-	// State is the directory for StateDir; on a tmpfs, for it must not outlive the boot.
-	State string
+	dir   string
+	state string // empty for a directory that is not systemd's
+}
+
+// NewOutput returns the output of a generator whose first argument is dir, for a node at root.
+func NewOutput(root, dir string) Output {
+	o := Output{dir: filepath.Clean(dir)}
+	if o.dir == filepath.Join("/", root, generatorDir) {
+		o.state = filepath.Join("/", root, StateDir)
+	}
+	return o
 }
 
 const (
 	unitsDir = "units"
 	newDir   = "units.new"
 	oldDir   = "units.old"
-	lockFile = "lock"
 )
 
 // applyFlag is the file beside the units whose presence starts ApplyService, which removes it. Being beside them it
 // becomes valid with them.
 const applyFlag = ".apply"
 
-// committed returns the files of the valid output, by path; none where there is no such output.
-func committed(state string) (map[string]string, error) {
-	for _, dir := range []string{unitsDir, oldDir} {
-		dir = filepath.Join(state, dir)
-		names, err := fileNames(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		files := map[string]string{}
-		for _, name := range names {
-			data, readErr := os.ReadFile(filepath.Join(dir, name))
-			err = errors.Join(err, readErr)
-			files[name] = string(data)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("last output: %w", err)
-		}
-		return files, nil
+// Kept returns the files of the valid output that stay for the rest of the boot, by path.
+func (o Output) Kept() (map[string]string, error) {
+	kept := map[string]string{}
+	if o.state == "" {
+		return kept, nil
 	}
-	return nil, nil
+	for _, name := range []string{LateService, ApplyPath, ApplyService} {
+		// A run that was killed between its two renames has left the last output under its other name.
+		for _, dir := range []string{unitsDir, oldDir} {
+			data, err := hostfs.FS("/").ReadFile(filepath.Join(o.state, dir, name), maxFactBytes)
+			if err == nil {
+				kept[name] = string(data)
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("last output: %w", err)
+			}
+		}
+	}
+	return kept, nil
 }
 
 // Write makes the units of the plan the valid output. A plan without units removes what was there.
 func (o Output) Write(plan *Plan) error {
+	if o.state == "" {
+		return writeUnits(o.dir, plan.Units)
+	}
 	if len(plan.Units) == 0 {
 		return o.clear()
 	}
-	unlock, err := o.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	staged := filepath.Join(o.State, newDir)
+	staged := filepath.Join(o.state, newDir)
 	if err := os.RemoveAll(staged); err != nil {
 		return fmt.Errorf("left over from an earlier run: %w", err)
 	}
-	if err := os.Mkdir(staged, 0o755); err != nil {
-		return fmt.Errorf("writing units: %w", err)
-	}
-	names := make([]string, 0, len(plan.Units))
-	for _, u := range plan.Units {
-		if err := writeFile(filepath.Join(staged, u.Path), u.Content); err != nil {
-			return fmt.Errorf("writing units: %w", err)
-		}
-		names = append(names, u.Path)
+	if err := writeUnits(staged, plan.Units); err != nil {
+		return err
 	}
 	if plan.Apply {
 		if err := writeFile(filepath.Join(staged, applyFlag), ""); err != nil {
-			return fmt.Errorf("writing units: %w", err)
+			return err
 		}
+	}
+	names := make([]string, 0, len(plan.Units))
+	for _, u := range plan.Units {
+		names = append(names, u.Path)
 	}
 	return o.commit(newDir, names)
 }
 
-// Restore makes the last valid output of this boot valid again. It reports whether there was one.
-func (o Output) Restore() (bool, error) {
-	unlock, err := o.lock()
-	if err != nil {
-		return false, err
+// Restore makes the last valid output of this boot valid again. It returns the paths of its units; none where there
+// was no such output. apply is for the flag: systemd may have lost these units since.
+func (o Output) Restore(apply bool) ([]string, error) {
+	if o.state == "" {
+		return nil, nil
 	}
-	defer unlock()
 	// A run that was killed between its two renames has left the last output under its other name.
-	from := unitsDir
-	if _, err := os.Stat(filepath.Join(o.State, from)); errors.Is(err, fs.ErrNotExist) {
-		from = oldDir
+	from := filepath.Join(o.state, unitsDir)
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+		from = filepath.Join(o.state, oldDir)
 	}
-	names, err := fileNames(filepath.Join(o.State, from))
+	names, err := fileNames(from)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("last output: %w", err)
+		return nil, fmt.Errorf("last output: %w", err)
+	}
+	if apply {
+		// Of little use without, but not of none: the units themselves matter more.
+		err = writeFile(filepath.Join(from, applyFlag), "")
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == applyFlag })
-	return true, o.commit(oldDir, names)
+	return names, errors.Join(err, o.commit(oldDir, names))
 }
 
 // commit makes links for the files names and then renames the directory from, which holds them, to units/. If
 // from is units.old, units/ itself takes that name first.
 func (o Output) commit(from string, names []string) error {
-	valid, old := filepath.Join(o.State, unitsDir), filepath.Join(o.State, oldDir)
+	valid, old := filepath.Join(o.state, unitsDir), filepath.Join(o.state, oldDir)
 	switch _, err := os.Lstat(valid); {
 	case err == nil:
 		if err := os.RemoveAll(old); err != nil {
@@ -144,7 +156,7 @@ func (o Output) commit(from string, names []string) error {
 		// read half of them.
 		return errors.Join(err, o.unlink(names))
 	}
-	if err := os.Rename(filepath.Join(o.State, from), valid); err != nil {
+	if err := os.Rename(filepath.Join(o.state, from), valid); err != nil {
 		return errors.Join(fmt.Errorf("making the units valid: %w", err), o.unlink(names))
 	}
 	if err := os.RemoveAll(old); err != nil {
@@ -156,8 +168,8 @@ func (o Output) commit(from string, names []string) error {
 // link makes the links in the generator's directory.
 func (o Output) link(names []string) error {
 	for _, name := range names {
-		path, target := filepath.Join(o.Dir, name), filepath.Join(o.State, unitsDir, name)
-		if dir := filepath.Dir(path); dir != o.Dir {
+		path, target := filepath.Join(o.dir, name), filepath.Join(o.state, unitsDir, name)
+		if dir := filepath.Dir(path); dir != o.dir {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("writing to the generator directory: %w", err)
 			}
@@ -180,8 +192,8 @@ func (o Output) link(names []string) error {
 func (o Output) unlink(names []string) error {
 	var errs []error
 	for _, name := range names {
-		path := filepath.Join(o.Dir, name)
-		if have, err := os.Readlink(path); err != nil || have != filepath.Join(o.State, unitsDir, name) {
+		path := filepath.Join(o.dir, name)
+		if have, err := os.Readlink(path); err != nil || have != filepath.Join(o.state, unitsDir, name) {
 			continue
 		}
 		errs = append(errs, os.Remove(path))
@@ -192,16 +204,8 @@ func (o Output) unlink(names []string) error {
 // clear removes all output of this boot, so that a configuration that breaks later does not bring back a
 // partition that was switched off.
 func (o Output) clear() error {
-	if _, err := os.Lstat(o.State); errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing ever written: leave no trace
-	}
-	unlock, err := o.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	valid, trash := filepath.Join(o.State, unitsDir), filepath.Join(o.State, newDir)
-	for _, dir := range []string{filepath.Join(o.State, oldDir), trash} {
+	valid, trash := filepath.Join(o.state, unitsDir), filepath.Join(o.state, newDir)
+	for _, dir := range []string{filepath.Join(o.state, oldDir), trash} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("removing the last output: %w", err)
 		}
@@ -214,27 +218,6 @@ func (o Output) clear() error {
 		return fmt.Errorf("removing the last output: %w", err)
 	}
 	return nil
-}
-
-// lock makes State and keeps other runs out of it, an operator's by hand for instance. It waits for a run that
-// takes milliseconds; when that one dies, the kernel opens its lock.
-func (o Output) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(o.State, 0o755); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(o.State, lockFile), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	for {
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			if err != nil {
-				_ = file.Close()
-				return nil, fmt.Errorf("state directory: locking %s: %w", file.Name(), err)
-			}
-			return func() { _ = file.Close() }, nil
-		}
-	}
 }
 
 // fileNames returns the files below dir, relative to it and sorted.
@@ -251,9 +234,22 @@ func fileNames(dir string) ([]string, error) {
 	return names, err
 }
 
+// writeUnits writes the files below dir.
+func writeUnits(dir string, units []UnitFile) error {
+	for _, u := range units {
+		if err := writeFile(filepath.Join(dir, u.Path), u.Content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeFile(path, content string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return fmt.Errorf("writing units: %w", err)
 	}
-	return os.WriteFile(path, []byte(content), 0o644)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		return fmt.Errorf("writing units: %w", err)
+	}
+	return nil
 }

@@ -32,6 +32,8 @@ type Partition struct {
 
 const (
 	sectionPath = "systemPartition"
+	// staticPolicy is the CPU manager that gives CPUs to containers for themselves.
+	staticPolicy = "static"
 	// smallLimit is a limit that is nearly always a forgotten unit: "4" for 4Gi. The smallest kube-system, a CNI
 	// agent and kube-proxy, takes more.
 	smallLimit = 64 << 20
@@ -67,7 +69,7 @@ func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessa
 
 // decodeSection splits the section into its fields. No section, null and {} are nil: switched off.
 func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, error) {
-	if len(config.Section) == 0 || bytes.Equal(config.Section, []byte("null")) {
+	if len(config.Section) == 0 || isNull(config.Section) {
 		return nil, nil
 	}
 	var fields map[string]json.RawMessage
@@ -75,12 +77,14 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 		return nil, &Problem{config.SectionFile, sectionPath, shown(config.Section), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
-	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return bytes.Equal(v, []byte("null")) })
+	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
 	if len(fields) == 0 {
 		return nil, nil
 	}
 	return fields, nil
 }
+
+func isNull(raw json.RawMessage) bool { return bytes.Equal(raw, []byte("null")) }
 
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
 func (c *checker) bad(field, value, format string, args ...any) {
@@ -88,8 +92,9 @@ func (c *checker) bad(field, value, format string, args ...any) {
 	c.problems.add(c.config.SectionFileWith(name), sectionPath+"."+field, value, format, args...)
 }
 
-func (c *checker) warn(format string, args ...any) {
-	c.warnings = append(c.warnings, c.config.SectionFile+": "+fmt.Sprintf(format, args...))
+// warn reports something in a field of the section that does not stop us.
+func (c *checker) warn(field, format string, args ...any) {
+	c.warnings = append(c.warnings, c.config.SectionFileWith(field)+": "+fmt.Sprintf(format, args...))
 }
 
 var knownFields = []string{"memoryLimit", "cpuset", "namespaces", "evictionHard"}
@@ -98,17 +103,17 @@ func (c *checker) unknownFields() {
 	var unknown []string
 	for name := range c.section {
 		if !slices.Contains(knownFields, name) {
-			unknown = append(unknown, quote(name))
+			unknown = append(unknown, name)
 		}
 	}
 	slices.Sort(unknown)
 	const named = 10
 	for i, name := range unknown {
 		if i == named {
-			c.warn("%s: %d more unknown fields, ignoring", sectionPath, len(unknown)-named)
+			c.warn(name, "%s: %d more unknown fields, ignoring", sectionPath, len(unknown)-named)
 			break
 		}
-		c.warn("%s: unknown field %s, ignoring; known are %s", sectionPath, name, strings.Join(knownFields, ", "))
+		c.warn(name, "%s: unknown field %s, ignoring; known are %s", sectionPath, quote(name), strings.Join(knownFields, ", "))
 	}
 }
 
@@ -193,7 +198,7 @@ func (c *checker) memoryLimit() int64 {
 		return limit
 	}
 	if limit < smallLimit {
-		c.warn("%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", sectionPath, field, shown(raw), smallLimit>>20)
+		c.warn(field, "%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", sectionPath, field, shown(raw), smallLimit>>20)
 	}
 	return limit
 }
@@ -202,15 +207,17 @@ func (c *checker) cpus() cpuset.CPUSet {
 	const field = "cpuset"
 	none := cpuset.New()
 	raw := c.section[field]
-	if raw == nil {
-		return none
-	}
 	var list string
-	if err := json.Unmarshal(raw, &list); err != nil {
-		c.bad(field, shown(raw), `is not a string; put it in quotes: "0-3,8"`)
-		return none
+	if raw != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			c.bad(field, shown(raw), `is not a string; put it in quotes: "0-3,8"`)
+			return none
+		}
 	}
 	if list == "" {
+		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
+			c.bad(field, "", "is missing; with cpuManagerPolicy static the partition must keep to a part of reservedSystemCPUs")
+		}
 		return none
 	}
 	cpus, err := parseCPUs(list)
@@ -236,7 +243,7 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	const field = "reservedSystemCPUs"
 	k := &c.config.Kubelet
 	if k.ReservedSystemCPUs == "" {
-		if k.CPUManagerPolicy == "static" {
+		if k.CPUManagerPolicy == staticPolicy {
 			c.problems.add(c.config.FileWith(field), field, "", "is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s", cpus)
 		}
 		return
@@ -269,7 +276,7 @@ func (c *checker) eviction(limit int64) Threshold {
 		}
 	}
 	value, ok := signals[MemoryAvailable]
-	if !ok || limit <= 0 {
+	if !ok || isNull(value) || limit <= 0 {
 		return Threshold{} // without a valid limit there is nothing to compare with, and the limit was complained of
 	}
 	threshold, err := parseThreshold(value, limit)

@@ -8,7 +8,8 @@ type Plan struct {
 	Partition *Partition
 	// Units are the unit files and drop-ins to write, sorted by path.
 	Units []UnitFile
-	// Apply says that the slices of a partition that runs have changed, and ApplyService has to see to it.
+	// Apply says that the partition runs, so that ApplyService has to see to it that its limits reach the kernel. Whether
+	// they have changed does not matter: what systemd has loaded, and lost again, is not seen from here.
 	Apply bool
 	// Yields is set where the kubelet makes the partition itself, and says so for the operator.
 	Yields string
@@ -17,9 +18,9 @@ type Plan struct {
 }
 
 // NewPlan decides what the units are. Where it returns an error, nothing of the configuration is applied; the
-// error joins one *Problem for each thing that is wrong.
+// error joins one *Problem for each thing that is wrong, and the plan has the units that are needed all the same.
 func NewPlan(in *Input) (*Plan, error) {
-	plan := &Plan{Warnings: in.config.Warnings}
+	plan := &Plan{Warnings: in.config.Warnings, Apply: in.running}
 	if in.off {
 		return plan, nil
 	}
@@ -32,30 +33,16 @@ func NewPlan(in *Input) (*Plan, error) {
 			p, warnings, err := newPartition(in.config, in.section, in.node)
 			plan.Warnings = append(plan.Warnings, warnings...)
 			if err != nil {
+				// The rest of the configuration may come with a file system, and be what is missing.
+				plan.Units = units(nil, in)
 				return plan, err
 			}
 			plan.Partition = p
 		}
 	}
 	plan.Units = units(plan.Partition, in)
-	plan.Apply = in.running && slicesChanged(in.before, plan.Units)
 	return plan, nil
 }
 
-// slicesChanged reports whether the slices differ from those of the output in place, or whether a change of that
-// output was never applied.
-func slicesChanged(before map[string]string, after []UnitFile) bool {
-	if _, pending := before[applyFlag]; pending {
-		return true
-	}
-	contents := map[string]string{}
-	for _, file := range after {
-		contents[file.Path] = file.Content
-	}
-	for _, slice := range []string{SystemSlice, BurstableSlice, BestEffortSlice} {
-		if before[slice] != contents[slice] {
-			return true
-		}
-	}
-	return false
-}
+// NoPlan is the plan of an input that could not be loaded: without units.
+func NoPlan(in *Input) *Plan { return &Plan{Apply: in.running} }

@@ -37,40 +37,41 @@ func units(p *Partition, in *Input) []UnitFile {
 	add := func(path string, options ...*unit.UnitOption) {
 		files = append(files, UnitFile{Path: path, Content: header + text(options)})
 	}
-	var multiUser []string // what multi-user.target starts
 	if p != nil {
 		// The names of drop-ins are whatever their directory holds.
-		addSlices(add, p, kubeletconfig.PlainPath(in.config.SectionFile))
+		addSlices(add, p, kubeletconfig.PlainPath(in.config.SectionFile), in.node.Has(MonitorService))
+		addApply(add)
 		for _, service := range in.node.Services {
 			if service != MonitorService {
 				add(service+".d/"+dropinName, serviceDropin(service)...)
 			}
 		}
-		if in.node.Has(MonitorService) {
-			multiUser = append(multiUser, MonitorService)
-		}
 	}
 	// What was written in this boot stays for the rest of it: LateService may be running, for it is its own reload that
 	// runs the generator again, and ApplyPath has to see the end of a partition too.
-	for _, kept := range []string{LateService, ApplyPath, ApplyService} {
-		if content, ok := in.before[kept]; ok && (p == nil || kept == LateService) {
-			files = append(files, UnitFile{Path: kept, Content: content})
+	for _, name := range []string{LateService, ApplyPath, ApplyService} {
+		if content, ok := in.kept[name]; ok && (p == nil || name == LateService) {
+			files = append(files, UnitFile{Path: name, Content: content})
 		}
 	}
-	if _, kept := in.before[LateService]; kept || len(in.config.Late.Paths) > 0 {
-		if !kept {
-			add(LateService, lateService(in.config.Late)...)
-		}
-		multiUser = append(multiUser, LateService)
+	_, keptLate := in.kept[LateService]
+	if !keptLate && len(in.config.Late.Paths) > 0 {
+		add(LateService, lateService(in.config.Late)...)
 	}
-	if len(multiUser) > 0 {
-		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", strings.Join(multiUser, " ")))
+	if keptLate || len(in.config.Late.Paths) > 0 {
+		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", LateService))
 	}
 	slices.SortFunc(files, func(a, b UnitFile) int { return cmp.Compare(a.Path, b.Path) })
 	return files
 }
 
-func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source string) {
+func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source string, monitor bool) {
+	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
+	// what belongs to it.
+	wants := []string{BurstableSlice, BestEffortSlice, ApplyPath}
+	if monitor {
+		wants = append(wants, MonitorService)
+	}
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
 		return append([]*unit.UnitOption{
 			option("Unit", "Description", description),
@@ -79,8 +80,7 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 		}, more...)
 	}
 	system := section("Kubernetes System Partition",
-		// The KEP's hierarchy is whole from the start, not from the first pod on.
-		option("Unit", "Wants", BurstableSlice+" "+BestEffortSlice),
+		option("Unit", "Wants", strings.Join(wants, " ")),
 		option("Slice", "MemoryMax", strconv.FormatInt(p.MemoryLimit, 10)))
 	if !p.CPUs.IsEmpty() {
 		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
@@ -93,8 +93,7 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 		option("Slice", "CPUWeight", "1"))...)
 	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
 	// by a killed run would start a slice without limits. See Output.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice+" "+ApplyPath))
-	addApply(add)
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
 }
 
 // addApply adds what makes a changed limit reach the kernel. systemd 252 writes changed settings of running units to
@@ -112,9 +111,15 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
 		option("Unit", "Documentation", documentation),
 		option("Service", "Type", "oneshot"),
+		// The flag first: one that is raised while the call is under way is for another call.
+		option("Service", "ExecStart", "/usr/bin/rm -f "+flag),
 		option("Service", "ExecStart", "/usr/bin/busctl --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1 "+
 			"org.freedesktop.systemd1.Manager SetUnitProperties sba(sv) "+SystemSlice+" true 1 Markers as 0"),
-		option("Service", "ExecStart", "/usr/bin/rm -f "+flag))
+		// Slow enough to never meet the start limit.
+		option("Service", "Restart", "on-failure"),
+		option("Service", "RestartSec", "5s"),
+		// It runs at every reload, which is nothing to note.
+		option("Service", "LogLevelMax", "notice"))
 }
 
 // serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition

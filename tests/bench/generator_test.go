@@ -62,12 +62,12 @@ func BenchmarkGenerator(b *testing.B) {
 	build(b, "nodepartition/cmd/partition-generator", filepath.Join(node, "partition-generator"))
 	build(b, "nodepartition/tests/bench/linkedtypes", filepath.Join(dir, "linkedtypes"))
 	build(b, "nodepartition/tests/bench/empty", filepath.Join(dir, "empty"))
-	out := filepath.Join(node, "out")
+	out := filepath.Join(node, "run/systemd/generator")
 	fstab := &program{name: "fstab-generator", command: func(out string) *exec.Cmd {
 		return exec.Command(fstabGenerator(b), out, out, out)
 	}}
 	ours := &program{name: "partition-generator", command: func(string) *exec.Cmd {
-		cmd := exec.Command("/partition-generator", "/out", "/out", "/out")
+		cmd := exec.Command("/partition-generator", "/run/systemd/generator", "/run/systemd/generator.early", "/run/systemd/generator.late")
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: node}
 		return cmd
@@ -97,7 +97,7 @@ func measure(b *testing.B, p *program, out string) time.Duration {
 	if err := os.RemoveAll(out); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.Mkdir(out, 0o755); err != nil {
+	if err := os.MkdirAll(out, 0o755); err != nil {
 		b.Fatal(err)
 	}
 	cmd := p.command(out)
@@ -123,7 +123,7 @@ func fstabGenerator(b *testing.B) string {
 
 func build(b *testing.B, pkg, path string) {
 	b.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("building %s: %v\n%s", pkg, err, out)

@@ -3,13 +3,16 @@ package e2e
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"nodepartition/tests/lab"
@@ -21,22 +24,36 @@ func TestConfigured(t *testing.T) {
 		t.Run(flavour, func(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{
 				Flavour: flavour,
-				Files:   []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+				Files:   []lab.File{program(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
 			})
 			if err := n.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Run("boot", func(t *testing.T) { booted(t, n) })
-			t.Run("kubelet", func(t *testing.T) { kubeletUnharmed(t, n) })
-			t.Run("verify", func(t *testing.T) { verify(t, n) })
-			t.Run("changed limit", func(t *testing.T) { changedLimit(t, n) })
-			t.Run("broken file", func(t *testing.T) { brokenFile(t, n) })
-			t.Run("repaired file", func(t *testing.T) { repairedFile(t, n) })
-			t.Run("killed generator", func(t *testing.T) { killedGenerator(t, n) })
-			t.Run("section removed", func(t *testing.T) { sectionRemoved(t, n) })
+			for _, step := range []struct {
+				name string
+				test func(*testing.T, *lab.Node)
+			}{
+				{"boot", booted},
+				{"verify", verify},
+				{"changed limit", changedLimit},
+				{"broken file", brokenFile},
+				{"kubelet restarted", kubeletRestarted},
+				{"repaired file", repairedFile},
+				{"killed generator", killedGenerator},
+				{"section removed", sectionRemoved},
+			} {
+				t.Run(step.name, func(t *testing.T) {
+					step.test(t, n)
+					kubeletUnharmed(t, n)
+				})
+			}
 		})
 	}
 }
+
+// reserved is part of the configuration of TestConfigured: with a reservation, the kubelet's limit on kubepods.slice
+// is not what a slice has without one.
+const reserved = "kubeReserved: {memory: 256Mi}\n"
 
 // booted: the slices are there before the kubelet, with the limits of the configuration.
 func booted(t *testing.T, n *lab.Node) {
@@ -48,6 +65,9 @@ func booted(t *testing.T, n *lab.Node) {
 	if slice == 0 || slice >= kubelet {
 		t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
 	}
+	// Not by chance: the kubelet of this node starts late, for it waits for the network and the runtime.
+	want(t, n, "systemctl show --value -p After kubelet.service | grep -ow "+systemSlice, systemSlice)
+	want(t, n, "systemctl show --value -p Wants kubelet.service | grep -ow "+systemSlice, systemSlice)
 	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
 	want(t, n, "systemctl show --value -p Delegate kubelet.service containerd.service | sort -u | xargs", "yes")
 	want(t, n, "systemctl show --value -p SourcePath "+systemSlice, lab.KubeletConfigPath)
@@ -56,26 +76,53 @@ func booted(t *testing.T, n *lab.Node) {
 	want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|50-node-partition|partition-generator' || true", "")
 }
 
-// kubeletUnharmed: the kubelet sets its own limits on kubepods.slice, as on a node without the program, and runs its
-// pods where it always does.
+// kubeletUnharmed: the kubelet keeps its own limits on kubepods.slice and runs its pods where it always does.
 func kubeletUnharmed(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const kubepods = "/sys/fs/cgroup/kubepods.slice"
-	// Node Allocatable is enforced as capacity less the reservations, which this configuration does not have.
-	want(t, n, "cat "+kubepods+"/memory.max", capacity(t, n))
+	memory, err := strconv.ParseInt(capacity(t, n), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Node Allocatable: capacity less reservations.
+	want(t, n, "cat "+kubepods+"/memory.max", strconv.FormatInt(memory-256<<20, 10))
 	if weight := run(t, n, "cat "+kubepods+"/cpu.weight"); weight == "100" {
 		t.Error("cpu.weight of kubepods.slice is systemd's default: the kubelet has not set it")
 	}
 	want(t, n, "cat "+kubepods+"/cpuset.cpus.effective", "0-3")
 	pods, err := n.Pods(t.Context())
-	if err != nil || len(pods) < 3 {
+	if err != nil || len(pods) != 3 {
 		t.Fatalf("%d pods, %v; want the node's three", len(pods), err)
 	}
-	for _, path := range cgroupPaths(t, n) {
-		if strings.Contains(path, "-pod") && strings.Contains(path, "kubepods-system") {
-			t.Errorf("a pod in the partition, where only the monitor can have put it: %s", path)
+	for i := range pods {
+		if phase := pods[i].Status.Phase; phase != v1.PodRunning {
+			t.Errorf("pod %s is %s", pods[i].Name, phase)
 		}
 	}
+	inPods := 0
+	for _, path := range cgroupPaths(t, n) {
+		switch {
+		case !strings.Contains(path, "-pod"):
+		case strings.Contains(path, "kubepods-system"):
+			t.Errorf("a pod in the partition, where only the monitor can put it: %s", path)
+		default:
+			inPods++
+		}
+	}
+	if inPods < 6 {
+		t.Errorf("%d cgroups of pods and their containers, want at least those of three pods", inPods)
+	}
+}
+
+// kubeletRestarted: a kubelet that starts beside the partition takes over what is there.
+func kubeletRestarted(t *testing.T, n *lab.Node) {
+	t.Helper()
+	run(t, n, "systemctl restart kubelet.service")
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantLimits(t, n, "671088640", "1-2")
+	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
 }
 
 // capacity is the node's memory in bytes.
@@ -97,12 +144,12 @@ func configure(t *testing.T, n *lab.Node, section string) {
 	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, "systemctl daemon-reload")
+	reload(t, n)
 }
 
 func changedLimit(t *testing.T, n *lab.Node) {
 	t.Helper()
-	configure(t, n, partition("640Mi", "1-2"))
+	configure(t, n, reserved+partition("640Mi", "1-2"))
 	wantLimits(t, n, "671088640", "1-2")
 }
 
@@ -110,7 +157,7 @@ func changedLimit(t *testing.T, n *lab.Node) {
 func brokenFile(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for range 2 {
-		configure(t, n, partition("640 MB", "1-2"))
+		configure(t, n, reserved+partition("640 MB", "1-2"))
 		wantLimits(t, n, "671088640", "1-2")
 	}
 	wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
@@ -128,7 +175,7 @@ func wantSaid(t *testing.T, n *lab.Node, part string) {
 
 func repairedFile(t *testing.T, n *lab.Node) {
 	t.Helper()
-	configure(t, n, partition("768Mi", ""))
+	configure(t, n, reserved+partition("768Mi", ""))
 	wantLimits(t, n, "805306368", "")
 }
 
@@ -154,7 +201,8 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 		}
 	}
 	want(t, n, "systemctl show -p Wants -p After slices.target kubelet.service | grep -E 'kubepods|partition' || true", "")
-	run(t, n, "mv /usr/lib/systemd/partition-generator.real "+generatorPath+" && systemctl daemon-reload")
+	run(t, n, "mv /usr/lib/systemd/partition-generator.real "+generatorPath)
+	reload(t, n)
 	wantLimits(t, n, "805306368", "")
 	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
 }
@@ -162,7 +210,7 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 // sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it.
 func sectionRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
-	configure(t, n, "")
+	configure(t, n, reserved)
 	wantLimits(t, n, "max", "")
 	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
 	want(t, n, "find /run/systemd/generator* /run/node-partition -name '*node-partition.conf' -o -name 'kubepods*'", "")
@@ -170,7 +218,7 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	run(t, n, "systemctl stop "+systemSlice)
 	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
 	// And back again.
-	configure(t, n, partition("512Mi", "0"))
+	configure(t, n, reserved+partition("512Mi", "0"))
 	run(t, n, "systemctl start slices.target")
 	wantLimits(t, n, "536870912", "0")
 }
@@ -185,8 +233,9 @@ func TestWithoutPartition(t *testing.T) {
 				t.Fatal(err)
 			}
 			plain := look(t, never)
-			if len(plain.units) < 50 || len(plain.cgroups) < 20 {
-				t.Fatalf("%d units, %d cgroups: too few for a node", len(plain.units), len(plain.cgroups))
+			if kubepods := fmt.Sprint(plain.cgroups["/kubepods.slice"]); len(plain.units) < 50 || len(plain.cgroups) < 20 ||
+				!strings.Contains(kubepods, "memory.max=MemTotal") {
+				t.Fatalf("%d units, %d cgroups, kubepods.slice %s: that is no node with a kubelet", len(plain.units), len(plain.cgroups), kubepods)
 			}
 			t.Run("no section", func(t *testing.T) {
 				// The same node, with the program and after a reboot.
@@ -202,6 +251,10 @@ func TestWithoutPartition(t *testing.T) {
 				}
 				compare(t, plain, look(t, never))
 				want(t, never, "journalctl -b -o cat -t partition-generator", "")
+				// It was the lack of a section, and not of a program that works.
+				configure(t, never, partition("512Mi", "0-1"))
+				run(t, never, "systemctl start slices.target")
+				wantLimits(t, never, "536870912", "0-1")
 			})
 			if err := never.Stop(t.Context()); err != nil {
 				t.Fatal(err)
@@ -216,6 +269,9 @@ func TestWithoutPartition(t *testing.T) {
 					t.Fatal(err)
 				}
 				compare(t, plain, look(t, off))
+				want(t, off, "grep -ow node_partition=0 /proc/cmdline", "node_partition=0")
+				want(t, off, "grep -c '^systemPartition:' "+lab.KubeletConfigPath, "1")
+				want(t, off, generatorPath+" --version", "partition-generator unknown")
 			})
 		})
 	}
@@ -247,6 +303,8 @@ func TestLateVar(t *testing.T) {
 			if slice == 0 || slice >= kubelet {
 				t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
 			}
+			want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+			want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
 			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
 			want(t, n, "journalctl -b -o cat -t partition-generator", "")
 			want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		generator = filepath.Join(dir, "partition-generator")
-		build := exec.Command("go", "build", "-trimpath", "-o", generator, "nodepartition/cmd/partition-generator")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", generator, "nodepartition/cmd/partition-generator")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building partition-generator: %v\n%s", err, out)
@@ -120,16 +120,29 @@ func want(t *testing.T, n *lab.Node, command, expected string) {
 	}
 }
 
-// wantLimits waits until the kernel has these limits for the partition: after a reload, a unit applies them.
-func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
+// reload reloads systemd and waits until what applies changed limits has done so.
+func reload(t *testing.T, n *lab.Node) {
 	t.Helper()
-	wanted := memory + " " + cpus
-	err := n.Eventually(t.Context(), "limits "+wanted, func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, "cd "+systemCgroup+" && echo $(cat memory.max) $(cat cpuset.cpus)")
+	run(t, n, "systemctl daemon-reload")
+	err := n.Eventually(t.Context(), "changed limits applied", func(ctx context.Context) (bool, string, error) {
+		out, err := n.Run(ctx, "ls -A /run/node-partition/units 2>/dev/null | grep -x .apply; systemctl show --value -p ActiveState partition-generator-apply.service")
 		got := strings.TrimSpace(out)
-		return got == strings.TrimSpace(wanted), got, err
+		return got == "inactive", got, err
 	})
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
+	want(t, n, "systemctl show --value -p Result partition-generator-apply.service", "success")
+}
+
+// wantLimits compares the limits of the partition: as systemd has them, and as the kernel does.
+func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
+	t.Helper()
+	want(t, n, "cat "+systemCgroup+"/memory.max", memory)
+	want(t, n, "cat "+systemCgroup+"/cpuset.cpus", cpus)
+	if memory == "max" {
+		memory = "infinity"
+	}
+	want(t, n, "systemctl show --value -p MemoryMax "+systemSlice, memory)
+	want(t, n, "systemctl show --value -p AllowedCPUs "+systemSlice, cpus)
 }

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "partition-generator")
-		build := exec.Command("go", "build", "-o", program, "nodepartition/cmd/partition-generator")
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "nodepartition/cmd/partition-generator")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building partition-generator: %v\n%s", err, out)

@@ -289,6 +289,22 @@ func TestHostileDropins(t *testing.T) {
 				}
 			}
 		}, ""},
+		"a wide main file and many drop-ins": {func(t *testing.T, dir string) {
+			t.Helper()
+			var wide strings.Builder
+			for i := range 7000 {
+				fmt.Fprintf(&wide, "k%d: 0\n", i)
+			}
+			main := filepath.Join(dir, "../../../"+configPath)
+			if err := os.WriteFile(main, []byte(goodConfig+wide.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 900 {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.conf", i)), []byte(kubeletHead+"k: {}\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, ""},
 		"a FIFO": {func(t *testing.T, dir string) {
 			t.Helper()
 			if err := syscall.Mkfifo(filepath.Join(dir, "10.conf"), 0o644); err != nil {

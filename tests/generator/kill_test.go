@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -165,8 +166,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestApply: a change to the slices of a running partition, and its end, raise the flag that ApplyPath waits for.
-// Nothing else does, and it stays until ApplyService has removed it.
+// TestApply: while the partition runs, every run raises the flag that ApplyPath waits for: what systemd has loaded, and
+// perhaps lost again, is not seen from here. A partition that does not run has nothing to apply.
 func TestApply(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	flag := filepath.Join(root, "run/node-partition/units/.apply")
@@ -181,30 +182,84 @@ func TestApply(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(outputDir(root), ".apply")); err == nil {
 			t.Errorf("%s: the flag is linked to", what)
 		}
-	}
-	applied := func() {
-		t.Helper()
-		if err := os.Remove(flag); err != nil {
-			t.Error(err)
+		// ApplyService removes it.
+		if err := os.RemoveAll(flag); err != nil {
+			t.Fatal(err)
 		}
 	}
 	step("boot", goodConfig, false)
 	step("a change before the slice is started", newConfig, false)
+	step("a broken file before the slice is started", badConfig, false)
 	if err := os.MkdirAll(filepath.Join(root, "sys/fs/cgroup/kubepods.slice/kubepods-system.slice"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	step("no change", newConfig, false)
 	step("a change", goodConfig, true)
-	step("no change, not applied yet", goodConfig, true)
-	step("a broken file, not applied yet", badConfig, true)
-	applied()
-	step("no change, applied", goodConfig, false)
-	step("a broken file", badConfig, false)
-	step("a change elsewhere", strings.Replace(goodConfig, "kind:", "cgroupDriver: systemd\nkind:", 1), false)
+	step("no change", goodConfig, true)
+	step("a broken file", badConfig, true)
+	units := filepath.Join(root, "run/node-partition/units")
+	if err := os.Rename(units, units+".old"); err != nil {
+		t.Fatal(err)
+	}
+	step("a broken file after a killed run", badConfig, true)
 	step("the end", noSection, true)
-	applied()
-	step("after the end", noSection, false)
+	step("after the end", noSection, true)
 	step("the return", goodConfig, true)
+}
+
+// TestAnotherDirectory: who runs the generator by hand, or systemd-analyze verify --generators, sees plain files, and
+// nothing changes for systemd.
+func TestAnotherDirectory(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	live := run(t, root)
+	configure(t, root, newConfig)
+	other := t.TempDir()
+	look := func() {
+		t.Helper()
+		cmd := command(root)
+		cmd.Args = []string{program, other}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	look()
+	look() // over its own output
+	data, err := os.ReadFile(filepath.Join(other, "kubepods-system.slice"))
+	if err != nil || !strings.Contains(string(data), "MemoryMax=2147483648\n") {
+		t.Errorf("%v: %s", err, data)
+	}
+	if info, err := os.Lstat(filepath.Join(other, "kubepods-system.slice")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v, %v: want a plain file", info, err)
+	}
+	if now := readUnits(t, root); !maps.Equal(now, live.units) {
+		t.Errorf("systemd's units changed: %q", now)
+	}
+	configure(t, root, noSection)
+	look()
+	if now := readUnits(t, root); !maps.Equal(now, live.units) {
+		t.Errorf("systemd's units changed: %q", now)
+	}
+}
+
+// TestFullRun: where the new units cannot be written, the last good ones stay.
+func TestFullRun(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	before := run(t, root)
+	flush(t, root)
+	configure(t, root, newConfig)
+	// The first folder it makes is the one for the new units.
+	cmd := traced(t, root, "mkdirat", "error=ENOSPC:when=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("%v; want a failure", err)
+	}
+	got := result{status: exit.ExitCode(), messages: stderr.String(), units: readUnits(t, root)}
+	if got.status != 1 || !maps.Equal(got.units, before.units) || !strings.Contains(got.messages, "no space left on device") ||
+		!strings.Contains(got.messages, "keeping the units of the last good one") {
+		t.Errorf("got %+v", got)
+	}
 }
 
 // TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that its own reload
@@ -254,15 +309,7 @@ func configure(t *testing.T, root, config string) {
 // reports whether that came to be.
 func runKilled(t *testing.T, root, call string, n int) bool {
 	t.Helper()
-	cmd := command(root)
-	cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
-		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n), program}, cmd.Args[1:]...)
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Fatalf("%v; install the package strace", err)
-	}
-	cmd.Path = strace
-	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	cmd := traced(t, root, call, fmt.Sprintf("signal=SIGKILL:when=%d", n))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -279,6 +326,20 @@ func runKilled(t *testing.T, root, call string, n int) bool {
 		t.Fatalf("%s number %d: %v\n%s", call, n, err, out)
 	}
 	return false
+}
+
+// traced is the generator under strace, which does something to one of its system calls: see --inject of strace(1).
+func traced(t *testing.T, root, call, injection string) *exec.Cmd {
+	t.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Fatalf("%v; install the package strace", err)
+	}
+	cmd := command(root)
+	cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=" + call + ":" + injection, program}, cmd.Args[1:]...)
+	cmd.Path = strace
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	return cmd
 }
 
 // links counts the links in the generator's directory, valid or not.
