@@ -71,6 +71,11 @@ func TestGolden(t *testing.T) {
 				writeExpected(t, expected, got)
 			}
 			compare(t, readExpected(t, expected), got)
+			if len(got.units) == 0 {
+				if _, err := os.Lstat(filepath.Join(root, "run/node-partition")); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("nothing was made, but a trace is left: %v", err)
+				}
+			}
 			verify(t, root)
 			// A second run, as at a daemon-reload where nothing has changed, has the same result.
 			flush(t, root)

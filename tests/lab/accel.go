@@ -28,33 +28,24 @@ func chooseAccel(ctx context.Context, c Cache, img image, progress func(string))
 	if err != nil {
 		return "", err
 	}
-	key, err := KeyOf("kvm", string(boot))
+	key, err := KeyOf("kvm works", string(boot))
 	if err != nil {
 		return "", err
 	}
-	// The answer holds until the host reboots.
-	dir, err := c.Ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
-		answer := "yes"
-		if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			answer = err.Error()
-		}
-		return os.WriteFile(filepath.Join(dir, "answer"), []byte(answer), 0o644)
+	// That it works holds until the host reboots. That it does not may be the load of this minute.
+	var broken error
+	_, err = c.Ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
+		broken = probeKVM(ctx, img, filepath.Join(dir, "console.log"))
+		return broken
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return hardwareKVM, nil
+	case broken == nil || ctx.Err() != nil:
 		return "", err
 	}
-	answer, err := os.ReadFile(filepath.Join(dir, "answer"))
-	if err != nil {
-		return "", err
-	}
-	if string(answer) != "yes" {
-		progress("KVM does not work here (" + strings.ReplaceAll(string(answer), "\n", " ") + "): using software emulation")
-		return softwareEmulation, nil
-	}
-	return hardwareKVM, nil
+	progress("KVM does not work here (" + strings.ReplaceAll(broken.Error(), "\n", " ") + "): using software emulation")
+	return softwareEmulation, nil
 }
 
 // probeKVM starts a guest without disks and waits for its kernel's first line.

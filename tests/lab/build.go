@@ -30,6 +30,24 @@ func pause() Program {
 	return Program{Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
 }
 
+// buildFlags and buildEnv are what programs are built with.
+func buildFlags(p Program) []string {
+	return []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
+}
+
+func buildEnv() []string {
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
+}
+
+// programKey returns the key of a program's binaries.
+func programKey(p Program, sources string) (Key, error) {
+	sums, err := hashTree(os.DirFS(filepath.Join(sources, p.Source)), ".")
+	if err != nil {
+		return "", err
+	}
+	return KeyOf(p, sums, buildFlags(p), buildEnv(), runtime.Version())
+}
+
 // build compiles a program into the cache and returns the folder that holds its binaries. They are static,
 // so that they run in any guest.
 func (c Cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
@@ -38,23 +56,23 @@ func (c Cache) build(ctx context.Context, p Program, progress func(string)) (str
 		return "", err
 	}
 	dir := filepath.Join(sources, p.Source)
-	sums, err := hashTree(os.DirFS(dir), ".")
-	if err != nil {
-		return "", err
-	}
-	flags := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
-	key, err := KeyOf(p, sums, flags, env, runtime.Version())
+	key, err := programKey(p, sources)
 	if err != nil {
 		return "", err
 	}
 	return c.Ensure(ctx, "programs", p.Source, key, func(ctx context.Context, out string) error {
 		done := step(progress, "building "+p.Source+" "+p.Version)
-		for _, pkg := range p.Packages {
-			args := slices.Concat(flags, []string{"-o", filepath.Join(out, path.Base(pkg)), pkg})
-			if err := command(ctx, dir, env, "go", args...); err != nil {
-				return fmt.Errorf("build %s: %w", pkg, err)
+		err := withTemp(out, func(temp []string) error {
+			for _, pkg := range p.Packages {
+				args := slices.Concat(buildFlags(p), []string{"-o", filepath.Join(out, path.Base(pkg)), pkg})
+				if err := command(ctx, dir, slices.Concat(buildEnv(), temp), "go", args...); err != nil {
+					return fmt.Errorf("build %s: %w", pkg, err)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		done()
 		return nil

@@ -24,21 +24,28 @@ type Cache struct {
 }
 
 // DefaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
-// $XDG_CACHE_HOME, else below ~/.cache.
+// $XDG_CACHE_HOME, else below ~/.cache. The script lab finds and refuses the same.
 func DefaultCache() (Cache, error) {
 	dir := os.Getenv("NODE_PARTITION_CACHE")
 	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return Cache{}, fmt.Errorf("cache folder: %w: set NODE_PARTITION_CACHE", err)
+		base, home := os.Getenv("XDG_CACHE_HOME"), os.Getenv("HOME")
+		switch {
+		case base != "":
+		case home != "":
+			base = home + "/.cache"
+		default:
+			return Cache{}, errors.New("cache folder: HOME is not set: set NODE_PARTITION_CACHE to an absolute path")
 		}
-		dir = filepath.Join(base, "node-partition")
+		dir = base + "/node-partition"
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return Cache{}, fmt.Errorf("cache folder %s: %w", dir, err)
+	if !filepath.IsAbs(dir) {
+		return Cache{}, fmt.Errorf("cache folder %s: not an absolute path: set NODE_PARTITION_CACHE to one", dir)
 	}
-	return Cache{Dir: dir}, nil
+	if strings.ContainsAny(dir, " \t\n\v\f\r,:") {
+		return Cache{}, fmt.Errorf("cache folder %q: options of ssh and qemu cannot carry white space, a comma or a colon: "+
+			"set NODE_PARTITION_CACHE to a path without", dir)
+	}
+	return Cache{Dir: filepath.Clean(dir)}, nil
 }
 
 // Key is the hash of everything an entry is made from.
@@ -61,11 +68,11 @@ func (c Cache) Path(kind, name string, key Key) string {
 
 // Ensure returns the folder of an entry, and builds it first when it is not there. Of several processes
 // that want the same entry one builds and the others wait. A build that fails or is killed leaves no
-// entry: what it wrote lies in a folder that the next build of the same entry removes.
+// entry: what it wrote lies in a folder of its own, which the next build of the same entry removes.
 func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build func(ctx context.Context, dir string) error) (string, error) {
 	entry := c.Path(kind, name, key)
 	if exists(entry) {
-		return entry, nil
+		return entry, used(entry)
 	}
 	parent := filepath.Dir(entry)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -77,13 +84,13 @@ func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build fun
 	}
 	defer unlock()
 	if exists(entry) {
-		return entry, nil
+		return entry, used(entry)
 	}
-	partial := entry + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
+	if err := removePartials(entry); err != nil {
 		return "", fmt.Errorf("cache entry %s: remove what a killed build left: %w", entry, err)
 	}
-	if err := os.Mkdir(partial, 0o755); err != nil {
+	partial, err := newPartial(entry)
+	if err != nil {
 		return "", fmt.Errorf("cache entry %s: %w", entry, err)
 	}
 	if err := build(ctx, partial); err != nil {
@@ -97,6 +104,32 @@ func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build fun
 		return "", fmt.Errorf("cache entry %s: %w", entry, err)
 	}
 	return entry, nil
+}
+
+// newPartial makes the folder in which an entry is built. No two builds have the same: where the host has no namespaces, a
+// child of a build that was killed may still write into its own.
+func newPartial(entry string) (string, error) {
+	partial, err := os.MkdirTemp(filepath.Dir(entry), filepath.Base(entry)+partialMark+"-*")
+	if err != nil {
+		return "", err
+	}
+	return partial, os.Chmod(partial, 0o755)
+}
+
+// partialMark is in the name of a folder that is no entry yet, or no more.
+const partialMark = ".partial"
+
+// removePartials removes what killed builds of an entry have left. The caller holds the entry's lock.
+func removePartials(entry string) error {
+	left, err := filepath.Glob(entry + partialMark + "*")
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, dir := range left {
+		failed = append(failed, os.RemoveAll(dir))
+	}
+	return errors.Join(failed...)
 }
 
 func exists(path string) bool {

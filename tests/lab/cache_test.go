@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,12 +71,22 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 	broken := errors.New("broken")
 	c := Cache{Dir: t.TempDir()}
 	entry := c.Path("kind", "name", "key")
+	partials := func() []string {
+		all, err := filepath.Glob(entry + ".partial*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
 
 	// What a killed build leaves: the folder of a build, and a lock file that nobody holds.
 	if err := os.MkdirAll(entry+".partial", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(entry+".partial", "half"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(entry+".partial-1/half", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(entry+".lock", nil, 0o644); err != nil {
@@ -85,8 +97,8 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	if exists(entry) || exists(entry+".partial") {
-		t.Error("a failed build left something")
+	if exists(entry) || len(partials()) != 0 {
+		t.Errorf("a failed build left %v", partials())
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,10 +111,13 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 		if exists(filepath.Join(dir, "half")) {
 			t.Error("the build began with what a killed one left")
 		}
+		if len(partials()) != 1 {
+			t.Errorf("beside the build there is %v", partials())
+		}
 		return nil
 	})
-	if err != nil || dir != entry {
-		t.Errorf("%s, %v", dir, err)
+	if info, statErr := os.Stat(entry); err != nil || dir != entry || statErr != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%s, %v, %v", dir, err, statErr)
 	}
 }
 
@@ -136,6 +151,33 @@ func TestDefaultCache(t *testing.T) {
 		t.Setenv("HOME", tc.home)
 		if c, err := DefaultCache(); err != nil || c.Dir != tc.want {
 			t.Errorf("%+v: %q, %v", tc, c.Dir, err)
+		}
+	}
+}
+
+// The command and the script that builds it refuse the same, in the same words.
+func TestDefaultCacheRefuses(t *testing.T) {
+	for _, tc := range []struct{ own, xdg, home, want string }{
+		{"rel", "", "/home/u", "cache folder rel: not an absolute path: set NODE_PARTITION_CACHE to one"},
+		{"", "rel", "/home/u", "cache folder rel/node-partition: not an absolute path"},
+		{"", "", "rel", "cache folder rel/.cache/node-partition: not an absolute path"},
+		{"", "", "", "cache folder: HOME is not set: set NODE_PARTITION_CACHE"},
+		{"/a b", "", "/home/u", `cache folder "/a b": options of ssh and qemu cannot carry white space`},
+		{"/a,b", "", "/home/u", `cache folder "/a,b": `},
+		{"", "/a:b", "/home/u", `cache folder "/a:b/node-partition": `},
+		{"", "", "/home/u u", `cache folder "/home/u u/.cache/node-partition": `},
+	} {
+		t.Setenv("NODE_PARTITION_CACHE", tc.own)
+		t.Setenv("XDG_CACHE_HOME", tc.xdg)
+		t.Setenv("HOME", tc.home)
+		c, err := DefaultCache()
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%+v: %+v, %v", tc, c, err)
+			continue
+		}
+		out, scriptErr := exec.Command("/bin/sh", "./lab", "status").CombinedOutput()
+		if scriptErr == nil || string(out) != "lab: "+err.Error()+"\n" {
+			t.Errorf("%+v: the script: %v: %q, want %q", tc, scriptErr, out, err)
 		}
 	}
 }

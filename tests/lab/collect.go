@@ -43,7 +43,11 @@ func (n *Node) Collect(ctx context.Context, dir string) error {
 		err = os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644)
 	}
 	failed = append(failed, err)
-	for _, c := range collected() {
+	asked := collected()
+	if err := n.CheckRunning(); err != nil {
+		failed, asked = append(failed, err), nil
+	}
+	for _, c := range asked {
 		out, err := n.Run(ctx, c[1])
 		if err != nil {
 			failed = append(failed, err)

@@ -3,16 +3,41 @@ package lab
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// command runs a program of the host. The error holds the end of what it wrote. The program is in a process group
-// of its own, which is ended as a whole when the context is: mmdebstrap and go start many children.
+// command runs a program that makes something of the lab's. The error holds the end of what it wrote. The program ends
+// with this process, however that ends, and with the context, and so does all that it starts: mmdebstrap and go start
+// many children, and one that goes on would write into a folder that somebody else removes. mmdebstrap also mounts the
+// host's /sys and /dev into its tree, which nobody else may see: who removes the tree would remove what is in them.
+// A host that refuses namespaces refuses mounts, too.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	err := run(ctx, &syscall.SysProcAttr{
+		Pdeathsig: syscall.SIGKILL, Setpgid: true,
+		// Of a process namespace the kernel kills all when its first process ends.
+		Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS,
+	}, syscall.SIGKILL, dir, env, name, args)
+	if errors.Is(err, syscall.EPERM) {
+		err = run(ctx, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}, syscall.SIGTERM, dir, env, name, args)
+	}
+	return err
+}
+
+// hostCommand runs a program that changes this machine: it is not torn away when this process is killed.
+func hostCommand(ctx context.Context, env []string, name string, args ...string) error {
+	return run(ctx, &syscall.SysProcAttr{Setpgid: true}, syscall.SIGTERM, "", env, name, args)
+}
+
+// run runs a program in a process group of its own, to which it sends a signal when the context ends.
+func run(ctx context.Context, attr *syscall.SysProcAttr, sig syscall.Signal, dir string, env []string, name string, args []string) error {
 	path, err := toolPath(name)
 	if err != nil {
 		return err
@@ -24,10 +49,14 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.SysProcAttr = attr
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, sig) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
+	ended, err := start(cmd)
+	if err == nil {
+		err = <-ended
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -38,6 +67,32 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text)
 	}
 	return nil
+}
+
+// start starts a program and returns where its end is told. The parent-death signal comes when the thread that
+// started the child ends, not the process: this one lives until the program has ended.
+func start(cmd *exec.Cmd) (ended <-chan error, err error) {
+	started, done := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			done <- cmd.Wait()
+		}
+	}()
+	return done, <-started
+}
+
+// withTemp lets programs keep their temporary files in a folder of an entry that is being made, and removes it then:
+// /tmp may be small, and in memory.
+func withTemp(entry string, build func(env []string) error) error {
+	tmp := filepath.Join(entry, "tmp")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		return fmt.Errorf("temporary files: %w", err)
+	}
+	err := build([]string{"TMPDIR=" + tmp, "GOTMPDIR=" + tmp})
+	return errors.Join(err, os.RemoveAll(tmp))
 }
 
 // lastLines returns the end of a text, where programs say why they gave up.

@@ -54,11 +54,11 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	}
 	progress("installing Debian packages: " + strings.Join(missing, " "))
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
-	if err := command(ctx, "", env, "apt-get", "-q", "update"); err != nil {
+	if err := hostCommand(ctx, env, "apt-get", "-q", "update"); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
 	}
 	args := append([]string{"-q", "install", "-y", "--no-install-recommends"}, missing...)
-	if err := command(ctx, "", env, "apt-get", args...); err != nil {
+	if err := hostCommand(ctx, env, "apt-get", args...); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
 	}
 	return nil

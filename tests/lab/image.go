@@ -67,13 +67,16 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (Cache,
 	if err != nil {
 		return Cache{}, image{}, fmt.Errorf("prepare %s: %w", f.Name, err)
 	}
+	if err := c.prune(); err != nil {
+		return Cache{}, image{}, fmt.Errorf("prepare %s: remove old cache entries: %w", f.Name, err)
+	}
 	return c, img, nil
 }
 
 // image returns the image of a flavour and makes it first when it is not there. Debian's packages come over
 // the network while the compiler keeps the cores busy.
 func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
-	programs := append([]Program{pause()}, f.Programs...)
+	programs := f.allPrograms()
 	binaries := make([]string, len(programs))
 	var debian string
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -95,12 +98,7 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 	if err := group.Wait(); err != nil {
 		return image{}, err
 	}
-	hashes, err := hashTree(guest, "guest/initrd", "guest/common", "guest/"+f.Overlay)
-	if err != nil {
-		return image{}, err
-	}
-	// The names of what went in carry the keys of their own inputs.
-	key, err := KeyOf(f, debian, binaries, hashes, maskedUnits(), busyboxCommands(), rootSize, varSize, imageRevision)
+	key, err := imageKey(f, debian, binaries)
 	if err != nil {
 		return image{}, err
 	}
@@ -110,36 +108,58 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 	if err != nil {
 		return image{}, err
 	}
-	if err := used(dir); err != nil {
-		return image{}, err
+	return image{dir: dir}, nil
+}
+
+// allPrograms returns what is built for a flavour; the first is the sandbox's.
+func (f Flavour) allPrograms() []Program { return append([]Program{pause()}, f.Programs...) }
+
+// imageKey returns the key of an image. The names of what went in carry the keys of their own inputs.
+func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
+	hashes, err := hashTree(guest, "guest/initrd", "guest/common", "guest/"+f.Overlay)
+	if err != nil {
+		return "", err
 	}
-	return image{dir: dir}, c.prune("images", f.Name)
+	return KeyOf(f, debian, binaries, hashes, maskedUnits(), busyboxCommands(), rootSize, varSize, imageRevision)
 }
 
 // imageRevision is raised when assemble does something else with the same inputs.
 const imageRevision = 1
 
-// debian returns a tar of a Debian root with the flavour's packages.
-func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (string, error) {
+// debianArgs and debianEnv are what mmdebstrap is started with.
+func debianArgs(f Flavour) []string {
 	packages := append(basePackages(), f.Packages...)
 	slices.Sort(packages)
-	args := []string{"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ",")}
-	// The lab has its own initial RAM disk; building Debian's would take longer than all the rest.
-	env := []string{"INITRD=No"}
-	key, err := KeyOf(f.Release, args, env)
+	return []string{"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ",")}
+}
+
+// The lab has its own initial RAM disk; building Debian's would take longer than all the rest.
+func debianEnv() []string { return []string{"INITRD=No"} }
+
+func debianKey(f Flavour) (Key, error) { return KeyOf(f.Release, debianArgs(f), debianEnv()) }
+
+// debianTar is the file of a Debian entry.
+func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }
+
+// debian returns a tar of a Debian root with the flavour's packages.
+func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (string, error) {
+	key, err := debianKey(f)
 	if err != nil {
 		return "", err
 	}
 	dir, err := c.Ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "installing Debian "+f.Release)
-		args := append(args, f.Release, filepath.Join(dir, "root.tar"))
-		if err := command(ctx, "", env, "mmdebstrap", args...); err != nil {
+		args := append(debianArgs(f), f.Release, debianTar(dir))
+		err := withTemp(dir, func(temp []string) error {
+			return command(ctx, "", slices.Concat(debianEnv(), temp), "mmdebstrap", args...)
+		})
+		if err != nil {
 			return fmt.Errorf("install Debian %s: %w", f.Release, err)
 		}
 		done()
 		return nil
 	})
-	return filepath.Join(dir, "root.tar"), err
+	return debianTar(dir), err
 }
 
 // assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the tree into

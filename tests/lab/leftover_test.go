@@ -37,7 +37,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "lab")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/lab").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/lab").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, test := range map[string]struct {

@@ -65,13 +65,16 @@ type Node struct {
 	conn    *connection
 	http    *http.Client
 	process Process
-	qemu    *qemu // nil when another process started it
+	owner   Process // who started it
+	qemu    *qemu   // nil when another process started it
 	options Options
 	machine machine // how qemu was started, unless another process did
 }
 
 // ConsolePath returns the file that the serial console is written to.
-func (n *Node) ConsolePath() string { return filepath.Join(n.Dir, "console.log") }
+func (n *Node) ConsolePath() string { return filepath.Join(n.Dir, consoleName) }
+
+const consoleName = "console.log"
 
 // bootTimeout is from the start of qemu to an answer of sshd; a boot took 10 to 15 s on two cores.
 const bootTimeout = 3 * time.Minute
@@ -79,7 +82,7 @@ const bootTimeout = 3 * time.Minute
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Start prepares the flavour when it has not been, starts a machine and returns when its ssh answers. When it
-// fails or ctx ends before, nothing is left of the machine.
+// fails or ctx ends before, nothing is left of the machine but its logs, and the error says where they are.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -106,23 +109,56 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	defer unlock()
 	dir := cache.nodeDir(o.Name)
-	if exists(dir) {
+	if cache.hasState(o.Name) {
 		return nil, fmt.Errorf("node %s: there is one of this name already: choose another or run: lab down %s", o.Name, o.Name)
+	}
+	if err := cache.removeUnfinished(ctx, o.Name); err != nil {
+		return nil, err
+	}
+	owner, err := identify(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", o.Name, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("node %s: %w", o.Name, err)
 	}
-	n := &Node{Name: o.Name, Flavour: o.Flavour, Dir: dir, cache: cache, keys: keys}
+	n := &Node{Name: o.Name, Flavour: o.Flavour, Dir: dir, cache: cache, keys: keys, owner: owner}
 	n.conn = &connection{node: n.Name, config: config}
 	n.http = n.HTTPClient()
 	if err := n.boot(ctx, o, img); err != nil {
-		err = fmt.Errorf("start node %s: %w", n.Name, err)
-		if n.qemu != nil {
-			err = errors.Join(err, n.qemu.kill())
-		}
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(n.startFailed(ctx, err), os.RemoveAll(dir))
 	}
 	return n, nil
+}
+
+// startFailed ends the machine, and keeps what it and qemu have said unless somebody gave up waiting.
+func (n *Node) startFailed(ctx context.Context, err error) error {
+	if n.qemu == nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	killErr := n.qemu.kill()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr)
+	}
+	dir := n.cache.artifactsDir("start", n.Name)
+	if keepErr := n.keepLogs(dir); keepErr != nil {
+		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr, fmt.Errorf("keep its logs: %w", keepErr))
+	}
+	return errors.Join(fmt.Errorf("start node %s: its logs are in %s: %w", n.Name, dir, err), killErr)
+}
+
+// keepLogs copies the console and qemu's messages to a folder that stays.
+func (n *Node) keepLogs(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	console, err := os.ReadFile(n.ConsolePath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // qemu may have ended before it made it
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644),
+		os.WriteFile(filepath.Join(dir, "qemu.log"), n.qemu.messages(), 0o644))
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -195,19 +231,34 @@ func (n *Node) boot(ctx context.Context, o Options, img image) error {
 // CPUs run it, and the emulator's threads do not always see it as processors do. KVM has no such excuse.
 const maxPanics = 3
 
+// maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
+// then qemu ends at once.
+const maxPorts = 5
+
 // startUp starts the machine and waits for sshd, of another boot than oldBoot.
 func (n *Node) startUp(ctx context.Context, oldBoot string) error {
-	for panics := 1; ; panics++ {
+	panics, ports := 0, 0
+	for {
+		before := fileSize(n.ConsolePath())
 		if err := n.startQemu(ctx); err != nil {
 			return err
 		}
-		before := fileSize(n.ConsolePath())
 		err := n.waitSSH(ctx, oldBoot)
-		if err == nil || n.machine.Accel != softwareEmulation || panics == maxPanics ||
-			!n.machine.NoReboot || !panicked(n.ConsolePath(), before) {
+		switch {
+		case err == nil:
+			return nil
+		case n.qemu.portTaken():
+			if ports++; ports == maxPorts {
+				return err
+			}
+		case n.machine.Accel == softwareEmulation && n.machine.NoReboot && panicked(n.ConsolePath(), before):
+			if panics++; panics == maxPanics {
+				return err
+			}
+			n.options.Progress("the guest's kernel panicked, as it does now and then under software emulation: booting again")
+		default:
 			return err
 		}
-		n.options.Progress("the guest's kernel panicked, as it does now and then under software emulation: booting again")
 	}
 }
 
@@ -226,40 +277,24 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// startQemu starts the machine on a free port. Between the choice of a port and qemu's use of it somebody
-// else may take it; qemu then ends at once and says so, and another port is tried.
+// startQemu starts the machine on a port that is free now.
 func (n *Node) startQemu(ctx context.Context) error {
 	m, life := n.machine, tiedToThisProcess
 	if n.options.Detached {
 		life = outlivesProcess
 	}
-	for attempt := 0; ; attempt++ {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		m.SSHPort = port
-		q, err := startQemu(ctx, m, life)
-		if err != nil {
-			return err
-		}
-		select {
-		case <-q.exited:
-			message := q.err().Error() + tailFile(filepath.Join(n.Dir, "qemu.log"), 5)
-			if attempt < 5 && strings.Contains(message, "host forwarding") {
-				continue
-			}
-			return errors.New(message)
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), q.kill())
-		// qemu sets up its network before it runs the first instruction of the guest, which is when the file
-		// of the console is there but empty; half a second later it has ended or will not for that reason.
-		case <-time.After(500 * time.Millisecond):
-		}
-		n.qemu, n.process, n.Port, n.Started = q, q.process, port, time.Now()
-		n.conn.setAddr(fmt.Sprintf("127.0.0.1:%d", port))
-		return n.writeState()
+	port, err := freePort()
+	if err != nil {
+		return err
 	}
+	m.SSHPort = port
+	q, err := startQemu(ctx, m, life)
+	if err != nil {
+		return err
+	}
+	n.qemu, n.process, n.Port, n.Started = q, q.process, port, time.Now()
+	n.conn.setAddr(fmt.Sprintf("127.0.0.1:%d", port))
+	return n.writeState()
 }
 
 func freePort() (int, error) {
@@ -321,7 +356,8 @@ func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 	}()
 	err := waitFor(watchCtx, "ssh", pollInterval, func(ctx context.Context) (bool, string, error) {
 		boot, err := n.bootID(ctx)
-		return err == nil && boot != oldBoot, boot, err
+		// When the machine has ended, it is another node that answers on its port.
+		return err == nil && boot != oldBoot && n.process.Alive(), boot, err
 	})
 	if err == nil {
 		return nil
@@ -329,7 +365,7 @@ func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 	if errors.Is(context.Cause(watchCtx), ended) && n.qemu != nil {
 		select {
 		case <-n.qemu.exited:
-			err = errors.Join(err, n.qemu.err())
+			err = fmt.Errorf("%w: %w", err, n.qemu.err())
 		case <-ctx.Done():
 		}
 	}
@@ -341,8 +377,17 @@ func (n *Node) bootID(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
+// CheckRunning returns an error when the machine has ended. Another node may be on its port then, and all nodes have the
+// same host key.
+func (n *Node) CheckRunning() error {
+	if n.process.Alive() {
+		return nil
+	}
+	return fmt.Errorf("node %s has ended: its console is in %s: remove it with: lab down %s", n.Name, n.ConsolePath(), n.Name)
+}
+
 // Run runs a shell command as root and returns what it wrote to standard output. When it ends with another
-// status than 0 the error is a *CommandError.
+// status than 0 the error is a *CommandError. Without a deadline in ctx it may take DefaultTimeout.
 func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
 	return n.conn.run(ctx, cmd, nil)
 }
@@ -430,8 +475,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.conn.close()
 	if n.qemu != nil {
 		err = n.qemu.kill()
-	} else {
-		err = n.process.end(ctx, 10*time.Second)
+	} else if err = n.process.end(ctx, endGrace); err == nil {
+		// Whoever started it may have been killed between a new machine and the note of it.
+		err = endMachine(ctx, n.ConsolePath())
 	}
 	if err != nil {
 		return fmt.Errorf("stop node %s: %w", n.Name, err)
@@ -442,12 +488,18 @@ func (n *Node) Stop(ctx context.Context) error {
 	return nil
 }
 
+// endGrace is how long a machine may take to end when it is asked to.
+const endGrace = 10 * time.Second
+
 // shutdownTimeout is for a clean end: the kubelet and its containers have to stop.
 const shutdownTimeout = time.Minute
 
 // Shutdown powers the machine off as systemctl does, and then is Stop. A machine that does not answer or does
 // not end in time is ended by Stop.
 func (n *Node) Shutdown(ctx context.Context) error {
+	if !n.process.Alive() {
+		return n.Stop(ctx)
+	}
 	offCtx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	if _, err := n.Run(offCtx, "systemctl poweroff"); !errors.As(err, new(*CommandError)) && n.process.Alive() {
@@ -474,6 +526,7 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 type state struct {
 	Name, Flavour string
 	Process       Process
+	Owner         Process // who started it
 	Port          int
 	Started       time.Time
 	Detached      bool
@@ -488,7 +541,7 @@ type state struct {
 
 func (n *Node) writeState() error {
 	o := n.options
-	s := state{Name: n.Name, Flavour: n.Flavour, Process: n.process, Port: n.Port, Started: n.Started, Detached: o.Detached}
+	s := state{Name: n.Name, Flavour: n.Flavour, Process: n.process, Owner: n.owner, Port: n.Port, Started: n.Started, Detached: o.Detached}
 	for _, f := range o.Files {
 		s.Options.Files = append(s.Options.Files, f.Path)
 	}

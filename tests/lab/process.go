@@ -53,6 +53,9 @@ func (p Process) Alive() bool {
 // Signal sends a signal to this very process. The number is bound by a pidfd before the identity is
 // checked, so that it cannot be given to another process in between.
 func (p Process) Signal(sig unix.Signal) error {
+	if p == (Process{}) { // of a machine that ended before it was looked at
+		return errGone
+	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return errGone

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ func (m machine) args() []string {
 		"-cpu", m.Accel.cpu(), "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
 		"-kernel", m.Image.kernel(), "-initrd", m.Image.initrd(),
 		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
-		"-chardev", "file,id=console,append=on,path=" + escape(m.Console), "-serial", "chardev:console",
+		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
 	}
 	args = append(args, driveArgs("lab-root", m.Root, false)...)
@@ -87,6 +86,9 @@ func (m machine) args() []string {
 	return args
 }
 
+// consoleArg is the argument by which a machine is known: no two write the same console.
+func consoleArg(console string) string { return "file,id=console,append=on,path=" + escape(console) }
+
 // cpu returns the processor model: under KVM what the host has, under emulation all that is emulated but for
 // five-level page tables, which make every fault longer, and the AVX registers, which every context switch
 // saves. Without them a boot took 48 s of the host's CPU time instead of 55 (qemu 7.2).
@@ -98,9 +100,10 @@ func (a accel) cpu() string {
 }
 
 // driveArgs adds a disk that the guest finds by its serial. cache=unsafe: what a node writes has to survive
-// a reboot of the node, not one of the host.
+// a reboot of the node, not one of the host. werror=report: a guest is told of a host's full disk, instead of being
+// paused without a word.
 func driveArgs(serial string, d disk, readOnly bool) []string {
-	drive := fmt.Sprintf("if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap", serial, d.Format, escape(d.Path))
+	drive := fmt.Sprintf("if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap,werror=report,rerror=report", serial, d.Format, escape(d.Path))
 	if readOnly {
 		drive += ",readonly=on"
 	}
@@ -123,10 +126,12 @@ type qemu struct {
 	process Process
 	exited  chan struct{}
 	stderr  *lockedBuffer
-	waitErr error // set before exited is closed
+	log     string // the file of its messages instead of stderr, if it has one
+	waitErr error  // set before exited is closed
 }
 
-// startQemu starts a machine. A tied one is killed by the kernel when this process ends, however it ends.
+// startQemu starts a machine. A tied one is killed by the kernel when this process ends, however it ends. It is no error
+// when the machine ends at once: exited and err tell.
 func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -142,7 +147,8 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	} else {
 		// A pipe to a process that is gone would end qemu at its next message.
-		log, err := os.Create(filepath.Join(filepath.Dir(m.Console), "qemu.log"))
+		q.log = filepath.Join(filepath.Dir(m.Console), "qemu.log")
+		log, err := os.Create(q.log)
 		if err != nil {
 			return nil, err
 		}
@@ -150,25 +156,21 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 		cmd.Stderr = log
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	}
-	started := make(chan error)
-	go func() {
-		// The parent-death signal comes when the thread that started the child ends, not the process: this
-		// thread lives until qemu has ended.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		q.waitErr = cmd.Wait()
-		close(q.exited)
-	}()
-	if err := <-started; err != nil {
+	ended, err := start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("start qemu: %w", err)
 	}
+	go func() {
+		q.waitErr = <-ended
+		close(q.exited)
+	}()
 	q.process, err = identify(cmd.Process.Pid)
+	if errors.Is(err, errGone) {
+		<-q.exited
+		return q, nil
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start qemu: %w: %s", err, q.stderr), cmd.Process.Kill())
+		return nil, errors.Join(fmt.Errorf("start qemu: %w", err), cmd.Process.Kill())
 	}
 	return q, nil
 }
@@ -184,10 +186,32 @@ func (q *qemu) err() error {
 	if q.waitErr != nil {
 		state = "qemu: " + q.waitErr.Error()
 	}
-	if text := lastLines(q.stderr.String(), 5); text != "" {
+	if text := lastLines(string(q.messages()), 5); text != "" {
 		state += ": " + text
 	}
 	return errors.New(state)
+}
+
+// messages returns what qemu has said.
+func (q *qemu) messages() []byte {
+	if q.log == "" {
+		return []byte(q.stderr.String())
+	}
+	data, err := os.ReadFile(q.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return data
+}
+
+// portTaken reports whether the machine has ended because somebody else had its port.
+func (q *qemu) portTaken() bool {
+	select {
+	case <-q.exited:
+		return bytes.Contains(q.messages(), []byte("host forwarding"))
+	default:
+		return false
+	}
 }
 
 // kill ends the machine at once and waits until it is gone.

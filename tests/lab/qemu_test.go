@@ -44,7 +44,7 @@ func TestMachineArgs(t *testing.T) {
 		}
 	}
 	drives := strings.Join(value("-drive"), "\n")
-	for _, want := range []string{"file=/n/root,,1.qcow2", "file=/n/seed.tar,cache=unsafe,discard=unmap,readonly=on", "file=/n/var.qcow2"} {
+	for _, want := range []string{"file=/n/root,,1.qcow2", "file=/n/seed.tar,cache=unsafe,discard=unmap,werror=report,rerror=report,readonly=on", "file=/n/var.qcow2"} {
 		if !strings.Contains(drives, want) {
 			t.Errorf("no drive with %s in:\n%s", want, drives)
 		}
@@ -134,13 +134,79 @@ func TestChooseAccelRefusesUnknown(t *testing.T) {
 func TestChooseAccelFallsBack(t *testing.T) {
 	t.Setenv("LAB_ACCEL", "kvm")
 	fakeQemu(t, "echo no kvm >&2; exit 1\n")
+	cache := Cache{Dir: t.TempDir()}
 	var told []string
-	got, err := chooseAccel(t.Context(), Cache{Dir: t.TempDir()}, image{}, func(line string) { told = append(told, line) })
+	tell := func(line string) { told = append(told, line) }
+	got, err := chooseAccel(t.Context(), cache, image{}, tell)
 	if err != nil || got != softwareEmulation {
 		t.Errorf("%s, %v", got, err)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "KVM does not work here") {
+	if len(told) != 1 || !strings.Contains(told[0], "KVM does not work here") || !strings.Contains(told[0], "no kvm") {
 		t.Errorf("told %q", told)
+	}
+	// "no" is asked again, "yes" is kept.
+	fakeQemu(t, `for a; do case $a in *path=*) echo "Linux version" >"${a##*path=}";; esac; done; exec sleep 1000`)
+	if got, err := chooseAccel(t.Context(), cache, image{}, tell); err != nil || got != hardwareKVM {
+		t.Errorf("%s, %v", got, err)
+	}
+	fakeQemu(t, "exit 1\n")
+	if got, err := chooseAccel(t.Context(), cache, image{}, tell); err != nil || got != hardwareKVM {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A machine that ends before anybody looks at it keeps its reason, tied or not.
+func TestStartQemuEndsAtOnce(t *testing.T) {
+	fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")
+	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
+		q, err := startQemu(t.Context(), machine{Console: filepath.Join(t.TempDir(), "console.log")}, life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-q.exited
+		if !q.portTaken() || !strings.Contains(q.err().Error(), "exit status 1: -netdev") {
+			t.Errorf("port taken: %v: %v", q.portTaken(), q.err())
+		}
+	}
+}
+
+func TestStartTriesAnotherPort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script, want string
+		starts       int
+	}{
+		"ports are taken":  {"echo Could not set up host forwarding rule >&2; exit 1", "host forwarding", maxPorts},
+		"another reason":   {"echo no such machine >&2; exit 1", "no such machine", 1},
+		"the guest panics": {`for a; do case $a in *path=*) echo "Kernel panic - not syncing" >>"${a##*path=}";; esac; done`, "the machine ended", maxPanics},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			fakeQemu(t, "echo x >>"+filepath.Join(dir, "starts")+"\n"+tc.script+"\n")
+			t.Setenv("LAB_ARTIFACTS", filepath.Join(dir, "artifacts"))
+			n := &Node{Name: "n", Dir: filepath.Join(dir, "n"), conn: &connection{node: "n"}}
+			n.options.Progress = func(string) {}
+			n.machine = machine{Console: n.ConsolePath(), Accel: softwareEmulation, NoReboot: true}
+			if err := os.Mkdir(n.Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			err := n.startUp(t.Context(), "")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v", err)
+			}
+			if starts := fileSize(filepath.Join(dir, "starts")) / 2; starts != int64(tc.starts) {
+				t.Errorf("started %d times, want %d", starts, tc.starts)
+			}
+			// What was said is kept, and the error says where.
+			kept := filepath.Join(dir, "artifacts", "start-n")
+			if err := n.startFailed(t.Context(), err); !strings.Contains(err.Error(), kept) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v", err)
+			}
+			for _, file := range []string{"console.log", "qemu.log"} {
+				if !exists(filepath.Join(kept, file)) {
+					t.Errorf("%s is not kept", file)
+				}
+			}
+		})
 	}
 }
 

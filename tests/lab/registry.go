@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // stateName is the file in a node's folder that says which process is the machine.
@@ -18,8 +21,10 @@ const stateName = "node.json"
 // Status is what is known of a node without asking it.
 type Status struct {
 	Name, Flavour string
-	// Running tells whether its machine runs.
+	// Running tells whether its machine runs. That of a test also does between two boots, as long as the test runs.
 	Running bool
+	// Unfinished is true for what is left when the start of a node was killed; all else but its Name is not known.
+	Unfinished bool
 	// Detached is true for a node that outlives the process that started it.
 	Detached bool
 	Port     int
@@ -55,12 +60,22 @@ func List(_ context.Context) ([]Status, error) {
 	var all []Status
 	for _, s := range states {
 		all = append(all, Status{
-			Name: s.Name, Flavour: s.Flavour, Running: s.Process.Alive(), Detached: s.Detached,
+			Name: s.Name, Flavour: s.Flavour, Running: s.running(), Detached: s.Detached,
 			Port: s.Port, Started: s.Started,
 		})
 	}
+	unfinished, err := c.unfinished()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range unfinished {
+		all = append(all, Status{Name: name, Unfinished: true})
+	}
 	return all, nil
 }
+
+// running reports whether the machine runs, or whether the test is there that may be booting it again.
+func (s state) running() bool { return s.Process.Alive() || (!s.Detached && s.Owner.Alive()) }
 
 func (c Cache) states() ([]state, error) {
 	entries, err := os.ReadDir(filepath.Join(c.Dir, "nodes"))
@@ -97,6 +112,97 @@ func (c Cache) state(name string) (state, error) {
 		return s, fmt.Errorf("node %s: %s: %w", name, stateName, err)
 	}
 	return s, nil
+}
+
+func (c Cache) hasState(name string) bool { return exists(filepath.Join(c.nodeDir(name), stateName)) }
+
+// unfinished returns the names of the folders without a state that nobody is making.
+func (c Cache) unfinished() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(c.Dir, "nodes"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("nodes: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() || c.hasState(e.Name()) {
+			continue
+		}
+		unlock, err := tryLock(c.nodeDir(e.Name()) + ".lock")
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", e.Name(), err)
+		}
+		if unlock == nil {
+			continue // it is being started or stopped
+		}
+		if exists(c.nodeDir(e.Name())) && !c.hasState(e.Name()) {
+			names = append(names, e.Name())
+		}
+		unlock()
+	}
+	return names, nil
+}
+
+// removeUnfinished removes a folder without a state, if there is one. A machine that outlives its process may have been
+// started before the state was written. The caller holds the node's lock.
+func (c Cache) removeUnfinished(ctx context.Context, name string) error {
+	dir := c.nodeDir(name)
+	if !exists(dir) {
+		return nil
+	}
+	err := endMachine(ctx, filepath.Join(dir, consoleName))
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("node %s: remove what a killed start left: %w", name, err)
+	}
+	return nil
+}
+
+// endMachine ends the machine that was started with this console, if there is one. Its command line names it from its
+// first moment on, which a file with its number would not.
+func endMachine(ctx context.Context, console string) error {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return fmt.Errorf("find a machine: %w", err)
+	}
+	for _, proc := range all {
+		// The identity comes first: it is of no use any more when the number is another's afterwards.
+		p, err := identify(proc.PID)
+		if err != nil {
+			continue // it has just ended
+		}
+		if args, err := proc.CmdLine(); err == nil && slices.Contains(args, consoleArg(console)) {
+			if err := p.end(ctx, endGrace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Down powers a node off and removes it. Of one whose start was killed it removes what is left.
+func Down(ctx context.Context, name string) error {
+	c, err := DefaultCache()
+	if err != nil {
+		return err
+	}
+	if !nodeName.MatchString(name) || c.hasState(name) || !exists(c.nodeDir(name)) {
+		n, err := Open(ctx, name)
+		if err != nil {
+			return err
+		}
+		return n.Shutdown(ctx)
+	}
+	unlock, err := c.lockNode(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c.hasState(name) {
+		return fmt.Errorf("node %s: somebody has just started it: if it is to go, run this again", name)
+	}
+	return c.removeUnfinished(ctx, name)
 }
 
 // Open returns a node that another process has started.
@@ -141,14 +247,14 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// removeDead removes what is left of tests that were killed: their machines have ended with them.
+// removeDead removes what is left of tests and starts that were killed: the machines of tests have ended with them.
 func (c Cache) removeDead(ctx context.Context) error {
 	states, err := c.states()
 	if err != nil {
 		return err
 	}
 	for _, s := range states {
-		if s.Detached || s.Process.Alive() {
+		if s.Detached || s.running() {
 			continue
 		}
 		unlock, err := c.lockNode(ctx, s.Name)
@@ -156,7 +262,7 @@ func (c Cache) removeDead(ctx context.Context) error {
 			return err
 		}
 		// Another process may have taken the name in between.
-		if again, err := c.state(s.Name); err == nil && !again.Process.Alive() {
+		if again, err := c.state(s.Name); err == nil && !again.Detached && !again.running() {
 			err = os.RemoveAll(c.nodeDir(s.Name))
 			if err != nil {
 				unlock()
@@ -164,6 +270,23 @@ func (c Cache) removeDead(ctx context.Context) error {
 			}
 		}
 		unlock()
+	}
+	unfinished, err := c.unfinished()
+	if err != nil {
+		return err
+	}
+	for _, name := range unfinished {
+		unlock, err := c.lockNode(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !c.hasState(name) {
+			err = c.removeUnfinished(ctx, name)
+		}
+		unlock()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -171,10 +171,16 @@ func openSession(ctx context.Context, client *ssh.Client) (*ssh.Session, error) 
 	}
 }
 
-// run runs a command and returns what it wrote to standard output.
+// run runs a command and returns what it wrote to standard output. A guest may hang: without a deadline of its
+// own the context gets one.
 func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (string, error) {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
 	client, session, err := c.session(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("node %s: %s: %w: %w", c.node, cmd, context.Cause(ctx), err)
+		}
 		return "", err
 	}
 	defer session.Close()

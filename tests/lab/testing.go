@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,7 +30,7 @@ func ForTest(tb testing.TB, o Options) *Node {
 		if tb.Failed() {
 			collectCtx, cancel := context.WithTimeout(ctx, collectTimeout)
 			defer cancel()
-			dir := artifactsDir(n, tb.Name())
+			dir := n.cache.artifactsDir(tb.Name(), n.Name)
 			if err := n.Collect(collectCtx, dir); err != nil {
 				tb.Logf("lab: %v", err)
 			}
@@ -46,11 +45,11 @@ func ForTest(tb testing.TB, o Options) *Node {
 
 var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-func artifactsDir(n *Node, test string) string {
+// artifactsDir returns the folder for what explains a failure.
+func (c Cache) artifactsDir(what, node string) string {
 	base := os.Getenv("LAB_ARTIFACTS")
 	if base == "" {
-		base = filepath.Join(n.cache.Dir, "artifacts")
+		base = filepath.Join(c.Dir, "artifacts")
 	}
-	name := notInFileName.ReplaceAllString(test, "_")
-	return filepath.Join(base, fmt.Sprintf("%s-%s", name, n.Name))
+	return filepath.Join(base, notInFileName.ReplaceAllString(what, "_")+"-"+node)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DefaultTimeout is how long the waits of this package last when their context has no deadline. A node is
+// DefaultTimeout is how long the waits and the commands of this package last when their context has no deadline. A node is
 // ready after a fraction of it on two cores under software emulation.
 const DefaultTimeout = 3 * time.Minute
 
@@ -45,15 +45,20 @@ func (e *WaitError) Unwrap() []error {
 	return []error{e.Cause, e.Err}
 }
 
+// withDefaultTimeout gives a context that has no deadline one.
+func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, DefaultTimeout, fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded))
+}
+
 // waitFor looks until cond holds. It looks at once, and then at an interval. An error of cond is no end: a
 // node that boots refuses connections.
 func waitFor(ctx context.Context, what string, interval time.Duration, cond func(context.Context) (ok bool, seen string, err error)) error {
 	began := time.Now()
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var lastSeen string

@@ -87,3 +87,21 @@ func TestCommandError(t *testing.T) {
 		t.Errorf("%q", err)
 	}
 }
+
+func TestWithDefaultTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := withDefaultTimeout(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		if time.Since(began) != DefaultTimeout || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || !strings.Contains(context.Cause(ctx).Error(), "3m0s") {
+			t.Errorf("after %s: %v", time.Since(began), context.Cause(ctx))
+		}
+		own, cancelOwn := context.WithTimeout(t.Context(), time.Hour)
+		defer cancelOwn()
+		if kept, cancel := withDefaultTimeout(own); kept != own {
+			cancel()
+			t.Error("a deadline was replaced")
+		}
+	})
+}

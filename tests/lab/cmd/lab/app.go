@@ -160,6 +160,9 @@ func ssh(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := n.CheckRunning(); err != nil {
+		return err
+	}
 	args := n.SSHCommand(cmd...)
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -178,6 +181,9 @@ func status(c *cli.Context) error {
 	for _, n := range nodes {
 		state, uptime := "running", time.Since(n.Started).Round(time.Second).String()
 		switch {
+		case n.Unfinished:
+			fmt.Fprintf(w, "%s\t-\tits start was killed\t-\t-\n", n.Name)
+			continue
 		case !n.Running:
 			state, uptime = "ended", "-"
 		case !n.Detached:
@@ -198,7 +204,7 @@ func down(c *cli.Context) error {
 		names = nil
 		for _, n := range nodes {
 			// A test's node is its test's, as long as it runs.
-			if n.Detached || !n.Running {
+			if n.Detached || n.Unfinished || !n.Running {
 				names = append(names, n.Name)
 			}
 		}
@@ -208,11 +214,7 @@ func down(c *cli.Context) error {
 	tell := progress()
 	var failed []error
 	for _, name := range names {
-		n, err := lab.Open(c.Context, name)
-		if err == nil {
-			err = n.Shutdown(c.Context)
-		}
-		if err != nil {
+		if err := lab.Down(c.Context, name); err != nil {
 			failed = append(failed, err)
 			continue
 		}
