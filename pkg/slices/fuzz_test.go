@@ -29,7 +29,7 @@ var allowedOptions = map[string]string{
 	"Service.Restart":     `^on-failure$`,
 	"Service.RestartSec":  `^5s$`,
 	"Service.LogLevelMax": `^notice$`,
-	"Service.ExecStart":   `^(/usr/bin/busctl --quiet call [a-zA-Z0-9./ ()-]+|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
+	"Service.ExecStart":   `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
 }
 
 // FuzzUnits feeds configurations to the generator: a main file and a drop-in. Whatever they hold, there is either an

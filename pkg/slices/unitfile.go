@@ -113,8 +113,7 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		option("Service", "Type", "oneshot"),
 		// The flag first: one that is raised while the call is under way is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+flag),
-		option("Service", "ExecStart", "/usr/bin/busctl --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1 "+
-			"org.freedesktop.systemd1.Manager SetUnitProperties sba(sv) "+SystemSlice+" true 1 Markers as 0"),
+		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+SystemSlice+" Markers="),
 		// Slow enough to never meet the start limit.
 		option("Service", "Restart", "on-failure"),
 		option("Service", "RestartSec", "5s"),
