@@ -98,7 +98,7 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 
 // addApply adds what makes a changed limit reach the kernel. systemd 252 writes changed settings of running units to
 // their cgroups by itself after a reload, 257 knows them but does not write them before it touches the cgroup for
-// another reason (seen with 257.13 on any slice; fixed after 257, systemd pull request 38190 has the discussion). Setting an
+// another reason (seen with 257.13 on any slice; systemd pull request 38190 has the discussion). Setting an
 // empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
 // generators; a path unit is looked at again when the reload is over.
 func addApply(add func(string, ...*unit.UnitOption)) {

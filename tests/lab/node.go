@@ -14,10 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -76,9 +74,6 @@ func (n *Node) ConsolePath() string { return filepath.Join(n.Dir, consoleName) }
 
 const consoleName = "console.log"
 
-// bootTimeout is from the start of qemu to an answer of sshd; a boot took 10 to 15 s on two cores.
-const bootTimeout = 3 * time.Minute
-
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Start prepares the flavour when it has not been, starts a machine and returns when its ssh answers. When it
@@ -131,36 +126,6 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// startFailed ends the machine, and keeps what it and qemu have said unless somebody gave up waiting.
-func (n *Node) startFailed(ctx context.Context, err error) error {
-	if n.qemu == nil {
-		return fmt.Errorf("start node %s: %w", n.Name, err)
-	}
-	killErr := n.qemu.kill()
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr)
-	}
-	dir := n.cache.artifactsDir("start", n.Name)
-	if keepErr := n.keepLogs(dir); keepErr != nil {
-		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr, fmt.Errorf("keep its logs: %w", keepErr))
-	}
-	return errors.Join(fmt.Errorf("start node %s: its logs are in %s: %w", n.Name, dir, err), killErr)
-}
-
-// keepLogs copies the console and qemu's messages to a folder that stays.
-func (n *Node) keepLogs(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	console, err := os.ReadFile(n.ConsolePath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // qemu may have ended before it made it
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644),
-		os.WriteFile(filepath.Join(dir, "qemu.log"), n.qemu.messages(), 0o644))
-}
-
 func (o Options) withDefaults() (Options, error) {
 	f, err := FlavourByName(o.Flavour)
 	if err != nil {
@@ -187,194 +152,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.Progress = func(string) {}
 	}
 	return o, nil
-}
-
-// boot makes the node's disks, starts qemu and waits for sshd.
-func (n *Node) boot(ctx context.Context, o Options, img image) error {
-	files, err := nodeFiles(o, n.keys)
-	if err != nil {
-		return err
-	}
-	m := machine{
-		Name: n.Name, Image: img, Root: disk{filepath.Join(n.Dir, "root.qcow2"), "qcow2"},
-		Seed: filepath.Join(n.Dir, "seed.tar"), Console: n.ConsolePath(),
-		MemoryMiB: o.MemoryMiB, CPUs: o.CPUs, KernelArgs: o.KernelArgs,
-	}
-	if err := writeTarPath(m.Seed, files); err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	if err := overlay(ctx, img.root(), m.Root.Path); err != nil {
-		return err
-	}
-	if o.LateVar {
-		m.Var = &disk{filepath.Join(n.Dir, "var.qcow2"), "qcow2"}
-		if err := overlay(ctx, img.latevar(), m.Var.Path); err != nil {
-			return err
-		}
-	}
-	if m.Accel, err = chooseAccel(ctx, n.cache, img, o.Progress); err != nil {
-		return err
-	}
-	// See Reboot. A node that nobody watches reboots by itself.
-	m.NoReboot = !o.Detached
-	n.machine, n.options = m, o
-	done := step(o.Progress, "booting "+n.Name)
-	if err := n.startUp(ctx, ""); err != nil {
-		return err
-	}
-	done()
-	return nil
-}
-
-// maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation. One in some
-// fifty does (qemu 7.2, kernel 6.12), two seconds in, with an int3 oops: the kernel patches its own code while other
-// CPUs run it, and the emulator's threads do not always see it as processors do. KVM has no such excuse.
-const maxPanics = 3
-
-// maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
-// then qemu ends at once.
-const maxPorts = 5
-
-// startUp starts the machine and waits for sshd, of another boot than oldBoot.
-func (n *Node) startUp(ctx context.Context, oldBoot string) error {
-	panics, ports := 0, 0
-	for {
-		before := fileSize(n.ConsolePath())
-		if err := n.startQemu(ctx); err != nil {
-			return err
-		}
-		err := n.waitSSH(ctx, oldBoot)
-		switch {
-		case err == nil:
-			return nil
-		case n.qemu.portTaken():
-			if ports++; ports == maxPorts {
-				return err
-			}
-		case n.machine.Accel == softwareEmulation && n.machine.NoReboot && panicked(n.ConsolePath(), before):
-			if panics++; panics == maxPanics {
-				return err
-			}
-			n.options.Progress("the guest's kernel panicked, as it does now and then under software emulation: booting again")
-		default:
-			return err
-		}
-	}
-}
-
-// panicked reports whether a kernel has said so on the console, behind an offset.
-func panicked(console string, offset int64) bool {
-	data, err := os.ReadFile(console)
-	return err == nil && int64(len(data)) > offset && bytes.Contains(data[offset:], []byte("Kernel panic - not syncing"))
-}
-
-// fileSize is 0 for a file that is not there.
-func fileSize(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// startQemu starts the machine on a port that is free now.
-func (n *Node) startQemu(ctx context.Context) error {
-	m, life := n.machine, tiedToThisProcess
-	if n.options.Detached {
-		life = outlivesProcess
-	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	m.SSHPort = port
-	q, err := startQemu(ctx, m, life)
-	if err != nil {
-		return err
-	}
-	n.qemu, n.process, n.Port, n.Started = q, q.process, port, time.Now()
-	n.conn.setAddr(fmt.Sprintf("127.0.0.1:%d", port))
-	return n.writeState()
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// overlay makes an empty disk over a read-only one.
-func overlay(ctx context.Context, base, path string) error {
-	return command(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, path)
-}
-
-// nodeFiles returns a node's seed: its defaults, what the options ask for, and the mark that it is whole.
-func nodeFiles(o Options, k keys) ([]File, error) {
-	defaults, err := guestFiles("seed")
-	if err != nil {
-		return nil, err
-	}
-	if o.NoPods {
-		kept := defaults[:0]
-		for _, f := range defaults {
-			if path.Dir(f.Path) != ManifestDir {
-				kept = append(kept, f)
-			}
-		}
-		defaults = kept
-	}
-	id, err := machineID()
-	if err != nil {
-		return nil, err
-	}
-	own := []File{
-		{Path: "/etc/machine-id", Data: []byte(id)},
-		{Path: "/etc/hostname", Data: []byte(o.Name + "\n")},
-		{Path: "/etc/hosts", Data: []byte("127.0.0.1 localhost\n127.0.1.1 " + o.Name + "\n")},
-	}
-	if o.LateVar {
-		own = append(own, File{Path: "/etc/fstab", Data: []byte("LABEL=lab-var /var ext4 defaults 0 2\n")})
-	}
-	mark := []File{{Path: seededPath, Data: []byte("This node's own files are in place.\n")}}
-	return mergeFiles(defaults, own, k.seed(), o.Files, mark), nil
-}
-
-// waitSSH waits until sshd answers, from another boot than oldBoot. It fails at once when the machine ends.
-func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("no answer of sshd in %s", bootTimeout))
-	defer cancel()
-	ended := errors.New("the machine ended")
-	watchCtx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		if n.process.wait(watchCtx) == nil {
-			stop(ended)
-		}
-	}()
-	err := waitFor(watchCtx, "ssh", pollInterval, func(ctx context.Context) (bool, string, error) {
-		boot, err := n.bootID(ctx)
-		// When the machine has ended, it is another node that answers on its port.
-		return err == nil && boot != oldBoot && n.process.Alive(), boot, err
-	})
-	if err == nil {
-		return nil
-	}
-	if errors.Is(context.Cause(watchCtx), ended) && n.qemu != nil {
-		select {
-		case <-n.qemu.exited:
-			err = fmt.Errorf("%w: %w", err, n.qemu.err())
-		case <-ctx.Done():
-		}
-	}
-	return fmt.Errorf("%w: the console's end:\n%s", err, tailFile(n.ConsolePath(), 15))
-}
-
-func (n *Node) bootID(ctx context.Context) (string, error) {
-	out, err := n.Run(ctx, "cat /proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(out), err
 }
 
 // CheckRunning returns an error when the machine has ended. Another node may be on its port then, and all nodes have the
@@ -413,99 +190,6 @@ func (n *Node) CopyTo(ctx context.Context, files ...File) error {
 	// what is there and makes a new file.
 	_, err := n.conn.run(ctx, "tar --unlink-first --keep-directory-symlink -xpf - -C /", &archive)
 	return err
-}
-
-// Reboot reboots the machine as systemctl does and returns when its ssh answers again. Its files are as they
-// were: the seed is applied once in a node's life. The node's Port may change.
-func (n *Node) Reboot(ctx context.Context) error {
-	if err := n.reboot(ctx); err != nil {
-		return fmt.Errorf("reboot node %s: %w", n.Name, err)
-	}
-	return nil
-}
-
-func (n *Node) reboot(ctx context.Context) error {
-	boot, err := n.bootID(ctx)
-	if err != nil {
-		return err
-	}
-	offCtx, cancel := context.WithTimeoutCause(ctx, shutdownTimeout, fmt.Errorf("still up after %s", shutdownTimeout))
-	defer cancel()
-	// The connection may end before the command's status comes.
-	if _, err := n.Run(offCtx, "systemctl reboot"); errors.As(err, new(*CommandError)) {
-		return err
-	}
-	n.conn.close()
-	if n.qemu == nil || !n.machine.NoReboot {
-		return n.waitSSH(ctx, boot)
-	}
-	// The machine ends where it would reset, and a new qemu boots its disks. One that goes on keeps what it has
-	// translated, and has to throw it away page by page as the new boot writes over the memory of the old: 12 s
-	// before PID 1 started instead of 1 (qemu 7.2).
-	if err := n.process.wait(offCtx); err != nil {
-		return fmt.Errorf("%w: the console's end:\n%s", err, tailFile(n.ConsolePath(), 15))
-	}
-	return n.startUp(ctx, boot)
-}
-
-// PowerCycle cuts the machine off, as a loss of power does, and boots it again from its disks. Only nodes that
-// this process has started have it.
-func (n *Node) PowerCycle(ctx context.Context) error {
-	if n.qemu == nil {
-		return fmt.Errorf("power cycle of node %s: another process has started it", n.Name)
-	}
-	err := n.qemu.kill()
-	n.conn.close()
-	if err == nil {
-		err = n.startUp(ctx, "")
-	}
-	if err != nil {
-		return fmt.Errorf("power cycle of node %s: %w", n.Name, err)
-	}
-	return nil
-}
-
-// Stop ends the machine at once and removes all that is left of it. It is no error when it has ended.
-func (n *Node) Stop(ctx context.Context) error {
-	unlock, err := n.cache.lockNode(ctx, n.Name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	n.conn.close()
-	if n.qemu != nil {
-		err = n.qemu.kill()
-	} else if err = n.process.end(ctx, endGrace); err == nil {
-		// Whoever started it may have been killed between a new machine and the note of it.
-		err = endMachine(ctx, n.ConsolePath())
-	}
-	if err != nil {
-		return fmt.Errorf("stop node %s: %w", n.Name, err)
-	}
-	if err := os.RemoveAll(n.Dir); err != nil {
-		return fmt.Errorf("stop node %s: %w", n.Name, err)
-	}
-	return nil
-}
-
-// endGrace is how long a machine may take to end when it is asked to.
-const endGrace = 10 * time.Second
-
-// shutdownTimeout is for a clean end: the kubelet and its containers have to stop.
-const shutdownTimeout = time.Minute
-
-// Shutdown powers the machine off as systemctl does, and then is Stop. A machine that does not answer or does
-// not end in time is ended by Stop.
-func (n *Node) Shutdown(ctx context.Context) error {
-	if !n.process.Alive() {
-		return n.Stop(ctx)
-	}
-	offCtx, cancel := context.WithTimeout(ctx, shutdownTimeout)
-	defer cancel()
-	if _, err := n.Run(offCtx, "systemctl poweroff"); !errors.As(err, new(*CommandError)) && n.process.Alive() {
-		_ = n.process.wait(offCtx)
-	}
-	return n.Stop(ctx)
 }
 
 // SSHCommand returns the arguments of the system's ssh client for this node.

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"nodepartition/tests/lab"
+)
+
+// TestConfigured boots a node with a system partition and then does to it what an operator does.
+func TestConfigured(t *testing.T) {
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := lab.ForTest(t, lab.Options{
+				Flavour: flavour,
+				Files:   []lab.File{program(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
+			})
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range []struct {
+				name string
+				test func(*testing.T, *lab.Node)
+			}{
+				{"boot", booted},
+				{"verify", verify},
+				{"changed limit", changedLimit},
+				{"broken file", brokenFile},
+				{"kubelet restarted", kubeletRestarted},
+				{"repaired file", repairedFile},
+				{"killed generator", killedGenerator},
+				{"section removed", sectionRemoved},
+			} {
+				t.Run(step.name, func(t *testing.T) {
+					step.test(t, n)
+					kubeletUnharmed(t, n)
+				})
+			}
+		})
+	}
+}
+
+// reserved is part of the configuration of TestConfigured: with a reservation, the kubelet's limit on kubepods.slice
+// is not what a slice has without one.
+const reserved = "kubeReserved: {memory: 256Mi}\n"
+
+// booted: the slices are there before the kubelet, with the limits of the configuration.
+func booted(t *testing.T, n *lab.Node) {
+	t.Helper()
+	want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+	wantLimits(t, n, "536870912", "0-1")
+	want(t, n, "cat "+systemCgroup+"/kubepods-system-besteffort.slice/cpu.weight", "1")
+	slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+	if slice == 0 || slice >= kubelet {
+		t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+	}
+	// Not by chance: the kubelet of this node starts late, for it waits for the network and the runtime.
+	want(t, n, "systemctl show --value -p After kubelet.service | grep -ow "+systemSlice, systemSlice)
+	want(t, n, "systemctl show --value -p Wants kubelet.service | grep -ow "+systemSlice, systemSlice)
+	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+	want(t, n, "systemctl show --value -p Delegate kubelet.service containerd.service | sort -u | xargs", "yes")
+	want(t, n, "systemctl show --value -p SourcePath "+systemSlice, lab.KubeletConfigPath)
+	// Nothing to say: not by the generator, and not by systemd about its units.
+	want(t, n, "journalctl -b -o cat -t partition-generator", "")
+	want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|50-node-partition|partition-generator' || true", "")
+}
+
+// verify: this systemd has nothing to say about the units. Manual pages are not on the node.
+func verify(t *testing.T, n *lab.Node) {
+	t.Helper()
+	want(t, n, "systemd-analyze --man=no verify kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice "+
+		"kubelet.service containerd.service slices.target 2>&1", "")
+}
+
+// configure writes the kubelet's configuration and reloads systemd.
+func configure(t *testing.T, n *lab.Node, section string) {
+	t.Helper()
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, n)
+}
+
+func changedLimit(t *testing.T, n *lab.Node) {
+	t.Helper()
+	configure(t, n, reserved+partition("640Mi", "1-2"))
+	wantLimits(t, n, "671088640", "1-2")
+}
+
+// brokenFile: the limits of the running partition stay, at a second reload too, and the journal says why.
+func brokenFile(t *testing.T, n *lab.Node) {
+	t.Helper()
+	for range 2 {
+		configure(t, n, reserved+partition("640 MB", "1-2"))
+		wantLimits(t, n, "671088640", "1-2")
+	}
+	wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
+	wantSaid(t, n, "keeping the units of the last good one")
+	want(t, n, "journalctl -b -o json -t partition-generator -p err | grep -o '\"SYSLOG_FACILITY\":\"3\"' | sort -u", `"SYSLOG_FACILITY":"3"`)
+}
+
+// wantSaid looks for a message of the generator in the journal.
+func wantSaid(t *testing.T, n *lab.Node, part string) {
+	t.Helper()
+	if said := run(t, n, "journalctl -b -o cat -t partition-generator"); !strings.Contains(said, part) {
+		t.Errorf("the journal says\n%s\nwant %q", said, part)
+	}
+}
+
+func repairedFile(t *testing.T, n *lab.Node) {
+	t.Helper()
+	configure(t, n, reserved+partition("768Mi", ""))
+	wantLimits(t, n, "805306368", "")
+}
+
+// killedGenerator: links into nowhere, which is what a run leaves that is killed before its last step, bring systemd no
+// unit and no setting, not even half of them. The next run repairs it.
+func killedGenerator(t *testing.T, n *lab.Node) {
+	t.Helper()
+	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
+	run(t, n, "mv "+generatorPath+" /usr/lib/systemd/partition-generator.real")
+	if err := n.WriteFile(t.Context(), generatorPath, []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload")
+	want(t, n, "test -L /run/systemd/generator/kubepods-system.slice && test ! -e /run/systemd/generator/kubepods-system.slice && echo dangling", "dangling")
+	for _, wanted := range [][3]string{
+		{"kubepods-system.slice", "MemoryMax", "infinity"},
+		{"kubepods-system.slice", "AllowedCPUs", ""},
+		{"kubepods-system.slice", "FragmentPath", ""},
+		{"kubepods-system-besteffort.slice", "CPUWeight", "[not set]"},
+	} {
+		if got := property(t, n, wanted[0], wanted[1]); got != wanted[2] {
+			t.Errorf("%s of %s is %q, want %q", wanted[1], wanted[0], got, wanted[2])
+		}
+	}
+	want(t, n, "systemctl show -p Wants -p After slices.target kubelet.service | grep -E 'kubepods|partition' || true", "")
+	run(t, n, "mv /usr/lib/systemd/partition-generator.real "+generatorPath)
+	reload(t, n)
+	wantLimits(t, n, "805306368", "")
+	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
+}
+
+// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it.
+func sectionRemoved(t *testing.T, n *lab.Node) {
+	t.Helper()
+	configure(t, n, reserved)
+	wantLimits(t, n, "max", "")
+	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
+	want(t, n, "find /run/systemd/generator* /run/node-partition -name '*node-partition.conf' -o -name 'kubepods*'", "")
+	want(t, n, "systemctl show --value -p DropInPaths kubelet.service | grep node-partition || true", "")
+	run(t, n, "systemctl stop "+systemSlice)
+	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
+	// And back again.
+	configure(t, n, reserved+partition("512Mi", "0"))
+	run(t, n, "systemctl start slices.target")
+	wantLimits(t, n, "536870912", "0")
+}

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"nodepartition/tests/lab"
+)
+
+// TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
+func TestLateVar(t *testing.T) {
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := lab.ForTest(t, lab.Options{
+				Flavour: flavour,
+				Files: []lab.File{
+					program(), kubeletConfig(t, partition("256Mi", "0-1")),
+					// Drop-ins are on the root file system: half a configuration until /var is there.
+					{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
+					{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
+					{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
+					{Path: "/etc/default/kubelet", Data: []byte("KUBELET_EXTRA_ARGS=--config-dir=" + dropins + "\n")},
+				},
+				LateVar: true,
+			})
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want(t, n, "findmnt -n -o TARGET /var", "/var")
+			wantLimits(t, n, "536870912", "0-1")
+			want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+			slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+			if slice == 0 || slice >= kubelet {
+				t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+			}
+			want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+			want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
+			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
+			want(t, n, "journalctl -b -o cat -t partition-generator", "")
+			want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
+			// The kubelet has merged the same files, sections that it does not know included.
+			merged := configz(t, n)
+			if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0-1" || merged.CgroupDriver != "systemd" {
+				t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0-1, systemd",
+					merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
+			}
+			configure(t, n, partition("256Mi", "1-2"))
+			wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "1-2": CPU 2 is not one of reservedSystemCPUs, 0-1`)
+			wantLimits(t, n, "536870912", "0-1")
+			// A reload later on changes nothing, and a broken file keeps it.
+			configure(t, n, partition("1Gi", "x"))
+			wantLimits(t, n, "536870912", "0-1")
+		})
+	}
+}
+
+const (
+	dropins    = "/etc/kubernetes/kubelet.conf.d"
+	dropinHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+)
+
+// configz asks the kubelet for the configuration it runs with.
+func configz(t *testing.T, n *lab.Node) kubeletv1beta1.KubeletConfiguration {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		DialContext: n.Dial,
+		// The kubelet of a node without an API server has a certificate that it signed itself.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:10250/configz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		KubeletConfig kubeletv1beta1.KubeletConfiguration `json:"kubeletconfig"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return answer.KubeletConfig
+}

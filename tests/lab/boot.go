@@ -1,0 +1,236 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// bootTimeout is from the start of qemu to an answer of sshd; a boot took 10 to 15 s on two cores.
+const bootTimeout = 3 * time.Minute
+
+// startFailed ends the machine, and keeps what it and qemu have said unless somebody gave up waiting.
+func (n *Node) startFailed(ctx context.Context, err error) error {
+	if n.qemu == nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	killErr := n.qemu.kill()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr)
+	}
+	dir := n.cache.artifactsDir("start", n.Name)
+	if keepErr := n.keepLogs(dir); keepErr != nil {
+		return errors.Join(fmt.Errorf("start node %s: %w", n.Name, err), killErr, fmt.Errorf("keep its logs: %w", keepErr))
+	}
+	return errors.Join(fmt.Errorf("start node %s: its logs are in %s: %w", n.Name, dir, err), killErr)
+}
+
+// keepLogs copies the console and qemu's messages to a folder that stays.
+func (n *Node) keepLogs(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	console, err := os.ReadFile(n.ConsolePath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // qemu may have ended before it made it
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644),
+		os.WriteFile(filepath.Join(dir, "qemu.log"), n.qemu.messages(), 0o644))
+}
+
+// boot makes the node's disks, starts qemu and waits for sshd.
+func (n *Node) boot(ctx context.Context, o Options, img image) error {
+	files, err := nodeFiles(o, n.keys)
+	if err != nil {
+		return err
+	}
+	m := machine{
+		Name: n.Name, Image: img, Root: disk{filepath.Join(n.Dir, "root.qcow2"), "qcow2"},
+		Seed: filepath.Join(n.Dir, "seed.tar"), Console: n.ConsolePath(),
+		MemoryMiB: o.MemoryMiB, CPUs: o.CPUs, KernelArgs: o.KernelArgs,
+	}
+	if err := writeTarPath(m.Seed, files); err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	if err := overlay(ctx, img.root(), m.Root.Path); err != nil {
+		return err
+	}
+	if o.LateVar {
+		m.Var = &disk{filepath.Join(n.Dir, "var.qcow2"), "qcow2"}
+		if err := overlay(ctx, img.latevar(), m.Var.Path); err != nil {
+			return err
+		}
+	}
+	if m.Accel, err = chooseAccel(ctx, n.cache, img, o.Progress); err != nil {
+		return err
+	}
+	// See Reboot. A node that nobody watches reboots by itself.
+	m.NoReboot = !o.Detached
+	n.machine, n.options = m, o
+	done := step(o.Progress, "booting "+n.Name)
+	if err := n.startUp(ctx, ""); err != nil {
+		return err
+	}
+	done()
+	return nil
+}
+
+// maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation. One in some
+// fifty does (qemu 7.2, kernel 6.12), two seconds in, with an int3 oops: the kernel patches its own code while other
+// CPUs run it, and the emulator's threads do not always see it as processors do. KVM has no such excuse.
+const maxPanics = 3
+
+// maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
+// then qemu ends at once.
+const maxPorts = 5
+
+// startUp starts the machine and waits for sshd, of another boot than oldBoot.
+func (n *Node) startUp(ctx context.Context, oldBoot string) error {
+	panics, ports := 0, 0
+	for {
+		before := fileSize(n.ConsolePath())
+		if err := n.startQemu(ctx); err != nil {
+			return err
+		}
+		err := n.waitSSH(ctx, oldBoot)
+		switch {
+		case err == nil:
+			return nil
+		case n.qemu.portTaken():
+			if ports++; ports == maxPorts {
+				return err
+			}
+		case n.machine.Accel == softwareEmulation && n.machine.NoReboot && panicked(n.ConsolePath(), before):
+			if panics++; panics == maxPanics {
+				return err
+			}
+			n.options.Progress("the guest's kernel panicked, as it does now and then under software emulation: booting again")
+		default:
+			return err
+		}
+	}
+}
+
+// panicked reports whether a kernel has said so on the console, behind an offset.
+func panicked(console string, offset int64) bool {
+	data, err := os.ReadFile(console)
+	return err == nil && int64(len(data)) > offset && bytes.Contains(data[offset:], []byte("Kernel panic - not syncing"))
+}
+
+// fileSize is 0 for a file that is not there.
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// startQemu starts the machine on a port that is free now.
+func (n *Node) startQemu(ctx context.Context) error {
+	m, life := n.machine, tiedToThisProcess
+	if n.options.Detached {
+		life = outlivesProcess
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	m.SSHPort = port
+	q, err := startQemu(ctx, m, life)
+	if err != nil {
+		return err
+	}
+	n.qemu, n.process, n.Port, n.Started = q, q.process, port, time.Now()
+	n.conn.setAddr(fmt.Sprintf("127.0.0.1:%d", port))
+	return n.writeState()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// overlay makes an empty disk over a read-only one.
+func overlay(ctx context.Context, base, path string) error {
+	return command(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, path)
+}
+
+// nodeFiles returns a node's seed: its defaults, what the options ask for, and the mark that it is whole.
+func nodeFiles(o Options, k keys) ([]File, error) {
+	defaults, err := guestFiles("seed")
+	if err != nil {
+		return nil, err
+	}
+	if o.NoPods {
+		kept := defaults[:0]
+		for _, f := range defaults {
+			if path.Dir(f.Path) != ManifestDir {
+				kept = append(kept, f)
+			}
+		}
+		defaults = kept
+	}
+	id, err := machineID()
+	if err != nil {
+		return nil, err
+	}
+	own := []File{
+		{Path: "/etc/machine-id", Data: []byte(id)},
+		{Path: "/etc/hostname", Data: []byte(o.Name + "\n")},
+		{Path: "/etc/hosts", Data: []byte("127.0.0.1 localhost\n127.0.1.1 " + o.Name + "\n")},
+	}
+	if o.LateVar {
+		own = append(own, File{Path: "/etc/fstab", Data: []byte("LABEL=lab-var /var ext4 defaults 0 2\n")})
+	}
+	mark := []File{{Path: seededPath, Data: []byte("This node's own files are in place.\n")}}
+	return mergeFiles(defaults, own, k.seed(), o.Files, mark), nil
+}
+
+// waitSSH waits until sshd answers, from another boot than oldBoot. It fails at once when the machine ends.
+func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("no answer of sshd in %s", bootTimeout))
+	defer cancel()
+	ended := errors.New("the machine ended")
+	watchCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		if n.process.wait(watchCtx) == nil {
+			stop(ended)
+		}
+	}()
+	err := waitFor(watchCtx, "ssh", pollInterval, func(ctx context.Context) (bool, string, error) {
+		boot, err := n.bootID(ctx)
+		// When the machine has ended, it is another node that answers on its port.
+		return err == nil && boot != oldBoot && n.process.Alive(), boot, err
+	})
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(watchCtx), ended) && n.qemu != nil {
+		select {
+		case <-n.qemu.exited:
+			err = fmt.Errorf("%w: %w", err, n.qemu.err())
+		case <-ctx.Done():
+		}
+	}
+	return fmt.Errorf("%w: the console's end:\n%s", err, tailFile(n.ConsolePath(), 15))
+}
+
+func (n *Node) bootID(ctx context.Context) (string, error) {
+	out, err := n.Run(ctx, "cat /proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(out), err
+}
