@@ -12,8 +12,8 @@ import (
 
 // The bounds of what is read. A full dump of a kubelet's configuration has 6 KB.
 const (
-	// MaxFileBytes is the largest configuration file taken.
-	MaxFileBytes = 64 << 10
+	// maxFileBytes is the largest configuration file taken.
+	maxFileBytes = 64 << 10
 	// maxTotalBytes bounds the main file and all drop-ins together.
 	maxTotalBytes = 256 << 10
 	// maxExpandedBytes bounds what a file's YAML aliases may expand to. The YAML library has a limit of
@@ -43,8 +43,8 @@ func (d document) relevant() ([]byte, error) {
 			fields[f.name] = raw
 		}
 	}
-	if raw, ok := d.fields[sectionField]; ok {
-		fields[sectionField] = raw
+	if raw, ok := d.fields[SectionField]; ok {
+		fields[SectionField] = raw
 	}
 	return json.Marshal(fields)
 }

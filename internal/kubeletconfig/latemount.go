@@ -3,6 +3,7 @@ package kubeletconfig
 import (
 	"bytes"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
@@ -59,7 +60,9 @@ func findLate(root hostfs.FS, missing []string) Late {
 				continue
 			}
 			found = true
-			points = appendNew(points, unit.UnitNamePathEscape(dir)+".mount")
+			if point := unit.UnitNamePathEscape(dir) + ".mount"; !slices.Contains(points, point) {
+				points = append(points, point)
+			}
 		}
 		if !found && strings.HasPrefix(name, "/var/") && !root.Exists("/var/lib") {
 			found = true
@@ -73,12 +76,7 @@ func findLate(root hostfs.FS, missing []string) Late {
 }
 
 func isEarly(name string) bool {
-	for _, prefix := range early {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // parents returns the directories above name, the root excepted, outermost first.
@@ -103,7 +101,7 @@ func fstabMountPoints(root hostfs.FS) map[string]bool {
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) > 3 && hasOption(fields[3], "noauto") {
+		if len(fields) > 3 && slices.Contains(strings.Split(fields[3], ","), "noauto") {
 			continue
 		}
 		points[path.Clean(fields[1])] = true
@@ -111,28 +109,13 @@ func fstabMountPoints(root hostfs.FS) map[string]bool {
 	return points
 }
 
-func hasOption(options, want string) bool {
-	for option := range strings.SplitSeq(options, ",") {
-		if option == want {
-			return true
-		}
-	}
-	return false
-}
-
 func mountUnitExists(root hostfs.FS, dir string, known map[string]bool) bool {
 	if exists, ok := known[dir]; ok {
 		return exists
 	}
 	name := unit.UnitNamePathEscape(dir) + ".mount"
-	for _, unitDir := range mountUnitDirs {
-		if root.Exists(path.Join(unitDir, name)) {
-			known[dir] = true
-			return true
-		}
-	}
-	known[dir] = false
-	return false
+	known[dir] = slices.ContainsFunc(mountUnitDirs, func(unitDir string) bool { return root.Exists(path.Join(unitDir, name)) })
+	return known[dir]
 }
 
 func mountedPoints(root hostfs.FS) map[string]bool {
@@ -149,13 +132,4 @@ func mountedPoints(root hostfs.FS) map[string]bool {
 		points[m.Mountpoint] = true
 	}
 	return points
-}
-
-func appendNew(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
-		}
-	}
-	return append(list, s)
 }

@@ -18,8 +18,8 @@ import (
 // KubeletConfiguration with that section alone. It wins over the kubelet's own files.
 const OverridePath = "/etc/kubernetes/node-partition.yaml"
 
-// sectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
-const sectionField = "systemPartition"
+// SectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
+const SectionField = "systemPartition"
 
 // The well-known places of the main file; the first that exists is used.
 var wellKnownFiles = []string{
@@ -80,7 +80,7 @@ type Config struct {
 	// Warnings are remarks about things that did not stop us.
 	Warnings []string
 
-	origin map[string]string // field, or sectionField.field -> last file that has it
+	origin map[string]string // field, or SectionField.field -> last file that has it
 }
 
 // FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
@@ -98,7 +98,7 @@ func (c *Config) FileWith(field string) string {
 // SectionFileWith names the file to change for a field of the section: the last one that has it, or else the last one
 // with a section.
 func (c *Config) SectionFileWith(field string) string {
-	if name, ok := c.origin[sectionField+"."+field]; ok && c.SectionFile != OverridePath {
+	if name, ok := c.origin[SectionField+"."+field]; ok && c.SectionFile != OverridePath {
 		return name
 	}
 	return c.SectionFile
@@ -153,17 +153,17 @@ type loader struct {
 
 // read reads one configuration file within what is left of the bounds.
 func (l *loader) read(name string) (document, error) {
-	data, err := l.root.ReadFile(name, min(MaxFileBytes, l.left))
+	data, err := l.root.ReadFile(name, min(maxFileBytes, l.left))
 	if err != nil {
 		if errors.Is(err, hostfs.ErrTooLarge) {
 			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",
-				err, MaxFileBytes, maxTotalBytes)
+				err, maxFileBytes, maxTotalBytes)
 		}
 		return document{}, err
 	}
 	l.left -= int64(len(data))
 	doc, err := parseDocument(name, data)
-	if err != nil && (len(data) == 0 || bytes.Contains(data, []byte(sectionField))) {
+	if err != nil && (len(data) == 0 || bytes.Contains(data, []byte(SectionField))) {
 		err = &errSection{err}
 	}
 	return doc, err
@@ -302,14 +302,14 @@ func (l *loader) merge() error {
 			l.config.origin[name] = doc.path
 		}
 		var section map[string]json.RawMessage
-		if json.Unmarshal(doc.fields[sectionField], &section) == nil {
+		if json.Unmarshal(doc.fields[SectionField], &section) == nil {
 			for name := range section {
-				l.config.origin[sectionField+"."+name] = doc.path
+				l.config.origin[SectionField+"."+name] = doc.path
 			}
 		}
 	}
-	l.config.SectionFile = l.config.origin[sectionField]
-	l.config.Section = fields[sectionField]
+	l.config.SectionFile = l.config.origin[SectionField]
+	l.config.Section = fields[SectionField]
 	l.merged = fields
 	return nil
 }
@@ -338,9 +338,9 @@ func (l *loader) override() error {
 	if err != nil {
 		return err
 	}
-	section, ok := doc.fields[sectionField]
+	section, ok := doc.fields[SectionField]
 	if !ok {
-		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, sectionField))
+		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField))
 		return nil
 	}
 	for _, f := range fieldsOf(&l.config.Kubelet) {

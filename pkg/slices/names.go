@@ -18,7 +18,7 @@ const (
 	MonitorService = "partition-monitor.service"
 	// LateService reloads systemd once the file system with the configuration is mounted.
 	LateService = "partition-generator-late.service"
-	// ApplyPath starts ApplyService when a reload has changed the slices of a running partition.
+	// ApplyPath starts ApplyService after a reload of a node whose partition runs.
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService has systemd write changed limits to the kernel.
 	ApplyService = "partition-generator-apply.service"

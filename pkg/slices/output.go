@@ -66,20 +66,27 @@ func (o Output) Kept() (map[string]string, error) {
 	if o.state == "" {
 		return kept, nil
 	}
+	last := o.last()
 	for _, name := range []string{LateService, ApplyPath, ApplyService} {
-		// A run that was killed between its two renames has left the last output under its other name.
-		for _, dir := range []string{unitsDir, oldDir} {
-			data, err := hostfs.FS("/").ReadFile(filepath.Join(o.state, dir, name), maxFactBytes)
-			if err == nil {
-				kept[name] = string(data)
-				break
-			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("last output: %w", err)
-			}
+		data, err := hostfs.FS("/").ReadFile(filepath.Join(last, name), maxFactBytes)
+		switch {
+		case err == nil:
+			kept[name] = string(data)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("last output: %w", err)
 		}
 	}
 	return kept, nil
+}
+
+// last returns the directory of the last output, which need not exist. A run that was killed between its two renames
+// has left it under its other name.
+func (o Output) last() string {
+	valid := filepath.Join(o.state, unitsDir)
+	if _, err := os.Lstat(valid); errors.Is(err, fs.ErrNotExist) {
+		return filepath.Join(o.state, oldDir)
+	}
+	return valid
 }
 
 // Write makes the units of the plan the valid output. A plan without units removes what was there.
@@ -115,12 +122,8 @@ func (o Output) Restore(apply bool) ([]string, error) {
 	if o.state == "" {
 		return nil, nil
 	}
-	// A run that was killed between its two renames has left the last output under its other name.
-	from := filepath.Join(o.state, unitsDir)
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
-		from = filepath.Join(o.state, oldDir)
-	}
-	names, err := fileNames(from)
+	last := o.last()
+	names, err := fileNames(last)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return nil, nil
 	}
@@ -129,7 +132,7 @@ func (o Output) Restore(apply bool) ([]string, error) {
 	}
 	if apply {
 		// Of little use without, but not of none: the units themselves matter more.
-		err = writeFile(filepath.Join(from, applyFlag), "")
+		err = writeFile(filepath.Join(last, applyFlag), "")
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == applyFlag })
 	return names, errors.Join(err, o.commit(oldDir, names))

@@ -31,7 +31,6 @@ type Partition struct {
 }
 
 const (
-	sectionPath = "systemPartition"
 	// staticPolicy is the CPU manager that gives CPUs to containers for themselves.
 	staticPolicy = "static"
 	// smallLimit is a limit that is nearly always a forgotten unit: "4" for 4Gi. The smallest kube-system, a CNI
@@ -74,7 +73,7 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &Problem{config.SectionFile, sectionPath, shown(config.Section), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
+		return nil, &Problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
 	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
@@ -89,7 +88,7 @@ func isNull(raw json.RawMessage) bool { return bytes.Equal(raw, []byte("null")) 
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
 func (c *checker) bad(field, value, format string, args ...any) {
 	name, _, _ := strings.Cut(field, "[")
-	c.problems.add(c.config.SectionFileWith(name), sectionPath+"."+field, value, format, args...)
+	c.problems.add(c.config.SectionFileWith(name), kubeletconfig.SectionField+"."+field, value, format, args...)
 }
 
 // warn reports something in a field of the section that does not stop us.
@@ -110,10 +109,10 @@ func (c *checker) unknownFields() {
 	const named = 10
 	for i, name := range unknown {
 		if i == named {
-			c.warn(name, "%s: %d more unknown fields, ignoring", sectionPath, len(unknown)-named)
+			c.warn(name, "%s: %d more unknown fields, ignoring", kubeletconfig.SectionField, len(unknown)-named)
 			break
 		}
-		c.warn(name, "%s: unknown field %s, ignoring; known are %s", sectionPath, quote(name), strings.Join(knownFields, ", "))
+		c.warn(name, "%s: unknown field %s, ignoring; known are %s", kubeletconfig.SectionField, quote(name), strings.Join(knownFields, ", "))
 	}
 }
 
@@ -198,7 +197,7 @@ func (c *checker) memoryLimit() int64 {
 		return limit
 	}
 	if limit < smallLimit {
-		c.warn(field, "%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", sectionPath, field, shown(raw), smallLimit>>20)
+		c.warn(field, "%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", kubeletconfig.SectionField, field, shown(raw), smallLimit>>20)
 	}
 	return limit
 }

@@ -1,6 +1,9 @@
 package slices
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Plan is what the configuration and the node ask for. It is plain data: equal input gives an equal plan.
 type Plan struct {
@@ -21,27 +24,22 @@ type Plan struct {
 // error joins one *Problem for each thing that is wrong, and the plan has the units that are needed all the same.
 func NewPlan(in *Input) (*Plan, error) {
 	plan := &Plan{Warnings: in.config.Warnings, Apply: in.running}
-	if in.off {
+	var err error
+	switch {
+	case in.off:
 		return plan, nil
+	case in.section == nil:
+	case in.config.Kubelet.FeatureGates[Gate]:
+		plan.Yields = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
+			in.config.FileWith("featureGates"), Gate)
+	default:
+		var warnings []string
+		plan.Partition, warnings, err = newPartition(in.config, in.section, in.node)
+		plan.Warnings = slices.Concat(plan.Warnings, warnings)
 	}
-	if in.section != nil {
-		switch on := in.config.Kubelet.FeatureGates[Gate]; {
-		case on:
-			plan.Yields = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
-				in.config.FileWith("featureGates"), Gate)
-		default:
-			p, warnings, err := newPartition(in.config, in.section, in.node)
-			plan.Warnings = append(plan.Warnings, warnings...)
-			if err != nil {
-				// The rest of the configuration may come with a file system, and be what is missing.
-				plan.Units = units(nil, in)
-				return plan, err
-			}
-			plan.Partition = p
-		}
-	}
+	// After an error, too: the rest of the configuration may come with a file system, and be what is missing.
 	plan.Units = units(plan.Partition, in)
-	return plan, nil
+	return plan, err
 }
 
 // NoPlan is the plan of an input that could not be loaded: without units.
