@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"nodepartition/tests/program"
 )
 
 // systemd's own generator, and where Debian 11 and older have it.
@@ -22,14 +24,14 @@ var fstabGenerators = []string{
 // minRuns is how many runs a median needs.
 const minRuns = 30
 
-// program is something to run: its output folder is empty before each run.
-type program struct {
+// contender is something to run: its output folder is empty before each run.
+type contender struct {
 	name    string
 	command func(out string) *exec.Cmd
 	times   []time.Duration
 }
 
-func (p *program) median() time.Duration {
+func (p *contender) median() time.Duration {
 	sorted := slices.Sorted(slices.Values(p.times))
 	return sorted[len(sorted)/2]
 }
@@ -57,24 +59,26 @@ func BenchmarkGenerator(b *testing.B) {
 	})
 	node := filepath.Join(dir, "node")
 	for _, tree := range []string{"../generator/node", "../generator/01-kubeadm"} {
-		copyTree(b, tree, node)
+		if err := os.CopyFS(node, os.DirFS(tree)); err != nil {
+			b.Fatal(err)
+		}
 	}
 	build(b, "nodepartition/cmd/partition-generator", filepath.Join(node, "partition-generator"))
 	build(b, "nodepartition/tests/bench/linkedtypes", filepath.Join(dir, "linkedtypes"))
 	build(b, "nodepartition/tests/bench/empty", filepath.Join(dir, "empty"))
 	out := filepath.Join(node, "run/systemd/generator")
-	fstab := &program{name: "fstab-generator", command: func(out string) *exec.Cmd {
+	fstab := &contender{name: "fstab-generator", command: func(out string) *exec.Cmd {
 		return exec.Command(fstabGenerator(b), out, out, out)
 	}}
-	ours := &program{name: "partition-generator", command: func(string) *exec.Cmd {
+	ours := &contender{name: "partition-generator", command: func(string) *exec.Cmd {
 		cmd := exec.Command("/partition-generator", "/run/systemd/generator", "/run/systemd/generator.early", "/run/systemd/generator.late")
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: node}
 		return cmd
 	}}
-	linked := &program{name: "kubelet-types-linked", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "linkedtypes")) }}
-	empty := &program{name: "empty-go-program", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "empty")) }}
-	programs := []*program{fstab, ours, linked, empty}
+	linked := &contender{name: "kubelet-types-linked", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "linkedtypes")) }}
+	empty := &contender{name: "empty-go-program", command: func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "empty")) }}
+	programs := []*contender{fstab, ours, linked, empty}
 	for range b.N {
 		for _, p := range programs {
 			p.times = append(p.times, measure(b, p, out))
@@ -92,7 +96,7 @@ func BenchmarkGenerator(b *testing.B) {
 }
 
 // measure is the time of one whole process, from fork to wait.
-func measure(b *testing.B, p *program, out string) time.Duration {
+func measure(b *testing.B, p *contender, out string) time.Duration {
 	b.Helper()
 	if err := os.RemoveAll(out); err != nil {
 		b.Fatal(err)
@@ -123,35 +127,7 @@ func fstabGenerator(b *testing.B) string {
 
 func build(b *testing.B, pkg, path string) {
 	b.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("building %s: %v\n%s", pkg, err, out)
-	}
-}
-
-// copyTree copies a tree of the golden cases over what is in to.
-func copyTree(b *testing.B, from, to string) {
-	b.Helper()
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, 0o644)
-	})
-	if err != nil {
+	if err := program.Build(pkg, path); err != nil {
 		b.Fatal(err)
 	}
 }

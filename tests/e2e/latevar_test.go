@@ -18,7 +18,7 @@ func TestLateVar(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{
 				Flavour: flavour,
 				Files: []lab.File{
-					program(), kubeletConfig(t, partition("256Mi", "0-1")),
+					installed(), kubeletConfig(t, partition("256Mi", "0-1")),
 					// Drop-ins are on the root file system: half a configuration until /var is there.
 					{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
 					{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
@@ -33,11 +33,7 @@ func TestLateVar(t *testing.T) {
 			want(t, n, "findmnt -n -o TARGET /var", "/var")
 			wantLimits(t, n, "536870912", "0-1")
 			want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
-			slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
-			if slice == 0 || slice >= kubelet {
-				t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
-			}
-			want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+			startedBeforeKubelet(t, n)
 			want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
 			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
 			want(t, n, "journalctl -b -o cat -t partition-generator", "")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/lab"
+	"nodepartition/tests/program"
 )
 
 const (
@@ -34,10 +34,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		generator = filepath.Join(dir, "partition-generator")
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", generator, "nodepartition/cmd/partition-generator")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building partition-generator: %v\n%s", err, out)
+		if err := program.Build("nodepartition/cmd/partition-generator", generator); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
@@ -53,8 +51,8 @@ func partition(memory, cpus string) string {
 	return section
 }
 
-// program is the generator as it is installed.
-func program() lab.File {
+// installed is the generator where make install puts it.
+func installed() lab.File {
 	return lab.File{Path: generatorPath, Source: generator, Mode: 0o755}
 }
 
@@ -145,4 +143,14 @@ func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
 	}
 	want(t, n, "systemctl show --value -p MemoryMax "+systemSlice, memory)
 	want(t, n, "systemctl show --value -p AllowedCPUs "+systemSlice, cpus)
+}
+
+// startedBeforeKubelet: the partition was active when the kubelet was started for the first and only time.
+func startedBeforeKubelet(t *testing.T, n *lab.Node) {
+	t.Helper()
+	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
+	slice, kubelet := number(t, n, systemSlice, "ActiveEnterTimestampMonotonic"), number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
+	if slice == 0 || slice >= kubelet {
+		t.Errorf("%s is active %d µs after boot, the kubelet starts at %d; want it before", systemSlice, slice, kubelet)
+	}
 }

@@ -27,7 +27,7 @@ func TestWithoutPartition(t *testing.T) {
 			}
 			t.Run("no section", func(t *testing.T) {
 				// The same node, with the program and after a reboot.
-				if err := never.CopyTo(t.Context(), program()); err != nil {
+				if err := never.CopyTo(t.Context(), installed()); err != nil {
 					t.Fatal(err)
 				}
 				run(t, never, "systemctl daemon-reload")
@@ -50,7 +50,7 @@ func TestWithoutPartition(t *testing.T) {
 			t.Run("node_partition=0", func(t *testing.T) {
 				off := lab.ForTest(t, lab.Options{
 					Flavour:    flavour,
-					Files:      []lab.File{program(), kubeletConfig(t, partition("512Mi", "0-1"))},
+					Files:      []lab.File{installed(), kubeletConfig(t, partition("512Mi", "0-1"))},
 					KernelArgs: []string{"node_partition=0"},
 				})
 				if err := off.WaitReady(t.Context()); err != nil {

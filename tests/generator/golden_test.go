@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	build "nodepartition/tests/program"
 )
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
@@ -39,10 +41,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "partition-generator")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "nodepartition/cmd/partition-generator")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building partition-generator: %v\n%s", err, out)
+		if err := build.Build("nodepartition/cmd/partition-generator", program); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
