@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices"
+)
+
+// generatorDir is where the generator writes; what is kept there is a part of its input.
+const generatorDir = "/run/systemd/generator"
+
+// membersFile keeps the namespaces of the last valid configuration of this boot. The generator keeps the units of it when the
+// configuration is broken, and so must we, after a restart too: the units do not tell the namespaces.
+const membersFile = slices.StateDir + "/monitor/members.json"
+
+// members is the content of membersFile.
+type members struct {
+	Namespaces []string `json:"namespaces"`
+}
+
+// configuration is what the kubelet's configuration asks for.
+type configuration struct {
+	podmove.Config
+	// plan is the generator's; its Partition is nil where there is none.
+	plan *slices.Plan
+	// problem is why the configuration is not valid and the last good one is followed.
+	problem error
+}
+
+// readPlan reads the configuration as the generator does.
+func readPlan() (*slices.Plan, error) {
+	input, err := slices.Load("/", slices.NewOutput("/", generatorDir))
+	if err != nil {
+		return slices.NoPlan(input), err
+	}
+	return slices.NewPlan(input)
+}
+
+// loadConfig reads the configuration. A broken one is the last good one, with the problem; without a last good one it is an
+// error. keep is writeMembers, or readOnly.
+func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) error) (configuration, error) {
+	plan, err := readPlan()
+	c := configuration{plan: plan, problem: err, Config: podmove.Config{Mode: mode}}
+	switch {
+	case err != nil:
+		last, lastErr := readMembers(stateFile)
+		if lastErr != nil {
+			return c, errors.Join(err, lastErr)
+		}
+		c.Namespaces = last.Namespaces
+	case plan.Partition == nil:
+		c.Off = true
+		last, err := readMembers(stateFile)
+		if err == nil {
+			c.Namespaces = last.Namespaces // who they were, for the report
+		}
+	default:
+		c.Namespaces = plan.Partition.Namespaces
+		if err := keep(stateFile, members{c.Namespaces}); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// readOnly keeps nothing.
+func readOnly(string, members) error { return nil }
+
+func readMembers(path string) (members, error) {
+	var m members
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, errors.New("there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload")
+	}
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("%s: %w; remove it", path, err)
+	}
+	return m, nil
+}
+
+// writeMembers replaces the file as a whole: a file that was cut off would lose the namespaces.
+func writeMembers(path string, m members) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("state of the monitor: %w", err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".members-")
+	if err != nil {
+		return fmt.Errorf("state of the monitor: %w", err)
+	}
+	defer os.Remove(temporary.Name()) // gone already where all went well
+	_, err = temporary.Write(append(data, '\n'))
+	if err = errors.Join(err, temporary.Close()); err != nil {
+		return fmt.Errorf("state of the monitor: %w", err)
+	}
+	if err := os.Rename(temporary.Name(), path); err != nil {
+		return fmt.Errorf("state of the monitor: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	slogjournal "github.com/systemd/slog-journal"
+)
+
+// newLogger logs to the journal, with fields, where systemd has connected our standard error with it, and to standard error as
+// text elsewhere.
+func newLogger(stderr *os.File, level slog.Level) *slog.Logger {
+	if connectedToJournal(stderr, os.Getenv("JOURNAL_STREAM")) {
+		journal, err := slogjournal.NewHandler(&slogjournal.Options{Level: level, ReplaceAttr: journalField})
+		if err == nil {
+			return slog.New(readable{Handler: journal})
+		}
+	}
+	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// connectedToJournal compares standard error with JOURNAL_STREAM, device:inode, as systemd.exec(5) asks for: the variable
+// alone is inherited by programs whose output goes elsewhere.
+func connectedToJournal(stderr *os.File, stream string) bool {
+	device, inode, ok := strings.Cut(stream, ":")
+	if !ok {
+		return false
+	}
+	info, err := stderr.Stat()
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && strconv.FormatUint(stat.Dev, 10) == device && strconv.FormatUint(stat.Ino, 10) == inode
+}
+
+// journalField makes the key of an attribute one that the journal takes.
+func journalField(_ []string, a slog.Attr) slog.Attr {
+	a.Key = "PARTITION_" + strings.ToUpper(strings.ReplaceAll(a.Key, "-", "_"))
+	return a
+}
+
+// readable puts the attributes into the message too: journalctl and systemctl status show nothing else.
+type readable struct {
+	slog.Handler
+	attrs []slog.Attr
+}
+
+func (h readable) Handle(ctx context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(r.Message)
+	add := func(a slog.Attr) bool {
+		writeAttr(&text, a)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	said := slog.NewRecord(r.Time, r.Level, text.String(), r.PC)
+	r.Attrs(func(a slog.Attr) bool { said.AddAttrs(a); return true })
+	return h.Handler.Handle(ctx, said)
+}
+
+func (h readable) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return readable{h.Handler.WithAttrs(attrs), append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func writeAttr(w io.Writer, a slog.Attr) {
+	value := a.Value.Resolve().String()
+	if strings.ContainsAny(value, " \"\n=") {
+		value = strconv.Quote(value)
+	}
+	fmt.Fprintf(w, " %s=%s", a.Key, value)
+}

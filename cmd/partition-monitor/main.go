@@ -1,0 +1,137 @@
+// Command partition-monitor keeps the pods of the system partition's namespaces in the partition, and shows where they are.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/podmove"
+)
+
+// version is set by the Makefile, from git.
+var version = "unknown"
+
+// The exit statuses of check and of everything else.
+const (
+	exitOK = iota
+	// exitProblem is for a node or a configuration that is not as it has to be, and for whatever failed.
+	exitProblem
+	// exitUsage is for a command line that is not understood.
+	exitUsage
+)
+
+func main() {
+	// What is in use is a few megabytes; the default would let the heap grow to twice that between collections.
+	debug.SetGCPercent(50)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	status := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is the whole program; it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	app := newApp(stdout, stderr)
+	err := app.RunContext(ctx, args)
+	var usage usageError
+	var problems problemsFound
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "partition-monitor: %v; see partition-monitor --help\n", err)
+		return exitUsage
+	case errors.As(err, &problems):
+		return exitProblem // said already
+	default:
+		fmt.Fprintf(stderr, "partition-monitor: %v\n", err)
+		return exitProblem
+	}
+}
+
+// usageError is a command line that is not understood.
+type usageError struct{ error }
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	app := &cli.App{
+		Name:            "partition-monitor",
+		Usage:           "keeps the pods of the system partition's namespaces in kubepods-system.slice",
+		Version:         version,
+		HideVersion:     true, // version is a command, as in the field
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		Commands:        []*cli.Command{runCommand(), statusCommand(), checkCommand(), versionCommand()},
+		OnUsageError:    onUsageError,
+		// Errors are shown by run.
+		ExitErrHandler: func(*cli.Context, error) {},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usageError{fmt.Errorf("unknown command %q", c.Args().First())}
+			}
+			return usageError{errors.New("a command is missing")}
+		},
+	}
+	for _, command := range app.Commands {
+		command.OnUsageError = onUsageError
+		command.Before = noArguments
+	}
+	return app
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+
+func noArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}
+	}
+	return nil
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "show the version",
+		Action: func(c *cli.Context) error {
+			fmt.Fprintln(c.App.Writer, "partition-monitor", version)
+			return nil
+		},
+	}
+}
+
+// The flags that say where things are; the same for run, status and check.
+const (
+	flagRuntime = "runtime-endpoint"
+	flagNRI     = "nri-socket"
+	flagPods    = "pods-api-socket"
+	flagListen  = "listen"
+	flagMove    = "move"
+)
+
+func socketFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: containerd's or CRI-O's, which is there)"},
+		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: podmove.DefaultNRISocket},
+		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
+		&cli.StringFlag{Name: flagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
+		&cli.StringFlag{Name: flagMove, Usage: "how running pods are moved: auto, restart, live or never", Value: string(podmove.Auto)},
+	}
+}
+
+func moveMode(c *cli.Context) (podmove.Mode, error) {
+	mode := podmove.Mode(c.String(flagMove))
+	switch mode {
+	case podmove.Auto, podmove.OnlyRestart, podmove.OnlyLive, podmove.Never:
+		return mode, nil
+	}
+	return "", usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", flagMove, mode)}
+}

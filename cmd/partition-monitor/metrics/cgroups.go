@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices"
+)
+
+// reader reads cgroups by the names of their slices. The series of one that is gone, or cannot be read, are absent.
+type reader struct {
+	cgroups cgroupfs.FS
+	failed  func(error)
+}
+
+func (r reader) stat(slice string) (cgroupfs.Stat, error) {
+	stat, err := r.cgroups.Stat(podmove.SlicePath(slice))
+	return stat, r.note(err)
+}
+
+func (r reader) usage(slice string) (cgroupfs.Usage, error) {
+	usage, err := r.cgroups.Usage(podmove.SlicePath(slice))
+	return usage, r.note(err)
+}
+
+func (r reader) note(err error) error {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.failed(err)
+	}
+	return err
+}
+
+// sliceCollector shows the partition and its two slices, and as the KEP's metrics both partitions.
+type sliceCollector struct {
+	reader
+	metrics  []sliceMetric
+	pressure *prometheus.Desc
+	usage    *prometheus.Desc
+	limit    *prometheus.Desc
+}
+
+func newSliceCollector(r reader) *sliceCollector {
+	partition := []string{"partition"}
+	return &sliceCollector{
+		reader:  r,
+		metrics: sliceMetrics(),
+		pressure: prometheus.NewDesc(prefix+"pressure_seconds_total",
+			"Time in which some or all (full) processes of a slice waited for a resource (PSI).", []string{"slice", "resource", "kind"}, nil),
+		usage: prometheus.NewDesc("kubelet_partition_memory_usage_bytes",
+			"Memory that the pods of a partition use, page cache included: memory.current of its slice (KEP-5894).", partition, nil),
+		limit: prometheus.NewDesc("kubelet_partition_memory_limit_bytes",
+			"Memory that the pods of a partition may use; absent without a limit. That of default is for both together (KEP-5894).", partition, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *sliceCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		to <- m.desc
+	}
+	to <- c.pressure
+	to <- c.usage
+	to <- c.limit
+}
+
+// Collect implements prometheus.Collector.
+func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
+	system, err := c.stat(slices.SystemSlice)
+	if err == nil {
+		c.slice(to, slices.SystemSlice, system)
+		c.partition(to, podmove.System, system, system.MemoryCurrent)
+	}
+	for _, slice := range []string{slices.BurstableSlice, slices.BestEffortSlice} {
+		if stat, err := c.stat(slice); err == nil {
+			c.slice(to, slice, stat)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	// The default partition is the rest. Both are read one after the other, so the rest may come out as negative.
+	if pods, err := c.stat("kubepods.slice"); err == nil {
+		c.partition(to, podmove.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
+	}
+}
+
+func (c *sliceCollector) partition(to chan<- prometheus.Metric, partition podmove.Partition, stat cgroupfs.Stat, usage uint64) {
+	if !stat.HasMemory {
+		return
+	}
+	send(to, c.usage, prometheus.GaugeValue, float64(usage), string(partition))
+	if stat.MemoryMax != cgroupfs.Unlimited {
+		send(to, c.limit, prometheus.GaugeValue, float64(stat.MemoryMax), string(partition))
+	}
+}
+
+func (c *sliceCollector) slice(to chan<- prometheus.Metric, slice string, stat cgroupfs.Stat) {
+	for _, m := range c.metrics {
+		if value, ok := m.value(stat); ok {
+			send(to, m.desc, m.kind, value, slice)
+		}
+	}
+	c.waited(to, slice, "memory", stat.MemoryPressure)
+	c.waited(to, slice, "cpu", stat.CPUPressure)
+	c.waited(to, slice, "io", stat.IOPressure)
+}
+
+func (c *sliceCollector) waited(to chan<- prometheus.Metric, slice, resource string, p cgroupfs.Pressure) {
+	if p.Known {
+		send(to, c.pressure, prometheus.CounterValue, p.Some.Total.Seconds(), slice, resource, "some")
+		send(to, c.pressure, prometheus.CounterValue, p.Full.Total.Seconds(), slice, resource, "full")
+	}
+}

@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/pkg/podmove"
+)
+
+// events are counted as they happen.
+type events struct {
+	placements        *prometheus.CounterVec
+	placementDuration *prometheus.HistogramVec
+	reconcileDuration prometheus.Histogram
+	reconcileFailures prometheus.Counter
+}
+
+func newEvents() events {
+	e := events{
+		placements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "placements_total",
+			Help: "Containers that were placed, or were to be, by way, partition they were to be in, and result.",
+		}, []string{"way", "partition", "result"}),
+		placementDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: prefix + "placement_duration_seconds",
+			Help: "Time that placing a container took, by way; failures included.",
+			// From the answer to CreateContainer, made from memory, to a stop with the usual grace period of 30 s.
+			Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
+		}, []string{"way"}),
+		reconcileDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    prefix + "reconcile_duration_seconds",
+			Help:    "Time that a pass over all pods took, failures included.",
+			Buckets: prometheus.DefBuckets,
+		}),
+		reconcileFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "reconcile_failures_total",
+			Help: "Passes of which not all was done. The journal has the reasons; the next pass tries again.",
+		}),
+	}
+	for _, way := range []podmove.Way{podmove.Creation, podmove.Restart, podmove.Live} {
+		e.placementDuration.WithLabelValues(string(way))
+		for _, partition := range partitions {
+			for _, result := range []podmove.Result{podmove.Succeeded, podmove.Failed} {
+				e.placements.WithLabelValues(string(way), string(partition), string(result))
+			}
+		}
+	}
+	return e
+}
+
+func (e events) register(to prometheus.Registerer) {
+	to.MustRegister(e.placements, e.placementDuration, e.reconcileDuration, e.reconcileFailures)
+}
+
+// Placed implements podmove.Observer.
+func (m *Metrics) Placed(way podmove.Way, partition podmove.Partition, result podmove.Result, took time.Duration) {
+	m.events.placements.WithLabelValues(string(way), string(partition), string(result)).Inc()
+	m.events.placementDuration.WithLabelValues(string(way)).Observe(took.Seconds())
+}
+
+// Reconciled implements podmove.Observer.
+func (m *Metrics) Reconciled(took time.Duration, err error) {
+	m.events.reconcileDuration.Observe(took.Seconds())
+	if err != nil {
+		m.events.reconcileFailures.Inc()
+	}
+}

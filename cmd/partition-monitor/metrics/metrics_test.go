@@ -1,0 +1,236 @@
+package metrics
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/podmove"
+)
+
+var update = flag.Bool("update", false, "write the expected text")
+
+// report is a podmove.Report that does not change.
+type report podmove.Report
+
+func (r report) Report() podmove.Report { return podmove.Report(r) }
+
+// uid of a pod of testdata/node, but for its last digit.
+const uid = "0a1b2c3d-0000-4000-8000-00000000000"
+
+func sampleReport() report {
+	return report{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []podmove.PodReport{
+		{
+			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: podmove.Guaranteed, Member: true,
+			Slice: podmove.PodSlice(podmove.System, podmove.Guaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
+		},
+		{
+			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: podmove.Burstable, Member: true,
+			Slice: podmove.PodSlice(podmove.System, podmove.Burstable, uid+"2"), Containers: 2,
+		},
+		{ // its slice has just gone
+			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: podmove.BestEffort, Member: true,
+			Slice: podmove.PodSlice(podmove.System, podmove.BestEffort, uid+"3"),
+		},
+		{
+			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: podmove.Burstable, Member: true,
+			Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: podmove.ReasonPending,
+		},
+		{
+			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: podmove.Burstable,
+			Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid+"5"), Containers: 1,
+		},
+	}}
+}
+
+// observe has one of each thing happen.
+func observe(o podmove.Observer) {
+	o.Placed(podmove.Creation, podmove.System, podmove.Succeeded, 300*time.Microsecond)
+	o.Placed(podmove.Restart, podmove.System, podmove.Failed, 12*time.Second)
+	o.Placed(podmove.Live, podmove.Default, podmove.Succeeded, 40*time.Millisecond)
+	o.Reconciled(20*time.Millisecond, nil)
+	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
+	o.Connected("systemd", true)
+	o.Connected("nri", false)
+	for range 3 {
+		o.Connected("nri", true)
+		o.Connected("nri", true) // said twice
+		o.Connected("nri", false)
+		o.Connected("nri", false)
+	}
+}
+
+// scrape returns what Prometheus gets of the metrics that are ours.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	promhttp.HandlerFor(m, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(recorder.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recorder.Code != 200 {
+		t.Fatalf("status %d: %s", recorder.Code, body)
+	}
+	var ours strings.Builder
+	for line := range strings.Lines(string(body)) {
+		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+		if strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "kubelet_") {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("not %s; go test -update writes it, read the difference. Got:\n%s", path, got)
+	}
+}
+
+// withoutGo hides the version of Go, which is not ours to fix.
+func withoutGo(text string) string {
+	before, after, _ := strings.Cut(text, `goversion="`)
+	_, after, _ = strings.Cut(after, `"`)
+	return before + `goversion=""` + after
+}
+
+func TestExposition(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	observe(m)
+	golden(t, "expected.txt", withoutGo(scrape(t, m)))
+}
+
+// What is there before anything happened, on a node without a partition, without controllers and before the first pass.
+func TestExpositionAtStart(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Reports: report{}, PerPod: true})
+	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	observe(m)
+	problems, err := testutil.GatherAndLint(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if p.Metric == "kubelet_partition_pod_count" {
+			continue // the KEP gave it the suffix of a histogram's series
+		}
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestUnreadableCgroup(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(root, "kubepods.slice/kubepods-system.slice/memory.current")
+	if err := os.WriteFile(broken, []byte("lots\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var failed []error
+	m := New(Options{Cgroups: cgroupfs.FS(root), Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
+	text := scrape(t, m)
+	if len(failed) != 1 || !strings.Contains(failed[0].Error(), broken) {
+		t.Errorf("told of %v, want one error that names %s", failed, broken)
+	}
+	for _, want := range []string{
+		`systempartition_memory_usage_bytes{slice="kubepods-system-burstable.slice"}`, "systempartition_misplaced_pods",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing, although it could be read", want)
+		}
+	}
+	for _, never := range []string{`{slice="kubepods-system.slice"}`, "kubelet_partition_memory_usage_bytes"} {
+		if strings.Contains(text, never) {
+			t.Errorf("%s is there, although what it says is unknown:\n%s", never, text)
+		}
+	}
+	if text = scrape(t, m); !strings.Contains(text, "systempartition_cgroup_read_failures_total ") ||
+		strings.Contains(text, "systempartition_cgroup_read_failures_total 0") {
+		t.Errorf("the failure is not counted:\n%s", text)
+	}
+}
+
+// A name that is not UTF-8 costs its own series and no other.
+func TestHostileName(t *testing.T) {
+	t.Parallel()
+	r := sampleReport()
+	r.Pods[0].Name = "etcd\xff"
+	m := New(Options{Cgroups: "testdata/node", Reports: r, PerPod: true})
+	families, err := m.Gather()
+	if err == nil {
+		t.Error("no error for a name that is not UTF-8")
+	}
+	for _, f := range families {
+		if f.GetName() == prefix+"pod_cpu_seconds_total" && len(f.GetMetric()) == 1 {
+			return
+		}
+	}
+	t.Error("the other pod is missing")
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Reports: report{}})
+	m.Connected("kubelet", true)
+	got := m.Sources()
+	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Scrapes and what is counted come from many goroutines; the race detector is the judge.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	m := New(Options{Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				observe(m)
+			}
+		})
+		all.Go(func() {
+			for range 20 {
+				if _, err := m.Gather(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{partition="system",result="success",way="creation"} 200`) {
+		t.Errorf("200 placements were made, and there are:\n%s", text)
+	}
+}

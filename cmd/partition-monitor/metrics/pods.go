@@ -1,0 +1,64 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"nodepartition/pkg/podmove"
+)
+
+// podCollector shows the pods of the system partition one by one. The kubelet's own figures of a pod are of no use there: it
+// looks the cgroup up by a name that the slices of both partitions share, and tells now of the one, now of the other.
+type podCollector struct {
+	reader
+	reports     Reports
+	memory, cpu *prometheus.Desc
+}
+
+func newPodCollector(r reader, reports Reports) *podCollector {
+	labels := []string{"namespace", "pod", "uid"}
+	return &podCollector{
+		reader: r, reports: reports,
+		memory: prometheus.NewDesc(prefix+"pod_memory_working_set_bytes",
+			"Memory that a pod uses in the system partition, without inactive page cache.", labels, nil),
+		cpu: prometheus.NewDesc(prefix+"pod_cpu_seconds_total",
+			"CPU time that a pod used in the system partition.", labels, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *podCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.memory
+	to <- c.cpu
+}
+
+// Collect implements prometheus.Collector.
+func (c *podCollector) Collect(to chan<- prometheus.Metric) {
+	for _, pod := range c.reports.Report().Pods {
+		if pod.Partition() != podmove.System {
+			continue
+		}
+		usage, err := c.usage(pod.Slice)
+		if err != nil {
+			continue
+		}
+		labels := prometheus.MakeLabelPairs(c.cpu, []string{pod.Namespace, pod.Name, pod.UID})
+		if usage.HasMemory {
+			to <- podMetric{c.memory, &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: new(float64(usage.WorkingSet()))}}}
+		}
+		to <- podMetric{c.cpu, &dto.Metric{Label: labels, Counter: &dto.Counter{Value: new(usage.CPUTime.Seconds())}}}
+	}
+}
+
+// podMetric is a prometheus.Metric that shares its labels with the other ones of the pod.
+type podMetric struct {
+	desc  *prometheus.Desc
+	value *dto.Metric
+}
+
+func (m podMetric) Desc() *prometheus.Desc { return m.desc }
+
+func (m podMetric) Write(to *dto.Metric) error {
+	to.Label, to.Gauge, to.Counter = m.value.Label, m.value.Gauge, m.value.Counter
+	return nil
+}

@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/pkg/podmove"
+)
+
+// partitions are the values of the label partition.
+var partitions = [...]podmove.Partition{podmove.System, podmove.Default}
+
+// reportCollector shows what the last pass found. Before the end of the first it shows nothing: no pods would be a lie.
+type reportCollector struct {
+	reports                                     Reports
+	podCount, misplaced, outside, lastReconcile *prometheus.Desc
+}
+
+func newReportCollector(reports Reports) *reportCollector {
+	return &reportCollector{
+		reports: reports,
+		podCount: prometheus.NewDesc("kubelet_partition_pod_count",
+			"Pods that run containers in a partition (KEP-5894).", []string{"partition"}, nil),
+		misplaced: prometheus.NewDesc(prefix+"misplaced_pods",
+			"Pods that are not in the partition that they belong to, by the reason why they are not moved yet.", []string{"reason"}, nil),
+		outside: prometheus.NewDesc(prefix+"memory_outside_bytes",
+			"Memory of pods of the system partition that is charged outside of it, because their processes were moved live.", nil, nil),
+		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
+			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.podCount
+	to <- c.misplaced
+	to <- c.outside
+	to <- c.lastReconcile
+}
+
+// Collect implements prometheus.Collector.
+func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
+	report := c.reports.Report()
+	if report.Time.IsZero() {
+		return
+	}
+	pods := map[podmove.Partition]int{}
+	misplaced := map[podmove.Reason]int{}
+	for _, reason := range podmove.Reasons() {
+		misplaced[reason] = 0
+	}
+	var outside uint64
+	for _, pod := range report.Pods {
+		pods[pod.Partition()]++
+		if pod.Reason != "" {
+			misplaced[pod.Reason]++
+		}
+		outside += pod.OutsideBytes
+	}
+	for _, partition := range partitions {
+		send(to, c.podCount, prometheus.GaugeValue, float64(pods[partition]), string(partition))
+	}
+	for reason, n := range misplaced {
+		send(to, c.misplaced, prometheus.GaugeValue, float64(n), string(reason))
+	}
+	send(to, c.outside, prometheus.GaugeValue, float64(outside))
+	send(to, c.lastReconcile, prometheus.GaugeValue, float64(report.Time.UnixMilli())/1000)
+}

@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"nodepartition/cmd/partition-monitor/metrics"
+	"nodepartition/cmd/partition-monitor/web"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices"
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "run",
+		Usage: "place pods, keep limits and weights in step, serve metrics; what partition-monitor.service runs",
+		Flags: append(socketFlags(),
+			&cli.DurationFlag{Name: "tick", Usage: "longest time between two looks at the node", Value: 30 * time.Second},
+			&cli.BoolFlag{Name: "per-pod-metrics", Usage: "serve series for each pod too"},
+			&cli.BoolFlag{Name: "debug", Usage: "log more"},
+		),
+		Action: func(c *cli.Context) error {
+			mode, err := moveMode(c)
+			if err != nil {
+				return err
+			}
+			if c.Duration("tick") < time.Second {
+				return usageError{fmt.Errorf("--tick=%s: want a second or more", c.Duration("tick"))}
+			}
+			level := slog.LevelInfo
+			if c.Bool("debug") {
+				level = slog.LevelDebug
+			}
+			return runMonitor(c.Context, settings{
+				runtime: c.String(flagRuntime), nri: c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen),
+				mode: mode, tick: c.Duration("tick"), perPod: c.Bool("per-pod-metrics"),
+			}, newLogger(os.Stderr, level))
+		},
+	}
+}
+
+// settings are the flags of run.
+type settings struct {
+	runtime, nri, podsAPI, listen string
+	mode                          podmove.Mode
+	tick                          time.Duration
+	perPod                        bool
+}
+
+// monitor is what runs: the parts and how they wake each other.
+type monitor struct {
+	settings settings
+	log      *slog.Logger
+	service  service
+
+	metrics    *metrics.Metrics
+	units      *systemd.Client
+	kubelet    *podsapi.Watcher
+	runtime    *runtimeClient
+	placer     *podmove.Placer
+	reconciler *podmove.Reconciler
+	prepare    chan announced
+
+	mu      sync.Mutex
+	problem error  // of the configuration
+	yields  string // why we are to end
+	cancel  context.CancelFunc
+}
+
+// announced is a pod whose sandbox has begun.
+type announced struct {
+	sandbox cri.Sandbox
+	qos     podmove.QoS
+}
+
+func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
+	lock, err := lockState()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	config, err := loadConfig(s.mode, membersFile, writeMembers)
+	if err != nil {
+		return err
+	}
+	m := &monitor{settings: s, log: log, prepare: make(chan announced, 512)}
+	if config.plan.Yields != "" {
+		m.service.status(config.plan.Yields)
+		log.Info(config.plan.Yields)
+		return nil
+	}
+	var listener net.Listener
+	if s.listen != "" {
+		if listener, err = net.Listen("tcp", s.listen); err != nil {
+			return fmt.Errorf("metrics: --%s: %w; name another address, or none with --%s=", flagListen, err, flagListen)
+		}
+	}
+	m.build()
+	m.follow(config)
+	return m.serve(ctx, listener)
+}
+
+func (m *monitor) build() {
+	m.reconciler = podmove.NewReconciler()
+	m.metrics = metrics.New(metrics.Options{
+		Cgroups: cgroupfs.Mount, Reports: m.reconciler, PerPod: m.settings.perPod, Version: version,
+		ReadFailed: m.complaints("a scrape could not read a cgroup"),
+	})
+	wake := m.reconciler.Wake
+	m.units = systemd.New(systemd.Options{
+		Wake: wake, OnReloaded: m.reload, OnConnected: m.connected("systemd"), Documentation: documentation,
+	})
+	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
+	m.runtime = &runtimeClient{endpoint: m.settings.runtime, connected: m.connected("runtime")}
+	m.placer = &podmove.Placer{Wake: wake, Announce: m.announce}
+	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.placer}
+	m.reconciler.Units = units{m.units}
+	m.reconciler.Mover = mover{runtime: m.runtime, units: m.units}
+	m.reconciler.Placer = m.placer
+	m.reconciler.Observer = observer{Metrics: m.metrics, passed: m.passed}
+	m.reconciler.NRI = m.nri
+	m.reconciler.Log = m.log
+	m.reconciler.Tick = m.settings.tick
+}
+
+// documentation is what systemctl status shows of the units that we make.
+const documentation = "https://kep.k8s.io/5894"
+
+// serve runs all parts until ctx ends, one of them fails, or the partition is switched off and empty.
+func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
+	ctx, m.cancel = context.WithCancel(ctx)
+	defer m.cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	quiet := func(f func() error) func() error {
+		return func() error {
+			err := f()
+			if ctx.Err() != nil {
+				return nil // it was told to end
+			}
+			return err
+		}
+	}
+	complain := m.complaints("no connection, trying again")
+	group.Go(quiet(func() error { return m.units.Run(ctx) }))
+	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
+	group.Go(quiet(func() error {
+		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, m.connected("nri"), complain)
+	}))
+	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
+	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
+	group.Go(quiet(func() error { return m.service.run(ctx, m.reconciler.Alive, m.ready) }))
+	if listener != nil {
+		group.Go(quiet(func() error {
+			return web.Serve(ctx, listener, m.handler())
+		}))
+	}
+	group.Go(quiet(func() error {
+		defer m.cancel()
+		if err := m.reconciler.Run(ctx); err != nil {
+			return err
+		}
+		return m.removePartition(ctx)
+	}))
+	return group.Wait()
+}
+
+func (m *monitor) handler() http.Handler {
+	host, _, err := net.SplitHostPort(m.settings.listen)
+	if err != nil {
+		host = "" // it listens, so that cannot be
+	}
+	return web.Handler(web.Options{
+		Version: version, Gatherer: m.metrics, Reports: m.reconciler, Cgroups: cgroupfs.Mount, Hosts: []string{host},
+		Sources: m.metrics.Sources, Needed: m.needed(), Alive: m.reconciler.Alive,
+		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
+	})
+}
+
+// needed are the sources without which we cannot do what we are for. The kubelet is not one: it starts after us.
+func (m *monitor) needed() []string {
+	sources := []string{"systemd", "runtime"}
+	if podmove.ServesNRI(m.settings.nri) {
+		sources = append(sources, "nri")
+	}
+	return sources
+}
+
+// removePartition ends what the generator no longer asks for, and with it this program.
+func (m *monitor) removePartition(ctx context.Context) error {
+	m.log.Info("the system partition is switched off and empty: stopping its slices")
+	var errs []error
+	for _, slice := range []string{slices.BestEffortSlice, slices.BurstableSlice, slices.SystemSlice} {
+		errs = append(errs, m.units.StopSlice(ctx, slice))
+	}
+	m.service.status("The system partition is switched off")
+	return errors.Join(errs...)
+}
+
+func (m *monitor) announce(s cri.Sandbox, q podmove.QoS) {
+	select {
+	case m.prepare <- announced{s, q}:
+	default:
+		m.reconciler.Wake() // a pass does it for all of them
+	}
+}
+
+func (m *monitor) prepareSlices(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case a := <-m.prepare:
+			m.reconciler.Prepare(ctx, a.sandbox, a.qos)
+		}
+	}
+}
+
+// reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
+func (m *monitor) reload() {
+	config, err := loadConfig(m.settings.mode, membersFile, writeMembers)
+	if err != nil {
+		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
+		return
+	}
+	if config.plan.Yields != "" {
+		m.service.status(config.plan.Yields)
+		m.log.Info(config.plan.Yields)
+		m.cancel()
+		return
+	}
+	m.follow(config)
+}
+
+func (m *monitor) follow(c configuration) {
+	if c.problem != nil {
+		m.log.Error("the configuration is not valid; following the last good one of this boot", "error", c.problem, "namespaces", c.Namespaces)
+	} else {
+		m.log.Debug("configuration", "namespaces", c.Namespaces, "off", c.Off)
+	}
+	m.mu.Lock()
+	m.problem = c.problem
+	m.mu.Unlock()
+	m.reconciler.SetConfig(c.Config)
+}
+
+func (m *monitor) reloadOnHangup(ctx context.Context) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hangup:
+			m.reload()
+		}
+	}
+}
+
+// nri tells what can be expected of creation-time placement. A socket without a runtime behind it is one that is being
+// restarted: that is waited for, and not answered with moves.
+func (m *monitor) nri() podmove.NRIState {
+	switch {
+	case m.placer.Connected():
+		return podmove.Working
+	case podmove.ServesNRI(m.settings.nri):
+		return podmove.Awaited
+	}
+	return podmove.Unavailable
+}
+
+// ready tells why we cannot do what we are for, nil where we can.
+func (m *monitor) ready() error {
+	errs := []error{m.reconciler.Ready()}
+	if m.nri() == podmove.Awaited {
+		errs = append(errs, fmt.Errorf("NRI: %s: not connected with the runtime", m.settings.nri))
+	}
+	if !m.units.Connected() {
+		errs = append(errs, errors.New("systemd: not connected"))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *monitor) passed() {
+	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err()))
+}
+
+func (m *monitor) connected(source string) func(bool) {
+	return func(up bool) {
+		if m.metrics.Sources()[source] != up {
+			m.metrics.Connected(source, up)
+			m.log.Info("connection", "to", source, "up", up)
+		}
+	}
+}
+
+// complaints logs what keeps failing once, and again when it fails otherwise.
+func (m *monitor) complaints(what string) func(error) {
+	var mu sync.Mutex
+	last := map[string]bool{}
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(last) > 100 {
+			clear(last)
+		}
+		if text := err.Error(); !last[text] {
+			last[text] = true
+			m.log.Warn(what, "error", err)
+		}
+	}
+}
+
+// observer passes on what happens to the metrics, and has the status line written.
+type observer struct {
+	*metrics.Metrics
+	passed func()
+}
+
+func (o observer) Reconciled(took time.Duration, err error) {
+	o.Metrics.Reconciled(took, err)
+	o.passed()
+}

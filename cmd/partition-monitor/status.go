@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "show which pods are in which partition, and why not in the other; asks the node itself, so that it works without the service",
+		Flags: append(socketFlags(), &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
+		Action: func(c *cli.Context) error {
+			write := writeTable
+			switch c.String("output") {
+			case "table":
+			case "json":
+				write = writeJSON
+			default:
+				return usageError{fmt.Errorf("--output=%s: want table or json", c.String("output"))}
+			}
+			mode, err := moveMode(c)
+			if err != nil {
+				return err
+			}
+			status, err := readStatus(c.Context, c, mode)
+			if err != nil {
+				return err
+			}
+			return write(c.App.Writer, status)
+		},
+	}
+}
+
+// nodeStatus is what status shows. Its JSON is for scripts: fields are added, not changed.
+type nodeStatus struct {
+	// Partition is nil where there is none.
+	Partition *partitionStatus `json:"partition,omitempty"`
+	// Problem is why the configuration is not followed, or why there is no partition.
+	Problem string `json:"problem,omitempty"`
+	// Service says whether the service is ready, or why not.
+	Service string `json:"service"`
+	podmove.Report
+}
+
+type partitionStatus struct {
+	Namespaces  []string `json:"namespaces"`
+	MemoryBytes uint64   `json:"memoryBytes"`
+	// LimitBytes is absent without a limit.
+	LimitBytes *uint64 `json:"limitBytes,omitempty"`
+	CPUs       string  `json:"cpuset,omitempty"`
+	CPUWeight  uint64  `json:"cpuWeight"`
+}
+
+// podsAPITimeout is how long status waits for the kubelet's list of pods.
+const podsAPITimeout = 2 * time.Second
+
+func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeStatus, error) {
+	status := nodeStatus{Service: askService(ctx, c.String(flagListen))}
+	config, err := loadConfig(mode, membersFile, readOnly)
+	if err != nil {
+		status.Problem = err.Error()
+	} else if config.problem != nil {
+		status.Problem = config.problem.Error()
+	} else if config.plan.Yields != "" {
+		status.Problem = config.plan.Yields
+	}
+	fs := cgroupfs.FS(cgroupfs.Mount)
+	path := podmove.SlicePath(slices.SystemSlice)
+	if limits, err := fs.Limits(path); err == nil {
+		status.Partition = &partitionStatus{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
+		if limits.MemoryMax != cgroupfs.Unlimited {
+			status.Partition.LimitBytes = &limits.MemoryMax
+		}
+		if bytes, err := fs.MemoryCurrent(path); err == nil {
+			status.Partition.MemoryBytes = bytes
+		}
+		if config.plan != nil && config.plan.Partition != nil {
+			status.Partition.CPUs = config.plan.Partition.CPUs.String()
+		}
+	}
+	pods, err := readPods(ctx, c, config.Config)
+	if err != nil {
+		return status, err
+	}
+	status.Report = podmove.Report{Time: time.Now(), Pods: pods}
+	return status, nil
+}
+
+// readPods looks at the node as a pass of the service does, and does nothing about it.
+func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]podmove.PodReport, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kubelet := listPods(ctx, c.String(flagPods))
+	r := podmove.NewReconciler()
+	r.Placer = &podmove.Placer{Wake: func() {}}
+	r.Gatherer = &podmove.Gatherer{
+		Cgroups: cgroupfs.Mount, Kubelet: kubelet, Announced: r.Placer,
+		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), connected: func(bool) {}},
+	}
+	r.Log = slog.New(slog.DiscardHandler)
+	r.NRI = func() podmove.NRIState {
+		if podmove.ServesNRI(c.String(flagNRI)) {
+			return podmove.Working
+		}
+		return podmove.Unavailable
+	}
+	r.SetConfig(config)
+	snapshot, err := r.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return podmove.Decide(snapshot).Pods, nil
+}
+
+// listPods returns the kubelet's pods, none where it does not tell.
+func listPods(ctx context.Context, socket string) *podsapi.Watcher {
+	told := make(chan struct{}, 1)
+	watcher := podsapi.NewWatcher(socket, func() {}, func(bool) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	})
+	go func() { _ = watcher.Run(ctx, func(error) {}) }() // it ends with ctx
+	select {
+	case <-told:
+	case <-ctx.Done():
+	case <-time.After(podsAPITimeout):
+	}
+	return watcher
+}
+
+// askService asks the service whether it is ready.
+func askService(ctx context.Context, listen string) string {
+	if listen == "" {
+		return "not asked, it serves no health"
+	}
+	ctx, cancel := context.WithTimeout(ctx, podsAPITimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+"/readyz", http.NoBody)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var refused *net.OpError
+		if errors.As(err, &refused) {
+			return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
+		}
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	if err != nil {
+		return err.Error()
+	}
+	if answer.StatusCode == http.StatusOK {
+		return "ready"
+	}
+	return "not ready: " + strings.TrimSpace(string(text))
+}
+
+func writeJSON(w io.Writer, status nodeStatus) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(status)
+}
+
+func writeTable(w io.Writer, status nodeStatus) error {
+	if p := status.Partition; p != nil {
+		fmt.Fprintf(w, "Partition   %s\n", slices.SystemSlice)
+		fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(p.Namespaces, ", "))
+		limit := "no limit"
+		if p.LimitBytes != nil {
+			limit = quantity(*p.LimitBytes)
+		}
+		fmt.Fprintf(w, "Memory      %s of %s\n", quantity(p.MemoryBytes), limit)
+		if p.CPUs != "" {
+			fmt.Fprintf(w, "CPUs        %s\n", p.CPUs)
+		}
+		fmt.Fprintf(w, "CPU weight  %d\n", p.CPUWeight)
+	} else {
+		fmt.Fprintf(w, "Partition   none: %s does not run\n", slices.SystemSlice)
+	}
+	fmt.Fprintf(w, "Service     %s\n", oneLine(status.Service))
+	if status.Problem != "" {
+		fmt.Fprintf(w, "Problem     %s\n", oneLine(status.Problem))
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
+	for _, pod := range status.Pods {
+		member := "no"
+		if pod.Member {
+			member = "yes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", pod.Namespace, pod.Name, pod.QoS, member, pod.Partition(),
+			pod.Containers, pod.Misplaced, why(pod))
+	}
+	return table.Flush()
+}
+
+func why(pod podmove.PodReport) string {
+	switch {
+	case pod.Reason != "":
+		return string(pod.Reason) + ": " + pod.Next
+	case pod.LiveMoved > 0:
+		return "moved live, " + quantity(pod.OutsideBytes) + " stayed outside"
+	}
+	return "-"
+}
+
+// quantity is a number of bytes as Kubernetes writes it, in whole mebibytes above one.
+func quantity(bytes uint64) string {
+	const mebi = 1 << 20
+	if bytes >= mebi {
+		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
+	}
+	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
+}
+
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }

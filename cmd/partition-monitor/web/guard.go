@@ -1,0 +1,65 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// guard answers only those who mean this server, and tells browsers to do nothing with the answers but show them.
+func guard(allowed hosts, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		if !allowed.include(r.Host) {
+			http.Error(w, "The Host header is not an address that this server listens on. Use http://localhost with its port, "+
+				"or have partition-monitor listen on that address.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hosts are what a Host header may hold. A web page from elsewhere can have its own name resolve to a loopback address, and then read
+// what is served there (DNS rebinding); the header still has the page's name.
+type hosts struct {
+	names     []string
+	addresses []netip.Addr
+	// every address, because a page cannot give an address another meaning.
+	every bool
+}
+
+func newHosts(list []string) hosts {
+	h := hosts{names: []string{"localhost"}}
+	for _, host := range list {
+		address, err := netip.ParseAddr(host)
+		switch {
+		case host == "", err == nil && address.IsUnspecified():
+			h.every = true
+		case err == nil:
+			h.addresses = append(h.addresses, address.Unmap())
+		default:
+			h.names = append(h.names, strings.ToLower(host))
+		}
+	}
+	return h
+}
+
+// include takes a Host header: a name or an address, perhaps with a port.
+func (h hosts) include(header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	}
+	if address, err := netip.ParseAddr(host); err == nil {
+		address = address.Unmap()
+		return address.IsLoopback() || h.every || slices.Contains(h.addresses, address)
+	}
+	return slices.Contains(h.names, strings.ToLower(strings.TrimSuffix(host, ".")))
+}

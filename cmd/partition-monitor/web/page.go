@@ -1,0 +1,106 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/podmove"
+	partition "nodepartition/pkg/slices"
+)
+
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.css
+	styleText string
+
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
+	// policy lets a browser load nothing: the style stands in the page and is known by its hash.
+	policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		hash(styleText))
+)
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// page is what page.html shows.
+type page struct {
+	Style   template.CSS
+	Version string
+	Report  podmove.Report
+	Sources []source
+	Alive   error
+	Ready   error
+	// Memory of the partition, nil where it cannot be read: MemoryProblem says why.
+	Memory        *memory
+	MemoryProblem string
+}
+
+type source struct {
+	Name      string
+	Connected bool
+	Needed    bool
+}
+
+type memory struct {
+	WorkingSet, Usage, Limit uint64
+	Limited                  bool
+}
+
+func (o Options) page(w http.ResponseWriter, _ *http.Request) {
+	p := page{
+		Style: template.CSS(styleText), Version: o.Version, Report: o.Reports.Report(), Alive: o.Alive(), Ready: o.ready(),
+	}
+	connected := o.Sources()
+	for _, name := range slices.Sorted(maps.Keys(connected)) {
+		p.Sources = append(p.Sources, source{name, connected[name], slices.Contains(o.Needed, name)})
+	}
+	p.Memory, p.MemoryProblem = o.memory()
+	var text bytes.Buffer // so that an error comes before the status
+	if err := pageTemplate.Execute(&text, p); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(text.Bytes()) // fails when the client has gone
+}
+
+func (o Options) memory() (m *memory, problem string) {
+	stat, err := o.Cgroups.Stat(podmove.SlicePath(partition.SystemSlice))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "There is no partition on this node: " + partition.SystemSlice + " has not been started."
+	case err != nil:
+		return nil, err.Error()
+	case !stat.HasMemory:
+		return nil, "The memory controller is off."
+	}
+	return &memory{stat.WorkingSet(), stat.MemoryCurrent, stat.MemoryMax, stat.MemoryMax != cgroupfs.Unlimited}, ""
+}
+
+// humanBytes writes bytes as people read them.
+func humanBytes(n uint64) string {
+	value, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}

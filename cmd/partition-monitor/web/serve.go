@@ -1,0 +1,48 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Requests have no body, and the largest answer takes a fraction of a second: who is slower than this holds a connection up.
+const (
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 16 << 10
+	// grace is for answers that are being written when the monitor stops; systemd waits for longer (TimeoutStopSec=).
+	grace = 3 * time.Second
+)
+
+// Serve answers on the listener until ctx is done, and closes it. It returns nil when the last answer was written, or cut off
+// after a few seconds.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       headerTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+	}
+	stopped := make(chan error, 1)
+	cancel := context.AfterFunc(ctx, func() {
+		patience, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer done()
+		err := server.Shutdown(patience)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close()
+		}
+		stopped <- err
+	})
+	err := server.Serve(listener)
+	if cancel() || !errors.Is(err, http.ErrServerClosed) {
+		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close())
+	}
+	return <-stopped
+}

@@ -1,0 +1,160 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a net.Listener whose connections are pipes, which testing/synctest can wait for.
+type pipes struct {
+	connections chan net.Conn
+	closed      chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.connections:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9948} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.connections <- server
+	return client
+}
+
+// serve starts a server and returns what stops it and where its error comes.
+func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), result chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result = make(chan error, 1)
+	go func() { result <- Serve(ctx, p, handler) }()
+	return cancel, result
+}
+
+func TestServeFinishesAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		begun := make(chan struct{})
+		stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) {
+			close(begun)
+			<-time.After(time.Second)
+			_, _ = io.WriteString(w, "done")
+		})
+		conn := p.dial()
+		go func() { _, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") }()
+		<-begun
+		stop()
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); err != nil || string(body) != "done" {
+			t.Errorf("got %q, %v", body, err)
+		}
+		if err := <-result; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+func TestServeCutsOffWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		begun := make(chan struct{})
+		stop, result := serve(t, p, func(_ http.ResponseWriter, r *http.Request) {
+			close(begun)
+			<-r.Context().Done()
+		})
+		conn := p.dial()
+		go func() { _, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") }()
+		<-begun
+		start := time.Now()
+		stop()
+		if err := <-result; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if took := time.Since(start); took != grace {
+			t.Errorf("took %v, want %v", took, grace)
+		}
+		if n, _ := io.Copy(io.Discard, conn); n != 0 { // ends when the server closes
+			t.Errorf("%d bytes of an answer that was not made", n)
+		}
+	})
+}
+
+func TestServeCutsOffSlowHeaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		stop, result := serve(t, p, func(http.ResponseWriter, *http.Request) { t.Error("answered half a request") })
+		conn := p.dial()
+		start := time.Now()
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, conn) // ends when the server closes
+		if took := time.Since(start); took < headerTimeout || took > 2*headerTimeout {
+			t.Errorf("closed after %v, want %v", took, headerTimeout)
+		}
+		stop()
+		if err := <-result; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+func TestServeTellsOfItsListener(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), listener, http.NotFoundHandler()); err == nil || !strings.HasPrefix(err.Error(), "serve 127.0.0.1:") {
+		t.Errorf("got %v, want an error that names the address", err)
+	}
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- Serve(ctx, listener, newFake().handler(t, t.TempDir(), "127.0.0.1")) }()
+	response, err := http.Get("http://" + listener.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || string(body) != "ok\n" {
+		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
+	}
+	stop()
+	if err := <-result; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package cgroupfs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Unlimited is "max" in the kernel's files, and infinity in systemd's properties, whose types are uint64.
+const Unlimited = math.MaxUint64
+
+// Limits are the limits of a pod's slice that the kubelet sets (ResourceConfigForPod,
+// pkg/kubelet/cm/helpers_linux.go) and that systemd has properties for.
+type Limits struct {
+	// MemoryMax in bytes (memory.max).
+	MemoryMax uint64
+	// CPUWeight is 1 to 10000 (cpu.weight).
+	CPUWeight uint64
+	// CPUQuotaPerSec is the CPU time per second of wall clock in microseconds, in steps of 10 ms: cpu.max, rounded up as
+	// runc does for systemd, which knew whole percents only (addCPUQuota, opencontainers/cgroups systemd/common.go).
+	CPUQuotaPerSec uint64
+	// CPUQuotaPeriod in microseconds, the second number of cpu.max.
+	CPUQuotaPeriod uint64
+	// TasksMax is pids.max.
+	TasksMax uint64
+}
+
+// NoLimits is what a slice has that nobody has limited.
+var NoLimits = Limits{MemoryMax: Unlimited, CPUWeight: 100, CPUQuotaPerSec: Unlimited, CPUQuotaPeriod: 100_000, TasksMax: Unlimited}
+
+// Limits reads the limits of the cgroup at path, relative to the root of the file system. A file that is not there, because
+// its controller is not enabled, counts as no limit; a cgroup that is not there is an error that is fs.ErrNotExist.
+func (f FS) Limits(path string) (Limits, error) {
+	limits := NoLimits
+	if err := f.exists(path); err != nil {
+		return limits, err
+	}
+	for _, file := range []struct {
+		name  string
+		parse func(string) error
+	}{
+		{"memory.max", func(s string) (err error) { limits.MemoryMax, err = parseMax(s); return }},
+		{"cpu.weight", func(s string) (err error) { limits.CPUWeight, err = strconv.ParseUint(s, 10, 64); return }},
+		{"cpu.max", func(s string) (err error) { limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s); return }},
+		{"pids.max", func(s string) (err error) { limits.TasksMax, err = parseMax(s); return }},
+	} {
+		text, err := f.read(path, file.name)
+		if errors.Is(err, errNoFile) {
+			continue
+		}
+		if err != nil {
+			return limits, err
+		}
+		if err := file.parse(text); err != nil {
+			return limits, fmt.Errorf("%s: %w", filepath.Join(string(f), path, file.name), err)
+		}
+	}
+	return limits, nil
+}
+
+// parseMax parses a number or "max".
+func parseMax(text string) (uint64, error) {
+	if text == "max" {
+		return Unlimited, nil
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// parseCPUMax parses "max 100000" or "20000 100000" into microseconds per second and the period.
+func parseCPUMax(text string) (perSecond, period uint64, err error) {
+	quota, rest, ok := strings.Cut(text, " ")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q: want quota and period", text)
+	}
+	if period, err = strconv.ParseUint(rest, 10, 64); err != nil {
+		return 0, 0, err
+	}
+	if quota == "max" {
+		return Unlimited, period, nil
+	}
+	q, err := strconv.ParseUint(quota, 10, 64)
+	if err != nil {
+		return 0, 0, err
+	}
+	if period == 0 || q > math.MaxUint64/1_000_000 {
+		return 0, 0, fmt.Errorf("%q: out of range", text)
+	}
+	const step = 10_000
+	perSecond = q * 1_000_000 / period
+	return (perSecond + step - 1) / step * step, period, nil
+}

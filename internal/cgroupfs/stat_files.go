@@ -1,0 +1,99 @@
+package cgroupfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is more than any file that Stat reads can hold: the kernel formats the longest, memory.stat, in a buffer of 4 KiB
+// (SEQ_BUF_SIZE, mm/memcontrol.c).
+const maxFile = 8 << 10
+
+// files reads the files of one cgroup, one after the other into the same buffer, and keeps the first error.
+//
+// It does without os.File, which hands every file that can be polled to the poller, and kernfs files can: of a cgroup of
+// Linux 6.18 os.ReadFile reads three files in 1.9 times the time of open, read and close alone, and this in 0.9
+// times: it looks the folder up once.
+type files struct {
+	root   FS
+	cgroup string
+	dir    int
+	// absent is set when a file was not there: its controller is off, or the whole cgroup is gone.
+	absent bool
+	err    error
+	buffer [maxFile]byte
+}
+
+func (f *files) open() {
+	path := filepath.Join(string(f.root), f.cgroup)
+	f.dir, f.err = uninterrupted(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if f.err != nil {
+		f.err = &fs.PathError{Op: "open", Path: path, Err: f.err}
+		f.dir = -1
+	}
+}
+
+func (f *files) close() {
+	if f.dir >= 0 {
+		_ = unix.Close(f.dir) // of an O_PATH descriptor
+	}
+}
+
+// result is the first error. Files of a cgroup that is removed meanwhile look like those of a controller that is off.
+func (f *files) result() error {
+	if f.err == nil && f.absent {
+		return f.root.exists(f.cgroup)
+	}
+	return f.err
+}
+
+func (f *files) fail(name string, err error) {
+	f.err = fmt.Errorf("%s: %w", filepath.Join(string(f.root), f.cgroup, name), err)
+}
+
+// read returns the text of a file until the next call. It reports false for a file that is not there, and after an error.
+func (f *files) read(name string) ([]byte, bool) {
+	if f.err != nil {
+		return nil, false
+	}
+	n, err := readAt(f.dir, name, f.buffer[:])
+	switch {
+	case err == nil && n == len(f.buffer):
+		f.fail(name, fmt.Errorf("holds %d bytes or more: not a file of a cgroup", n))
+		return nil, false
+	case err == nil:
+		return f.buffer[:n], true
+	// ENODEV: the cgroup was removed after the open. EOPNOTSUPP: pressure is off (psi_show, kernel/sched/psi.c).
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
+		f.absent = true
+		return nil, false
+	}
+	f.fail(name, err)
+	return nil, false
+}
+
+// readAt reads a file below the directory dir with one read: the kernel formats the whole of such a file first and then
+// copies as much as there is room for (seq_read_iter, fs/seq_file.c). A second one, to see the end, would be a fifth of all
+// system calls.
+func readAt(dir int, name string, buffer []byte) (int, error) {
+	fd, err := uninterrupted(func() (int, error) { return unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	return uninterrupted(func() (int, error) { return unix.Read(fd, buffer) })
+}
+
+// uninterrupted repeats a system call that a signal interrupted, as package os does: the Go runtime sends itself signals.
+func uninterrupted(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}

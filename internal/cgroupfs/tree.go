@@ -1,0 +1,81 @@
+package cgroupfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Children returns the names of the cgroups directly below one, sorted. A cgroup that is gone has none.
+func (f FS) Children(cgroup string) ([]string, error) {
+	dir, err := os.Open(filepath.Join(string(f), cgroup))
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil && !os.IsNotExist(gone(err)) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// HasChildren reports whether there are cgroups below one. A directory's links are its name, its "." and the ".." of each
+// directory in it (simple_rmdir and kernfs keep nlink so); reading the directory would go through its sixty files.
+func (f FS) HasChildren(cgroup string) (bool, error) {
+	info, err := os.Lstat(filepath.Join(string(f), cgroup))
+	if err != nil {
+		return false, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 2, nil
+}
+
+// Populated reports whether there is a process in the cgroup or below it (cgroup.events). A cgroup that is gone is not.
+func (f FS) Populated(cgroup string) (bool, error) {
+	text, err := f.read(cgroup, "cgroup.events")
+	if err != nil {
+		if os.IsNotExist(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "populated "); ok {
+			return value != "0", nil
+		}
+	}
+	return false, fmt.Errorf("%s: no line populated", filepath.Join(string(f), cgroup, "cgroup.events"))
+}
+
+// CPUWeight reads cpu.weight, 1 to 10000.
+func (f FS) CPUWeight(cgroup string) (uint64, error) { return f.number(cgroup, "cpu.weight") }
+
+// MemoryCurrent reads memory.current in bytes.
+func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }
+
+func (f FS) number(cgroup, name string) (uint64, error) {
+	text, err := f.read(cgroup, name)
+	if err != nil {
+		return 0, err
+	}
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(string(f), cgroup, name), err)
+	}
+	return value, nil
+}

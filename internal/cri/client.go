@@ -1,0 +1,180 @@
+// Package cri asks the container runtime over the Container Runtime Interface for pods and containers, by the identity
+// that the kubelet gave them: the metadata of the request, which no author of a pod can write, and not labels.
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// maxMessage is what a runtime may answer at most, as for the kubelet (maxMsgSize, k8s.io/cri-client): a list of
+// a thousand containers is some 2 MB.
+const maxMessage = 16 << 20
+
+// callTimeout bounds a call that only reads.
+const callTimeout = 10 * time.Second
+
+// Client is a connection to a runtime. It connects when it is first used and again after a restart of the runtime.
+type Client struct {
+	endpoint string
+	conn     *grpc.ClientConn
+	runtime  runtime.RuntimeServiceClient
+}
+
+// New prepares a connection to the runtime's socket, given as a path or as unix:///path.
+func New(endpoint string) (*Client, error) {
+	target, err := Target(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(target,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// A restart of the runtime must not mean two minutes of backoff: that is grpc's default maximum.
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("container runtime: %s: %w", endpoint, err)
+	}
+	return &Client{endpoint: endpoint, conn: conn, runtime: runtime.NewRuntimeServiceClient(conn)}, nil
+}
+
+// Endpoint is the address as it was given.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Version returns the runtime's name and version, "containerd" and "v2.1.4".
+func (c *Client) Version(ctx context.Context) (name, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.Version(ctx, &runtime.VersionRequest{})
+	if err != nil {
+		return "", "", c.failed("Version", err)
+	}
+	return answer.RuntimeName, answer.RuntimeVersion, nil
+}
+
+// Sandbox is the sandbox of a pod: a pod that is created again has a new one, and both may be there for a while.
+type Sandbox struct {
+	ID                   string
+	UID, Namespace, Name string
+	Ready                bool
+}
+
+// Sandboxes lists the sandboxes of all pods, ended ones too.
+func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, c.failed("ListPodSandbox", err)
+	}
+	list := make([]Sandbox, 0, len(answer.Items))
+	for _, item := range answer.Items {
+		meta := item.GetMetadata()
+		list = append(list, Sandbox{
+			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
+			Ready: item.State == runtime.PodSandboxState_SANDBOX_READY,
+		})
+	}
+	return list, nil
+}
+
+// State is the state of a container.
+type State int
+
+// The states of the CRI.
+const (
+	Created State = iota
+	Running
+	Exited
+	Unknown
+)
+
+// Container is a container of a sandbox.
+type Container struct {
+	ID, SandboxID, Name string
+	State               State
+}
+
+// Containers lists all containers that the runtime knows, in all states.
+func (c *Client) Containers(ctx context.Context) ([]Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.ListContainers(ctx, &runtime.ListContainersRequest{})
+	if err != nil {
+		return nil, c.failed("ListContainers", err)
+	}
+	list := make([]Container, 0, len(answer.Containers))
+	for _, item := range answer.Containers {
+		list = append(list, Container{ID: item.Id, SandboxID: item.PodSandboxId, Name: item.GetMetadata().GetName(), State: stateOf(item.State)})
+	}
+	return list, nil
+}
+
+func stateOf(s runtime.ContainerState) State {
+	switch s {
+	case runtime.ContainerState_CONTAINER_CREATED:
+		return Created
+	case runtime.ContainerState_CONTAINER_RUNNING:
+		return Running
+	case runtime.ContainerState_CONTAINER_EXITED:
+		return Exited
+	default:
+		return Unknown
+	}
+}
+
+// Stop stops a container as the kubelet does: SIGTERM, or what its image asks for, and SIGKILL after the grace period.
+// It returns when the container has ended.
+func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error {
+	// As the kubelet's client: the grace period and what any call may take (StopContainer, k8s.io/cri-client).
+	ctx, cancel := context.WithTimeout(ctx, grace+2*time.Minute)
+	defer cancel()
+	seconds := int64((grace + time.Second - 1) / time.Second)
+	if _, err := c.runtime.StopContainer(ctx, &runtime.StopContainerRequest{ContainerId: id, Timeout: seconds}); err != nil {
+		return c.failed("StopContainer "+id, err)
+	}
+	return nil
+}
+
+// Shares returns the CPU shares that the kubelet asked for when it created a container, 0 where it gave none. They stand
+// in the verbose status of containerd and CRI-O.
+func (c *Client) Shares(ctx context.Context, id string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return 0, c.failed("ContainerStatus "+id, err)
+	}
+	if shares := answer.GetStatus().GetResources().GetLinux().GetCpuShares(); shares > 0 {
+		return uint64(shares), nil
+	}
+	// containerd 1.6, before the CRI had a field for it.
+	var info struct {
+		Config struct {
+			Linux struct {
+				Resources struct {
+					Shares uint64 `json:"cpu_shares"`
+				} `json:"resources"`
+			} `json:"linux"`
+		} `json:"config"`
+	}
+	if text, ok := answer.GetInfo()["info"]; ok {
+		if err := json.Unmarshal([]byte(text), &info); err != nil {
+			return 0, c.failed("ContainerStatus "+id, err)
+		}
+	}
+	return info.Config.Linux.Resources.Shares, nil
+}
+
+func (c *Client) failed(call string, err error) error {
+	return fmt.Errorf("container runtime: %s: %s: %w", c.endpoint, call, err)
+}

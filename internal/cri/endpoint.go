@@ -1,0 +1,46 @@
+package cri
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/backoff"
+)
+
+// Endpoints are where runtimes serve the CRI by default, in the order in which they are tried: the kubelet's own
+// (DefaultContainerRuntimeURL of kubeadm, constants_unix.go), those of CRI-O, k3s and RKE2, and cri-dockerd.
+var endpoints = []string{
+	"/run/containerd/containerd.sock",
+	"/run/crio/crio.sock",
+	"/run/k3s/containerd/containerd.sock",
+	"/run/cri-dockerd.sock",
+}
+
+// reconnect is how long to wait between attempts to connect: a runtime that restarts is back within a second.
+var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: time.Second}
+
+// Find returns the first default endpoint that is there. A node with two runtimes has to name one.
+func Find() (string, error) {
+	for _, path := range endpoints {
+		if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
+			return "unix://" + path, nil
+		}
+	}
+	return "", fmt.Errorf("container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint", strings.Join(endpoints, ", "))
+}
+
+// Target is what grpc dials for an endpoint.
+func Target(endpoint string) (string, error) {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok && strings.Contains(endpoint, "://") {
+		return "", fmt.Errorf("container runtime: %s: only unix sockets are supported; want unix:///run/containerd/containerd.sock", endpoint)
+	}
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("container runtime: %s: is not an absolute path; want e.g. unix:///run/containerd/containerd.sock", endpoint)
+	}
+	return "unix://" + path, nil
+}

@@ -1,0 +1,114 @@
+package podsapi
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+)
+
+// Pod is what the kubelet knows of a pod and the runtime does not.
+type Pod struct {
+	UID, Namespace, Name string
+	QoS                  v1.PodQOSClass
+	RestartPolicy        v1.RestartPolicy
+	// Terminating pods have a deletionTimestamp.
+	Terminating bool
+	// Ended pods succeeded or failed; the kubelet starts none of their containers again.
+	Ended bool
+	// GracePeriod is how long a container may take to end.
+	GracePeriod time.Duration
+	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet count it: the larger of
+	// its containers together and its greatest init container, with overhead.
+	MilliCPU int64
+	// HostPID pods share the node's PID namespace.
+	HostPID bool
+	// Initializing pods have init containers that have yet to end.
+	Initializing bool
+	// Containers by name, init containers and sidecars too.
+	Containers map[string]Container
+}
+
+// Container is what the kubelet knows of a container.
+type Container struct {
+	// Init containers run one after the other before the others start.
+	Init bool
+	// Sidecar containers are init containers that are kept running.
+	Sidecar bool
+	// Order is the place in the pod's list.
+	Order int
+	// RestartPolicy of the container itself, empty where the pod's counts.
+	RestartPolicy v1.ContainerRestartPolicy
+	// MilliCPU is its CPU request, as the container was made with.
+	MilliCPU int64
+}
+
+// defaultGracePeriod is what a pod gets that does not say (DefaultTerminationGracePeriodSeconds, k8s.io/api/core/v1).
+const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
+
+func newPod(p *v1.Pod) *Pod {
+	pod := &Pod{
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
+		QoS: p.Status.QOSClass, RestartPolicy: p.Spec.RestartPolicy,
+		Terminating:  p.DeletionTimestamp != nil,
+		Ended:        p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
+		GracePeriod:  defaultGracePeriod,
+		HostPID:      p.Spec.HostPID,
+		Initializing: initializing(p),
+		Containers:   make(map[string]Container, len(p.Spec.Containers)+len(p.Spec.InitContainers)),
+	}
+	if seconds := p.Spec.TerminationGracePeriodSeconds; seconds != nil {
+		pod.GracePeriod = time.Duration(*seconds) * time.Second
+	}
+	// UseStatusResources: in the middle of a resize the larger of what was asked for and what is given counts.
+	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})
+	pod.MilliCPU = requests.Cpu().MilliValue()
+	for i := range p.Spec.Containers {
+		pod.add(p, &p.Spec.Containers[i], i, Container{})
+	}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		pod.add(p, c, i, Container{Init: !sidecar, Sidecar: sidecar})
+	}
+	return pod
+}
+
+func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
+	known.Order = order
+	known.MilliCPU = c.Resources.Requests.Cpu().MilliValue()
+	if c.RestartPolicy != nil {
+		known.RestartPolicy = *c.RestartPolicy
+	}
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for i := range statuses {
+			// What the container has now, where a resize is under way.
+			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil && s.Resources.Requests != nil {
+				known.MilliCPU = s.Resources.Requests.Cpu().MilliValue()
+			}
+		}
+	}
+	pod.Containers[c.Name] = known
+}
+
+// initializing reports whether an init container, other than a sidecar, has not ended well. A pod whose status is not
+// there yet, because the kubelet has just started, counts as initializing if it has any.
+func initializing(p *v1.Pod) bool {
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			continue
+		}
+		done := false
+		for j := range p.Status.InitContainerStatuses {
+			s := &p.Status.InitContainerStatuses[j]
+			if s.Name == c.Name && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0 {
+				done = true
+			}
+		}
+		if !done {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+const (
+	busName    = "org.freedesktop.systemd1"
+	objectPath = dbus.ObjectPath("/org/freedesktop/systemd1")
+	manager    = busName + ".Manager"
+)
+
+// way is how systemd is reached.
+type way string
+
+const (
+	onBus  way = "bus"
+	direct way = "direct"
+)
+
+// connection is two of D-Bus, as go-systemd has them: on one calls are made, on the other signals arrive.
+type connection struct {
+	api     *sd.Conn
+	way     way
+	filter  *signalFilter
+	calls   *dbus.Conn
+	signals *dbus.Conn
+
+	ctx   context.Context // ends with the first of the two
+	close context.CancelFunc
+}
+
+func (c *connection) open() bool { return c.ctx.Err() == nil }
+
+// call calls a method of the manager that go-systemd has not.
+func (c *connection) call(ctx context.Context, method string, args ...any) error {
+	return c.calls.Object(busName, objectPath).CallWithContext(ctx, manager+"."+method, 0, args...).Err
+}
+
+// dial makes a connection on which signals arrive. When ctx ends before that it is closed, for go-systemd and godbus make
+// their first calls without a deadline.
+func (c *Client) dial(ctx context.Context, address string, by way) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	conn := &connection{way: by, filter: newSignalFilter(by, &c.notices)}
+	conn.ctx, conn.close = context.WithCancel(context.Background())
+	inTime := context.AfterFunc(ctx, conn.close)
+
+	err := c.setUp(ctx, conn, address)
+	if !inTime() {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	if err != nil {
+		conn.close()
+		return nil, fmt.Errorf("connecting to systemd at %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+func (c *Client) setUp(ctx context.Context, conn *connection, address string) error {
+	var err error
+	conn.api, err = sd.NewConnection(func() (*dbus.Conn, error) {
+		raw, err := c.dialRaw(conn, address)
+		// It asks for the one for calls first.
+		conn.calls, conn.signals = conn.signals, raw
+		return raw, err
+	})
+	if err != nil {
+		return err
+	}
+	if conn.way == direct {
+		return nil // systemd sends its signals to whoever is connected, and nobody else can
+	}
+	return listen(ctx, conn)
+}
+
+// dialRaw returns a connection that has said who it is.
+func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
+	count := func(m *dbus.Message) {
+		if m.Type == dbus.TypeMethodCall {
+			c.calls.Add(1)
+		}
+	}
+	raw, err := dbus.Dial(address, dbus.WithContext(conn.ctx), dbus.WithSignalHandler(conn.filter), dbus.WithOutgoingInterceptor(count))
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(raw.Context(), conn.close)
+	// A number, because looking up a name may ask the network.
+	err = raw.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if err == nil && conn.way == onBus {
+		err = raw.Hello()
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return raw, nil
+}

@@ -1,0 +1,70 @@
+package systemd
+
+import (
+	"context"
+	"sync"
+)
+
+// notices are what Options' functions are to be told. Whoever notes something never waits, and what is noted twice before
+// it is delivered is delivered once: a thousand units that come and go are one wake.
+type notices struct {
+	mu      sync.Mutex
+	pending pending
+	some    chan struct{} // has one element when there is something
+}
+
+type pending struct {
+	wake, reloaded bool
+	connected      *bool
+}
+
+func newNotices() notices { return notices{some: make(chan struct{}, 1)} }
+
+func (n *notices) note(change func(*pending)) {
+	n.mu.Lock()
+	change(&n.pending)
+	n.mu.Unlock()
+	select {
+	case n.some <- struct{}{}:
+	default:
+	}
+}
+
+func (n *notices) wake()     { n.note(func(p *pending) { p.wake = true }) }
+func (n *notices) reloaded() { n.note(func(p *pending) { p.reloaded = true }) }
+
+// resynced is noted when signals may have been missed.
+func (n *notices) resynced() { n.note(func(p *pending) { p.wake, p.reloaded = true, true }) }
+
+func (n *notices) connected(up bool) {
+	n.note(func(p *pending) {
+		p.connected = &up
+		if up {
+			p.wake, p.reloaded = true, true
+		}
+	})
+}
+
+// deliver calls the functions until ctx ends.
+func (n *notices) deliver(ctx context.Context, o Options) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.some:
+		}
+		n.mu.Lock()
+		p := n.pending
+		n.pending = pending{}
+		n.mu.Unlock()
+		if p.connected != nil {
+			o.OnConnected(*p.connected)
+		}
+		if p.reloaded {
+			o.OnReloaded()
+		}
+		if p.wake {
+			o.Wake()
+		}
+	}
+}

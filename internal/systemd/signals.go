@@ -1,0 +1,167 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// listen has the bus send us systemd's signals, and systemd send them at all.
+func listen(ctx context.Context, conn *connection) error {
+	rules := [][]dbus.MatchOption{{
+		dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchInterface("org.freedesktop.DBus"),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, busName),
+	}}
+	for _, member := range []string{"UnitNew", "UnitRemoved", "Reloading"} {
+		rules = append(rules, []dbus.MatchOption{
+			dbus.WithMatchSender(busName), dbus.WithMatchInterface(manager), dbus.WithMatchMember(member),
+			dbus.WithMatchObjectPath(objectPath),
+		})
+	}
+	for _, rule := range rules {
+		if err := conn.signals.AddMatchSignalContext(ctx, rule...); err != nil {
+			return err
+		}
+	}
+	var owner string
+	if err := conn.signals.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, busName).Store(&owner); err != nil {
+		return err
+	}
+	conn.filter.firstOwner(owner)
+	return subscribe(ctx, conn)
+}
+
+// subscribe has systemd send signals. It remembers subscribers by their names on the bus, and only while it is there itself.
+func subscribe(ctx context.Context, conn *connection) error {
+	err := conn.signals.Object(busName, objectPath).CallWithContext(ctx, manager+".Subscribe", 0).Err
+	if isError(err, "org.freedesktop.systemd1.AlreadySubscribed") {
+		return nil
+	}
+	return err
+}
+
+// signalFilter is what godbus hands signals to, one at a time and in their order. It drops those that are not of systemd:
+// a match rule keeps broadcasts away, but not a signal that somebody addresses to our unique name, which the policy of
+// the system bus lets every user do. What go-systemd listens to is behind it.
+type signalFilter struct {
+	dbus.SignalHandler
+	dbus.SignalRegistrar
+	dbus.Terminator
+
+	notices  *notices
+	newOwner chan struct{} // has one element when systemd has come back to the bus
+
+	mu    sync.Mutex
+	way   way
+	owner string        // systemd's unique name, empty while it has none
+	known bool          // whether owner is to be believed
+	next  chan struct{} // closed when the owner changes
+}
+
+func newSignalFilter(by way, n *notices) *signalFilter {
+	// The default handler does not keep the order.
+	handler := dbus.NewSequentialSignalHandler()
+	f := &signalFilter{SignalHandler: handler, notices: n, way: by, newOwner: make(chan struct{}, 1), next: make(chan struct{})}
+	f.SignalRegistrar, _ = handler.(dbus.SignalRegistrar)
+	f.Terminator, _ = handler.(dbus.Terminator)
+	return f
+}
+
+// firstOwner is the answer to GetNameOwner, which a NameOwnerChanged may have overtaken.
+func (f *signalFilter) firstOwner(owner string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.known {
+		f.owner, f.known = owner, true
+	}
+}
+
+// DeliverSignal is called by godbus between two messages that it reads, and so must not wait for anything.
+func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
+	// The bus writes the sender; nobody else can have the bus' own name.
+	if f.way == onBus && s.Sender == "org.freedesktop.DBus" {
+		f.busSaid(iface, member, s)
+		return
+	}
+	if iface != manager || s.Path != objectPath || !f.fromSystemd(s) {
+		return
+	}
+	switch member {
+	case "UnitNew", "UnitRemoved":
+		if ofPods(bodyAt[string](s, 0)) {
+			f.notices.wake()
+		}
+	case "Reloading":
+		if len(s.Body) > 0 && !bodyAt[bool](s, 0) {
+			f.notices.reloaded()
+		}
+	case "JobRemoved":
+		f.SignalHandler.DeliverSignal(iface, member, s)
+	}
+}
+
+// nextOwner is closed when systemd leaves the bus or comes back to it.
+func (f *signalFilter) nextOwner() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next
+}
+
+func (f *signalFilter) fromSystemd(s *dbus.Signal) bool {
+	if f.way == direct {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.owner != "" && s.Sender == f.owner
+}
+
+func (f *signalFilter) busSaid(iface, member string, s *dbus.Signal) {
+	if iface != "org.freedesktop.DBus" || member != "NameOwnerChanged" || bodyAt[string](s, 0) != busName {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owner, f.known = bodyAt[string](s, 2), true
+	close(f.next)
+	f.next = make(chan struct{})
+	if f.owner == "" {
+		return
+	}
+	select {
+	case f.newOwner <- struct{}{}:
+	default:
+	}
+}
+
+// bodyAt is an argument of a signal, or the zero value where it has none of that type.
+func bodyAt[T any](s *dbus.Signal, i int) T {
+	if i >= len(s.Body) {
+		var zero T
+		return zero
+	}
+	value, _ := s.Body[i].(T)
+	return value
+}
+
+// ofPods reports whether a unit may be a slice of pods or a scope of a container.
+func ofPods(unit string) bool {
+	return strings.HasSuffix(unit, ".scope") || strings.HasSuffix(unit, ".slice") && strings.HasPrefix(unit, "kubepods")
+}
+
+// isError reports whether systemd or the bus answered with an error of one of these names.
+func isError(err error, names ...string) bool {
+	var e dbus.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, name := range names {
+		if e.Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// EnsureSlice makes a slice with these limits, or gives them to the slice of that name where there is one: one of ours, or
+// one that systemd made up, without limits, because a scope was started in it.
+func (c *Client) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
+	properties := limitProperties(limits)
+	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.job(ctx, func(result chan<- string) error {
+			_, err := conn.api.StartTransientUnitContext(ctx, name, "replace", variants(c.sliceProperties(description, properties)), result)
+			return err
+		})
+	})
+	err = named("starting", name, err)
+	if errors.Is(err, ErrUnitExists) {
+		// Of a unit that exists the limits and the description can be changed, and nothing else.
+		err = c.set(ctx, name, append(properties, Property{"Description", description})...)
+		if err == nil {
+			err = c.start(ctx, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !c.hasCgroup(name) {
+		return fmt.Errorf("starting %s: systemd says it is done, but there is no cgroup %s", name, SliceCgroup(name))
+	}
+	return nil
+}
+
+// sliceProperties are those of the slices of the kubelet's systemd driver (UnifiedManager.Apply, opencontainers/cgroups
+// systemd/v2.go), with a word on who made them.
+func (c *Client) sliceProperties(description string, limits []Property) []Property {
+	properties := []Property{
+		{"Description", description},
+		{"DefaultDependencies", false}, // pods end with their runtime and not before it
+		{"MemoryAccounting", true},
+		{"CPUAccounting", true},
+		{"IOAccounting", true},
+		{"TasksAccounting", true},
+	}
+	if c.options.Documentation != "" {
+		properties = append(properties, Property{"Documentation", []string{c.options.Documentation}})
+	}
+	return append(properties, limits...)
+}
+
+// SetLimits changes the limits of a slice until the next boot.
+func (c *Client) SetLimits(ctx context.Context, name string, limits cgroupfs.Limits) error {
+	return c.set(ctx, name, limitProperties(limits)...)
+}
+
+// SetCPUWeight changes the weight of a slice, 1 to 10000, until the next boot or Revert.
+func (c *Client) SetCPUWeight(ctx context.Context, name string, weight uint64) error {
+	return c.set(ctx, name, Property{"CPUWeight", weight})
+}
+
+func (c *Client) set(ctx context.Context, name string, properties ...Property) error {
+	return named("setting properties of", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.api.SetUnitPropertiesContext(ctx, name, true, variants(properties)...)
+	}))
+}
+
+func (c *Client) start(ctx context.Context, name string) error {
+	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.job(ctx, func(result chan<- string) error {
+			_, err := conn.api.StartUnitContext(ctx, name, "replace", result)
+			return err
+		})
+	}))
+}
+
+// StopSlice stops an empty slice and forgets what was set on it. It returns ErrPopulated when there are processes, and nil
+// when there is no such slice.
+func (c *Client) StopSlice(ctx context.Context, name string) error {
+	switch populated, err := c.options.Cgroups.Populated(SliceCgroup(name)); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("stopping %s: %w", name, err)
+	case populated:
+		return fmt.Errorf("stopping %s: %w", name, ErrPopulated)
+	}
+	// A container may start at this moment. With its dependencies the slice would take it down; without them it stays.
+	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
+		return err
+	}
+	return c.forget(ctx, name)
+}
+
+// forget removes what SetUnitProperties wrote. systemd removes the file of a transient unit together with it, but these
+// drop-ins stay until the next boot, and would be there for a pod of the same UID, as static pods have it.
+func (c *Client) forget(ctx context.Context, name string) error {
+	if _, err := os.Lstat(c.dropIns(name)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return named("reverting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.call(ctx, "RevertUnitFiles", []string{name})
+	}))
+}
+
+// Revert removes what SetCPUWeight has set of slices that have a unit file. It counts from the next reload of systemd on.
+// RevertUnitFiles is not for them: it removes an operator's drop-ins in /etc too (systemctl(1), revert).
+func (c *Client) Revert(_ context.Context, names ...string) error {
+	var all []error
+	for _, name := range names {
+		err := os.Remove(filepath.Join(c.dropIns(name), "50-CPUWeight.conf"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			all = append(all, fmt.Errorf("reverting the weight of %s: %w", name, err))
+			continue
+		}
+		// Fails where there is something else.
+		_ = os.Remove(c.dropIns(name))
+	}
+	return errors.Join(all...)
+}
+
+func (c *Client) dropIns(name string) string {
+	return filepath.Join(c.options.ControlDir, name+".d")
+}
+
+func (c *Client) stop(ctx context.Context, name, mode string) error {
+	return named("stopping", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.job(ctx, func(result chan<- string) error {
+			_, err := conn.api.StopUnitContext(ctx, name, mode, result)
+			return err
+		})
+	}))
+}
+
+func (c *Client) hasCgroup(slice string) bool {
+	_, err := os.Lstat(filepath.Join(string(c.options.Cgroups), SliceCgroup(slice)))
+	return err == nil
+}
+
+// SliceCgroup is the path of a slice below the mount: each dash is a level, systemd.slice(5).
+func SliceCgroup(slice string) string {
+	var path []string
+	name := strings.TrimSuffix(slice, ".slice")
+	for i, r := range name + "-" {
+		if r == '-' {
+			path = append(path, name[:i]+".slice")
+		}
+	}
+	return filepath.Join(path...)
+}

@@ -1,0 +1,308 @@
+package podmove
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	partition "nodepartition/pkg/slices"
+)
+
+// Decision is what a pass has to do, in this order, and what it found.
+type Decision struct {
+	// Ensure are the slices of pods to make, or to give other limits.
+	Ensure []SliceSpec
+	// Weights are those of the partition's own slices that are to change.
+	Weights []WeightSpec
+	// KillScopes are scopes of ours whose container has ended with processes left.
+	KillScopes []string
+	// Stop are slices of pods that are gone.
+	Stop []StopSpec
+	// Move is the one pod to move now; nil where there is none or one is under way.
+	Move *Move
+	// Wait says that something will be different soon without an event telling.
+	Wait bool
+	// Done says that the partition is switched off and nothing is left in it.
+	Done bool
+	// Pods is what was found, by namespace and name.
+	Pods []PodReport
+}
+
+// SliceSpec is a slice of a pod in the partition.
+type SliceSpec struct {
+	Name, Description string
+	Limits            cgroupfs.Limits
+}
+
+// StopSpec is a slice to stop, and the pod it was for.
+type StopSpec struct{ Slice, UID string }
+
+// WeightSpec is a slice of the partition and its cpu.weight.
+type WeightSpec struct {
+	Slice  string
+	Weight uint64
+}
+
+// Move is a pod to move.
+type Move struct {
+	UID, Namespace, Name string
+	To                   Partition
+	Way                  Way
+	// Slice is where its containers are to be.
+	Slice string
+	// Containers are the misplaced ones in the order in which to move them.
+	Containers  []Container
+	GracePeriod time.Duration
+}
+
+// Decide compares what is with what ought to be. It touches nothing.
+func Decide(s Snapshot) Decision {
+	var d Decision
+	pods := slices.Clone(s.Pods)
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	guests := false
+	for _, pod := range pods {
+		d.KillScopes = append(d.KillScopes, pod.Orphans...)
+		d.slice(s, pod)
+		if pod.Exists {
+			d.place(s, pod)
+		}
+		guests = guests || pod.Guest.Exists
+	}
+	d.weights(s, pods)
+	d.Done = s.Config.Off && !guests && s.Moving == ""
+	return d
+}
+
+// belongs is the partition that a pod is to be in.
+func (s Snapshot) belongs(pod Pod) Partition {
+	if !s.Config.Off && slices.Contains(s.Config.Namespaces, pod.Namespace) {
+		return System
+	}
+	return Default
+}
+
+// slice decides about the slice of a pod in the partition.
+func (d *Decision) slice(s Snapshot, pod Pod) {
+	inUse := len(pod.Guest.Units) > 0
+	switch {
+	case pod.Exists && (s.belongs(pod) == System && pod.Ready || inUse):
+		if !pod.Home.Exists {
+			// The kubelet has not made its own yet, or has removed it already: nothing to mirror.
+			d.Wait = d.Wait || pod.Ready
+			return
+		}
+		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
+			d.Ensure = append(d.Ensure, SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits})
+		}
+	case pod.Guest.Exists && !inUse:
+		// Not while it has a cgroup: that of a container which the runtime is removing goes by itself, and wakes us.
+		d.Stop = append(d.Stop, StopSpec{pod.Guest.Slice, pod.UID})
+	}
+}
+
+// Description is what systemctl status shows of a pod's slice. It says whose it is: a UID tells nobody.
+func Description(namespace, name string) string { return "Pod " + namespace + "/" + name }
+
+// place decides whether a pod is where it belongs, and what to do where it is not.
+func (d *Decision) place(s Snapshot, pod Pod) {
+	want := s.belongs(pod)
+	report := PodReport{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, QoS: pod.QoS,
+		Member: slices.Contains(s.Config.Namespaces, pod.Namespace),
+		Slice:  pod.slice(want),
+	}
+	var misplaced []Container
+	foreign, creating := false, false
+	for _, c := range pod.Containers {
+		creating = creating || c.Creating
+		if !c.Running || c.Unit == "" {
+			continue
+		}
+		report.Containers++
+		if IsLiveMoved(c.Unit) {
+			report.LiveMoved++
+			report.OutsideBytes = pod.Home.Bytes
+		}
+		switch c.Slice {
+		case pod.slice(want):
+		case pod.slice(other(want)):
+			misplaced = append(misplaced, c)
+		default:
+			foreign = true
+			report.Misplaced++
+		}
+	}
+	if len(misplaced) > 0 {
+		report.Slice = pod.slice(other(want))
+		report.Misplaced += len(misplaced)
+		d.move(s, pod, want, misplaced, creating, &report)
+	} else if foreign {
+		report.Reason, report.Next = ReasonForeign, "nothing: its cgroup is not one that the kubelet made for it"
+	}
+	if pod.Ready || report.Containers > 0 {
+		d.Pods = append(d.Pods, report)
+	}
+}
+
+func other(p Partition) Partition {
+	if p == System {
+		return Default
+	}
+	return System
+}
+
+func (pod Pod) slice(p Partition) string {
+	if p == System {
+		return pod.Guest.Slice
+	}
+	return pod.Home.Slice
+}
+
+// move decides how and when misplaced containers of a pod are moved.
+func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container, creating bool, report *PodReport) {
+	reason := func(r Reason, next string) { report.Reason, report.Next = r, next }
+	if s.Moving == pod.UID {
+		reason(ReasonMoving, "wait for it")
+		return
+	}
+	if pod.Kubelet != nil && pod.Kubelet.Terminating {
+		reason(ReasonTerminating, "nothing: it is being deleted")
+		return
+	}
+	var way Way
+	switch {
+	case s.Config.Mode == Never:
+		reason(ReasonForbidden, "delete the pod, or run the monitor without --move=never")
+		return
+	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
+		way = Live
+	case s.NRI == Working:
+		way = Restart
+	default:
+		// A container that is stopped now would come back to where it was.
+		d.Wait = true
+		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+		return
+	}
+	if next, r := refused(pod, way, misplaced, creating); r != "" {
+		d.Wait = d.Wait || r == ReasonStarting
+		reason(r, next)
+		return
+	}
+	switch {
+	case s.Backoff[pod.UID]:
+		d.Wait = true
+		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+	case s.Moving != "" || d.Move != nil:
+		reason(ReasonPending, "wait: pods are moved one at a time")
+	default:
+		reason(ReasonPending, "it is moved next")
+		d.Move = &Move{
+			UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
+			Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod),
+		}
+	}
+}
+
+// refused tells why the pod cannot be moved that way now, and what can be done about it.
+func refused(pod Pod, way Way, misplaced []Container, creating bool) (next string, r Reason) {
+	if creating {
+		// The runtime is at work on the pod: a scope that changes hands under it is lost to it.
+		return "wait until its containers are created", ReasonStarting
+	}
+	if way == Live {
+		for _, c := range misplaced {
+			if c.OwnCgroups {
+				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", ReasonOwnCgroups
+			}
+		}
+		return "", ""
+	}
+	switch {
+	case pod.Kubelet == nil:
+		return "delete the pod, or use --move=live: the kubelet does not tell its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+	case pod.Kubelet.Initializing:
+		return "wait until its init containers have ended", ReasonStarting
+	}
+	for _, c := range misplaced {
+		if !c.Restarts {
+			return "wait for its end, delete it, or use --move=live: its restartPolicy does not bring it back", ReasonRestartPolicy
+		}
+	}
+	return "", ""
+}
+
+// inOrder sorts containers for a move: restarted are first the main ones, then sidecars from the last to the first, which is
+// how the kubelet ends a pod (KEP-753), so that what the others need is there while they come back.
+func inOrder(containers []Container, way Way) []Container {
+	list := slices.Clone(containers)
+	slices.SortStableFunc(list, func(a, b Container) int {
+		if a.Sidecar != b.Sidecar {
+			if a.Sidecar {
+				return 1
+			}
+			return -1
+		}
+		if a.Sidecar && way == Restart {
+			return cmp.Compare(b.Order, a.Order)
+		}
+		return cmp.Compare(a.Order, b.Order)
+	})
+	return list
+}
+
+// defaultGracePeriod is what a pod gets that does not say (v1.DefaultTerminationGracePeriodSeconds).
+const defaultGracePeriod = 30 * time.Second
+
+func gracePeriod(pod Pod) time.Duration {
+	if pod.Kubelet == nil {
+		return defaultGracePeriod
+	}
+	return pod.Kubelet.GracePeriod
+}
+
+// weights decides about the weights of the partition and of its burstable slice: the requests of the pods that are there,
+// and of those that belong there and are about to be. Without any it is the minimum, as for the kubelet's burstable slice
+// (setCPUCgroupConfig, pkg/kubelet/cm/qos_container_manager_linux.go).
+func (d *Decision) weights(s Snapshot, pods []Pod) {
+	if s.Config.Off {
+		return // reverted at the end
+	}
+	milli := map[string]int64{partition.SystemSlice: 0, partition.BurstableSlice: 0}
+	for _, pod := range pods {
+		if !pod.placed() {
+			continue
+		}
+		milli[partition.SystemSlice] += pod.MilliCPU
+		if pod.QoS == Burstable {
+			milli[partition.BurstableSlice] += pod.MilliCPU
+		}
+	}
+	for _, slice := range slices.Sorted(maps.Keys(milli)) {
+		shares := SharesOfMilliCPU(milli[slice])
+		var weight uint64
+		switch {
+		case shares == minShares:
+			weight = 1
+		case s.Formula != nil:
+			weight = s.Formula.Weight(shares)
+		default:
+			// Requests, and no container yet that shows the formula: it is about to start.
+			d.Wait = true
+			continue
+		}
+		if present, ok := s.Weights[slice]; ok && present != weight {
+			d.Weights = append(d.Weights, WeightSpec{slice, weight})
+		}
+	}
+}
+
+// placed tells whether the pod has a container in the partition.
+func (pod Pod) placed() bool {
+	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.Guest.Slice })
+}

@@ -1,0 +1,308 @@
+package podmove
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+var limited = cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
+
+// pod is a burstable pod of kube-system that runs one container, placed as p says.
+func pod(uid string, p Partition, change ...func(*Pod)) Pod {
+	home, guest := PodSlice(Default, Burstable, uid), PodSlice(System, Burstable, uid)
+	unit := "cri-containerd-c" + uid + ".scope"
+	result := Pod{
+		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: Burstable, Ready: true, Exists: true, MilliCPU: 100,
+		Kubelet: &KubeletPod{GracePeriod: 7 * time.Second},
+		Home:    PodCgroup{Slice: home, Exists: true, Limits: limited},
+		Guest:   PodCgroup{Slice: guest},
+	}
+	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: home}
+	if p == System {
+		result.Guest.Exists, result.Guest.Limits, result.Guest.Units = true, limited, []string{unit}
+		container.Slice = guest
+	} else {
+		result.Home.Units = []string{unit}
+	}
+	result.Containers = []Container{container}
+	for _, f := range change {
+		f(&result)
+	}
+	return result
+}
+
+func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
+	s := Snapshot{
+		Config: Config{Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: &Linear,
+		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func inNamespace(name string) func(*Pod) { return func(p *Pod) { p.Namespace = name } }
+
+func TestWhoIsMoved(t *testing.T) {
+	live := func(s *Snapshot) { s.NRI = Unavailable }
+	tests := []struct {
+		name   string
+		change func(*Snapshot)
+		pod    Pod
+		way    Way // empty: not moved
+		to     Partition
+		reason Reason
+	}{
+		{"placed member", nil, pod("a", System), "", "", ""},
+		{"user pod at home", nil, pod("a", Default, inNamespace("default")), "", "", ""},
+		{"misplaced member", nil, pod("a", Default), Restart, System, ReasonPending},
+		{"user pod in the partition", nil, pod("a", System, inNamespace("default")), Restart, Default, ReasonPending},
+		{"namespace that a member's is a prefix of", nil, pod("a", Default, inNamespace("kube-system-2")), "", "", ""},
+		{"namespace that is a prefix of a member's", nil, pod("a", Default, inNamespace("kube")), "", "", ""},
+		{"no NRI", live, pod("a", Default), Live, System, ReasonPending},
+		{"no NRI, restarts asked for", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", Default), "", "", ReasonNoNRI},
+		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", Default), "", "", ReasonNoNRI},
+		{"live asked for", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", Default), Live, System, ReasonPending},
+		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", Default), "", "", ReasonForbidden},
+		{"would not be restarted", nil, pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
+		{"would not be restarted, live", live, pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, System, ReasonPending},
+		{"kubelet does not tell", nil, pod("a", Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"kubelet does not tell, live", live, pod("a", Default, func(p *Pod) { p.Kubelet = nil }), Live, System, ReasonPending},
+		{"terminating", nil, pod("a", Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
+		{"initializing", nil, pod("a", Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
+		{"one container is being created", live, pod("a", Default, func(p *Pod) {
+			p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
+		}), "", "", ReasonStarting},
+		{"being created itself", live, pod("a", Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
+		{"cgroups of its own", live, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
+		{"cgroups of its own, restarted", nil, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, System, ReasonPending},
+		{"in a cgroup of somebody else", nil, pod("a", Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
+		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", Default), "", "", ReasonFailed},
+		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", Default), "", "", ReasonPending},
+		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", Default), "", "", ReasonMoving},
+		{"switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), Restart, Default, ReasonPending},
+		{"switched off, at home", func(s *Snapshot) { s.Config.Off = true }, pod("a", Default), "", "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := Decide(snapshot(test.change, test.pod))
+			if test.way == "" {
+				if d.Move != nil {
+					t.Errorf("moves %+v", d.Move)
+				}
+			} else if d.Move == nil || d.Move.Way != test.way || d.Move.To != test.to || d.Move.GracePeriod <= 0 {
+				t.Errorf("move is %+v, want %s to %s", d.Move, test.way, test.to)
+			}
+			if len(d.Pods) != 1 || d.Pods[0].Reason != test.reason {
+				t.Errorf("reported %+v, want reason %q", d.Pods, test.reason)
+			}
+			if (d.Pods[0].Reason == "") != (d.Pods[0].Next == "") {
+				t.Errorf("reason %q without what comes next, or the other way round: %q", d.Pods[0].Reason, d.Pods[0].Next)
+			}
+		})
+	}
+}
+
+func TestOnePodAtATime(t *testing.T) {
+	d := Decide(snapshot(nil, pod("b", Default), pod("a", Default), pod("c", Default)))
+	if d.Move == nil || d.Move.UID != "a" {
+		t.Fatalf("move is %+v, want the first by name", d.Move)
+	}
+	for _, p := range d.Pods {
+		if p.Reason != ReasonPending || p.Misplaced != 1 {
+			t.Errorf("%+v: want it pending", p)
+		}
+	}
+}
+
+func TestSidecarsAreRestartedLast(t *testing.T) {
+	p := pod("a", Default, func(p *Pod) {
+		at := func(name string, order int, sidecar bool) Container {
+			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.Home.Slice, Order: order, Sidecar: sidecar}
+		}
+		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
+	})
+	var names []string
+	for _, c := range Decide(snapshot(nil, p)).Move.Containers {
+		names = append(names, c.Name)
+	}
+	if want := []string{"main", "other", "second-proxy", "proxy"}; !slices.Equal(names, want) {
+		t.Errorf("restarted in the order %v, want %v", names, want)
+	}
+}
+
+func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
+	p := pod("a", Default, func(p *Pod) {
+		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Guest.Slice})
+		p.Guest.Exists, p.Guest.Limits, p.Guest.Units = true, limited, []string{"cri-containerd-new.scope"}
+	})
+	d := Decide(snapshot(nil, p))
+	if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
+		t.Errorf("move is %+v, want container main alone", d.Move)
+	}
+}
+
+func TestSlicesOfPods(t *testing.T) {
+	a := PodSlice(System, Burstable, "a")
+	tests := []struct {
+		name   string
+		change func(*Snapshot)
+		pod    Pod
+		ensure bool
+		stop   bool
+	}{
+		{"as the kubelet's", nil, pod("a", System), false, false},
+		{"before its first container", nil, pod("a", Default, func(p *Pod) { p.Containers, p.Home.Units = nil, nil }), true, false},
+		{"resized", nil, pod("a", System, func(p *Pod) { p.Home.Limits.MemoryMax *= 2 }), true, false},
+		{"made by systemd, without limits", nil, pod("a", System, func(p *Pod) { p.Guest.Limits = cgroupfs.NoLimits }), true, false},
+		{"of no member", nil, pod("a", Default, inNamespace("default")), false, false},
+		{"pod gone", nil, pod("a", System, func(p *Pod) { p.Exists, p.Ready, p.Guest.Units, p.Containers = false, false, nil, nil }), false, true},
+		{"pod gone, a container still being removed", nil, pod("a", System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
+		{"pod ended", nil, pod("a", System, func(p *Pod) { p.Ready, p.Guest.Units, p.Containers = false, nil, nil }), false, true},
+		{"kubelet's slice gone first", nil, pod("a", System, func(p *Pod) { p.Home.Exists = false }), false, false},
+		{"no member any more, and moved", nil, pod("a", Default, inNamespace("default"), func(p *Pod) { p.Guest.Exists = true }), false, true},
+		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := Decide(snapshot(test.change, test.pod))
+			if got := len(d.Ensure) > 0; got != test.ensure {
+				t.Errorf("ensures %+v, want %t", d.Ensure, test.ensure)
+			}
+			if test.ensure && (d.Ensure[0] != SliceSpec{a, "Pod kube-system/pod-a", test.pod.Home.Limits}) {
+				t.Errorf("ensures %+v", d.Ensure[0])
+			}
+			if got := slices.Contains(d.Stop, StopSpec{a, "a"}); got != test.stop {
+				t.Errorf("stops %+v, want %t", d.Stop, test.stop)
+			}
+		})
+	}
+}
+
+func TestWeights(t *testing.T) {
+	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = Guaranteed, 1000 }
+	quadratic := func(s *Snapshot) { s.Formula = &Quadratic }
+	unknown := func(s *Snapshot) { s.Formula = nil }
+	tests := []struct {
+		name              string
+		change            func(*Snapshot)
+		pods              []Pod
+		system, burstable uint64 // 0: left alone
+	}{
+		{"empty", nil, nil, 0, 0},
+		{"empty again", func(s *Snapshot) {
+			s.Weights = map[string]uint64{"kubepods-system.slice": 7, "kubepods-system-burstable.slice": 7}
+		}, nil, 1, 1},
+		{"users do not count", nil, []Pod{pod("a", Default, inNamespace("default"))}, 0, 0},
+		// Those that kubelet 1.36.3 was seen to write for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
+		{"300m", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
+		{"700m in two", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
+		{"guaranteed", nil, []Pod{pod("a", System, guaranteed)}, 39, 0},
+		{"the newer formula", quadratic, []Pod{pod("a", System, guaranteed)}, 100, 0},
+		{"not known yet", unknown, []Pod{pod("a", System, guaranteed)}, 0, 0},
+		{"not known and not needed", unknown, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 0 })}, 0, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := map[string]uint64{}
+			for _, w := range Decide(snapshot(test.change, test.pods...)).Weights {
+				got[w.Slice] = w.Weight
+			}
+			if got["kubepods-system.slice"] != test.system || got["kubepods-system-burstable.slice"] != test.burstable {
+				t.Errorf("weights %v, want %d and %d", got, test.system, test.burstable)
+			}
+		})
+	}
+}
+
+func TestSwitchedOffIsDone(t *testing.T) {
+	off := func(s *Snapshot) { s.Config.Off = true }
+	for name, test := range map[string]struct {
+		snapshot Snapshot
+		done     bool
+	}{
+		"empty":               {snapshot(off), true},
+		"a pod to move":       {snapshot(off, pod("a", System)), false},
+		"a slice to stop":     {snapshot(off, pod("a", Default, func(p *Pod) { p.Guest.Exists = true })), false},
+		"moved":               {snapshot(off, pod("a", Default)), true},
+		"not switched off":    {snapshot(nil), false},
+		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", Default)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := Decide(test.snapshot); d.Done != test.done {
+				t.Errorf("done is %t, want %t", d.Done, test.done)
+			}
+		})
+	}
+}
+
+func TestFormulaOf(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen []Observation
+		want string
+	}{
+		"nothing seen":          {nil, ""},
+		"the minimum":           {[]Observation{{2, 1}}, ""},
+		"linear":                {[]Observation{{2, 1}, {1024, 39}}, "linear"},
+		"quadratic":             {[]Observation{{1024, 100}}, "quadratic"},
+		"one of neither":        {[]Observation{{1024, 77}, {512, 20}}, "linear"},
+		"a small request":       {[]Observation{{102, 4}}, "linear"},
+		"a small request, new":  {[]Observation{{102, 17}}, "quadratic"},
+		"the largest, the same": {[]Observation{{262144, 10000}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			formula, ok := FormulaOf(test.seen)
+			if ok != (test.want != "") || formula.Name != test.want {
+				t.Errorf("formula %q, %t; want %q", formula.Name, ok, test.want)
+			}
+		})
+	}
+}
+
+func TestPodSliceNames(t *testing.T) {
+	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
+	for slice, want := range map[string]struct {
+		p   Partition
+		q   QoS
+		uid string
+	}{
+		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, Guaranteed, uid},
+		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, Burstable, uid},
+		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, BestEffort, uid},
+		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, Guaranteed, uid},
+		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, Burstable, uid},
+		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, BestEffort, uid},
+	} {
+		if got := PodSlice(want.p, want.q, want.uid); got != slice {
+			t.Errorf("slice of %+v is %s, want %s", want, got, slice)
+		}
+		p, q, _, ok := ParsePodSlice(slice)
+		if !ok || p != want.p || q != want.q {
+			t.Errorf("%s is %s %s %t, want %+v", slice, p, q, ok, want)
+		}
+	}
+	for _, slice := range []string{"", "kubepods.slice", "kubepods-burstable.slice", "kubepods-pod.slice", "kubepods-poda-b.slice", "kubepods-poda", "system.slice", "kubepods-other-poda.slice"} {
+		if _, _, _, ok := ParsePodSlice(slice); ok {
+			t.Errorf("%q passes for a pod's slice", slice)
+		}
+	}
+}
+
+func TestContainerID(t *testing.T) {
+	for unit, want := range map[string]string{
+		"cri-containerd-abc.scope":           "abc",
+		"partition-cri-containerd-abc.scope": "abc",
+		"crio-abc.scope":                     "abc",
+		"crio-conmon-abc.scope":              "",
+		"libcontainer_1_systemd.slice":       "",
+		"abc":                                "",
+	} {
+		if got := containerID(unit); got != want {
+			t.Errorf("container of %s is %q, want %q", unit, got, want)
+		}
+	}
+}

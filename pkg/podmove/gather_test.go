@@ -1,0 +1,227 @@
+package podmove
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/podsapi"
+)
+
+// node is a node in a folder, with what its runtime and its kubelet answer.
+type node struct {
+	t          *testing.T
+	root       string
+	sandboxes  []cri.Sandbox
+	containers []cri.Container
+	shares     map[string]uint64
+	asked      int // how often the runtime was asked for shares
+	announced  []cri.Sandbox
+	pods       map[types.UID]*podsapi.Pod
+	err        error
+}
+
+func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.sandboxes, n.err }
+func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
+func (n *node) Shares(_ context.Context, id string) (uint64, error) {
+	n.asked++
+	return n.shares[id], nil
+}
+func (n *node) Announced() []cri.Sandbox                 { return n.announced }
+func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool) { return n.pods, n.pods != nil }
+func (n *node) gatherer() *Gatherer {
+	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n}
+}
+func (n *node) cgroup(path string, files map[string]string) {
+	n.t.Helper()
+	dir := filepath.Join(n.root, path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+const (
+	uidA   = "11111111-2222-3333-4444-555555555555"
+	uidB   = "11111111-2222-3333-4444-666666666666"
+	homeA  = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	guestA = "kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	guestB = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_666666666666.slice"
+)
+
+func newNode(t *testing.T) *node {
+	n := &node{t: t, root: t.TempDir(), shares: map[string]uint64{}}
+	n.cgroup(homeA, map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"})
+	n.cgroup(homeA+"/cri-containerd-pause1.scope", nil)
+	n.cgroup(homeA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
+	n.cgroup("kubepods.slice/kubepods-burstable.slice/not-a-pod.slice", nil)
+	n.cgroup("kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice", nil)
+	n.sandboxes = []cri.Sandbox{{ID: "pause1", UID: uidA, Namespace: "kube-system", Name: "a", Ready: true}}
+	n.containers = []cri.Container{{ID: "one", SandboxID: "pause1", Name: "main", State: cri.Running}}
+	return n
+}
+
+func (n *node) gather() ([]Pod, []Observation) {
+	n.t.Helper()
+	pods, seen, err := n.gatherer().Pods(n.t.Context())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return pods, seen
+}
+
+// only returns the pod of a node that has one.
+func (n *node) only() Pod {
+	n.t.Helper()
+	pods, _ := n.gather()
+	if len(pods) != 1 {
+		n.t.Fatalf("found %+v, want one pod", pods)
+	}
+	return pods[0]
+}
+
+func TestGather(t *testing.T) {
+	n := newNode(t)
+	n.pods = map[types.UID]*podsapi.Pod{uidA: {
+		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
+		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+	}}
+	pods, seen := n.gather()
+	if len(pods) != 1 || len(seen) != 1 || seen[0] != (Observation{Shares: 102, Weight: 4}) {
+		t.Fatalf("pods %+v, observed %+v", pods, seen)
+	}
+	pod := pods[0]
+	if pod.QoS != Burstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
+		t.Errorf("pod is %+v", pod)
+	}
+	want := cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
+	if !pod.Home.Exists || pod.Home.Limits != want || pod.Guest.Exists || pod.Guest.Slice != filepath.Base(guestA) {
+		t.Errorf("at home %+v, in the partition %+v", pod.Home, pod.Guest)
+	}
+	if len(pod.Containers) != 1 {
+		t.Fatalf("containers %+v: the sandbox's own is none", pod.Containers)
+	}
+	c := pod.Containers[0]
+	if !c.Running || !c.Restarts || c.Slice != pod.Home.Slice || c.Unit != "cri-containerd-one.scope" || c.OwnCgroups {
+		t.Errorf("container %+v", c)
+	}
+	if n.asked != 0 {
+		t.Errorf("the runtime was asked %d times for what the kubelet has told", n.asked)
+	}
+}
+
+func TestGatherWithoutPodsAPI(t *testing.T) {
+	n := newNode(t)
+	n.shares["one"] = 102
+	g := n.gatherer()
+	for range 3 {
+		pods, seen, err := g.Pods(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pod := pods[0]; pod.Kubelet != nil || pod.MilliCPU != 100 || len(seen) != 1 {
+			t.Errorf("pod %+v, observed %+v; want its request by its containers' shares", pod, seen)
+		}
+	}
+	if n.asked != 1 {
+		t.Errorf("the runtime was asked %d times for the same container", n.asked)
+	}
+}
+
+func TestGatherOwnCgroups(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(homeA+"/cri-containerd-one.scope/init", nil)
+	if pod := n.only(); !pod.Containers[0].OwnCgroups {
+		t.Errorf("%+v: want it known that the container has cgroups of its own", pod.Containers[0])
+	}
+}
+
+func TestGatherLeftover(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(guestB, nil)
+	pods, _ := n.gather()
+	d := Decide(snapshot(nil, pods...))
+	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestB) {
+		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
+	}
+	// Its sandbox has begun: the runtime announced it, and does not list it yet.
+	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
+	pods, _ = n.gather()
+	if d := Decide(snapshot(nil, pods...)); len(d.Stop) != 0 {
+		t.Errorf("stops %+v of a pod that begins", d.Stop)
+	}
+}
+
+func TestGatherLiveMoved(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(guestA, map[string]string{"memory.max": "max"})
+	if err := os.RemoveAll(filepath.Join(n.root, homeA, "cri-containerd-one.scope")); err != nil {
+		t.Fatal(err)
+	}
+	n.cgroup(guestA+"/partition-cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
+	n.cgroup(homeA, map[string]string{"memory.current": "9000"})
+	n.cgroup(homeA+"/cri-containerd-pause1.scope", map[string]string{"memory.current": "2000"})
+	pod := n.only()
+	if len(pod.Orphans) != 0 || pod.Home.Bytes != 7000 || pod.Containers[0].Slice != pod.Guest.Slice {
+		t.Errorf("pod is %+v, want its container in the partition and 7000 bytes outside", pod)
+	}
+	d := Decide(snapshot(nil, pod))
+	if d.Pods[0].LiveMoved != 1 || d.Pods[0].OutsideBytes != 7000 || d.Move != nil {
+		t.Errorf("reported %+v", d.Pods[0])
+	}
+	// Its process has ended, but not what that had started in the node's PID namespace.
+	n.containers[0].State = cri.Exited
+	if pod := n.only(); len(pod.Orphans) != 1 {
+		t.Errorf("orphans %+v, want the scope", pod.Orphans)
+	}
+	n.containers = nil
+	if pod := n.only(); len(pod.Orphans) != 1 {
+		t.Errorf("orphans %+v, want the scope of a container that was removed", pod.Orphans)
+	}
+	n.sandboxes = nil
+	pods, _ := n.gather()
+	if d := Decide(snapshot(nil, pods...)); len(d.KillScopes) != 1 {
+		t.Errorf("kills %+v, want the scope of a pod that is gone", d.KillScopes)
+	}
+}
+
+func TestGatherTwoSandboxesOfAPod(t *testing.T) {
+	n := newNode(t)
+	n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause0", UID: uidA, Namespace: "kube-system", Name: "a"})
+	n.containers = append(n.containers, cri.Container{ID: "zero", SandboxID: "pause0", Name: "main", State: cri.Exited})
+	if pod := n.only(); !pod.Ready || len(pod.Containers) != 2 {
+		t.Errorf("pod is %+v, want one pod of both sandboxes", pod)
+	}
+}
+
+func TestGatherFails(t *testing.T) {
+	n := newNode(t)
+	n.err = errors.New("runtime is gone")
+	if _, _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
+		t.Errorf("error is %v: without the runtime's list every pod would look gone", err)
+	}
+}
+
+func TestSlicePath(t *testing.T) {
+	for slice, want := range map[string]string{
+		"kubepods.slice":               "kubepods.slice",
+		filepath.Base(guestA):          guestA,
+		"kubepods-system-podabc.slice": "kubepods.slice/kubepods-system.slice/kubepods-system-podabc.slice",
+	} {
+		if got := SlicePath(slice); got != want {
+			t.Errorf("%s is at %s, want %s", slice, got, want)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package podmove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+)
+
+// Units is what is asked of systemd. *systemd.Client is one.
+type Units interface {
+	// EnsureSlice makes a slice, or gives limits to one that is there.
+	EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error
+	// SetCPUWeight sets the weight of a slice.
+	SetCPUWeight(ctx context.Context, name string, weight uint64) error
+	// StopSlice ends an empty slice and removes what was set on it.
+	StopSlice(ctx context.Context, name string) error
+	// StopScope kills what is in a scope.
+	StopScope(ctx context.Context, name string) error
+}
+
+// Mover moves one container.
+type Mover interface {
+	// Restart stops a container with its grace period.
+	Restart(ctx context.Context, id string, grace time.Duration) error
+	// Live takes the processes of scope in slice from over into a scope in slice to.
+	Live(ctx context.Context, from, scope, to, newScope, description string) error
+}
+
+// Reconciler makes the node as its configuration asks, again and again.
+type Reconciler struct {
+	Gatherer *Gatherer
+	Units    Units
+	Mover    Mover
+	Placer   *Placer
+	Observer Observer
+	// NRI tells the state of creation-time placement.
+	NRI func() NRIState
+	// Log gets what is done and why, and what fails.
+	Log *slog.Logger
+	// Tick is the longest time between two passes.
+	Tick time.Duration
+
+	wake chan struct{}
+
+	mu       sync.Mutex
+	config   Config
+	report   Report
+	passed   chan struct{} // closed at the end of each pass
+	lastPods []Pod
+	lastErr  error
+	moving   string
+	failed   map[string]failure
+	formula  *Formula
+	passes   int
+	beat     time.Time
+}
+
+// failure is a pod whose move failed.
+type failure struct {
+	until time.Time
+	times int
+}
+
+const (
+	// soon is when to look again where something is about to change without an event.
+	soon = time.Second
+	// apart is the least time between two passes, so that a burst of events costs one.
+	apart = 50 * time.Millisecond
+	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
+	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
+	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
+	passTimeout = 30 * time.Second
+	// moveTimeout is how long a stopped container may take to come back: the kubelet's longest back-off is five minutes
+	// (MaxContainerBackOff, pkg/kubelet/kubelet.go).
+	moveTimeout = 6 * time.Minute
+)
+
+// NewReconciler returns one that has yet to get its fields.
+func NewReconciler() *Reconciler {
+	return &Reconciler{wake: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, beat: time.Now()}
+}
+
+// Wake has a pass made soon. It returns at once.
+func (r *Reconciler) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// SetConfig gives another configuration, which the next pass follows.
+func (r *Reconciler) SetConfig(c Config) {
+	r.mu.Lock()
+	r.config = c
+	r.mu.Unlock()
+	r.Placer.SetConfig(c)
+	r.Wake()
+}
+
+// Report returns what the last pass found.
+func (r *Reconciler) Report() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report
+}
+
+// Err returns why the last pass failed, nil where all of it was done.
+func (r *Reconciler) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastErr
+}
+
+// errNoPass says that nothing is known yet.
+var errNoPass = errors.New("the node has not been looked at yet")
+
+// Ready returns nil when the last pass was done, and otherwise why it was not.
+func (r *Reconciler) Ready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastErr == nil && r.passes == 0 {
+		return errNoPass
+	}
+	return r.lastErr
+}
+
+// Alive returns an error when no pass has begun or ended for longer than one can take.
+func (r *Reconciler) Alive() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since := time.Since(r.beat); since > r.Tick+passTimeout+10*time.Second {
+		return fmt.Errorf("no pass has begun or ended for %s", since.Round(time.Second))
+	}
+	return nil
+}
+
+func (r *Reconciler) alive() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beat = time.Now()
+}
+
+// Run makes passes until ctx ends, or until the partition is switched off and nothing is left in it: then it returns nil.
+func (r *Reconciler) Run(ctx context.Context) error {
+	moves := sync.WaitGroup{}
+	defer moves.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		begin := time.Now()
+		r.alive()
+		decision, err := r.pass(ctx)
+		r.alive()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		took := time.Since(begin)
+		r.Observer.Reconciled(took, err)
+		if err == nil && decision.Done {
+			return nil
+		}
+		if decision.Move != nil {
+			moves.Go(func() { r.move(ctx, decision.Move) })
+		}
+		next := r.Tick
+		if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
+			next = min(next, soon)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.wake:
+		case <-time.After(next):
+		}
+		// Passes take at most a fifth of the time, whatever the node has to say.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(max(apart, 4*took)):
+		}
+	}
+}
+
+func (r *Reconciler) isMoving() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moving != ""
+}
+
+// pass looks, decides and acts once.
+func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	snapshot, err := r.Snapshot(ctx)
+	if err != nil {
+		r.finish(nil, nil, err)
+		return Decision{}, err
+	}
+	decision := Decide(snapshot)
+	r.confirm(snapshot)
+	if decision.Move != nil {
+		r.mu.Lock()
+		r.moving = decision.Move.UID
+		r.mu.Unlock()
+	}
+	err = r.act(ctx, decision)
+	r.finish(snapshot.Pods, decision.Pods, err)
+	return decision, err
+}
+
+// Snapshot reads what a pass decides from.
+func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
+	pods, observed, err := r.Gatherer.Pods(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if formula, ok := FormulaOf(observed); ok && (r.formula == nil || r.formula.Name != formula.Name) {
+		r.formula = &formula
+		r.Log.Info("the runtime's containers show its formula for CPU weights", "formula", formula.Name)
+	}
+	s := Snapshot{
+		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: r.Gatherer.Weights(), Formula: r.formula, Moving: r.moving,
+		Backoff: map[string]bool{},
+	}
+	for uid, f := range r.failed {
+		s.Backoff[uid] = time.Now().Before(f.until)
+	}
+	return s, nil
+}
+
+// act does what was decided. What fails does not keep the rest from being done.
+func (r *Reconciler) act(ctx context.Context, d Decision) error {
+	var errs []error
+	for _, s := range d.Ensure {
+		errs = append(errs, r.Units.EnsureSlice(ctx, s.Name, s.Description, s.Limits))
+	}
+	for _, w := range d.Weights {
+		errs = append(errs, r.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
+	}
+	for _, scope := range d.KillScopes {
+		r.Log.Info("killing what is left of a container that has ended", "scope", scope)
+		errs = append(errs, r.Units.StopScope(ctx, scope))
+	}
+	for _, stop := range d.Stop {
+		// A static pod that is written again keeps its UID: it may have come back since we looked.
+		if r.Placer.IsAnnounced(stop.UID) {
+			continue
+		}
+		errs = append(errs, r.Units.StopSlice(ctx, stop.Slice))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && (r.lastErr == nil || r.lastErr.Error() != err.Error()) {
+		r.Log.Error("a pass failed, it is made again", "error", err)
+	} else if err == nil && r.lastErr != nil {
+		r.Log.Info("passes succeed again")
+	}
+	r.lastErr = err
+	r.passes++
+	if pods == nil && err != nil {
+		return // nothing new is known
+	}
+	r.lastPods = pods
+	r.report = Report{Time: time.Now(), Pods: reports}
+	there := map[string]bool{}
+	for _, pod := range pods {
+		there[pod.UID] = true
+	}
+	for uid := range r.failed {
+		if !there[uid] {
+			delete(r.failed, uid)
+		}
+	}
+	close(r.passed)
+	r.passed = make(chan struct{})
+}
+
+// confirm reports the placements at creation that can be seen, or that did not come true.
+func (r *Reconciler) confirm(s Snapshot) {
+	at := map[string]string{}
+	wanted := map[string]string{}
+	for _, pod := range s.Pods {
+		for _, c := range pod.Containers {
+			if c.Running && c.Slice != "" {
+				at[c.ID], wanted[c.ID] = c.Slice, pod.Guest.Slice
+			}
+		}
+	}
+	for id, answer := range r.Placer.Answers(func(id string) bool { return at[id] != "" }) {
+		switch {
+		case answer.Err != nil:
+			r.Log.Error("a container could not be placed at its creation", "container", id, "error", answer.Err)
+			r.Observer.Placed(Creation, System, Failed, answer.Took)
+		case at[id] != wanted[id]:
+			r.Log.Error("the runtime did not put a container where it was told to", "container", id, "slice", at[id], "want", wanted[id])
+			r.Observer.Placed(Creation, System, Failed, answer.Took)
+		default:
+			r.Observer.Placed(Creation, System, Succeeded, answer.Took)
+		}
+	}
+}
+
+// move moves a pod, waits until it is where it belongs, and keeps the outcome.
+func (r *Reconciler) move(ctx context.Context, m *Move) {
+	log := r.Log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "way", m.Way)
+	var err error
+	for _, c := range m.Containers {
+		begin := time.Now()
+		if m.Way == Restart {
+			err = r.restart(ctx, log, m, c)
+		} else {
+			err = r.live(ctx, log, m, c)
+		}
+		if ctx.Err() != nil {
+			break // the next start finds what is left to do
+		}
+		result := Succeeded
+		if err != nil {
+			result = Failed
+		}
+		r.Observer.Placed(m.Way, m.To, result, time.Since(begin))
+		if err != nil {
+			log.Error("moving a pod failed, it is tried again later", "container", c.Name, "error", err)
+			break
+		}
+	}
+	r.mu.Lock()
+	r.moving = ""
+	if err != nil {
+		f := r.failed[m.UID]
+		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
+		f.times++
+		r.failed[m.UID] = f
+	} else {
+		delete(r.failed, m.UID)
+	}
+	r.mu.Unlock()
+	r.Wake()
+}
+
+func (r *Reconciler) live(ctx context.Context, log *slog.Logger, m *Move, c Container) error {
+	scope := RuntimeScope(c.Unit)
+	if m.To == System {
+		scope = LiveScope(c.Unit)
+	}
+	log.Info("moving the processes of a container, because its pod is in the wrong partition", "container", c.Name, "from", c.Slice, "scope", scope)
+	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
+}
+
+func (r *Reconciler) restart(ctx context.Context, log *slog.Logger, m *Move, c Container) error {
+	log.Info("stopping a container, which the kubelet starts again, because its pod is in the wrong partition",
+		"container", c.Name, "id", c.ID, "slice", c.Slice, "grace", m.GracePeriod)
+	if err := r.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	for {
+		r.mu.Lock()
+		passed, pods := r.passed, r.lastPods
+		r.mu.Unlock()
+		if over, err := cameBack(pods, m, c); over {
+			return err
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return fmt.Errorf("container %s of pod %s/%s was stopped to be moved, and is not running again after %s: %w",
+				c.Name, m.Namespace, m.Name, moveTimeout, context.Cause(ctx))
+		}
+	}
+}
+
+// cameBack looks for the container that the kubelet started in place of one that was stopped.
+func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
+	exists := false
+	for _, pod := range pods {
+		if pod.UID != m.UID || !pod.Exists {
+			continue
+		}
+		exists = true
+		for _, c := range pod.Containers {
+			if c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "" {
+				continue
+			}
+			if c.Slice != m.Slice {
+				return true, fmt.Errorf("container %s of pod %s/%s was stopped to be moved and came back in %s; want %s", c.Name, m.Namespace, m.Name, c.Slice, m.Slice)
+			}
+			return true, nil
+		}
+	}
+	// A pod that went meanwhile has nothing to be moved.
+	return !exists, nil
+}
+
+// Prepare makes the slice of a pod whose sandbox has begun, so that it has its limits before its first container.
+func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q QoS) {
+	home := SlicePath(PodSlice(Default, q, s.UID))
+	limits, err := r.Gatherer.Cgroups.Limits(home)
+	if err != nil {
+		r.Wake() // a pass does it, or finds the pod gone
+		return
+	}
+	if err := r.Units.EnsureSlice(ctx, PodSlice(System, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
+		r.Log.Error("a pod's slice could not be made before its first container; the next pass does it", "namespace", s.Namespace, "pod", s.Name, "error", err)
+		r.Wake()
+	}
+}

@@ -1,0 +1,120 @@
+package podmove
+
+import (
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// Snapshot is all that Decide decides from: plain data.
+type Snapshot struct {
+	// Config is what is asked for.
+	Config Config
+	// Pods are the pods that have a sandbox in the runtime, or a slice of the partition.
+	Pods []Pod
+	// NRI tells whether new containers are placed at creation.
+	NRI NRIState
+	// Weights are the present weights of the partition's slices, by name; a slice that is not there has no entry.
+	Weights map[string]uint64
+	// Formula is the one of the node's runtime, nil as long as nothing shows which it is.
+	Formula *Formula
+	// Moving is the UID of the pod that is being moved, empty for none.
+	Moving string
+	// Backoff has the pods whose move failed and is not to be tried again yet.
+	Backoff map[string]bool
+}
+
+// Config is the part of the configuration that placement needs.
+type Config struct {
+	// Namespaces whose pods are members.
+	Namespaces []string
+	// Off says that the partition is switched off: no pod belongs into it any more.
+	Off bool
+	// Mode is how running pods are moved.
+	Mode Mode
+}
+
+// Mode is how running pods that are misplaced are moved.
+type Mode string
+
+// The modes.
+const (
+	// Auto restarts where containers are placed at creation, and moves live where they cannot be.
+	Auto Mode = "auto"
+	// OnlyRestart never moves processes.
+	OnlyRestart Mode = "restart"
+	// OnlyLive never stops a container.
+	OnlyLive Mode = "live"
+	// Never leaves running pods where they are.
+	Never Mode = "never"
+)
+
+// NRIState is the state of creation-time placement.
+type NRIState int
+
+const (
+	// Unavailable means that the runtime serves no NRI.
+	Unavailable NRIState = iota
+	// Awaited means that it serves NRI and we are not connected: it was restarted, or has just begun.
+	Awaited
+	// Working means that each new container is placed.
+	Working
+)
+
+// Pod is a pod on the node.
+type Pod struct {
+	UID, Namespace, Name string
+	QoS                  QoS
+	// Ready tells that it has a sandbox that is running; without one it has ended, or is being created again.
+	Ready bool
+	// Exists tells that the runtime knows a sandbox of it, or NRI announced one. Otherwise only cgroups are left.
+	Exists bool
+	// Kubelet is what the kubelet knows of it, nil where it has not said.
+	Kubelet *KubeletPod
+	// MilliCPU is its CPU request in thousandths of a CPU, an approximation by its containers where the kubelet has not said.
+	MilliCPU int64
+	// Home is its slice in the default partition, which the kubelet made; Guest that in the system partition.
+	Home, Guest PodCgroup
+	// Containers are those that the runtime has not removed.
+	Containers []Container
+	// Orphans are units in its slices that live moves made and whose container has ended.
+	Orphans []string
+}
+
+// KubeletPod is what only the kubelet knows of a pod.
+type KubeletPod struct {
+	// Terminating pods are being deleted; Initializing ones have init containers to run.
+	Terminating, Initializing bool
+	// GracePeriod is how long a container may take to end.
+	GracePeriod time.Duration
+}
+
+// PodCgroup is one of the slices of a pod.
+type PodCgroup struct {
+	// Slice is the name of the unit.
+	Slice string
+	// Exists tells whether its cgroup is there; the rest holds only then.
+	Exists bool
+	Limits cgroupfs.Limits
+	// Units are the cgroups in it.
+	Units []string
+	// Bytes is the memory that is charged to it and not to a cgroup below it; only read where a live move left some.
+	Bytes uint64
+}
+
+// Container is a container of a pod.
+type Container struct {
+	ID, Name string
+	// Running tells that the runtime has started it and it has not ended. One that is being created is not running.
+	Running bool
+	// Creating tells that the runtime has made it and has yet to start it.
+	Creating bool
+	// Init, Sidecar and Restarts are known where the kubelet has told. Restarts is that of the container itself.
+	Init, Sidecar, Restarts bool
+	// Order is its place in the pod.
+	Order int
+	// Unit is the scope it runs in, empty where it has none; Slice the slice that is in.
+	Unit, Slice string
+	// OwnCgroups tells that it has cgroups below its scope.
+	OwnCgroups bool
+}
