@@ -27,12 +27,16 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 # For "sudo make install" after "make build", where root may have no Go.
-bin/partition-generator: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
+PROGRAMS = bin/partition-generator bin/partition-monitor
+$(PROGRAMS) &: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
 	$(MAKE) build
 
 ## install: what is needed on a node, into DESTDIR, below PREFIX; builds it where that was not done
-install: bin/partition-generator
+install: $(PROGRAMS)
 	install -D -m 0755 bin/partition-generator '$(DESTDIR)$(PREFIX)/lib/systemd/system-generators/partition-generator'
+	install -D -m 0755 bin/partition-monitor '$(DESTDIR)$(PREFIX)/bin/partition-monitor'
+	install -D -m 0644 units/partition-monitor.service '$(DESTDIR)$(PREFIX)/lib/systemd/system/partition-monitor.service'
+	install -D -m 0644 man/partition-monitor.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-monitor.8'
 	install -D -m 0644 man/partition-generator.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-generator.8'
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(PREFIX)/share/doc/node-partition/node-partition.default'
 
@@ -53,7 +57,7 @@ test-unit:
 ## test-e2e: the tests on real nodes, which tests/lab boots
 test-e2e: setup-node
 	tests/lab/lab prepare
-	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode|TestNothingStaysBehind' ./tests/lab
+	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode|TestControlPlane|TestNothingStaysBehind' ./tests/lab
 	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/e2e
 
 ## lint: gofmt, go vet, golangci-lint

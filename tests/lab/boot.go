@@ -196,8 +196,14 @@ func nodeFiles(o Options, k keys) ([]File, error) {
 	if o.LateVar {
 		own = append(own, File{Path: "/etc/fstab", Data: []byte("LABEL=lab-var /var ext4 defaults 0 2\n")})
 	}
+	var joins []File
+	if o.ControlPlane != nil {
+		if joins, err = o.ControlPlane.join(o.Name); err != nil {
+			return nil, err
+		}
+	}
 	mark := []File{{Path: seededPath, Data: []byte("This node's own files are in place.\n")}}
-	return mergeFiles(defaults, own, k.seed(), o.Files, mark), nil
+	return mergeFiles(defaults, own, k.seed(), joins, o.Files, mark), nil
 }
 
 // waitSSH waits until sshd answers, from another boot than oldBoot. It fails at once when the machine ends.

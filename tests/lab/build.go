@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -30,9 +31,18 @@ func pause() Program {
 	return Program{Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
 }
 
+// podtool is what pods of tests run.
+func podtool() Program {
+	return Program{Source: "podtool", Packages: []string{"nodepartition/tests/lab/sources/podtool"}, Version: "1"}
+}
+
 // buildFlags and buildEnv are what programs are built with.
 func buildFlags(p Program) []string {
-	return []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
+	flags := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
+	if len(p.Tags) > 0 {
+		flags = append(flags, "-tags", strings.Join(p.Tags, ","))
+	}
+	return flags
 }
 
 func buildEnv() []string {
@@ -69,6 +79,9 @@ func (c Cache) build(ctx context.Context, p Program, progress func(string)) (str
 					return fmt.Errorf("build %s: %w", pkg, err)
 				}
 			}
+			if p.C != nil {
+				return buildC(ctx, dir, *p.C, filepath.Join(out, p.C.Name), temp)
+			}
 			return nil
 		})
 		if err != nil {
@@ -86,4 +99,23 @@ func ldflags(p Program) string {
 		b.WriteString(" -X " + v)
 	}
 	return b.String()
+}
+
+// buildC compiles a program in C from the module that dir depends on. It is static, as the others.
+func buildC(ctx context.Context, dir string, p CProgram, out string, env []string) error {
+	list := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", p.Module)
+	list.Dir, list.Env = dir, append(os.Environ(), "GOWORK=off")
+	module, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("build %s: find the module %s: %w", p.Name, p.Module, err)
+	}
+	sources, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), p.Folder, "*.c"))
+	if err != nil || len(sources) == 0 {
+		return fmt.Errorf("build %s: no C files in %s of %s: %w", p.Name, p.Folder, p.Module, err)
+	}
+	args := append([]string{"-std=c99", "-Os", "-s", "-static", "-o", out}, sources...)
+	if err := command(ctx, dir, env, "gcc", args...); err != nil {
+		return fmt.Errorf("build %s: %w", p.Name, err)
+	}
+	return nil
 }

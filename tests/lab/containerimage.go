@@ -19,6 +19,8 @@ const (
 	PauseImage = "lab.local/pause:1"
 	// BusyboxImage is the image for pods; /bin has a link for each of busybox's commands that pods use.
 	BusyboxImage = "lab.local/busybox:1"
+	// PodtoolImage is an image for pods that do one thing a test can see: sources/podtool/main.go has the list.
+	PodtoolImage = "lab.local/podtool:1"
 )
 
 // busyboxCommands are the commands that the busybox image has as programs of their own. Its shell knows all
@@ -76,19 +78,31 @@ func diffIDs(image v1.Image) []v1.Hash {
 	return config.RootFS.DiffIDs
 }
 
-// writeImages writes the two images of every node into dir. Busybox is the node's own, Debian's static one.
-func writeImages(dir, pauseBinary, busyboxBinary string) error {
+// imagePrograms are the programs of the images of every node. Busybox is the node's own, Debian's static one.
+type imagePrograms struct{ pause, podtool, busybox string }
+
+// writeImages writes the images of every node into dir, lab.local/NAME:1 as NAME.tar.
+func writeImages(dir string, programs imagePrograms) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("container images: %w", err)
 	}
 	err := writeImage(filepath.Join(dir, "pause.tar"), PauseImage,
 		v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"},
-		[]File{{Path: "/pause", Mode: 0o755, Source: pauseBinary}})
+		[]File{{Path: "/pause", Mode: 0o755, Source: programs.pause}})
+	if err != nil {
+		return err
+	}
+	err = writeImage(filepath.Join(dir, "podtool.tar"), PodtoolImage,
+		v1.Config{Entrypoint: []string{"/podtool"}},
+		[]File{
+			{Path: "/podtool", Mode: 0o755, Source: programs.podtool},
+			{Path: "/tmp", Mode: os.ModeDir | 0o1777},
+		})
 	if err != nil {
 		return err
 	}
 	files := []File{
-		{Path: "/bin/busybox", Mode: 0o755, Source: busyboxBinary},
+		{Path: "/bin/busybox", Mode: 0o755, Source: programs.busybox},
 		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\nnogroup:x:65534:\n")},
 		{Path: "/tmp", Mode: os.ModeDir | 0o1777},

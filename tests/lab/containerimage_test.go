@@ -18,7 +18,7 @@ func TestWriteImages(t *testing.T) {
 	}
 	archives := make([][]byte, 0, 2)
 	for _, sub := range []string{"one", "two"} {
-		if err := writeImages(filepath.Join(dir, sub), program, program); err != nil {
+		if err := writeImages(filepath.Join(dir, sub), imagePrograms{pause: program, podtool: program, busybox: program}); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(filepath.Join(dir, sub, "busybox.tar"))
@@ -30,7 +30,7 @@ func TestWriteImages(t *testing.T) {
 	if !bytes.Equal(archives[0], archives[1]) {
 		t.Error("the same files give different images")
 	}
-	for file, tag := range map[string]string{"pause.tar": PauseImage, "busybox.tar": BusyboxImage} {
+	for file, tag := range map[string]string{"pause.tar": PauseImage, "busybox.tar": BusyboxImage, "podtool.tar": PodtoolImage} {
 		ref, err := name.NewTag(tag)
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +62,10 @@ func TestWriteImages(t *testing.T) {
 		case PauseImage:
 			if config.Config.Entrypoint[0] != "/pause" || found["pause"].header.Mode != 0o755 {
 				t.Errorf("%s: %v, %v", tag, config.Config, found["pause"].header)
+			}
+		case PodtoolImage:
+			if config.Config.Entrypoint[0] != "/podtool" || found["podtool"].header.Mode != 0o755 {
+				t.Errorf("%s: %v, %v", tag, config.Config, found["podtool"].header)
 			}
 		case BusyboxImage:
 			if found["bin/sh"].header.Linkname != "busybox" || found["bin/busybox"].content != "static" || found["tmp/"].header.Mode != 0o1777 {

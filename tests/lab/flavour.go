@@ -16,10 +16,12 @@ type Flavour struct {
 	Packages []string
 	// Programs are built from their Go modules and copied to /usr/bin.
 	Programs []Program
-	// Overlay names the folder below guest/ that is laid over guest/common.
-	Overlay string
+	// Overlays name the folders below guest/ that are laid over guest/common, one over the other.
+	Overlays []string
 	// Units are enabled in multi-user.target.
 	Units []string
+	// Socket is where its runtime serves the CRI.
+	Socket string
 	// NRI tells whether the flavour's runtime serves NRI.
 	NRI bool
 	// Summary is one line for people.
@@ -32,10 +34,21 @@ type Program struct {
 	Source string
 	// Packages are the main packages, each of which becomes a file of its last path element.
 	Packages []string
-	// Variables are set with -ldflags -X.
+	// Variables are set with -ldflags -X, Tags with -tags.
 	Variables []string
+	Tags      []string `json:",omitempty"`
+	// C is a program in C that comes with the Go module, if there is one.
+	C *CProgram `json:",omitempty"`
 	// Version is what the program says of itself.
 	Version string
+}
+
+// CProgram is a program in C that lies in a Go module.
+type CProgram struct {
+	// Name is what its file is called.
+	Name string
+	// Module has the sources, in Folder.
+	Module, Folder string
 }
 
 // Flavours returns the declared flavours, the default one first.
@@ -47,8 +60,9 @@ func Flavours() []Flavour {
 			// Debian 13 has containerd 1.7, which has NRI switched off: containerd is built instead.
 			Packages: []string{"runc"},
 			Programs: []Program{kubelet("1.37", "v1.37.0"), containerd("2.3", "v2.3.7")},
-			Overlay:  "trixie",
+			Overlays: []string{"containerd", "trixie"},
 			Units:    []string{"/etc/systemd/system/containerd.service"},
+			Socket:   "/run/containerd/containerd.sock",
 			NRI:      true,
 			Summary:  "Debian 13, systemd 257, containerd v2.3.7 with NRI, kubelet v1.37.0",
 		},
@@ -59,9 +73,22 @@ func Flavours() []Flavour {
 			// The newest kubelet that works with containerd 1.6: it logs that the runtime lacks the call RuntimeConfig, and
 			// takes cgroupDriver from its configuration. 1.38 will not (getCgroupDriverFromCRI, cmd/kubelet/app/server.go).
 			Programs: []Program{kubelet("1.37", "v1.37.0")},
-			Overlay:  "bookworm",
+			Overlays: []string{"containerd", "bookworm"},
 			Units:    []string{"/lib/systemd/system/containerd.service"},
+			Socket:   "/run/containerd/containerd.sock",
 			Summary:  "Debian 12, systemd 252, containerd 1.6 without NRI, kubelet v1.37.0",
+		},
+		{
+			Name:    "crio",
+			Release: "trixie",
+			// skopeo is what imports images.
+			Packages: []string{"conmon", "crun", "skopeo"},
+			Programs: []Program{kubelet("1.37", "v1.37.0"), crio("1.34", "v1.34.0")},
+			Overlays: []string{"crio"},
+			Units:    []string{"/etc/systemd/system/crio.service"},
+			Socket:   "/run/crio/crio.sock",
+			NRI:      true,
+			Summary:  "Debian 13, systemd 257, CRI-O v1.34.0 with NRI and crun, kubelet v1.37.0",
 		},
 	}
 }
@@ -82,10 +109,15 @@ func FlavourByName(name string) (Flavour, error) {
 	return Flavour{}, fmt.Errorf("flavour %q: not known: use one of %s", name, strings.Join(names, ", "))
 }
 
-func kubelet(minor, version string) Program {
+func kubelet(minor, version string) Program { return kubernetesProgram("kubelet", minor, version) }
+
+// kubeAPIServer is the control plane's, and in no image.
+func kubeAPIServer() Program { return kubernetesProgram("kube-apiserver", "1.37", "v1.37.0") }
+
+func kubernetesProgram(name, minor, version string) Program {
 	return Program{
-		Source:   "kubelet-" + minor,
-		Packages: []string{"k8s.io/kubernetes/cmd/kubelet"},
+		Source:   name + "-" + minor,
+		Packages: []string{"k8s.io/kubernetes/cmd/" + name},
 		Variables: []string{
 			"k8s.io/component-base/version.gitVersion=" + version,
 			"k8s.io/component-base/version.gitMajor=1",
@@ -107,6 +139,18 @@ func containerd(minor, version string) Program {
 		},
 		Variables: []string{module + "/version.Version=" + version},
 		Version:   version,
+	}
+}
+
+func crio(minor, version string) Program {
+	const module = "github.com/cri-o/cri-o"
+	return Program{
+		Source:   "crio-" + minor,
+		Packages: []string{module + "/cmd/crio"},
+		// Without cgo: no signatures by way of gpgme, no btrfs, no seccomp.
+		Tags:    []string{"containers_image_openpgp", "exclude_graphdriver_btrfs"},
+		C:       &CProgram{Name: "pinns", Module: module, Folder: "pinns/src"},
+		Version: version,
 	}
 }
 

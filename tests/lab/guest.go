@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// guest holds the files of a node as they lie in it: common and one folder per flavour go into the image,
+// guest holds the files of a node as they lie in it: common and the flavour's overlays go into the image,
 // seed into each node, where Options.Files may replace them; initrd makes the initial RAM disk.
 //
 //go:embed all:guest

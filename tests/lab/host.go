@@ -23,6 +23,7 @@ func hostTools() []tool {
 		{"ssh", "openssh-client"},
 		{"tar", "tar"},
 		{"chroot", "coreutils"},
+		{"gcc", "gcc"},
 	}
 }
 
@@ -40,6 +41,9 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	}
 	if !exists("/usr/share/keyrings/debian-archive-keyring.gpg") {
 		missing = append(missing, "debian-archive-keyring")
+	}
+	if !exists("/usr/include/stdio.h") {
+		missing = append(missing, "libc6-dev")
 	}
 	debian := exists("/etc/debian_version")
 	switch {

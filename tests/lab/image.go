@@ -111,12 +111,19 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 	return image{dir: dir}, nil
 }
 
-// allPrograms returns what is built for a flavour; the first is the sandbox's.
-func (f Flavour) allPrograms() []Program { return append([]Program{pause()}, f.Programs...) }
+// allPrograms returns what is built for a flavour; the first are the container images', podPrograms in number.
+func (f Flavour) allPrograms() []Program { return append([]Program{pause(), podtool()}, f.Programs...) }
+
+const podPrograms = 2
 
 // imageKey returns the key of an image. The names of what went in carry the keys of their own inputs.
 func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
-	hashes, err := hashTree(guest, "guest/initrd", "guest/common", "guest/"+f.Overlay)
+	roots := make([]string, 0, 2+len(f.Overlays))
+	roots = append(roots, "guest/initrd", "guest/common")
+	for _, overlay := range f.Overlays {
+		roots = append(roots, "guest/"+overlay)
+	}
+	hashes, err := hashTree(guest, roots...)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +131,7 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 }
 
 // imageRevision is raised when assemble does something else with the same inputs.
-const imageRevision = 1
+const imageRevision = 2
 
 // debianArgs and debianEnv are what mmdebstrap is started with.
 func debianArgs(f Flavour) []string {
@@ -173,7 +180,7 @@ func assemble(ctx context.Context, f Flavour, debian string, binaries []string, 
 	if err := command(ctx, "", nil, "tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", debian, "-C", tree); err != nil {
 		return fmt.Errorf("unpack Debian: %w", err)
 	}
-	files, err := imageFiles(f, binaries[1:])
+	files, err := imageFiles(f, binaries[podPrograms:])
 	if err != nil {
 		return err
 	}
@@ -192,7 +199,9 @@ func assemble(ctx context.Context, f Flavour, debian string, binaries []string, 
 		return err
 	}
 	images := filepath.Join(tree, "var/lib/lab/images")
-	if err := writeImages(images, filepath.Join(binaries[0], "pause"), filepath.Join(tree, "bin/busybox")); err != nil {
+	if err := writeImages(images, imagePrograms{
+		pause: filepath.Join(binaries[0], "pause"), podtool: filepath.Join(binaries[1], "podtool"), busybox: filepath.Join(tree, "bin/busybox"),
+	}); err != nil {
 		return err
 	}
 	if err := makeFileSystem(ctx, tree, img.root(), "lab-root", rootSize); err != nil {
@@ -223,9 +232,13 @@ func imageFiles(f Flavour, programs []string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	overlay, err := guestFiles(f.Overlay)
-	if err != nil {
-		return nil, err
+	var overlays []File
+	for _, folder := range f.Overlays {
+		overlay, err := guestFiles(folder)
+		if err != nil {
+			return nil, err
+		}
+		overlays = append(overlays, overlay...)
 	}
 	initrd, err := guestFiles("initrd")
 	if err != nil {
@@ -262,7 +275,7 @@ func imageFiles(f Flavour, programs []string) ([]File, error) {
 		File{Path: "/etc/kubernetes/manifests", Mode: fs.ModeDir | 0o755},
 		File{Path: "/etc/resolv.conf", Data: []byte("nameserver 10.0.2.3\n")},
 	)
-	return mergeFiles(common, overlay, initrd, more), nil
+	return mergeFiles(common, overlays, initrd, more), nil
 }
 
 // unpack lays files over a tree.

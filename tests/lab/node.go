@@ -1,6 +1,6 @@
 // Package lab runs disposable Kubernetes nodes: virtual machines with systemd as PID 1, a stock container
-// runtime and a stock kubelet that runs static pods without an API server. A test starts one, asks it
-// things and throws it away; people do the same with tests/lab/lab.
+// runtime and a stock kubelet that runs static pods without an API server, or joins a ControlPlane. A test
+// starts one, asks it things and throws it away; people do the same with tests/lab/lab.
 //
 // What is expensive (programs built from their modules, a Debian disk, container images) is made once by
 // Prepare and kept in a cache folder. A node boots from an overlay over it with files of its own, which are
@@ -38,6 +38,8 @@ type Options struct {
 	// LateVar puts /var on a file system of its own, which systemd mounts from /etc/fstab: generators run
 	// without it. Files below /var are there and nowhere else.
 	LateVar bool
+	// ControlPlane makes the kubelet join it, as a node of this node's name. Nil is a node that runs static pods only.
+	ControlPlane *ControlPlane
 	// MemoryMiB is 4096 when zero, CPUs is 4.
 	MemoryMiB, CPUs int
 	// Detached lets the machine outlive this process, until Stop or "lab down". Otherwise the kernel kills
@@ -141,6 +143,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if !nodeName.MatchString(o.Name) {
 		return o, fmt.Errorf("node name %q: not a DNS label: use a-z, 0-9 and - only", o.Name)
+	}
+	if o.ControlPlane != nil && o.Detached {
+		return o, fmt.Errorf("node %s: Detached with a ControlPlane: the control plane ends with this process: leave out one of them", o.Name)
 	}
 	if o.MemoryMiB == 0 {
 		o.MemoryMiB = 4096

@@ -37,12 +37,14 @@ func (n *Node) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Get returns the body of a URL of the node's own, http://127.0.0.1:9948/metrics for instance.
-func (n *Node) Get(ctx context.Context, url string) ([]byte, error) {
+func (n *Node) Get(ctx context.Context, url string) ([]byte, error) { return n.get(ctx, n.http, url) }
+
+func (n *Node) get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := n.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", n.Name, err)
 	}
@@ -142,16 +144,8 @@ func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
 	})
 }
 
-// runningContainers returns the IDs of the containers of a static pod that run, the sandbox's too.
-func (n *Node) runningContainers(ctx context.Context, namespace, name string) ([]string, error) {
-	filter := fmt.Sprintf(`labels."io.kubernetes.pod.name"==%q,labels."io.kubernetes.pod.namespace"==%q`, name+"-"+n.Name, namespace)
-	out, err := n.Run(ctx, "running=$(ctr -n k8s.io tasks list | awk '$3 == \"RUNNING\" { print $1 }'); "+
-		"for id in $(ctr -n k8s.io containers list -q "+quote(filter)+"); do case $running in *$id*) echo $id ;; esac; done")
-	return strings.Fields(out), err
-}
-
-// WaitReady waits until the kubelet is healthy and every pod that has a manifest runs with all its
-// containers ready.
+// WaitReady waits until the kubelet is healthy, every pod that has a manifest runs with all its containers ready, and the
+// node is ready for its control plane, if it has one.
 func (n *Node) WaitReady(ctx context.Context) error {
 	return n.Eventually(ctx, "kubelet healthy and static pods running", func(ctx context.Context) (bool, string, error) {
 		if _, err := n.Get(ctx, kubeletHealthURL); err != nil {
@@ -174,6 +168,10 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			if !running[p.Namespace+"/"+p.Name+"-"+n.Name] {
 				return false, seen, nil
 			}
+		}
+		if p := n.options.ControlPlane; p != nil {
+			ready, node, err := p.nodeReady(ctx, n.Name)
+			return ready, seen + "; node " + node, err
 		}
 		return true, seen, nil
 	})

@@ -36,7 +36,7 @@ func (c Cache) prune() error {
 		return err
 	}
 	var failed []error
-	for _, kind := range []string{"debian", "programs", "images", "kvm"} {
+	for _, kind := range []string{"debian", "programs", "images", "kvm", "etcd"} {
 		failed = append(failed, eachFolder(filepath.Join(c.Dir, kind), func(path string, age time.Duration) error {
 			name, _, isPartial := strings.Cut(filepath.Base(path), partialMark)
 			if !isPartial && (age < unusedAge || slices.Contains(keep, path)) {
@@ -80,7 +80,11 @@ func (c Cache) current() ([]string, error) {
 		all = append(all, debian, c.Path("images", f.Name, key))
 		all = append(all, binaries...)
 	}
-	return all, nil
+	key, err := programKey(kubeAPIServer(), sources)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, c.Path("programs", kubeAPIServer().Source, key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

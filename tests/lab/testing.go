@@ -43,6 +43,29 @@ func ForTest(tb testing.TB, o Options) *Node {
 	return n
 }
 
+// ControlPlaneForTest starts a control plane that is stopped when the test ends, after the nodes that join it. When the
+// test has failed, its logs are kept where ForTest keeps a node's.
+func ControlPlaneForTest(tb testing.TB) *ControlPlane {
+	tb.Helper()
+	p, err := StartControlPlane(tb.Context(), func(line string) { tb.Log("lab: " + line) })
+	if err != nil {
+		tb.Fatalf("lab: %v", err)
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			dir := p.cache.artifactsDir(tb.Name(), "control-plane")
+			if err := p.keepLogs(dir); err != nil {
+				tb.Logf("lab: keep the control plane's logs: %v", err)
+			}
+			tb.Logf("lab: the control plane's logs are in %s", dir)
+		}
+		if err := p.Stop(); err != nil {
+			tb.Errorf("lab: %v", err)
+		}
+	})
+	return p
+}
+
 var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // artifactsDir returns the folder for what explains a failure.

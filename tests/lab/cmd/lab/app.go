@@ -26,7 +26,7 @@ func newApp() *cli.App {
 		Commands: []*cli.Command{
 			{
 				Name:      "prepare",
-				Usage:     "make everything that nodes boot from; all flavours when none is named",
+				Usage:     "make everything that nodes boot from; all flavours, and a control plane, when none is named",
 				ArgsUsage: "[FLAVOUR...]",
 				Action:    prepare,
 			},
@@ -98,12 +98,15 @@ func progress() func(string) {
 
 func prepare(c *cli.Context) error {
 	names := c.Args().Slice()
+	tell := progress()
 	if len(names) == 0 {
 		for _, f := range lab.Flavours() {
 			names = append(names, f.Name)
 		}
+		if err := lab.PrepareControlPlane(c.Context, tell); err != nil {
+			return err
+		}
 	}
-	tell := progress()
 	for _, name := range names {
 		if err := lab.Prepare(c.Context, name, tell); err != nil {
 			return err

@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// KubeconfigPath is where a node with a control plane has its kubelet's kubeconfig, as on a kubeadm node.
+const KubeconfigPath = "/etc/kubernetes/kubelet.conf"
+
+// kubeletKubeconfigUnit makes the kubelet use it.
+const kubeletKubeconfigUnit = "/etc/systemd/system/kubelet.service.d/10-kubeconfig.conf"
+
+// Kubeconfig returns the kubeconfig with which the kubelet of the node of that name joins, from inside the node. The user is
+// system:node:NAME: under another name the kubelet would ask for a new certificate, again and again.
+func (p *ControlPlane) Kubeconfig(node string) ([]byte, error) {
+	user, err := p.authority.client("system:node:"+node, "system:nodes")
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig of node %s: %w", node, err)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["lab"] = &clientcmdapi.Cluster{
+		Server: fmt.Sprintf("https://%s:%d", hostAddress, p.Port), CertificateAuthorityData: p.authority.pem,
+	}
+	config.AuthInfos["kubelet"] = &clientcmdapi.AuthInfo{ClientCertificateData: user.certificate, ClientKeyData: user.key}
+	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "kubelet"}
+	config.CurrentContext = "lab"
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig of node %s: %w", node, err)
+	}
+	return data, nil
+}
+
+// join returns the files by which a node's kubelet joins.
+func (p *ControlPlane) join(node string) ([]File, error) {
+	kubeconfig, err := p.Kubeconfig(node)
+	if err != nil {
+		return nil, err
+	}
+	unit := "[Service]\nEnvironment=KUBELET_KUBECONFIG_ARGS=--kubeconfig=" + KubeconfigPath + "\n"
+	return []File{
+		{Path: KubeconfigPath, Mode: 0o600, Data: kubeconfig},
+		{Path: kubeletKubeconfigUnit, Data: []byte(unit)},
+	}, nil
+}
+
+// WaitPod waits until a pod runs with all its containers ready, and returns it as the API has it.
+func (p *ControlPlane) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
+	var pod *v1.Pod
+	err := waitFor(ctx, fmt.Sprintf("pod %s/%s running", namespace, name), pollInterval, func(ctx context.Context) (bool, string, error) {
+		var err error
+		if pod, err = p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return false, "", err
+		}
+		return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// nodeReady tells whether the node has joined and is ready, and why not.
+func (p *ControlPlane) nodeReady(ctx context.Context, name string) (bool, string, error) {
+	node, err := p.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false, "not joined", err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			return c.Status == v1.ConditionTrue, "joined: " + c.Message, nil
+		}
+	}
+	return false, "joined", nil
+}
