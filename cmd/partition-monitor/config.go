@@ -56,8 +56,7 @@ func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) 
 		c.Namespaces = last.Namespaces
 	case plan.Partition == nil:
 		c.Off = true
-		last, err := readMembers(stateFile)
-		if err == nil {
+		if last, err := readMembers(stateFile); err == nil {
 			c.Namespaces = last.Namespaces // who they were, for the report
 		}
 	default:
@@ -83,6 +82,9 @@ func readMembers(path string) (members, error) {
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("%s: %w; remove it", path, err)
+	}
+	if len(m.Namespaces) == 0 {
+		return m, fmt.Errorf("%s: names no namespace; remove it", path)
 	}
 	return m, nil
 }

@@ -2,27 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/livemove"
 )
 
 // mover does what a pass has decided for one container.
 type mover struct {
 	runtime *runtimeClient
-	units   *systemd.Client
+	live    livemove.Mover
 }
 
 func (m mover) Restart(ctx context.Context, id string, grace time.Duration) error {
 	return m.runtime.stop(ctx, id, grace)
 }
 
-func (m mover) Live(context.Context, string, string, string, string, string) error {
-	return errors.ErrUnsupported
+func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
+	_, err := m.live.Move(ctx, livemove.Request{
+		Scope: scope, Cgroup: podmove.SlicePath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
+	})
+	return err
 }
 
 // units is systemd as a pass needs it.
 type units struct{ *systemd.Client }
 
-func (u units) StopScope(ctx context.Context, name string) error { return u.StopUnit(ctx, name) }
+func (u units) StopScope(ctx context.Context, name string) error {
+	return livemove.StopScope(ctx, u.Client, name)
+}

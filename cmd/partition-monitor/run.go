@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/slices"
 )
 
@@ -73,14 +75,17 @@ type monitor struct {
 	units      *systemd.Client
 	kubelet    *podsapi.Watcher
 	runtime    *runtimeClient
+	live       livemove.Mover
 	placer     *podmove.Placer
 	reconciler *podmove.Reconciler
 	prepare    chan announced
 
-	mu      sync.Mutex
-	problem error  // of the configuration
-	yields  string // why we are to end
-	cancel  context.CancelFunc
+	cancel context.CancelFunc
+
+	mu           sync.Mutex
+	problem      error     // of the configuration
+	runtimeSince time.Time // when the runtime began to answer; zero while it does not
+	nriLost      time.Time // when the last connection over NRI ended
 }
 
 // announced is a pod whose sandbox has begun.
@@ -97,7 +102,10 @@ func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
 	defer lock.Close()
 	config, err := loadConfig(s.mode, membersFile, writeMembers)
 	if err != nil {
-		return err
+		for _, problem := range flatten(err) {
+			log.Error("the configuration is not valid", "error", problem)
+		}
+		return errors.New("the configuration is not valid: see above")
 	}
 	m := &monitor{settings: s, log: log, prepare: make(chan announced, 512)}
 	if config.plan.Yields != "" {
@@ -128,14 +136,15 @@ func (m *monitor) build() {
 	})
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
 	m.runtime = &runtimeClient{endpoint: m.settings.runtime, connected: m.connected("runtime")}
-	m.placer = &podmove.Placer{Wake: wake, Announce: m.announce}
+	m.placer = &podmove.Placer{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
 	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.placer}
 	m.reconciler.Units = units{m.units}
-	m.reconciler.Mover = mover{runtime: m.runtime, units: m.units}
+	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(membersFile), "moving")}
+	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
 	m.reconciler.Placer = m.placer
 	m.reconciler.Observer = observer{Metrics: m.metrics, passed: m.passed}
 	m.reconciler.NRI = m.nri
-	m.reconciler.Log = m.log
+	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
 }
 
@@ -160,11 +169,11 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	group.Go(quiet(func() error { return m.units.Run(ctx) }))
 	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
 	group.Go(quiet(func() error {
-		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, m.connected("nri"), complain)
+		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
 	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
-	group.Go(quiet(func() error { return m.service.run(ctx, m.reconciler.Alive, m.ready) }))
+	group.Go(quiet(func() error { return m.service.run(ctx, m.reconciler.Alive, m.prepared) }))
 	if listener != nil {
 		group.Go(quiet(func() error {
 			return web.Serve(ctx, listener, m.handler())
@@ -172,6 +181,10 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	}
 	group.Go(quiet(func() error {
 		defer m.cancel()
+		// What an earlier run was killed in the middle of comes first: a container must not stand still.
+		if err := m.live.Recover(ctx); err != nil {
+			m.log.Error("a move that was cut short could not be ended; it is tried again with the next start", "error", err)
+		}
 		if err := m.reconciler.Run(ctx); err != nil {
 			return err
 		}
@@ -187,29 +200,22 @@ func (m *monitor) handler() http.Handler {
 	}
 	return web.Handler(web.Options{
 		Version: version, Gatherer: m.metrics, Reports: m.reconciler, Cgroups: cgroupfs.Mount, Hosts: []string{host},
-		Sources: m.metrics.Sources, Needed: m.needed(), Alive: m.reconciler.Alive,
+		Sources: m.metrics.Sources, Alive: m.reconciler.Alive, Ready: m.ready,
 		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
-}
-
-// needed are the sources without which we cannot do what we are for. The kubelet is not one: it starts after us.
-func (m *monitor) needed() []string {
-	sources := []string{"systemd", "runtime"}
-	if podmove.ServesNRI(m.settings.nri) {
-		sources = append(sources, "nri")
-	}
-	return sources
 }
 
 // removePartition ends what the generator no longer asks for, and with it this program.
 func (m *monitor) removePartition(ctx context.Context) error {
 	m.log.Info("the system partition is switched off and empty: stopping its slices")
-	var errs []error
 	for _, slice := range []string{slices.BestEffortSlice, slices.BurstableSlice, slices.SystemSlice} {
-		errs = append(errs, m.units.StopSlice(ctx, slice))
+		// Not an error of this program: an end with one would be answered with a restart, and that with another.
+		if err := m.units.StopConfiguredSlice(ctx, slice); err != nil {
+			m.log.Error("a slice of the partition stays; stop it with systemctl stop", "slice", slice, "error", err)
+		}
 	}
 	m.service.status("The system partition is switched off")
-	return errors.Join(errs...)
+	return nil
 }
 
 func (m *monitor) announce(s cri.Sandbox, q podmove.QoS) {
@@ -273,19 +279,32 @@ func (m *monitor) reloadOnHangup(ctx context.Context) error {
 	}
 }
 
-// nri tells what can be expected of creation-time placement. A socket without a runtime behind it is one that is being
-// restarted: that is waited for, and not answered with moves.
+// nriPatience is how long NRI may be away while the runtime itself answers. After that it is taken for switched off: its socket
+// file stays behind when it is.
+const nriPatience = time.Minute
+
+// nri tells what can be expected of creation-time placement. A runtime that restarts is waited for, and not answered with moves.
 func (m *monitor) nri() podmove.NRIState {
-	switch {
-	case m.placer.Connected():
+	if m.placer.Connected() {
 		return podmove.Working
-	case podmove.ServesNRI(m.settings.nri):
-		return podmove.Awaited
 	}
-	return podmove.Unavailable
+	if !isSocket(m.settings.nri) {
+		return podmove.Unavailable
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since := m.runtimeSince; !since.IsZero() && time.Since(since) > nriPatience && time.Since(m.nriLost) > nriPatience {
+		return podmove.Unavailable
+	}
+	return podmove.Awaited
 }
 
-// ready tells why we cannot do what we are for, nil where we can.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+// ready tells why we cannot do what we are for, nil where we can. The kubelet is not needed: it starts after us.
 func (m *monitor) ready() error {
 	errs := []error{m.reconciler.Ready()}
 	if m.nri() == podmove.Awaited {
@@ -294,19 +313,47 @@ func (m *monitor) ready() error {
 	if !m.units.Connected() {
 		errs = append(errs, errors.New("systemd: not connected"))
 	}
-	return errors.Join(errs...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(append(errs, m.problem)...)
+}
+
+// prepared is ready, but for what an operator has to repair: the kubelet does not wait for that.
+func (m *monitor) prepared() error {
+	if m.nri() == podmove.Awaited {
+		return errors.New("NRI")
+	}
+	return m.reconciler.Ready()
 }
 
 func (m *monitor) passed() {
-	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err()))
+	m.mu.Lock()
+	problem := m.problem
+	m.mu.Unlock()
+	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem))
 }
 
 func (m *monitor) connected(source string) func(bool) {
 	return func(up bool) {
 		if m.metrics.Sources()[source] != up {
 			m.metrics.Connected(source, up)
+			m.keepTime(source, up)
 			m.log.Info("connection", "to", source, "up", up)
 		}
+	}
+}
+
+// keepTime keeps what nri decides from.
+func (m *monitor) keepTime(source string, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case source == "runtime" && up:
+		m.runtimeSince = time.Now()
+	case source == "runtime":
+		m.runtimeSince = time.Time{}
+	case source == "nri" && !up:
+		m.nriLost = time.Now()
 	}
 }
 

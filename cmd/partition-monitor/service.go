@@ -70,9 +70,9 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 }
 
 // summary is the status line.
-func summary(report podmove.Report, err error) string {
+func summary(report podmove.Report, err, problem error) string {
 	if err != nil {
-		return "Failing, and trying again: " + err.Error()
+		return "Failing, and trying again: " + oneLine(err.Error())
 	}
 	placed, misplaced := 0, 0
 	for _, pod := range report.Pods {
@@ -83,7 +83,11 @@ func summary(report podmove.Report, err error) string {
 			misplaced++
 		}
 	}
-	return fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
+	line := fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
+	if problem != nil {
+		line += "; the configuration is not valid, following the last good one"
+	}
+	return line
 }
 
 // lockState keeps a second monitor from undoing what the first does. The lock ends with the process.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -76,11 +77,12 @@ const podsAPITimeout = 2 * time.Second
 func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeStatus, error) {
 	status := nodeStatus{Service: askService(ctx, c.String(flagListen))}
 	config, err := loadConfig(mode, membersFile, readOnly)
-	if err != nil {
+	switch {
+	case err != nil:
 		status.Problem = err.Error()
-	} else if config.problem != nil {
+	case config.problem != nil:
 		status.Problem = config.problem.Error()
-	} else if config.plan.Yields != "" {
+	default:
 		status.Problem = config.plan.Yields
 	}
 	fs := cgroupfs.FS(cgroupfs.Mount)
@@ -101,7 +103,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeSta
 	if err != nil {
 		return status, err
 	}
-	status.Report = podmove.Report{Time: time.Now(), Pods: pods}
+	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)} // [] and not null
 	return status, nil
 }
 
@@ -116,9 +118,9 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 		Cgroups: cgroupfs.Mount, Kubelet: kubelet, Announced: r.Placer,
 		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), connected: func(bool) {}},
 	}
-	r.Log = slog.New(slog.DiscardHandler)
+	r.Journal = journal{slog.New(slog.DiscardHandler)}
 	r.NRI = func() podmove.NRIState {
-		if podmove.ServesNRI(c.String(flagNRI)) {
+		if dial(ctx, c.String(flagNRI)) == nil {
 			return podmove.Working
 		}
 		return podmove.Unavailable
@@ -140,6 +142,9 @@ func listPods(ctx context.Context, socket string) *podsapi.Watcher {
 		default:
 		}
 	})
+	if !isSocket(socket) {
+		return watcher
+	}
 	go func() { _ = watcher.Run(ctx, func(error) {}) }() // it ends with ctx
 	select {
 	case <-told:
@@ -151,8 +156,12 @@ func listPods(ctx context.Context, socket string) *podsapi.Watcher {
 
 // askService asks the service whether it is ready.
 func askService(ctx context.Context, listen string) string {
-	if listen == "" {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
 		return "not asked, it serves no health"
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		listen = net.JoinHostPort("127.0.0.1", port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, podsAPITimeout)
 	defer cancel()
@@ -238,4 +247,14 @@ func quantity(bytes uint64) string {
 	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
 }
 
-func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
+// oneLine makes text of others fit for a terminal: one line, without control characters. While the service is down, any user can
+// answer in its place.
+func oneLine(text string) string {
+	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}

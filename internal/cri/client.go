@@ -132,9 +132,13 @@ func stateOf(s runtime.ContainerState) State {
 	}
 }
 
+// maxGrace keeps a timeout from overflowing.
+const maxGrace = 10 * 365 * 24 * time.Hour
+
 // Stop stops a container as the kubelet does: SIGTERM, or what its image asks for, and SIGKILL after the grace period.
 // It returns when the container has ended.
 func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error {
+	grace = min(grace, maxGrace)
 	// As the kubelet's client: the grace period and what any call may take (StopContainer, k8s.io/cri-client).
 	ctx, cancel := context.WithTimeout(ctx, grace+2*time.Minute)
 	defer cancel()

@@ -94,7 +94,7 @@ func (w *Watcher) follow(ctx context.Context, client podsv1alpha1.PodsClient) (w
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			return whole, errors.Join(errEnded, err)
+			return whole, fmt.Errorf("%w: %w", errEnded, err)
 		}
 		if event.Type == podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE {
 			w.replace(first)

@@ -46,6 +46,9 @@ type Container struct {
 // defaultGracePeriod is what a pod gets that does not say (DefaultTerminationGracePeriodSeconds, k8s.io/api/core/v1).
 const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
 
+// maxGraceSeconds is a year: longer than a node stays up.
+const maxGraceSeconds = 365 * 24 * 3600
+
 func newPod(p *v1.Pod) *Pod {
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
@@ -58,7 +61,8 @@ func newPod(p *v1.Pod) *Pod {
 		Containers:   make(map[string]Container, len(p.Spec.Containers)+len(p.Spec.InitContainers)),
 	}
 	if seconds := p.Spec.TerminationGracePeriodSeconds; seconds != nil {
-		pod.GracePeriod = time.Duration(*seconds) * time.Second
+		// The API has no maximum; time.Duration ends at 292 years.
+		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
 	// UseStatusResources: in the middle of a resize the larger of what was asked for and what is given counts.
 	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})

@@ -115,7 +115,7 @@ func (c *Client) setConnection(conn *connection, err error) {
 func (c *Client) connection(ctx context.Context) (*connection, error) {
 	for {
 		c.mu.Lock()
-		conn, changed, lastErr := c.conn, c.changed, c.lastErr
+		conn, changed := c.conn, c.changed
 		c.mu.Unlock()
 		if conn != nil && conn.open() {
 			return conn, nil
@@ -123,9 +123,19 @@ func (c *Client) connection(ctx context.Context) (*connection, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("%w: %w", ErrNotConnected, context.Cause(ctx)), lastErr)
+			return nil, c.notConnected(context.Cause(ctx))
 		}
 	}
+}
+
+// notConnected says why there is no connection, and why it is not waited for any more.
+func (c *Client) notConnected(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lastErr == nil {
+		return fmt.Errorf("%w: %w", ErrNotConnected, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrNotConnected, cause, c.lastErr)
 }
 
 // do has f make its calls on a connection. When it is lost on the way, or systemd is not on the bus because it executes

@@ -99,8 +99,7 @@ func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
 		err = raw.Hello()
 	}
 	if err != nil {
-		raw.Close()
-		return nil, err
+		return nil, errors.Join(err, raw.Close())
 	}
 	return raw, nil
 }

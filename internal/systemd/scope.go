@@ -45,8 +45,8 @@ func (c *Client) ScopeProperties(ctx context.Context, name string) (Properties, 
 	return all, nil
 }
 
-// StartScope makes a scope and moves processes into it, all that are alive by then. It returns ErrUnitExists where there is
-// one of that name.
+// StartScope makes a scope and moves processes into it. When one of them ends meanwhile the scope fails, although others may be
+// in it. It returns ErrUnitExists where there is a unit of that name.
 func (c *Client) StartScope(ctx context.Context, name string, properties []Property, pids []uint32) error {
 	all := append([]Property{{"PIDs", pids}}, properties...)
 	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
@@ -54,13 +54,6 @@ func (c *Client) StartScope(ctx context.Context, name string, properties []Prope
 			_, err := conn.api.StartTransientUnitContext(ctx, name, "fail", variants(all), result)
 			return err
 		})
-	}))
-}
-
-// Attach moves processes into a unit that runs and has Delegate=yes.
-func (c *Client) Attach(ctx context.Context, name string, pids []uint32) error {
-	return named("moving processes into", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
-		return conn.api.AttachProcessesToUnit(ctx, name, "", pids)
 	}))
 }
 

@@ -11,20 +11,17 @@ import (
 
 // listen has the bus send us systemd's signals, and systemd send them at all.
 func listen(ctx context.Context, conn *connection) error {
-	rules := [][]dbus.MatchOption{{
-		dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchInterface("org.freedesktop.DBus"),
-		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, busName),
-	}}
+	err := conn.signals.AddMatchSignalContext(ctx, dbus.WithMatchSender("org.freedesktop.DBus"),
+		dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, busName))
 	for _, member := range []string{"UnitNew", "UnitRemoved", "Reloading"} {
-		rules = append(rules, []dbus.MatchOption{
-			dbus.WithMatchSender(busName), dbus.WithMatchInterface(manager), dbus.WithMatchMember(member),
-			dbus.WithMatchObjectPath(objectPath),
-		})
-	}
-	for _, rule := range rules {
-		if err := conn.signals.AddMatchSignalContext(ctx, rule...); err != nil {
+		if err != nil {
 			return err
 		}
+		err = conn.signals.AddMatchSignalContext(ctx, dbus.WithMatchSender(busName), dbus.WithMatchInterface(manager),
+			dbus.WithMatchMember(member), dbus.WithMatchObjectPath(objectPath))
+	}
+	if err != nil {
+		return err
 	}
 	var owner string
 	if err := conn.signals.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, busName).Store(&owner); err != nil {

@@ -32,10 +32,20 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 	if err != nil {
 		return err
 	}
-	if !c.hasCgroup(name) {
-		return fmt.Errorf("starting %s: systemd says it is done, but there is no cgroup %s", name, SliceCgroup(name))
+	return c.checkLimits(ctx, name, limits)
+}
+
+// checkLimits looks whether a slice has its limits, and sets them again where it does not: a slice that systemd has made up
+// and that had limits set keeps those over the ones of a later StartTransientUnit (seen with 252.39).
+func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
+	got, err := c.options.Cgroups.Limits(SliceCgroup(name))
+	if err != nil {
+		return fmt.Errorf("starting %s: systemd says it is done, but: %w", name, err)
 	}
-	return nil
+	if got == want {
+		return nil
+	}
+	return c.SetLimits(ctx, name, want)
 }
 
 // sliceProperties are those of the slices of the kubelet's systemd driver (UnifiedManager.Apply, opencontainers/cgroups
@@ -97,6 +107,22 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	return c.forget(ctx, name)
 }
 
+// StopConfiguredSlice stops a slice that has a unit file, with nothing left in it, and forgets the weight that was set. What operators
+// have set in /etc stays.
+func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
+	populated, err := c.options.Cgroups.Populated(SliceCgroup(name))
+	if err != nil {
+		return fmt.Errorf("stopping %s: %w", name, err)
+	}
+	if populated {
+		return fmt.Errorf("stopping %s: %w", name, ErrPopulated)
+	}
+	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
+		return err
+	}
+	return c.Revert(ctx, name)
+}
+
 // forget removes what SetUnitProperties wrote. systemd removes the file of a transient unit together with it, but these
 // drop-ins stay until the next boot, and would be there for a pod of the same UID, as static pods have it.
 func (c *Client) forget(ctx context.Context, name string) error {
@@ -135,11 +161,6 @@ func (c *Client) stop(ctx context.Context, name, mode string) error {
 			return err
 		})
 	}))
-}
-
-func (c *Client) hasCgroup(slice string) bool {
-	_, err := os.Lstat(filepath.Join(string(c.options.Cgroups), SliceCgroup(slice)))
-	return err == nil
 }
 
 // SliceCgroup is the path of a slice below the mount: each dash is a level, systemd.slice(5).

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"net"
 	"sync"
 	"time"
 
@@ -23,13 +22,17 @@ const (
 	pluginIndex = "90"
 )
 
+// startTimeout is how long the runtime may take to accept us: twice what it takes at most to register a plugin and to ask it something
+// (plugin_registration_timeout and plugin_request_timeout of containerd and CRI-O).
+const startTimeout = 2 * (5 + 2) * time.Second
+
 // ServeNRI keeps the placer connected to the runtime until ctx ends. A runtime that restarts creates containers at once, so
-// the first attempts follow each other quickly. connected is called when a connection comes or goes, failed with the reason.
-func ServeNRI(ctx context.Context, socket string, p *Placer, connected func(bool), failed func(error)) error {
+// the first attempts follow each other quickly. failed is called with the reason why there is no connection.
+func ServeNRI(ctx context.Context, socket string, p *Placer, failed func(error)) error {
 	again := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 1 << 30, Cap: time.Second}
 	delay := again.DelayFunc()
 	for {
-		served, err := serveOnce(ctx, socket, p, connected)
+		served, err := serveOnce(ctx, socket, p)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -45,35 +48,48 @@ func ServeNRI(ctx context.Context, socket string, p *Placer, connected func(bool
 	}
 }
 
-// errClosed says that the runtime ended the connection: it stopped, or we were too slow.
-var errClosed = errors.New("the runtime closed the connection")
+var (
+	// errClosed says that the runtime ended the connection: it stopped, or we were too slow.
+	errClosed = errors.New("the runtime closed the connection")
+	errStart  = fmt.Errorf("the runtime has not accepted the plugin within %s", startTimeout)
+)
 
-func serveOnce(ctx context.Context, socket string, p *Placer, connected func(bool)) (served bool, err error) {
-	if _, err := os.Stat(socket); err != nil {
-		return false, err
-	}
-	closed := make(chan struct{})
-	closeOnce := sync.OnceFunc(func() { close(closed) })
-	// Without WithOnClose the stub ends the process.
-	plugin, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
-		stub.WithOnClose(closeOnce), stub.WithLogger(silent{}))
+func serveOnce(ctx context.Context, socket string, p *Placer) (served bool, err error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return false, err
 	}
-	if err := plugin.Start(ctx); err != nil {
+	defer conn.Close()
+	defer p.Disconnected()
+	closed := make(chan struct{})
+	// Without WithOnClose the stub ends the process.
+	plugin, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn),
+		stub.WithOnClose(sync.OnceFunc(func() { close(closed) })), stub.WithLogger(silent{}))
+	if err != nil {
 		return false, err
 	}
-	connected(true)
+	// Start waits for the runtime's first call without an end, and with a lock held that its own handling of a closed
+	// connection needs (containerd/nri 0.12.5): when the runtime is killed just then, it never returns.
+	started := make(chan error, 1)
+	go func() { started <- plugin.Start(ctx) }()
+	select {
+	case err := <-started:
+		if err != nil {
+			return false, err
+		}
+	case <-time.After(startTimeout):
+		return false, errStart
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	select {
 	case <-closed:
-		err = errClosed
+		return true, errClosed
 	case <-ctx.Done():
-		err = ctx.Err()
+		plugin.Stop()
+		return true, ctx.Err()
 	}
-	plugin.Stop()
-	p.Disconnected()
-	connected(false)
-	return true, err
 }
 
 // silent is for the stub, which logs each step; what fails is returned to us as well.
@@ -83,9 +99,3 @@ func (silent) Debugf(context.Context, string, ...any) {}
 func (silent) Infof(context.Context, string, ...any)  {}
 func (silent) Warnf(context.Context, string, ...any)  {}
 func (silent) Errorf(context.Context, string, ...any) {}
-
-// ServesNRI tells whether a runtime serves NRI, or did so since the boot.
-func ServesNRI(socket string) bool {
-	info, err := os.Stat(socket)
-	return err == nil && info.Mode()&fs.ModeSocket != 0
-}

@@ -3,8 +3,11 @@ package podmove
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/containerd/nri/pkg/adaptation"
@@ -14,32 +17,35 @@ import (
 )
 
 // startRuntime serves NRI as runtimes do, with the library that they link.
-func startRuntime(t testing.TB, socket string) *adaptation.Adaptation {
-	t.Helper()
+func startRuntime(tb testing.TB, socket string) *adaptation.Adaptation {
+	tb.Helper()
 	runtime, err := adaptation.New("containerd", "v2.3.7",
 		func(ctx context.Context, synced adaptation.SyncCB) error { _, err := synced(ctx, nil, nil); return err },
-		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) { return nil, nil },
-		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(t.TempDir()), adaptation.WithPluginConfigPath(t.TempDir()))
+		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
+			return nil, nil
+		},
+		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(tb.TempDir()), adaptation.WithPluginConfigPath(tb.TempDir()))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := runtime.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return runtime
 }
 
 // connect serves a placer and returns a channel of its connections coming and going.
-func connect(t testing.TB, socket string, p *Placer) <-chan bool {
-	t.Helper()
+func connect(tb testing.TB, socket string, p *Placer) <-chan bool {
+	tb.Helper()
 	up := make(chan bool, 10)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- ServeNRI(ctx, socket, p, func(c bool) { up <- c }, func(error) {}) }()
-	t.Cleanup(func() {
+	p.Connection = func(c bool) { up <- c }
+	go func() { ended <- ServeNRI(ctx, socket, p, func(error) {}) }()
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("ended with %v", err)
+			tb.Errorf("ended with %v", err)
 		}
 	})
 	return up
@@ -53,31 +59,81 @@ func request() *adaptation.CreateContainerRequest {
 	}
 }
 
+// mortal serves the socket of a runtime until it is killed. The library keeps the connections of its plugins when it is stopped;
+// what ends them is the end of the runtime's process.
+type mortal struct {
+	listener net.Listener
+	mu       sync.Mutex
+	conns    []net.Conn
+}
+
+func serveMortal(t *testing.T, socket, behind string) *mortal {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mortal{listener: listener}
+	go func() {
+		for {
+			plugin, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			runtime, err := net.Dial("unix", behind)
+			if err != nil {
+				_ = plugin.Close()
+				return
+			}
+			m.mu.Lock()
+			m.conns = append(m.conns, plugin, runtime)
+			m.mu.Unlock()
+			go func() { _, _ = io.Copy(runtime, plugin) }()
+			go func() { _, _ = io.Copy(plugin, runtime) }()
+		}
+	}()
+	return m
+}
+
+func (m *mortal) kill() {
+	_ = m.listener.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, conn := range m.conns {
+		_ = conn.Close()
+	}
+}
+
 // TestRuntimeRestarts: after a restart of the runtime the containers it creates are placed again.
 func TestRuntimeRestarts(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "nri.sock")
+	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
 	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	up := connect(t, socket, p) // before there is a runtime
 	for range 3 {
-		runtime := startRuntime(t, socket)
+		runtime := startRuntime(t, behind)
+		process := serveMortal(t, socket, behind)
 		if !<-up {
 			t.Fatal("not connected")
 		}
+		// As runtimes do before each event: a plugin that is being synchronized is waited for.
+		synced := runtime.BlockPluginSync()
 		answer, err := runtime.CreateContainer(t.Context(), request())
+		synced.Unblock()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := answer.GetAdjust().GetLinux().GetCgroupsPath(); !strings.HasPrefix(got, "kubepods-system-burstable-pod11111111") {
 			t.Errorf("placed at %q", got)
 		}
-		runtime.Stop()
+		process.kill()
 		if <-up {
 			t.Fatal("connected with a runtime that has ended")
 		}
 		if p.Connected() {
 			t.Error("says that it is connected")
 		}
+		runtime.Stop()
 	}
 }
 
@@ -90,6 +146,7 @@ func BenchmarkAnswer(b *testing.B) {
 	runtime := startRuntime(b, socket)
 	defer runtime.Stop()
 	<-up
+	runtime.BlockPluginSync().Unblock()
 	for b.Loop() {
 		if _, err := runtime.CreateContainer(b.Context(), request()); err != nil {
 			b.Fatal(err)

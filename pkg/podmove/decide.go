@@ -124,6 +124,10 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 			continue
 		}
 		report.Containers++
+		if c.AlsoSlice != "" && c.Slice == pod.slice(want) {
+			// Half of it is where it belongs. The other half is what is to be moved.
+			c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
+		}
 		if IsLiveMoved(c.Unit) {
 			report.LiveMoved++
 			report.OutsideBytes = pod.Home.Bytes

@@ -33,7 +33,8 @@ type Kubelet interface {
 
 // Announced are pods that the runtime told of over NRI. Its list of sandboxes has a pod only when its sandbox runs.
 type Announced interface {
-	Announced() []cri.Sandbox
+	// Announced returns those that are not listed, and forgets the others: from then on the list tells.
+	Announced(listed func(id string) bool) []cri.Sandbox
 }
 
 // Gatherer reads what a Snapshot holds.
@@ -117,7 +118,6 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	if err != nil {
 		return nil, nil, err
 	}
-	announced := g.Announced.Announced()
 	sandboxes, err := g.Runtime.Sandboxes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -126,12 +126,9 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	for _, s := range sandboxes {
 		listed[s.ID] = true
 	}
-	for _, s := range announced {
-		if !listed[s.ID] {
-			sandboxes = append(sandboxes, s)
-		}
-	}
-	return sandboxes, containers, nil
+	// After the list: one that was announced before it, and removed, is in neither.
+	announced := g.Announced.Announced(func(id string) bool { return listed[id] })
+	return append(sandboxes, announced...), containers, nil
 }
 
 // complete adds to a pod what the kubelet and the cgroups say of it.
@@ -166,11 +163,11 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 		}
 		slice.Limits = limits
 	}
-	scopes := map[string][2]string{} // ID -> slice, unit
+	scopes := map[string][]place{} // by ID
 	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
 		for _, unit := range slice.Units {
 			if id := containerID(unit); id != "" {
-				scopes[id] = [2]string{slice.Slice, unit}
+				scopes[id] = append(scopes[id], place{slice.Slice, unit})
 			}
 		}
 	}
@@ -180,10 +177,16 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 	}
 	var observed []Observation
 	for _, c := range containers {
-		at := scopes[c.ID]
+		var at, also place
+		if places := scopes[c.ID]; len(places) > 0 {
+			at = places[0]
+			if len(places) > 1 {
+				also = places[1]
+			}
+		}
 		container := Container{
 			ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
-			Slice: at[0], Unit: at[1],
+			Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
 		}
 		shares := uint64(0)
 		if known != nil {
@@ -202,7 +205,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			}
 		}
 		if container.Running && container.Unit != "" {
-			path := SlicePath(at[0]) + "/" + at[1]
+			path := SlicePath(at.slice) + "/" + at.unit
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
 			}
@@ -212,8 +215,10 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 				}
 			}
 		}
-		if c.State == cri.Exited && IsLiveMoved(container.Unit) {
-			pod.Orphans = append(pod.Orphans, container.Unit)
+		for _, unit := range []string{container.Unit, container.AlsoUnit} {
+			if c.State == cri.Exited && IsLiveMoved(unit) {
+				pod.Orphans = append(pod.Orphans, unit)
+			}
 		}
 		pod.Containers = append(pod.Containers, container)
 	}
@@ -224,6 +229,9 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 	}
 	return observed, nil
 }
+
+// place is where a container is.
+type place struct{ slice, unit string }
 
 // abandoned are scopes of ours for containers that the runtime has removed.
 func abandoned(pod *Pod) []string {

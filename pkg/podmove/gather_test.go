@@ -35,8 +35,8 @@ func (n *node) Shares(_ context.Context, id string) (uint64, error) {
 	n.asked++
 	return n.shares[id], nil
 }
-func (n *node) Announced() []cri.Sandbox                 { return n.announced }
-func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool) { return n.pods, n.pods != nil }
+func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
+func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) gatherer() *Gatherer {
 	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n}
 }
@@ -194,6 +194,23 @@ func TestGatherLiveMoved(t *testing.T) {
 	pods, _ := n.gather()
 	if d := Decide(snapshot(nil, pods...)); len(d.KillScopes) != 1 {
 		t.Errorf("kills %+v, want the scope of a pod that is gone", d.KillScopes)
+	}
+}
+
+func TestGatherHalfMoved(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(guestA+"/partition-cri-containerd-one.scope", map[string]string{"memory.current": "1"})
+	n.pods = map[types.UID]*podsapi.Pod{uidA: {RestartPolicy: v1.RestartPolicyAlways}}
+	pod := n.only()
+	for state, want := range map[NRIState]string{Unavailable: "cri-containerd-one.scope"} {
+		d := Decide(snapshot(func(s *Snapshot) { s.NRI = state }, pod))
+		if d.Move == nil || d.Move.Containers[0].Unit != want {
+			t.Errorf("move is %+v, want the rest in %s moved", d.Move, want)
+		}
+		d = Decide(snapshot(func(s *Snapshot) { s.NRI = state; s.Config.Off = true }, pod))
+		if d.Move == nil || d.Move.Containers[0].Unit != "partition-"+want {
+			t.Errorf("switched off, move is %+v, want what was moved back in %s", d.Move, want)
+		}
 	}
 }
 

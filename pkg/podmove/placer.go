@@ -23,6 +23,8 @@ type Placer struct {
 	// at once.
 	Wake     func()
 	Announce func(cri.Sandbox, QoS)
+	// Connection is called when a connection with the runtime has come (true) or gone.
+	Connection func(up bool)
 
 	mu        sync.Mutex
 	config    Config
@@ -45,7 +47,7 @@ type Answer struct {
 	Err error
 }
 
-// announcedFor is how long a pod counts as there after its announcement though the runtime does not list it: as long as the
+// announcedFor is how long a pod counts as there after its announcement though the runtime never lists it: as long as the
 // kubelet waits for a sandbox (runtimeRequestTimeout, two minutes, and a little).
 const announcedFor = 3 * time.Minute
 
@@ -70,6 +72,7 @@ func (p *Placer) Synchronize(context.Context, []*api.PodSandbox, []*api.Containe
 	p.connected = true
 	p.announced, p.answered = map[string]announcement{}, map[string]Answer{}
 	p.mu.Unlock()
+	p.Connection(true)
 	p.Wake()
 	return nil, nil
 }
@@ -77,10 +80,14 @@ func (p *Placer) Synchronize(context.Context, []*api.PodSandbox, []*api.Containe
 // Disconnected forgets what would go stale.
 func (p *Placer) Disconnected() {
 	p.mu.Lock()
+	was := p.connected
 	p.connected = false
 	p.announced = nil
 	p.mu.Unlock()
-	p.Wake()
+	if was {
+		p.Connection(false)
+		p.Wake()
+	}
 }
 
 // Connected tells whether the runtime asks us before it creates a container.
@@ -176,14 +183,14 @@ func scopePrefix(runtime string) string {
 	return "crio"
 }
 
-// Announced returns the sandboxes that the runtime told of and has not removed.
-func (p *Placer) Announced() []cri.Sandbox {
+// Announced implements Announced.
+func (p *Placer) Announced(listed func(id string) bool) []cri.Sandbox {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []cri.Sandbox
 	for id, a := range p.announced {
-		if time.Since(a.at) > announcedFor {
-			delete(p.announced, id) // listed by now, or never made
+		if listed(id) || time.Since(a.at) > announcedFor {
+			delete(p.announced, id)
 			continue
 		}
 		list = append(list, a.sandbox)
@@ -191,9 +198,16 @@ func (p *Placer) Announced() []cri.Sandbox {
 	return list
 }
 
-// IsAnnounced tells whether a pod was announced a moment ago.
+// IsAnnounced tells whether a sandbox of a pod has begun that the runtime had not listed when we looked.
 func (p *Placer) IsAnnounced(uid string) bool {
-	return slices.ContainsFunc(p.Announced(), func(s cri.Sandbox) bool { return s.UID == uid })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.announced {
+		if a.sandbox.UID == uid {
+			return true
+		}
+	}
+	return false
 }
 
 // Answers returns the answers for the containers for which done is true, and forgets them.

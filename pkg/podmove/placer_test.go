@@ -40,7 +40,7 @@ func TestCgroupsPath(t *testing.T) {
 }
 
 func TestPlacerKnowsMembersByNamespace(t *testing.T) {
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}}
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, QoS) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 
 func TestAnnouncedUntilRemoved(t *testing.T) {
 	var begun []string
-	p := &Placer{Wake: func() {}, Announce: func(s cri.Sandbox, q QoS) { begun = append(begun, s.Name+" "+string(q)) }}
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q QoS) { begun = append(begun, s.Name+" "+string(q)) }}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
@@ -81,6 +81,10 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 	if !p.IsAnnounced("uid-a") || !p.IsAnnounced("uid-b") {
 		t.Error("a sandbox that has begun is not known")
 	}
+	if list := p.Announced(func(id string) bool { return id == "b" }); len(list) != 1 || list[0].ID != "a" || p.IsAnnounced("uid-b") {
+		t.Errorf("announced are %+v, want the one that is not listed; the list tells of the other from now on", list)
+	}
+	_ = p.RunPodSandbox(t.Context(), sandbox("b", "default"))
 	_ = p.RemovePodSandbox(t.Context(), sandbox("a", "kube-system"))
 	if p.IsAnnounced("uid-a") {
 		t.Error("a sandbox that was removed is still known")

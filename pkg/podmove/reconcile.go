@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -41,8 +40,8 @@ type Reconciler struct {
 	Observer Observer
 	// NRI tells the state of creation-time placement.
 	NRI func() NRIState
-	// Log gets what is done and why, and what fails.
-	Log *slog.Logger
+	// Journal hears what is done and why, and what fails.
+	Journal Journal
 	// Tick is the longest time between two passes.
 	Tick time.Duration
 
@@ -224,7 +223,7 @@ func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	if formula, ok := FormulaOf(observed); ok && (r.formula == nil || r.formula.Name != formula.Name) {
 		r.formula = &formula
-		r.Log.Info("the runtime's containers show its formula for CPU weights", "formula", formula.Name)
+		r.Journal.FormulaSeen(formula)
 	}
 	s := Snapshot{
 		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: r.Gatherer.Weights(), Formula: r.formula, Moving: r.moving,
@@ -246,7 +245,7 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 		errs = append(errs, r.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
 	}
 	for _, scope := range d.KillScopes {
-		r.Log.Info("killing what is left of a container that has ended", "scope", scope)
+		r.Journal.Killing(scope)
 		errs = append(errs, r.Units.StopScope(ctx, scope))
 	}
 	for _, stop := range d.Stop {
@@ -263,9 +262,9 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && (r.lastErr == nil || r.lastErr.Error() != err.Error()) {
-		r.Log.Error("a pass failed, it is made again", "error", err)
+		r.Journal.PassFailed(err)
 	} else if err == nil && r.lastErr != nil {
-		r.Log.Info("passes succeed again")
+		r.Journal.PassesAgain()
 	}
 	r.lastErr = err
 	r.passes++
@@ -301,10 +300,10 @@ func (r *Reconciler) confirm(s Snapshot) {
 	for id, answer := range r.Placer.Answers(func(id string) bool { return at[id] != "" }) {
 		switch {
 		case answer.Err != nil:
-			r.Log.Error("a container could not be placed at its creation", "container", id, "error", answer.Err)
+			r.Journal.NotPlaced(id, answer.Err)
 			r.Observer.Placed(Creation, System, Failed, answer.Took)
 		case at[id] != wanted[id]:
-			r.Log.Error("the runtime did not put a container where it was told to", "container", id, "slice", at[id], "want", wanted[id])
+			r.Journal.NotPlaced(id, fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id]))
 			r.Observer.Placed(Creation, System, Failed, answer.Took)
 		default:
 			r.Observer.Placed(Creation, System, Succeeded, answer.Took)
@@ -314,14 +313,14 @@ func (r *Reconciler) confirm(s Snapshot) {
 
 // move moves a pod, waits until it is where it belongs, and keeps the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
-	log := r.Log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "way", m.Way)
 	var err error
 	for _, c := range m.Containers {
 		begin := time.Now()
+		r.Journal.Moving(*m, c)
 		if m.Way == Restart {
-			err = r.restart(ctx, log, m, c)
+			err = r.restart(ctx, m, c)
 		} else {
-			err = r.live(ctx, log, m, c)
+			err = r.live(ctx, m, c)
 		}
 		if ctx.Err() != nil {
 			break // the next start finds what is left to do
@@ -332,7 +331,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		}
 		r.Observer.Placed(m.Way, m.To, result, time.Since(begin))
 		if err != nil {
-			log.Error("moving a pod failed, it is tried again later", "container", c.Name, "error", err)
+			r.Journal.MoveFailed(*m, c, err)
 			break
 		}
 	}
@@ -350,18 +349,15 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.Wake()
 }
 
-func (r *Reconciler) live(ctx context.Context, log *slog.Logger, m *Move, c Container) error {
+func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 	scope := RuntimeScope(c.Unit)
 	if m.To == System {
 		scope = LiveScope(c.Unit)
 	}
-	log.Info("moving the processes of a container, because its pod is in the wrong partition", "container", c.Name, "from", c.Slice, "scope", scope)
 	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
 }
 
-func (r *Reconciler) restart(ctx context.Context, log *slog.Logger, m *Move, c Container) error {
-	log.Info("stopping a container, which the kubelet starts again, because its pod is in the wrong partition",
-		"container", c.Name, "id", c.ID, "slice", c.Slice, "grace", m.GracePeriod)
+func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 	if err := r.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
 		return err
 	}
@@ -414,7 +410,7 @@ func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q QoS) {
 		return
 	}
 	if err := r.Units.EnsureSlice(ctx, PodSlice(System, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
-		r.Log.Error("a pod's slice could not be made before its first container; the next pass does it", "namespace", s.Namespace, "pod", s.Name, "error", err)
+		r.Journal.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}
 }

@@ -34,6 +34,24 @@ type Observer interface {
 	Connected(source string, up bool)
 }
 
+// Journal hears what an operator may want to read later. Its methods return at once and may be called from any goroutine.
+type Journal interface {
+	// FormulaSeen is called when the formula of the node's runtime is known, and when it is another one.
+	FormulaSeen(Formula)
+	// PassFailed is called when a pass fails for a new reason, PassesAgain when one succeeds after that.
+	PassFailed(error)
+	PassesAgain()
+	// NotPrepared is called when a pod's slice could not be made before its first container; the next pass does it.
+	NotPrepared(namespace, pod string, err error)
+	// NotPlaced is called for a container that is not where it was to be created.
+	NotPlaced(container string, err error)
+	// Moving is called before a running container is moved, MoveFailed when that failed; it is tried again later.
+	Moving(Move, Container)
+	MoveFailed(Move, Container, error)
+	// Killing is called before what is left of a container that has ended is killed.
+	Killing(scope string)
+}
+
 // Report is what the last pass found, after it acted.
 type Report struct {
 	// Time is the end of the pass.

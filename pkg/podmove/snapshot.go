@@ -115,6 +115,8 @@ type Container struct {
 	Order int
 	// Unit is the scope it runs in, empty where it has none; Slice the slice that is in.
 	Unit, Slice string
+	// AlsoUnit and AlsoSlice are the second place of a container whose live move ended half-way, with processes in both.
+	AlsoUnit, AlsoSlice string
 	// OwnCgroups tells that it has cgroups below its scope.
 	OwnCgroups bool
 }

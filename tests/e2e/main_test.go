@@ -22,8 +22,8 @@ const (
 	systemCgroup  = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 )
 
-// generator is the program under test, built once.
-var generator string
+// generator and monitor are the programs under test, built once.
+var generator, monitor string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -33,10 +33,12 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		generator = filepath.Join(dir, "partition-generator")
-		if err := program.Build("nodepartition/cmd/partition-generator", generator); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		generator, monitor = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "partition-monitor")
+		for _, path := range []string{generator, monitor} {
+			if err := program.Build("nodepartition/cmd/"+filepath.Base(path), path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 		}
 		return m.Run()
 	}())

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 )
@@ -17,19 +16,4 @@ func health(check func() error) http.HandlerFunc {
 		}
 		fmt.Fprintln(w, "ok")
 	}
-}
-
-// ready tells what is missing until pods are where they belong, or are on their way there.
-func (o Options) ready() error {
-	var problems []error
-	if o.Reports.Report().Time.IsZero() {
-		problems = append(problems, errors.New("the first pass over the pods has not ended"))
-	}
-	connected := o.Sources()
-	for _, source := range o.Needed {
-		if !connected[source] {
-			problems = append(problems, fmt.Errorf("no connection to %s", source))
-		}
-	}
-	return errors.Join(problems...)
 }

@@ -51,7 +51,6 @@ type page struct {
 type source struct {
 	Name      string
 	Connected bool
-	Needed    bool
 }
 
 type memory struct {
@@ -61,11 +60,11 @@ type memory struct {
 
 func (o Options) page(w http.ResponseWriter, _ *http.Request) {
 	p := page{
-		Style: template.CSS(styleText), Version: o.Version, Report: o.Reports.Report(), Alive: o.Alive(), Ready: o.ready(),
+		Style: template.CSS(styleText), Version: o.Version, Report: o.Reports.Report(), Alive: o.Alive(), Ready: o.Ready(),
 	}
 	connected := o.Sources()
 	for _, name := range slices.Sorted(maps.Keys(connected)) {
-		p.Sources = append(p.Sources, source{name, connected[name], slices.Contains(o.Needed, name)})
+		p.Sources = append(p.Sources, source{name, connected[name]})
 	}
 	p.Memory, p.MemoryProblem = o.memory()
 	var text bytes.Buffer // so that an error comes before the status

@@ -24,10 +24,10 @@ type Options struct {
 	Reports Reports
 	// Sources tells of each source of events and answers whether it is connected.
 	Sources func() map[string]bool
-	// Needed are the sources without which the monitor is not ready.
-	Needed []string
 	// Alive returns what keeps the main loop from its work: one problem a line, or nil.
 	Alive func() error
+	// Ready returns what keeps pods from being where they belong, or on their way there.
+	Ready func() error
 	// Cgroups is where the partition is read; empty is cgroupfs.Mount.
 	Cgroups cgroupfs.FS
 	// Hosts are the names and addresses under which the server is asked, beside localhost and loopback addresses: the
@@ -55,7 +55,7 @@ func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, scrape))
 	mux.HandleFunc("GET /healthz", health(o.Alive))
-	mux.HandleFunc("GET /readyz", health(o.ready))
+	mux.HandleFunc("GET /readyz", health(o.Ready))
 	mux.HandleFunc("GET /report", o.report)
 	mux.HandleFunc("GET /{$}", o.page)
 	return guard(newHosts(o.Hosts), mux)

@@ -23,6 +23,7 @@ import (
 type fake struct {
 	report    podmove.Report
 	connected map[string]bool
+	ready     error
 	alive     error
 }
 
@@ -50,7 +51,7 @@ func (f *fake) handler(t *testing.T, cgroups string, hosts ...string) http.Handl
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "answer"}))
 	return Handler(Options{
 		Version: "v1.2.3", Gatherer: registry, Reports: f, Sources: func() map[string]bool { return f.connected },
-		Needed: []string{"systemd", "runtime"}, Alive: func() error { return f.alive }, Cgroups: cgroupfs.FS(cgroups), Hosts: hosts,
+		Alive: func() error { return f.alive }, Ready: func() error { return f.ready }, Cgroups: cgroupfs.FS(cgroups), Hosts: hosts,
 	})
 }
 
@@ -110,9 +111,7 @@ func TestHealth(t *testing.T) {
 		path, problems string
 	}{
 		"stuck":    {func(f *fake) { f.alive = errors.Join(errors.New("no pass for 3m"), errors.New("and more")) }, "/healthz", "no pass for 3m\nand more\n"},
-		"starting": {func(f *fake) { f.report = podmove.Report{} }, "/readyz", "the first pass over the pods has not ended\n"},
-		"alone": {func(f *fake) { f.report, f.connected = podmove.Report{}, nil }, "/readyz",
-			"the first pass over the pods has not ended\nno connection to systemd\nno connection to runtime\n"},
+		"starting": {func(f *fake) { f.ready = errors.Join(errors.New("not looked yet"), errors.New("no runtime")) }, "/readyz", "not looked yet\nno runtime\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +194,7 @@ func TestPageSaysWhatIsMissing(t *testing.T) {
 	f.report, f.connected = podmove.Report{}, map[string]bool{"systemd": false}
 	_, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/")
 	for _, want := range []string{
-		"kubepods-system.slice has not been started", "The first pass over the pods has not ended", `<span class="bad">not connected</span>`,
+		"kubepods-system.slice has not been started", "The first pass over the pods has not ended", `<span>not connected</span>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// follow starts the service on a node, as far as to where it has read its configuration: its address is in use.
+func (n *node) follow() (stderr string) {
+	n.t.Helper()
+	status, _, stderr := n.run("run", "--listen=localhost")
+	if status != exitProblem {
+		n.t.Fatalf("status %d, %q; want the end for want of a port", status, stderr)
+	}
+	return stderr
+}
+
+// kept are the namespaces in members.json, nil where there is none.
+func (n *node) kept() []string {
+	n.t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.root, membersFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var m members
+	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
+		n.t.Fatal(err)
+	}
+	return m.Namespaces
+}
+
+// status is what status says.
+func (n *node) status() (s nodeStatus) {
+	n.t.Helper()
+	status, stdout, stderr := n.run("status", "--listen=", "--output=json")
+	if status != exitOK || stderr != "" {
+		n.t.Fatalf("status %d, %q", status, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil {
+		n.t.Fatalf("%v:\n%s", err, stdout)
+	}
+	return s
+}
+
+// The namespaces of the last valid configuration outlive the configuration, and the service.
+func TestLastGoodConfiguration(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system, monitoring"))
+	n.partition("67108864")
+	n.serve(&fakeRuntime{})
+	n.servePods()
+
+	// status keeps nothing.
+	if s := n.status(); s.Problem != "" || !slices.Equal(s.Partition.Namespaces, []string{"kube-system", "monitoring"}) {
+		t.Errorf("%q, %v", s.Problem, s.Partition.Namespaces)
+	}
+	if kept := n.kept(); kept != nil {
+		t.Errorf("status has written %v", kept)
+	}
+	// run does.
+	n.follow()
+	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
+		t.Errorf("kept %v", kept)
+	}
+	// Broken: the last good one counts, and says why.
+	n.write("/var/lib/kubelet/config.yaml", broken)
+	if stderr := n.follow(); !strings.Contains(stderr, "missing port") {
+		t.Errorf("%q; want that it goes on to the port", stderr)
+	}
+	s := n.status()
+	if !slices.Equal(s.Partition.Namespaces, []string{"kube-system", "monitoring"}) || !strings.Contains(s.Problem, "memoryLimit") {
+		t.Errorf("%q, %v", s.Problem, s.Partition.Namespaces)
+	}
+	// Switched off: who they were stays known.
+	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
+	n.follow()
+	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
+		t.Errorf("kept %v", kept)
+	}
+	// Valid again.
+	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
+	n.follow()
+	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system"}) {
+		t.Errorf("kept %v", kept)
+	}
+}
+
+// Without a last good one there is nothing to follow, and a file that is not ours to read says which it is.
+func TestNoLastGoodConfiguration(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, broken)
+	n.partition("67108864")
+	n.serve(&fakeRuntime{})
+	n.servePods()
+	for content, want := range map[string]string{
+		"":                          "no earlier valid configuration of this boot",
+		`{"namespaces":["kube-sy`:   membersFile + ": invalid character '\\n' in string literal; remove it",
+		"\x00\x00\x00":              membersFile + ": invalid character",
+		`{"namespaces":"all"}`:      "cannot unmarshal string",
+		"namespaces: [kube-system]": membersFile + ": invalid character",
+	} {
+		if content != "" {
+			n.write(membersFile, content)
+		}
+		status, stdout, stderr := n.run("run", "--listen=")
+		stderr = strings.ReplaceAll(stderr, `\\`, `\`) // the log quotes
+		if status != exitProblem || stdout != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, "memoryLimit") {
+			t.Errorf("%q: status %d, %q, %q; want %q", content, status, stdout, stderr, want)
+		}
+		if s := n.status(); !strings.Contains(s.Problem, want) || len(s.Partition.Namespaces) > 0 {
+			t.Errorf("%q: status says %q, %v; want %q", content, s.Problem, s.Partition.Namespaces, want)
+		}
+		if err := os.RemoveAll(filepath.Join(n.root, membersFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Two monitors would undo each other's work.
+func TestSecondMonitor(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.follow()
+	lock, err := os.Open(filepath.Join(n.root, filepath.Dir(membersFile), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	n.oneProblem([]string{"another partition-monitor runs", "systemctl stop partition-monitor.service"}, "run", "--listen=")
+}
+
+// A reader has the old file or the new one, whenever it looks, and whenever the writer ends.
+func TestWriteMembersReplaces(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "monitor", "members.json") // the folder is made
+	long := members{[]string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}}
+	short := members{[]string{"x"}}
+	if err := writeMembers(path, long); err != nil {
+		t.Fatal(err)
+	}
+	var writer sync.WaitGroup
+	done := make(chan struct{})
+	writer.Go(func() {
+		defer close(done)
+		for i := range 500 {
+			m := long
+			if i%2 == 0 {
+				m = short
+			}
+			if err := writeMembers(path, m); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		m, err := readMembers(path)
+		if err != nil || !slices.Equal(m.Namespaces, long.Namespaces) && !slices.Equal(m.Namespaces, short.Namespaces) {
+			t.Fatalf("%v, %v", m, err)
+		}
+	}
+	writer.Wait()
+	// What a writer left that was killed is nobody's file.
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".members-1"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := readMembers(path); err != nil || !slices.Equal(m.Namespaces, long.Namespaces) {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+func TestWriteMembersFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder", "members.json")
+	if err := errors.Join(os.WriteFile(file, []byte("kept"), 0o600), os.MkdirAll(filepath.Join(folder, "x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(file, "members.json"), folder} {
+		err := writeMembers(path, members{[]string{"kube-system"}})
+		if err == nil || !strings.HasPrefix(err.Error(), "state of the monitor: ") || !strings.Contains(err.Error(), filepath.Dir(path)) {
+			t.Errorf("%s: %v; want what it was for and the path", path, err)
+		}
+	}
+	left, err := os.ReadDir(filepath.Dir(folder))
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v, %v; want no temporary file left", left, err)
+	}
+	if _, err := readMembers(folder); err == nil {
+		t.Error("a folder was read")
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "monitor", "members.json")
+	if err := readOnly(path, members{[]string{"kube-system"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v; want nothing there", err)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// command runs a command line that ends before it looks at the node.
+func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), append([]string{"partition-monitor"}, args...), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ args, want string }{
+		{"", "a command is missing"},
+		{"start", `unknown command "start"`},
+		{"--debug run", "-debug"}, // flags belong behind the command
+		{"--version", "-version"}, // a command, as in the field
+		{"run --metrics", "-metrics"},
+		{"run now", `run: unexpected argument "now"`},
+		{"status kube-system", `status: unexpected argument "kube-system"`},
+		{"check /etc/kubernetes", `check: unexpected argument "/etc/kubernetes"`},
+		{"version 1", `version: unexpected argument "1"`},
+		{"version --short", "-short"},
+		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
+		{"run --move=", "--move=: want auto"},
+		{"status --move=Live", "--move=Live: want auto"},
+		{"check --move=x", "--move=x: want auto"},
+		{"status --output=yaml", "--output=yaml: want table or json"},
+		{"status -o yaml", "--output=yaml: want table or json"},
+		{"run --tick=soon", `"soon"`},
+		{"run --tick=10", `"10"`}, // a unit is missing
+		{"run --tick=999ms", "--tick=999ms: want a second or more"},
+		{"run --tick=-5s", "--tick=-5s: want a second or more"},
+		{"run --per-pod-metrics=perhaps", "perhaps"},
+		{"run --nri-socket", "-nri-socket"},
+	} {
+		status, stdout, stderr := command(t, strings.Fields(test.args)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) ||
+			strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "; see partition-monitor --help\n") {
+			t.Errorf("%q: status %d, %q, %q; want 2 and one line with %q", test.args, status, stdout, stderr, test.want)
+		}
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := command(t, "version")
+	if status != exitOK || stdout != "partition-monitor unknown\n" || stderr != "" {
+		t.Errorf("version: status %d, %q, %q", status, stdout, stderr)
+	}
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"run", "--help"}, {"status", "-h"}, {"check", "--help"}} {
+		status, stdout, stderr := command(t, args...)
+		if status != exitOK || !strings.Contains(stdout, "USAGE:") || stderr != "" {
+			t.Errorf("%q: status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// Every flag stands in the manual page, and those of run in the file that an operator sets them in.
+func TestFlagsAreDocumented(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	manual, settings := read("../../man/partition-monitor.8"), read("../../units/node-partition.default")
+	for _, c := range newApp(nil, nil).Commands {
+		if !strings.Contains(manual, ".It Ic "+c.Name) {
+			t.Errorf("partition-monitor(8) does not have the command %s", c.Name)
+		}
+		for _, flag := range c.Flags {
+			name := flag.Names()[0]
+			if !strings.Contains(manual, ".It Fl -"+name) {
+				t.Errorf("partition-monitor(8) does not have --%s", name)
+			}
+			if c.Name == "run" && !strings.Contains(settings, "--"+name) {
+				t.Errorf("node-partition.default does not have --%s", name)
+			}
+			if documented, ok := flag.(cli.DocGenerationFlag); !ok || documented.GetUsage() == "" {
+				t.Errorf("--%s has no word of help", name)
+			}
+		}
+	}
+}
+
+// What cannot be reached is one line, and status 1.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.partition("67108864")
+	n.servePods()
+	n.oneProblem([]string{"no socket at /run/containerd/containerd.sock", "--runtime-endpoint"}, "status", "--listen=")
+	n.oneProblem([]string{"/run/none.sock", "no such file"}, "status", "--listen=", "--runtime-endpoint=/run/none.sock")
+	n.oneProblem([]string{"tcp://127.0.0.1:1", "only unix sockets"}, "status", "--listen=", "--runtime-endpoint=tcp://127.0.0.1:1")
+	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	n.oneProblem([]string{"--listen", busy.Addr().String(), "in use", "name another address"}, "run", "--listen="+busy.Addr().String())
+}
+
+// A configuration that was never valid gives nothing to go by.
+func TestRunWithoutAConfiguration(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, broken)
+	status, stdout, stderr := n.run("run", "--listen=")
+	if status != exitProblem || stdout != "" {
+		t.Errorf("status %d, %q", status, stdout)
+	}
+	for _, part := range []string{"memoryLimit", "namespaces[0]", "no earlier valid configuration"} {
+		if !strings.Contains(stderr, part) {
+			t.Errorf("%q does not say %q", stderr, part)
+		}
+	}
+}

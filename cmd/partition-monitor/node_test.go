@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+)
+
+// nodeRoot in the environment makes this test program partition-monitor on the node in that folder.
+const nodeRoot = "PARTITION_MONITOR_NODE"
+
+// onNode are the places of a node that the folder has, and that the program sees as its own.
+var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline"}
+
+func TestMain(m *testing.M) {
+	root, ok := os.LookupEnv(nodeRoot)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	for _, place := range onNode {
+		if err := unix.Mount(filepath.Join(root, place), place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			fmt.Fprintf(os.Stderr, "mounting %s: %v\n", place, err)
+			os.Exit(99)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	status := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// node is a folder that is a node to the program: it runs in a mount namespace.
+type node struct {
+	t    *testing.T
+	root string
+}
+
+const systemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
+
+// newNode is a node with a kubelet's configuration, and nothing that runs.
+func newNode(t *testing.T, configuration string) *node {
+	t.Helper()
+	root, err := os.MkdirTemp("", "node") // short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	n := &node{t, root}
+	n.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids")
+	n.write("/proc/cmdline", "quiet")
+	n.write("/run/systemd/generator/.keep", "")
+	n.write("/etc/kubernetes/.keep", "")
+	n.write("/var/lib/kubelet/config.yaml", configuration)
+	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// kubelet is a KubeletConfiguration.
+func kubelet(section string) string {
+	return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n" + section
+}
+
+// valid is a configuration with a partition.
+func valid(namespaces string) string {
+	return kubelet("systemPartition:\n  memoryLimit: 64Mi\n  namespaces: [" + namespaces + "]\n")
+}
+
+// broken is one with two problems.
+var broken = kubelet("systemPartition:\n  memoryLimit: never\n  namespaces: [Kube_System]\n")
+
+func (n *node) write(path, text string) {
+	n.t.Helper()
+	path = filepath.Join(n.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// partition makes the cgroup of a partition that runs with a limit.
+func (n *node) partition(limit string) {
+	n.t.Helper()
+	for name, text := range map[string]string{
+		"memory.max": limit, "memory.current": "1048576", "cpu.weight": "79", "cpu.max": "max 100000", "pids.max": "max",
+	} {
+		n.write(filepath.Join(systemCgroup, name), text)
+	}
+}
+
+// listen makes a socket on the node.
+func (n *node) listen(path string) net.Listener {
+	n.t.Helper()
+	path = filepath.Join(n.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// fakeRuntime is a runtime with pods.
+type fakeRuntime struct {
+	runtime.UnimplementedRuntimeServiceServer
+	sandboxes  []*runtime.PodSandbox
+	containers []*runtime.Container
+}
+
+func (*fakeRuntime) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
+	return &runtime.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.3.7"}, nil
+}
+
+func (f *fakeRuntime) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	return &runtime.ListPodSandboxResponse{Items: f.sandboxes}, nil
+}
+
+func (f *fakeRuntime) ListContainers(context.Context, *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
+	return &runtime.ListContainersResponse{Containers: f.containers}, nil
+}
+
+func (*fakeRuntime) ContainerStatus(context.Context, *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	return &runtime.ContainerStatusResponse{}, nil
+}
+
+// serve starts the runtime at containerd's socket.
+func (n *node) serve(f *fakeRuntime) {
+	n.t.Helper()
+	n.serveGRPC("/run/containerd/containerd.sock", func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, f) })
+}
+
+// fakeKubelet has no pods.
+type fakeKubelet struct {
+	podsv1alpha1.UnimplementedPodsServer
+}
+
+func (fakeKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+	if err := stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// servePods starts the kubelet's Pods API. status waits two seconds for one that is not there.
+func (n *node) servePods() {
+	n.t.Helper()
+	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, fakeKubelet{}) })
+}
+
+func (n *node) serveGRPC(socket string, register func(*grpc.Server)) {
+	n.t.Helper()
+	listener := n.listen(socket)
+	server := grpc.NewServer()
+	register(server)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends with Stop
+	}()
+	n.t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+}
+
+// program is partition-monitor on the node.
+func (n *node) program(args ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = []string{nodeRoot + "=" + n.root}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	return cmd
+}
+
+// run runs it to its end.
+func (n *node) run(args ...string) (status int, stdout, stderr string) {
+	n.t.Helper()
+	cmd := n.program(args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	switch err := cmd.Run(); {
+	case errors.As(err, &exit):
+		status = exit.ExitCode()
+	case err != nil:
+		n.t.Fatalf("%v: this test runs a program in a mount namespace of its own, for which user namespaces have to be allowed", err)
+	}
+	return status, out.String(), errs.String()
+}
+
+// oneProblem runs the program and expects that it says one thing.
+func (n *node) oneProblem(parts []string, args ...string) {
+	n.t.Helper()
+	status, stdout, stderr := n.run(args...)
+	if status != exitProblem || stdout != "" || strings.Count(stderr, "\n") != 1 {
+		n.t.Errorf("%q: status %d, %q, %q; want 1 and one line", args, status, stdout, stderr)
+	}
+	for _, part := range append(parts, "partition-monitor: ") {
+		if !strings.Contains(stderr, part) {
+			n.t.Errorf("%q: %q does not say %q", args, stderr, part)
+		}
+	}
+}

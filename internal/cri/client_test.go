@@ -1,0 +1,449 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// fake is a container runtime that answers what it is told to.
+type fake struct {
+	runtime.UnimplementedRuntimeServiceServer
+	sandboxes  []*runtime.PodSandbox
+	containers []*runtime.Container
+	statuses   map[string]*runtime.ContainerStatusResponse
+
+	mu        sync.Mutex
+	stops     []*runtime.StopContainerRequest
+	deadlines map[string]time.Duration // of calls, from their begin
+	stopping  func(context.Context) error
+}
+
+func (f *fake) called(ctx context.Context, call string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deadlines == nil {
+		f.deadlines = map[string]time.Duration{}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		f.deadlines[call] = time.Until(deadline)
+	}
+}
+
+func (f *fake) Version(ctx context.Context, _ *runtime.VersionRequest) (*runtime.VersionResponse, error) {
+	f.called(ctx, "Version")
+	return &runtime.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.3.7"}, nil
+}
+
+func (f *fake) ListPodSandbox(ctx context.Context, r *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	f.called(ctx, "ListPodSandbox")
+	if r.GetFilter() != nil {
+		return nil, status.Error(codes.InvalidArgument, "asked for some only")
+	}
+	return &runtime.ListPodSandboxResponse{Items: f.sandboxes}, nil
+}
+
+func (f *fake) ListContainers(ctx context.Context, r *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
+	f.called(ctx, "ListContainers")
+	if r.GetFilter() != nil {
+		return nil, status.Error(codes.InvalidArgument, "asked for some only")
+	}
+	return &runtime.ListContainersResponse{Containers: f.containers}, nil
+}
+
+func (f *fake) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	f.called(ctx, "ContainerStatus")
+	answer, ok := f.statuses[r.ContainerId]
+	if !ok {
+		return nil, status.Errorf(codes.NotFound, "no container %s", r.ContainerId)
+	}
+	if !r.Verbose {
+		return &runtime.ContainerStatusResponse{Status: answer.GetStatus()}, nil
+	}
+	return answer, nil
+}
+
+func (f *fake) StopContainer(ctx context.Context, r *runtime.StopContainerRequest) (*runtime.StopContainerResponse, error) {
+	f.called(ctx, "StopContainer")
+	f.mu.Lock()
+	f.stops = append(f.stops, r)
+	f.mu.Unlock()
+	if f.stopping != nil {
+		if err := f.stopping(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &runtime.StopContainerResponse{}, nil
+}
+
+// socket is a path that is short enough for a socket, whatever the test's name is.
+func socket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+// listen serves f at path until stop is called, or the test ends.
+func (f *fake) listen(t *testing.T, path string) (stop func()) {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	runtime.RegisterRuntimeServiceServer(server, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends with Stop
+	}()
+	stop = sync.OnceFunc(func() {
+		server.Stop()
+		<-done
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// connect returns a client of f.
+func (f *fake) connect(t *testing.T) *Client {
+	t.Helper()
+	path := socket(t)
+	f.listen(t, path)
+	return newClient(t, path)
+}
+
+func newClient(t *testing.T, endpoint string) *Client {
+	t.Helper()
+	client, err := New(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	name, version, err := (&fake{}).connect(t).Version(t.Context())
+	if name != "containerd" || version != "v2.3.7" || err != nil {
+		t.Errorf("%q, %q, %v", name, version, err)
+	}
+}
+
+// A pod's author chooses its labels, and images theirs: who a pod is stands in the metadata.
+func TestIdentityIsNotOfLabels(t *testing.T) {
+	t.Parallel()
+	lies := map[string]string{
+		"io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.name": "etcd", "io.kubernetes.pod.uid": "0",
+		"io.kubernetes.container.name": "etcd",
+	}
+	client := (&fake{
+		sandboxes: []*runtime.PodSandbox{
+			{
+				Id: "s1", State: runtime.PodSandboxState_SANDBOX_READY, Labels: lies, Annotations: lies,
+				Metadata: &runtime.PodSandboxMetadata{Name: "shop-1", Namespace: "web", Uid: "1111-2222", Attempt: 3},
+			},
+			{
+				Id: "s2", State: runtime.PodSandboxState_SANDBOX_NOTREADY, Labels: lies,
+				Metadata: &runtime.PodSandboxMetadata{Name: "shop-2", Namespace: "web", Uid: "1111-3333"},
+			},
+			{Id: "s3", Labels: lies}, // without metadata
+		},
+		containers: []*runtime.Container{
+			{Id: "c1", PodSandboxId: "s1", Labels: lies, Metadata: &runtime.ContainerMetadata{Name: "shop", Attempt: 1}},
+			{Id: "c2", PodSandboxId: "s2", Labels: lies},
+		},
+	}).connect(t)
+	sandboxes, err := client.Sandboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Sandbox{
+		{ID: "s1", UID: "1111-2222", Namespace: "web", Name: "shop-1", Ready: true},
+		{ID: "s2", UID: "1111-3333", Namespace: "web", Name: "shop-2"},
+		{ID: "s3", Ready: true},
+	}
+	if !slices.Equal(sandboxes, want) {
+		t.Errorf("%+v; want %+v", sandboxes, want)
+	}
+	containers, err := client.Containers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Container{{ID: "c1", SandboxID: "s1", Name: "shop"}, {ID: "c2", SandboxID: "s2"}}; !slices.Equal(containers, want) {
+		t.Errorf("%+v; want %+v", containers, want)
+	}
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	want := map[runtime.ContainerState]State{
+		runtime.ContainerState_CONTAINER_CREATED: Created,
+		runtime.ContainerState_CONTAINER_RUNNING: Running,
+		runtime.ContainerState_CONTAINER_EXITED:  Exited,
+		runtime.ContainerState_CONTAINER_UNKNOWN: Unknown,
+		99:                                       Unknown, // of a CRI to come
+	}
+	f := &fake{}
+	for state := range want {
+		f.containers = append(f.containers, &runtime.Container{Id: state.String(), State: state})
+	}
+	containers, err := f.connect(t).Containers(t.Context())
+	if err != nil || len(containers) != len(want) {
+		t.Fatal(containers, err)
+	}
+	for i, c := range containers {
+		if c.State != want[f.containers[i].State] {
+			t.Errorf("%s: %v; want %v", c.ID, c.State, want[f.containers[i].State])
+		}
+	}
+}
+
+// The CRI counts grace in whole seconds. A second that is cut off would kill a container before its time.
+func TestStopRoundsGraceUp(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	client := f.connect(t)
+	for grace, want := range map[time.Duration]int64{
+		0: 0, 1: 1, time.Millisecond: 1, time.Second: 1, time.Second + 1: 2, 1500 * time.Millisecond: 2, 30 * time.Second: 30, time.Hour: 3600,
+	} {
+		if err := client.Stop(t.Context(), "c1", grace); err != nil {
+			t.Fatal(err)
+		}
+		last := f.stops[len(f.stops)-1]
+		if last.ContainerId != "c1" || last.Timeout != want {
+			t.Errorf("grace %s: %s in %d s; want %d s", grace, last.ContainerId, last.Timeout, want)
+		}
+		if got := f.deadlines["StopContainer"]; got < grace+90*time.Second || got > grace+2*time.Minute {
+			t.Errorf("grace %s: the runtime has %s for it", grace, got)
+		}
+	}
+}
+
+func TestStopEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	f := &fake{stopping: func(ctx context.Context) error {
+		close(begun)
+		<-ctx.Done() // a container that does not end
+		return ctx.Err()
+	}}
+	client := f.connect(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- client.Stop(ctx, "c1", time.Hour) }()
+	<-begun
+	cancel()
+	if err := <-result; status.Code(err) != codes.Canceled {
+		t.Errorf("%v; want Canceled", err)
+	}
+}
+
+// Calls that read are bounded, so that a runtime that hangs holds no pass up for longer.
+func TestReadsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{"c1": {}}}
+	client := f.connect(t)
+	_, _, e1 := client.Version(t.Context())
+	_, e2 := client.Sandboxes(t.Context())
+	_, e3 := client.Containers(t.Context())
+	_, e4 := client.Shares(t.Context(), "c1")
+	if err := errors.Join(e1, e2, e3, e4); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.deadlines) != 4 {
+		t.Errorf("calls with a deadline: %v", slices.Sorted(maps.Keys(f.deadlines)))
+	}
+	for call, got := range f.deadlines {
+		if got > callTimeout {
+			t.Errorf("%s: %s; want at most %s", call, got, callTimeout)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	linux := func(shares int64) *runtime.ContainerStatus {
+		return &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares}}}
+	}
+	info := func(text string) map[string]string { return map[string]string{"info": text} }
+	// As containerd 1.6 answers, but for what is of no interest here.
+	const verbose = `{"sandboxID":"s1","pid":1234,"config":{"metadata":{"name":"shop"},"linux":{"resources":{"cpu_period":100000,"cpu_shares":256,` +
+		`"hugepage_limits":[{"page_size":"2MB"}]},"security_context":{}}},"runtimeSpec":{"linux":{"resources":{"cpu":{"shares":999}}}}}`
+	for name, test := range map[string]struct {
+		answer *runtime.ContainerStatusResponse
+		want   uint64
+		err    string
+	}{
+		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, 512, ""},
+		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, 256, ""},
+		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, 0, ""},
+		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(verbose)}, 256, ""},
+		"no request":              {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":{"linux":{"resources":{}}}}`)}, 0, ""},
+		"another shape":           {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":null}`)}, 0, ""},
+		"no info":                 {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}}, 0, ""},
+		"nothing":                 {&runtime.ContainerStatusResponse{}, 0, ""},
+		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, 0, "ContainerStatus torn: unexpected end of JSON input"},
+		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, 0, "cpu_shares"},
+		"not there (no such one)": {nil, 0, "NotFound"},
+	} {
+		f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{}}
+		if test.answer != nil {
+			f.statuses[name] = test.answer
+		}
+		got, err := f.connect(t).Shares(t.Context(), name)
+		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %d, %v; want %d, %q", name, got, err, test.want, test.err)
+		}
+	}
+}
+
+// An error says which runtime, which call and which container, and keeps its code.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	client := (&fake{stopping: func(context.Context) error { return status.Error(codes.NotFound, "no such container") }}).connect(t)
+	err := client.Stop(t.Context(), "c1", 0)
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("%v; want NotFound", err)
+	}
+	for _, part := range []string{client.Endpoint(), "StopContainer c1", "no such container"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+	// Not there at all: at once, and not when the deadline is over.
+	if _, err := newClient(t, socket(t)).Sandboxes(t.Context()); status.Code(err) != codes.Unavailable {
+		t.Errorf("no runtime: %v; want Unavailable", err)
+	}
+}
+
+// A runtime that restarts is away for a second. grpc's own pauses would be 1, 1.6, 2.6 and 4.1 s by the fifth attempt.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	path := socket(t)
+	stop := (&fake{}).listen(t, path)
+	client := newClient(t, path)
+	if _, err := client.Sandboxes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := client.Sandboxes(ctx); status.Code(err) != codes.Unavailable {
+		t.Fatalf("without a runtime: %v; want Unavailable", err)
+	}
+	client.conn.Connect() // as the next call does
+	refuse(ctx, t, path, 5)
+	(&fake{sandboxes: []*runtime.PodSandbox{{Id: "new"}}}).listen(t, path)
+	for state := client.conn.GetState(); state != connectivity.Ready; state = client.conn.GetState() {
+		if !client.conn.WaitForStateChange(ctx, state) {
+			t.Fatalf("the connection is %s; want %s", state, connectivity.Ready)
+		}
+	}
+	if sandboxes, err := client.Sandboxes(ctx); err != nil || len(sandboxes) != 1 || sandboxes[0].ID != "new" {
+		t.Errorf("%v, %v; want the new runtime's", sandboxes, err)
+	}
+}
+
+// refuse takes a number of connections and ends them.
+func refuse(ctx context.Context, t *testing.T, path string, times int) {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	for range times {
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatalf("no attempt to connect: %v", context.Cause(ctx))
+		}
+		_ = conn.Close() // all that it is for
+	}
+}
+
+// The list of a full node, as the kubelet takes it; and one that is beyond that says so.
+func TestLargeAnswers(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	label := map[string]string{"annotation": strings.Repeat("x", 10<<10)}
+	for i := range 1000 {
+		f.containers = append(f.containers, &runtime.Container{Id: fmt.Sprint(i), Annotations: label})
+	}
+	client := f.connect(t)
+	if containers, err := client.Containers(t.Context()); err != nil || len(containers) != 1000 {
+		t.Errorf("%d containers, %v; want 1000", len(containers), err)
+	}
+	f.containers = slices.Concat(f.containers, f.containers)
+	if _, err := client.Containers(t.Context()); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("20 MB: %v; want ResourceExhausted", err)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	for endpoint, want := range map[string]string{
+		"/run/containerd/containerd.sock":        "unix:///run/containerd/containerd.sock",
+		"unix:///run/containerd/containerd.sock": "unix:///run/containerd/containerd.sock",
+	} {
+		if got, err := Target(endpoint); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", endpoint, got, err, want)
+		}
+	}
+	for endpoint, want := range map[string]string{
+		"":                          "is not an absolute path",
+		"run/containerd.sock":       "is not an absolute path",
+		"unix://containerd.sock":    "is not an absolute path",
+		"unix:/run/containerd.sock": "is not an absolute path",
+		"tcp://127.0.0.1:1234":      "only unix sockets",
+		"npipe:////./pipe/x":        "only unix sockets",
+		"dns:///example.org":        "only unix sockets",
+	} {
+		_, err := New(endpoint)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "container runtime: "+endpoint) {
+			t.Errorf("%q: %v; want %q", endpoint, err, want)
+		}
+	}
+}
+
+// Not parallel: it stands in for the places to look in.
+func TestFind(t *testing.T) {
+	saved := endpoints
+	defer func() { endpoints = saved }()
+	dir := t.TempDir()
+	first, second, third := filepath.Join(dir, "first"), socket(t), socket(t)
+	endpoints = []string{first, second, third}
+	if _, err := Find(); err == nil || !strings.Contains(err.Error(), first+", "+second) || !strings.Contains(err.Error(), "--runtime-endpoint") {
+		t.Errorf("%v; want the places and the flag", err)
+	}
+	if err := os.WriteFile(first, nil, 0o600); err != nil { // no socket
+		t.Fatal(err)
+	}
+	for _, path := range []string{third, second} {
+		(&fake{}).listen(t, path)
+		if got, err := Find(); got != "unix://"+path || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, path)
+		}
+	}
+}

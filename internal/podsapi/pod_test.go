@@ -1,0 +1,247 @@
+package podsapi
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func cpu(request string) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(request)}
+}
+
+func container(name, request string) v1.Container {
+	c := v1.Container{Name: name}
+	if request != "" {
+		c.Resources.Requests = cpu(request)
+	}
+	return c
+}
+
+func sidecar(name, request string) v1.Container {
+	c := container(name, request)
+	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+	return c
+}
+
+func TestNewPod(t *testing.T) {
+	t.Parallel()
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: "1111-2222", Namespace: "kube-system", Name: "dns"},
+		Spec: v1.PodSpec{
+			RestartPolicy:  v1.RestartPolicyAlways,
+			HostPID:        true,
+			InitContainers: []v1.Container{container("setup", "1"), sidecar("log", "100m")},
+			Containers:     []v1.Container{container("dns", "250m"), container("probe", "")},
+		},
+		Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable, Phase: v1.PodRunning},
+	}
+	want := &Pod{
+		UID: "1111-2222", Namespace: "kube-system", Name: "dns",
+		QoS: v1.PodQOSBurstable, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 30 * time.Second,
+		MilliCPU: 1000, // the init container runs before the sidecar
+		HostPID:  true, Initializing: true,
+		Containers: map[string]Container{
+			"setup": {Init: true, MilliCPU: 1000},
+			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways, MilliCPU: 100},
+			"dns":   {MilliCPU: 250},
+			"probe": {Order: 1},
+		},
+	}
+	if got := newPod(pod); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n%+v; want\n%+v", got, want)
+	}
+}
+
+// The least that the kubelet can tell, as of a pod that was deleted.
+func TestNewPodEmpty(t *testing.T) {
+	t.Parallel()
+	want := &Pod{GracePeriod: 30 * time.Second, Containers: map[string]Container{}}
+	if got := newPod(&v1.Pod{}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+}
+
+func TestLifecycle(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		pod  v1.Pod
+		want Pod
+	}{
+		"terminating": {v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, Pod{Terminating: true}},
+		"pending":     {v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending}}, Pod{}},
+		"running":     {v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning}}, Pod{}},
+		"succeeded":   {v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}, Pod{Ended: true}},
+		"failed":      {v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}, Pod{Ended: true}},
+		"guaranteed":  {v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSGuaranteed}}, Pod{QoS: v1.PodQOSGuaranteed}},
+		"best effort": {v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBestEffort}}, Pod{QoS: v1.PodQOSBestEffort}},
+		"never":       {v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}}, Pod{RestartPolicy: v1.RestartPolicyNever}},
+		"on failure":  {v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure}}, Pod{RestartPolicy: v1.RestartPolicyOnFailure}},
+	} {
+		test.want.GracePeriod, test.want.Containers = 30*time.Second, map[string]Container{}
+		if got := newPod(&test.pod); !reflect.DeepEqual(*got, test.want) {
+			t.Errorf("%s: %+v; want %+v", name, *got, test.want)
+		}
+	}
+	for seconds, want := range map[int64]time.Duration{0: 0, 1: time.Second, 30: 30 * time.Second, 86400: 24 * time.Hour} {
+		pod := newPod(&v1.Pod{Spec: v1.PodSpec{TerminationGracePeriodSeconds: &seconds}})
+		if pod.GracePeriod != want {
+			t.Errorf("terminationGracePeriodSeconds %d: %s; want %s", seconds, pod.GracePeriod, want)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	running := func(name, request string) v1.ContainerStatus {
+		return v1.ContainerStatus{
+			Name: name, Resources: &v1.ResourceRequirements{Requests: cpu(request)}, AllocatedResources: cpu(request),
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		}
+	}
+	for name, test := range map[string]struct {
+		pod        v1.Pod
+		pods       int64 // the pod's request
+		containers map[string]int64
+	}{
+		"sum": {
+			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "100m"), container("b", "1500m"), container("c", "")}}},
+			1600, map[string]int64{"a": 100, "b": 1500, "c": 0},
+		},
+		"below a thousandth": {
+			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "100u")}}},
+			1, map[string]int64{"a": 1},
+		},
+		"greatest init container": {
+			v1.Pod{Spec: v1.PodSpec{
+				InitContainers: []v1.Container{container("i", "2"), container("j", "1")}, Containers: []v1.Container{container("a", "100m")},
+			}},
+			2000, map[string]int64{"i": 2000, "j": 1000, "a": 100},
+		},
+		// A sidecar counts beside the containers, and beside init containers that come after it.
+		"sidecar": {
+			v1.Pod{Spec: v1.PodSpec{
+				InitContainers: []v1.Container{container("i", "1"), sidecar("s", "300m"), container("j", "1")},
+				Containers:     []v1.Container{container("a", "100m")},
+			}},
+			1300, map[string]int64{"i": 1000, "s": 300, "j": 1000, "a": 100},
+		},
+		"overhead": {
+			v1.Pod{Spec: v1.PodSpec{Overhead: cpu("250m"), Containers: []v1.Container{container("a", "100m")}}},
+			350, map[string]int64{"a": 100},
+		},
+		"request of the pod": {
+			v1.Pod{Spec: v1.PodSpec{
+				Resources:  &v1.ResourceRequirements{Requests: cpu("2")},
+				Containers: []v1.Container{container("a", "100m")},
+			}},
+			2000, map[string]int64{"a": 100},
+		},
+		// A resize from 1 to 500m: the container still has 1.
+		"shrinking": {
+			v1.Pod{
+				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
+				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
+			},
+			1000, map[string]int64{"a": 1000},
+		},
+		// A resize to 2 that has been accepted and not been made.
+		"growing": {
+			v1.Pod{
+				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "2")}},
+				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
+			},
+			2000, map[string]int64{"a": 1000},
+		},
+		"sidecar that is resized": {
+			v1.Pod{
+				Spec: v1.PodSpec{
+					InitContainers: []v1.Container{sidecar("s", "500m")}, Containers: []v1.Container{container("a", "100m")},
+				},
+				Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{running("s", "200m")}},
+			},
+			600, map[string]int64{"s": 200, "a": 100},
+		},
+		// A status without resources is one of a kubelet that does not tell.
+		"status without resources": {
+			v1.Pod{
+				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
+				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}, {Name: "b", Resources: &v1.ResourceRequirements{}}}},
+			},
+			500, map[string]int64{"a": 500},
+		},
+	} {
+		pod := newPod(&test.pod)
+		if pod.MilliCPU != test.pods {
+			t.Errorf("%s: %d for the pod; want %d", name, pod.MilliCPU, test.pods)
+		}
+		for c, want := range test.containers {
+			if got := pod.Containers[c].MilliCPU; got != want {
+				t.Errorf("%s: %d for container %s; want %d", name, got, c, want)
+			}
+		}
+		if len(pod.Containers) != len(test.containers) {
+			t.Errorf("%s: containers %v", name, pod.Containers)
+		}
+	}
+}
+
+// A container's own restartPolicy (KEP-5307). Of an init container only Always makes a sidecar.
+func TestContainerRestartPolicy(t *testing.T) {
+	t.Parallel()
+	with := func(name string, policy v1.ContainerRestartPolicy) v1.Container {
+		return v1.Container{Name: name, RestartPolicy: &policy}
+	}
+	pod := newPod(&v1.Pod{Spec: v1.PodSpec{
+		InitContainers: []v1.Container{
+			with("sidecar", v1.ContainerRestartPolicyAlways), with("try", v1.ContainerRestartPolicyOnFailure), with("once", v1.ContainerRestartPolicyNever),
+		},
+		Containers: []v1.Container{with("never", v1.ContainerRestartPolicyNever), {Name: "main"}},
+	}})
+	want := map[string]Container{
+		"sidecar": {Sidecar: true, RestartPolicy: v1.ContainerRestartPolicyAlways},
+		"try":     {Init: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyOnFailure},
+		"once":    {Init: true, Order: 2, RestartPolicy: v1.ContainerRestartPolicyNever},
+		"never":   {RestartPolicy: v1.ContainerRestartPolicyNever},
+		"main":    {Order: 1},
+	}
+	if !reflect.DeepEqual(pod.Containers, want) {
+		t.Errorf("%+v; want %+v", pod.Containers, want)
+	}
+}
+
+func TestInitializing(t *testing.T) {
+	t.Parallel()
+	exited := func(name string, code int32) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}}
+	}
+	running := v1.ContainerStatus{Name: "i", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+	again := v1.ContainerStatus{Name: "i", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, LastTerminationState: exited("i", 1).State}
+	i, j := container("i", ""), container("j", "")
+	for name, test := range map[string]struct {
+		init     []v1.Container
+		statuses []v1.ContainerStatus
+		want     bool
+	}{
+		"no init containers":          {nil, nil, false},
+		"status is not there yet":     {[]v1.Container{i}, nil, true},
+		"running":                     {[]v1.Container{i}, []v1.ContainerStatus{running}, true},
+		"failed, tried again":         {[]v1.Container{i}, []v1.ContainerStatus{again}, true},
+		"failed":                      {[]v1.Container{i}, []v1.ContainerStatus{exited("i", 1)}, true},
+		"ended well":                  {[]v1.Container{i}, []v1.ContainerStatus{exited("i", 0)}, false},
+		"second has yet to start":     {[]v1.Container{i, j}, []v1.ContainerStatus{exited("i", 0)}, true},
+		"both ended well":             {[]v1.Container{i, j}, []v1.ContainerStatus{exited("j", 0), exited("i", 0)}, false},
+		"a sidecar does not end":      {[]v1.Container{sidecar("s", "")}, nil, false},
+		"a sidecar and one that runs": {[]v1.Container{sidecar("s", ""), i}, []v1.ContainerStatus{running}, true},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.init}, Status: v1.PodStatus{InitContainerStatuses: test.statuses}}
+		if got := newPod(pod).Initializing; got != test.want {
+			t.Errorf("%s: %t; want %t", name, got, test.want)
+		}
+	}
+}

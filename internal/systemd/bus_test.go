@@ -1,0 +1,302 @@
+package systemd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// bus is a dbus-daemon of the test's own, without rules on who may do what: those of the system bus are in tests/nodebus.
+type bus struct {
+	t       *testing.T
+	dir     string
+	address string
+	daemon  *exec.Cmd
+}
+
+const busConfig = `<busconfig>
+  <type>system</type>
+  <listen>%s</listen>
+  <policy context="default"><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/><allow eavesdrop="false"/></policy>
+</busconfig>`
+
+func newBus(t *testing.T) *bus {
+	t.Helper()
+	if _, err := exec.LookPath("dbus-daemon"); err != nil {
+		t.Fatalf("%v: install the Debian package dbus-daemon", err)
+	}
+	dir, err := os.MkdirTemp("", "bus") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bus{t: t, dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
+	if err := os.WriteFile(filepath.Join(dir, "conf"), fmt.Appendf(nil, busConfig, b.address), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.stop()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	b.start()
+	return b
+}
+
+// start returns when the daemon listens: it says where then.
+func (b *bus) start() {
+	b.t.Helper()
+	b.daemon = exec.Command("dbus-daemon", "--config-file="+filepath.Join(b.dir, "conf"), "--nofork", "--nopidfile", "--print-address=1")
+	b.daemon.Stderr = os.Stderr
+	out, err := b.daemon.StdoutPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.daemon.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		b.t.Fatalf("dbus-daemon does not start: %v", err)
+	}
+}
+
+func (b *bus) stop() {
+	if b.daemon == nil {
+		return
+	}
+	_ = b.daemon.Process.Kill()
+	_ = b.daemon.Wait()
+	b.daemon = nil
+	_ = os.Remove(filepath.Join(b.dir, "bus"))
+}
+
+func (b *bus) connect() *dbus.Conn {
+	b.t.Helper()
+	conn, err := dbus.Connect(b.address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// fake answers as systemd's manager does.
+type fake struct {
+	conn *dbus.Conn
+
+	mu     sync.Mutex
+	job    int
+	calls  []string        // what was asked for, in its order
+	exists map[string]bool // the units there are
+	props  map[string]map[string]dbus.Variant
+	quiet  bool              // it does not say when a job is over
+	onCall func(call string) // is called with each
+}
+
+// newFake has the name of systemd on the bus when it returns. Units are there from the start.
+func newFake(b *bus, units ...string) *fake {
+	b.t.Helper()
+	f := &fake{conn: b.connect(), exists: map[string]bool{}, props: map[string]map[string]dbus.Variant{}}
+	for _, u := range units {
+		f.exists[u] = true
+	}
+	if err := f.conn.Export(f, objectPath, manager); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := f.conn.RequestName(busName, dbus.NameFlagDoNotQueue); err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fake) called(format string, arguments ...any) {
+	call := fmt.Sprintf(format, arguments...)
+	f.mu.Lock()
+	f.calls = append(f.calls, call)
+	onCall := f.onCall
+	f.mu.Unlock()
+	if onCall != nil {
+		onCall(call)
+	}
+}
+
+// neverDone has it not say when a job is over. The channel that is returned is closed when the first one is queued.
+func (f *fake) neverDone() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.quiet = true
+	queued := make(chan struct{})
+	once := sync.Once{}
+	f.onCall = func(call string) {
+		if strings.HasPrefix(call, "St") {
+			once.Do(func() { close(queued) })
+		}
+	}
+	return queued
+}
+
+// property is what the slice was given last.
+func (f *fake) property(name string) dbus.Variant {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.props[slice][name]
+}
+
+// seen returns the calls since the last time.
+func (f *fake) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := f.calls
+	f.calls = nil
+	return calls
+}
+
+type property struct {
+	Name  string
+	Value dbus.Variant
+}
+
+type auxiliary struct {
+	Name       string
+	Properties []property
+}
+
+func (f *fake) Subscribe() *dbus.Error {
+	f.called("Subscribe")
+	return nil
+}
+
+func (f *fake) StartTransientUnit(name, mode string, properties []property, _ []auxiliary) (dbus.ObjectPath, *dbus.Error) {
+	f.called("StartTransientUnit %s %s", name, mode)
+	f.mu.Lock()
+	exists := f.exists[name]
+	f.exists[name] = true
+	f.mu.Unlock()
+	if exists {
+		return "", dbus.NewError("org.freedesktop.systemd1.UnitExists", []any{"Unit " + name + " was already loaded or has a fragment file."})
+	}
+	f.keep(name, properties)
+	return f.newJob(name), nil
+}
+
+func (f *fake) keep(name string, properties []property) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.props[name] == nil {
+		f.props[name] = map[string]dbus.Variant{}
+	}
+	for _, p := range properties {
+		f.props[name][p.Name] = p.Value
+	}
+}
+
+func (f *fake) SetUnitProperties(name string, runtime bool, properties []property) *dbus.Error {
+	f.called("SetUnitProperties %s %t", name, runtime)
+	f.keep(name, properties)
+	return nil
+}
+
+func (f *fake) StartUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+	f.called("StartUnit %s %s", name, mode)
+	return f.newJob(name), nil
+}
+
+func (f *fake) StopUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+	f.called("StopUnit %s %s", name, mode)
+	f.mu.Lock()
+	exists := f.exists[name]
+	delete(f.exists, name)
+	f.mu.Unlock()
+	if !exists {
+		return "", dbus.NewError("org.freedesktop.systemd1.NoSuchUnit", []any{"Unit " + name + " not loaded."})
+	}
+	return f.newJob(name), nil
+}
+
+func (f *fake) RevertUnitFiles(names []string) ([][]any, *dbus.Error) {
+	f.called("RevertUnitFiles %s", strings.Join(names, " "))
+	return nil, nil
+}
+
+// newJob is over at once, and said to be before its number is answered, as it can be with systemd.
+func (f *fake) newJob(unit string) dbus.ObjectPath {
+	f.mu.Lock()
+	f.job++
+	id, quiet := f.job, f.quiet
+	f.mu.Unlock()
+	path := dbus.ObjectPath(fmt.Sprintf("%s/job/%d", objectPath, id))
+	if !quiet {
+		f.emit("JobRemoved", uint32(id), path, unit, "done")
+	}
+	return path
+}
+
+func (f *fake) emit(member string, body ...any) {
+	_ = f.conn.Emit(objectPath, manager+"."+member, body...)
+}
+
+// told collects what a client tells.
+type told chan string
+
+func (c told) options(b *bus) Options {
+	return Options{
+		BusAddress:     b.address,
+		PrivateAddress: "unix:path=" + filepath.Join(b.dir, "none"),
+		ControlDir:     filepath.Join(b.dir, "control"),
+		Wake:           func() { c.tell(b.t, "wake") },
+		OnReloaded:     func() { c.tell(b.t, "reloaded") },
+		OnConnected:    func(up bool) { c.tell(b.t, fmt.Sprint("connected ", up)) },
+	}
+}
+
+// tell waits until the test listens.
+func (c told) tell(t *testing.T, what string) {
+	t.Helper()
+	select {
+	case c <- what:
+	case <-t.Context().Done():
+	}
+}
+
+const late = 20 * time.Second
+
+// want waits for what is told next.
+func (c told) want(t *testing.T, what ...string) {
+	t.Helper()
+	for _, w := range what {
+		select {
+		case got := <-c:
+			if got != w {
+				t.Fatalf("told %q, want %q", got, w)
+			}
+		case <-time.After(late):
+			t.Fatalf("not told %q within %s", w, late)
+		}
+	}
+}
+
+// run has a client run until the test ends.
+func run(t *testing.T, o Options) *Client {
+	t.Helper()
+	c := New(o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return c
+}

@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+	"nodepartition/tests/program"
+)
+
+const (
+	// churnPods is how many pods are created and deleted in each run, a third of them members.
+	churnPods = 100
+	// churnAlive is how many there are at a time: emulated, a node takes a second and more for each.
+	churnAlive = 10
+	// memberUIDs begin the UIDs of members, and userUIDs those of the others, so that the sampler can tell.
+	memberUIDs, userUIDs = "aaaa", "5eea"
+)
+
+// TestChurn: 100 pods come and go in random order, while nothing happens, while the monitor is killed, and while systemd is
+// reloaded and executed anew.
+func TestChurn(t *testing.T) {
+	sampler := filepath.Join(t.TempDir(), "sampler")
+	if err := program.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("CHURN_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("CHURN_SEED=%d", seed)
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+			if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
+				t.Fatal(err)
+			}
+			c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
+			// What the kubelet and the runtime complain of without the monitor, they may complain of with it.
+			run(t, n, "systemctl stop "+monitorUnit)
+			before := complaints(t, n, "-1s")
+			c.run(t, "without", nil)
+			without := complaints(t, n, before.since)
+			run(t, n, "systemctl start "+monitorUnit)
+			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+
+			t.Run("quiet", func(t *testing.T) {
+				mark := complaints(t, n, "-1s")
+				found := c.run(t, "quiet", nil)
+				if c.placing && len(found.Misplaced) > 0 {
+					t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
+				}
+				c.settled(t)
+				with := complaints(t, n, mark.since)
+				for text, count := range with.count {
+					if without.count[text] == 0 {
+						t.Errorf("%d times, and never without the monitor: %s", count, text)
+					}
+				}
+				t.Logf("%d samples of %d containers; %d kinds of complaints without the monitor, %d with it", found.Samples, found.Containers, len(without.count), len(with.count))
+			})
+			t.Run("killed", func(t *testing.T) {
+				kills := 0
+				c.run(t, "killed", func(step, steps int) {
+					// Twenty times at random moments, all over the run.
+					if kills < 20 && c.random.IntN(steps-step) < 20-kills {
+						run(t, n, "systemctl kill --signal=KILL "+monitorUnit)
+						kills++
+					}
+				})
+				t.Logf("killed %d times", kills)
+				if kills != 20 {
+					t.Errorf("killed %d times, want 20", kills)
+				}
+				c.settled(t)
+			})
+			t.Run("reloaded", func(t *testing.T) {
+				run(t, n, "systemd-run --unit=reloads sh -c 'while true; do systemctl daemon-reload; sleep 1; systemctl daemon-reexec; sleep 1; done'")
+				found := c.run(t, "reloaded", nil)
+				run(t, n, "systemctl stop reloads.service")
+				if c.placing && len(found.Misplaced) > 0 {
+					t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
+				}
+				if found.Unlimited > 0 {
+					t.Errorf("the partition had no limit in %d of %d samples", found.Unlimited, found.Samples)
+				}
+				c.settled(t)
+			})
+		})
+	}
+}
+
+// churner creates and deletes pods.
+type churner struct {
+	node    *lab.Node
+	random  *rand.Rand
+	placing bool
+	runs    int
+}
+
+// found is what the sampler prints.
+type found struct {
+	Samples, Containers, Unlimited int
+	Misplaced                      map[string]int
+}
+
+// run creates and deletes churnPods pods, and tells what the sampler saw meanwhile. between is called before each step.
+func (c *churner) run(t *testing.T, name string, between func(step, steps int)) found {
+	t.Helper()
+	n := c.node
+	c.runs++
+	run(t, n, "systemd-run --unit=sampler-"+name+" -p StandardOutput=file:/run/sampler-"+name+" sampler "+memberUIDs)
+	var alive []spec
+	created := 0
+	steps := 2 * churnPods
+	begin := time.Now()
+	for step := range steps {
+		if between != nil {
+			between(step, steps)
+		}
+		if created < churnPods && (len(alive) == 0 || len(alive) < churnAlive && c.random.IntN(2) == 0) {
+			s := c.pod(created)
+			created++
+			if _, err := n.ApplyPod(t.Context(), s.manifest(t)); err != nil {
+				t.Fatal(err)
+			}
+			alive = append(alive, s)
+			continue
+		}
+		i := c.random.IntN(len(alive))
+		s := alive[i]
+		alive = slices.Delete(alive, i, i+1)
+		// Half of them are deleted as soon as that, in whatever state they are; the others run first.
+		if c.random.IntN(2) == 0 {
+			if _, err := n.WaitPod(t.Context(), s.namespace, s.name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.DeletePod(t.Context(), s.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if created != churnPods || len(alive) != 0 {
+		t.Fatalf("%d pods created, %d left: the test is wrong", created, len(alive))
+	}
+	eventually(t, n, "all pods gone", func(ctx context.Context) (bool, string, error) {
+		pods, err := n.Pods(ctx)
+		return err == nil && len(pods) == 3, fmt.Sprint(len(pods)), err
+	})
+	run(t, n, "systemctl stop sampler-"+name)
+	t.Logf("%s: %d pods created and deleted in %s", name, churnPods, time.Since(begin).Round(time.Second))
+	var seen found
+	if err := json.Unmarshal([]byte(run(t, n, "cat /run/sampler-"+name)), &seen); err != nil {
+		t.Fatal(err)
+	}
+	if seen.Samples < 50 || seen.Containers < churnPods/4 {
+		t.Fatalf("the sampler saw %d containers in %d samples: it does not work", seen.Containers, seen.Samples)
+	}
+	return seen
+}
+
+// pod is the i-th pod of a run: every third is a member, and their classes differ.
+func (c *churner) pod(i int) spec {
+	s := spec{namespace: "user", name: fmt.Sprintf("churn-%d-%d", c.runs, i)}
+	prefix := userUIDs
+	if i%3 == 0 {
+		s.namespace, prefix = "kube-system", memberUIDs
+	}
+	s.uid = types.UID(fmt.Sprintf("%s%04d-0000-4000-8000-%012d", prefix, c.runs, i))
+	switch i % 4 {
+	case 0:
+		s.requests = resources("10m", "8Mi")
+	case 1:
+		s.requests = resources("10m", "16Mi")
+		s.limits = s.requests
+	}
+	grace := int64(0)
+	s.change = func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &grace }
+	return s
+}
+
+// settled: everything is where it belongs, and nothing is left of what is gone.
+func (c *churner) settled(t *testing.T) {
+	t.Helper()
+	n := c.node
+	noSlicesLeft(t, n, 1)
+	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
+	want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(1<<30))
+	want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
+	eventually(t, n, "the monitor is ready, and no pod misplaced", func(ctx context.Context) (bool, string, error) {
+		body, err := n.Get(ctx, monitorURL+"/readyz")
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		report, err := reportOf(ctx, n)
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		for _, pod := range report.Pods {
+			if pod.Misplaced > 0 {
+				return false, fmt.Sprintf("%+v", pod), nil
+			}
+		}
+		return string(body) == "ok\n" && len(report.Pods) == 3, fmt.Sprintf("%s %d pods", body, len(report.Pods)), nil
+	})
+	want(t, n, "systemctl list-units --all --plain --no-legend 'partition-cri*' 'partition-crio*' | grep -v "+strings.ReplaceAll(containerID(t, n, "kube-system", "system-agent"), "\n", "")+" || true", "")
+}
+
+// said is what the kubelet and the runtime complain of, without what differs from time to time.
+type said struct {
+	since string
+	count map[string]int
+}
+
+var differs = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|pod="[^"]*"|churn-[0-9a-z-]*|[0-9]+(\.[0-9]+)?(m|u|µ)?s\b|[0-9]+`)
+
+// complaints collects errors and warnings from a moment on.
+func complaints(t *testing.T, n *lab.Node, since string) said {
+	t.Helper()
+	now := run(t, n, "date '+%F %T'")
+	seen := said{since: now, count: map[string]int{}}
+	out := run(t, n, "journalctl -b -o cat --no-pager --since='"+since+"' -u kubelet -u containerd -u crio | grep -E '^[EF][0-9]{4} |level=(error|fatal)' || true")
+	for line := range strings.Lines(out) {
+		// klog's header has the time and the place.
+		if _, rest, ok := strings.Cut(line, "] "); ok {
+			line = rest
+		}
+		if i := strings.Index(line, "msg="); i >= 0 {
+			line = line[i:]
+		}
+		// The message, without the error that it quotes and that has paths and IDs.
+		seen.count[firstWords(differs.ReplaceAllString(line, "#"))]++
+	}
+	return seen
+}
+
+// firstWords is what says which message it is.
+func firstWords(line string) string {
+	const enough = 60
+	line = strings.TrimSpace(line)
+	if len(line) > enough {
+		line = line[:enough]
+	}
+	return line
+}

@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+)
+
+const (
+	monitorPath = "/usr/bin/partition-monitor"
+	monitorUnit = "partition-monitor.service"
+	monitorURL  = "http://127.0.0.1:9948"
+	cgroupRoot  = "/sys/fs/cgroup/"
+)
+
+// programs are the generator, the monitor and its unit where make install puts them.
+func programs() []lab.File {
+	return []lab.File{
+		installed(),
+		{Path: monitorPath, Source: monitor, Mode: 0o755},
+		{Path: "/usr/lib/systemd/system/" + monitorUnit, Source: "../../units/" + monitorUnit, Mode: 0o644},
+	}
+}
+
+// placing tells whether a flavour's runtime places containers when it creates them.
+func placing(flavour string) bool { return flavour != "bookworm" }
+
+// monitored boots a node with a partition of that much memory and the monitor, and waits until both run.
+func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
+	t.Helper()
+	o.Files = append(programs(), kubeletConfig(t, partition(memory, "0-1")))
+	n := lab.ForTest(t, o)
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, n, "systemctl is-active "+monitorUnit, "active")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("journal of the monitor:\n%s", run(t, n, "journalctl -b -o short-precise --no-pager -u "+monitorUnit+" | tail -60"))
+			t.Logf("%s", run(t, n, monitorPath+" status || true"))
+		}
+	})
+	return n
+}
+
+// spec is a pod of one container that runs until it is told to end.
+type spec struct {
+	namespace, name string
+	uid             types.UID // empty: the kubelet makes one up
+	command         []string  // nil: sleep
+	requests        v1.ResourceList
+	limits          v1.ResourceList
+	change          func(*v1.Pod)
+}
+
+func resources(cpu, memory string) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+}
+
+func (s spec) pod() *v1.Pod {
+	grace := int64(1)
+	command := s.command
+	if command == nil {
+		command = []string{"sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"}
+	}
+	image := "lab.local/busybox:1"
+	if command[0] == "/podtool" {
+		image = "lab.local/podtool:1"
+	}
+	pod := &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name, UID: s.uid},
+		Spec: v1.PodSpec{
+			HostNetwork: true, TerminationGracePeriodSeconds: &grace,
+			Containers: []v1.Container{{
+				Name: "main", Image: image, ImagePullPolicy: v1.PullNever, Command: command,
+				Resources: v1.ResourceRequirements{Requests: s.requests, Limits: s.limits},
+			}},
+		},
+	}
+	if s.change != nil {
+		s.change(pod)
+	}
+	return pod
+}
+
+func (s spec) manifest(t *testing.T) []byte {
+	t.Helper()
+	data, err := json.Marshal(s.pod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// apply runs static pods and waits until they do.
+func apply(t *testing.T, n *lab.Node, specs ...spec) {
+	t.Helper()
+	for _, s := range specs {
+		if _, err := n.ApplyPod(t.Context(), s.manifest(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range specs {
+		if _, err := n.WaitPod(t.Context(), s.namespace, s.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// remove ends static pods and waits until they are gone.
+func remove(t *testing.T, n *lab.Node, specs ...spec) {
+	t.Helper()
+	for _, s := range specs {
+		if err := n.DeletePod(t.Context(), s.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range specs {
+		if err := n.WaitNoPod(t.Context(), s.namespace, s.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// eventually waits for a condition of the node.
+func eventually(t *testing.T, n *lab.Node, what string, cond func(context.Context) (bool, string, error)) {
+	t.Helper()
+	if err := n.Eventually(t.Context(), what, cond); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes waits until a command says something.
+func becomes(t *testing.T, n *lab.Node, command, expected string) {
+	t.Helper()
+	eventually(t, n, fmt.Sprintf("%s says %q", command, expected), func(ctx context.Context) (bool, string, error) {
+		out, err := n.Run(ctx, command)
+		return strings.TrimSpace(out) == expected, strings.TrimSpace(out), err
+	})
+}
+
+// reportOf asks the monitor's command what it finds.
+func reportOf(ctx context.Context, n *lab.Node) (podmove.Report, error) {
+	var report podmove.Report
+	out, err := n.Run(ctx, monitorPath+" status -o json")
+	if err != nil {
+		return report, err
+	}
+	return report, json.Unmarshal([]byte(out), &report)
+}
+
+// scopeOf is the cgroup of a running container of a static pod below the mount, as it is and not as anybody says.
+func scopeOf(t *testing.T, n *lab.Node, namespace, pod, container string) string {
+	t.Helper()
+	p, err := n.Pod(t.Context(), namespace, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scopeOfPod(t, n, p, container)
+}
+
+func scopeOfPod(t *testing.T, n *lab.Node, p *v1.Pod, container string) string {
+	t.Helper()
+	for i := range p.Status.ContainerStatuses {
+		if status := &p.Status.ContainerStatuses[i]; status.Name == container {
+			_, id, _ := strings.Cut(status.ContainerID, "://")
+			found := run(t, n, "cd "+cgroupRoot+" && find kubepods.slice -type d -name '*-"+id+".scope' -not -name 'crio-conmon-*'")
+			if found == "" || strings.Contains(found, "\n") {
+				t.Fatalf("container %s of %s/%s: cgroups %q, want one", container, p.Namespace, p.Name, found)
+			}
+			return found
+		}
+	}
+	t.Fatalf("pod %s/%s has no container %s", p.Namespace, p.Name, container)
+	return ""
+}
+
+// sliceOf is the name of the slice that a container is in.
+func sliceOf(t *testing.T, n *lab.Node, namespace, pod string) string {
+	t.Helper()
+	return path.Base(path.Dir(scopeOf(t, n, namespace, pod, "main")))
+}
+
+// uidOf is a pod's UID as it stands in the names of slices.
+func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
+	t.Helper()
+	p, err := n.Pod(t.Context(), namespace, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(p.UID)
+}
+
+// inSlice waits until the container of a static pod is in the slice it belongs in.
+func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p podmove.Partition, q podmove.QoS) {
+	t.Helper()
+	wanted := podmove.PodSlice(p, q, uidOf(t, n, namespace, pod))
+	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {
+		out, err := n.Run(ctx, "cd "+cgroupRoot+podmove.SlicePath(wanted)+" && ls -d *.scope")
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		live, err := n.Pod(ctx, namespace, pod)
+		if err != nil || len(live.Status.ContainerStatuses) == 0 || live.Status.ContainerStatuses[0].State.Running == nil {
+			return false, "container does not run", nil
+		}
+		_, id, _ := strings.Cut(live.Status.ContainerStatuses[0].ContainerID, "://")
+		return strings.Contains(out, "-"+id+".scope"), out, nil
+	})
+}
+
+// file reads a number from a cgroup.
+func file(t *testing.T, n *lab.Node, cgroup, name string) uint64 {
+	t.Helper()
+	text := run(t, n, "cat "+cgroupRoot+cgroup+"/"+name)
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s of %s is %q", name, cgroup, text)
+	}
+	return value
+}
+
+// metric is a sample of the monitor's metrics, by its name and labels as they stand in the text.
+func metric(ctx context.Context, n *lab.Node, series string) (float64, error) {
+	body, err := n.Get(ctx, monitorURL+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("no series %s", series)
+}
+
+func wantMetric(t *testing.T, n *lab.Node, series string, expected float64) {
+	t.Helper()
+	eventually(t, n, fmt.Sprintf("%s is %v", series, expected), func(ctx context.Context) (bool, string, error) {
+		value, err := metric(ctx, n, series)
+		return err == nil && value == expected, fmt.Sprint(value, err), nil
+	})
+}

@@ -1,0 +1,399 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+)
+
+// TestPlacement: pods of the partition are where they belong from their first byte, with the kubelet's limits, and everything
+// that works for a pod of the default partition works for them.
+func TestPlacement(t *testing.T) {
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			control := lab.ControlPlaneForTest(t)
+			n := monitored(t, lab.Options{Flavour: flavour, ControlPlane: control}, "1Gi")
+			want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
+			t.Run("QoS", func(t *testing.T) { qosSlices(t, n, flavour) })
+			if placing(flavour) {
+				t.Run("first byte", func(t *testing.T) { fromFirstByte(t, n) })
+			}
+			t.Run("names", func(t *testing.T) { notMixedUp(t, n) })
+			t.Run("streams", func(t *testing.T) { streams(t, n, flavour) })
+			t.Run("resize", func(t *testing.T) { resized(t, n, control, flavour) })
+			t.Run("back-off", func(t *testing.T) { backOff(t, n) })
+			t.Run("figures", func(t *testing.T) { figures(t, n, flavour) })
+			t.Run("forged signals", func(t *testing.T) { forgedSignals(t, n) })
+			t.Run("metrics", func(t *testing.T) { metricsServed(t, n, flavour) })
+		})
+	}
+}
+
+// qosSlices: a pod of each class, its slice, the limits of the kubelet's slice on ours, and the weights while they come and go.
+func qosSlices(t *testing.T, n *lab.Node, flavour string) {
+	both := resources("300m", "32Mi")
+	guaranteed := spec{namespace: "kube-system", name: "guaranteed", requests: both, limits: both}
+	burstable := spec{namespace: "kube-system", name: "burstable", requests: resources("700m", "16Mi"), limits: resources("900m", "48Mi")}
+	besteffort := spec{namespace: "kube-system", name: "besteffort"}
+	user := spec{namespace: "default", name: "user-guaranteed", requests: both, limits: both}
+	apply(t, n, guaranteed, burstable, besteffort, user)
+	inSlice(t, n, "kube-system", "guaranteed", podmove.System, podmove.Guaranteed)
+	inSlice(t, n, "kube-system", "burstable", podmove.System, podmove.Burstable)
+	inSlice(t, n, "kube-system", "besteffort", podmove.System, podmove.BestEffort)
+	inSlice(t, n, "default", "user-guaranteed", podmove.Default, podmove.Guaranteed)
+	for name, q := range map[string]podmove.QoS{"guaranteed": podmove.Guaranteed, "burstable": podmove.Burstable, "besteffort": podmove.BestEffort} {
+		uid := uidOf(t, n, "kube-system", name)
+		ours, kubelets := podmove.PodSlice(podmove.System, q, uid), podmove.PodSlice(podmove.Default, q, uid)
+		const read = " && cat memory.max cpu.weight cpu.max pids.max | xargs"
+		limits := run(t, n, "cd "+cgroupRoot+podmove.SlicePath(kubelets)+read)
+		becomes(t, n, "cd "+cgroupRoot+podmove.SlicePath(ours)+read, limits)
+		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Name)
+	}
+	// system-agent has 100m (tests/lab), on top of 300m and 700m.
+	formula := podmove.Linear
+	if weight := file(t, n, scopeOf(t, n, "kube-system", "guaranteed", "main"), "cpu.weight"); weight != formula.Weight(podmove.SharesOfMilliCPU(300)) {
+		formula = podmove.Quadratic
+		if want := formula.Weight(podmove.SharesOfMilliCPU(300)); weight != want {
+			t.Fatalf("the runtime gave 300m the weight %d, which neither formula gives", weight)
+		}
+	}
+	t.Logf("%s: the runtime's formula is the %s one", flavour, formula.Name)
+	weights := func(system, burstable int64) {
+		t.Helper()
+		weight := func(milli int64) string {
+			return strconv.FormatUint(formula.Weight(podmove.SharesOfMilliCPU(milli)), 10)
+		}
+		becomes(t, n, "cat "+systemCgroup+"/cpu.weight", weight(system))
+		becomes(t, n, "cat "+systemCgroup+"/kubepods-system-burstable.slice/cpu.weight", weight(burstable))
+		want(t, n, "cat "+systemCgroup+"/kubepods-system-besteffort.slice/cpu.weight", "1")
+	}
+	weights(1100, 800)
+	remove(t, n, burstable)
+	weights(400, 100)
+	run(t, n, "systemctl daemon-reload")
+	weights(400, 100)
+	remove(t, n, guaranteed, besteffort, user)
+	weights(100, 100)
+	noSlicesLeft(t, n, 1)
+}
+
+// noSlicesLeft: the partition has slices for that many pods, and systemd remembers no more.
+func noSlicesLeft(t *testing.T, n *lab.Node, pods int) {
+	t.Helper()
+	becomes(t, n, "find "+systemCgroup+" -name 'kubepods-system-*pod*.slice' | wc -l", strconv.Itoa(pods))
+	becomes(t, n, "ls /run/systemd/transient | grep -c '^kubepods-system-.*pod.*slice$' || true", strconv.Itoa(pods))
+	want(t, n, "ls /run/systemd/system.control | grep -c -e -pod -e ^partition- || true", "0")
+}
+
+// fromFirstByte: a container that takes its memory first of all has every byte of it charged to the partition.
+func fromFirstByte(t *testing.T, n *lab.Node) {
+	const size = 64 << 20
+	const kubepods = "kubepods.slice"
+	before := file(t, n, kubepods, "memory.current") - file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
+	inside := file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
+	s := spec{namespace: "kube-system", name: "alloc", command: []string{"/podtool", "alloc", "64Mi"}}
+	apply(t, n, s)
+	inSlice(t, n, "kube-system", "alloc", podmove.System, podmove.BestEffort)
+	eventually(t, n, "memory allocated", func(ctx context.Context) (bool, string, error) {
+		logs, err := n.Logs(ctx, "kube-system", "alloc", "main")
+		return strings.Contains(logs, "ready"), logs, err
+	})
+	grown := file(t, n, kubepods+"/kubepods-system.slice", "memory.current") - inside
+	if grown < size {
+		t.Errorf("the partition has grown by %d bytes, want at least the %d of the container", grown, size)
+	}
+	after := file(t, n, kubepods, "memory.current") - file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
+	// The sandbox's own container stays there: 0.2 to 2.3 MB.
+	if after > before+4<<20 {
+		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
+	}
+	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
+	remove(t, n, s)
+}
+
+// notMixedUp: names that look alike.
+func notMixedUp(t *testing.T, n *lab.Node) {
+	system := spec{namespace: "kube-system", name: "same", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"}
+	user := spec{namespace: "kube-system-2", name: "same-2", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5c"} // the same container name
+	prefix := spec{namespace: "kube", name: "same-3", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5d"}
+	claims := spec{namespace: "default", name: "claims", change: func(p *v1.Pod) {
+		p.Labels = map[string]string{"io.kubernetes.pod.namespace": "kube-system", "k8s-app": "kube-dns"}
+		p.Annotations = map[string]string{"io.kubernetes.pod.namespace": "kube-system"}
+	}}
+	apply(t, n, system, user, prefix, claims)
+	inSlice(t, n, "kube-system", "same", podmove.System, podmove.BestEffort)
+	inSlice(t, n, "kube-system-2", "same-2", podmove.Default, podmove.BestEffort)
+	inSlice(t, n, "kube", "same-3", podmove.Default, podmove.BestEffort)
+	inSlice(t, n, "default", "claims", podmove.Default, podmove.BestEffort)
+	want(t, n, "systemctl show --value -p Description kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice", "Pod kube-system/same-"+n.Name)
+	// The same name again, with another UID and another class, and then with the first UID.
+	remove(t, n, system)
+	again := system
+	again.uid, again.requests = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5e", resources("10m", "8Mi")
+	apply(t, n, again)
+	inSlice(t, n, "kube-system", "same", podmove.System, podmove.Burstable)
+	remove(t, n, again)
+	apply(t, n, system)
+	inSlice(t, n, "kube-system", "same", podmove.System, podmove.BestEffort)
+	remove(t, n, system, user, prefix, claims)
+	noSlicesLeft(t, n, 1)
+}
+
+// streams: exec, attach, logs and port-forward.
+func streams(t *testing.T, n *lab.Node, flavour string) {
+	for _, namespace := range []string{"kube-system", "default"} {
+		s := spec{namespace: namespace, name: "echo-" + namespace, command: []string{"/podtool", "echo", map[string]string{"kube-system": "7001", "default": "7002"}[namespace]}}
+		apply(t, n, s)
+		inSlice(t, n, namespace, s.name, map[string]podmove.Partition{"kube-system": podmove.System, "default": podmove.Default}[namespace], podmove.BestEffort)
+		talker := spec{namespace: namespace, name: "talker-" + namespace, command: []string{"sh", "-c", "while true; do echo still here; sleep 1; done"}}
+		apply(t, n, talker)
+		inSlice(t, n, namespace, talker.name, map[string]podmove.Partition{"kube-system": podmove.System, "default": podmove.Default}[namespace], podmove.BestEffort)
+		out, err := n.Exec(t.Context(), namespace, talker.name, "main", "sh", "-c", "echo executed; cat /proc/self/cgroup")
+		if err != nil || !strings.Contains(out, "executed") {
+			t.Errorf("%s: exec says %q, %v", namespace, out, err)
+		}
+		logs, err := n.Logs(t.Context(), namespace, talker.name, "main")
+		if err != nil || !strings.Contains(logs, "still here") {
+			t.Errorf("%s: logs say %q, %v", namespace, logs, err)
+		}
+		attached, err := n.Attach(t.Context(), namespace, talker.name, "main")
+		if err != nil {
+			t.Errorf("%s: attach: %v", namespace, err)
+		} else {
+			line := make([]byte, len("still here"))
+			if _, err := io.ReadFull(attached, line); err != nil || string(line) != "still here" {
+				t.Errorf("%s: attached reads %q, %v", namespace, line, err)
+			}
+			_ = attached.Close()
+		}
+		port, _ := strconv.Atoi(s.command[2])
+		conn, err := n.PortForward(t.Context(), namespace, s.name, port)
+		if err != nil {
+			t.Errorf("%s: port-forward: %v", namespace, err)
+		} else {
+			_, err := io.WriteString(conn, "hello\n")
+			answer := make([]byte, 6)
+			if err == nil {
+				_, err = io.ReadFull(conn, answer)
+			}
+			if err != nil || string(answer) != "hello\n" {
+				t.Errorf("%s: forwarded connection echoes %q, %v", namespace, answer, err)
+			}
+			_ = conn.Close()
+		}
+		remove(t, n, s, talker)
+	}
+}
+
+// resized: a resize in place reaches the container, the kubelet's slice, and ours.
+func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour string) {
+	pods := control.Client().CoreV1().Pods("kube-system")
+	if _, err := control.Client().CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, metav1.CreateOptions{}); err != nil && !strings.Contains(err.Error(), "already exists") {
+		t.Fatal(err)
+	}
+	pod := spec{namespace: "kube-system", name: "resized", requests: resources("100m", "32Mi"), limits: resources("200m", "64Mi"), change: func(p *v1.Pod) {
+		p.Spec.NodeName = n.Name
+	}}.pod()
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	created, err := control.WaitPod(t.Context(), "kube-system", "resized")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, string(created.UID)))
+	becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "67108864 20000 100000")
+	becomes(t, n, "ls "+ours+" | grep -c 'scope$'", "1")
+	resize := func(cpu, memory string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"100m","memory":"32Mi"},"limits":{"cpu":%q,"memory":%q}}}]}}`, cpu, memory)
+		if _, err := pods.Patch(t.Context(), "resized", "application/strategic-merge-patch+json", []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resize("300m", "96Mi")
+	becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "100663296 30000 100000")
+	if placing(flavour) {
+		// After a live move the runtime has lost the cgroup of the container: docs/troubleshooting.md.
+		becomes(t, n, "cat "+ours+"/*.scope/memory.max "+ours+"/*.scope/cpu.max | xargs", "100663296 30000 100000")
+		resize("150m", "48Mi")
+		becomes(t, n, "cat "+ours+"/*.scope/memory.max "+ours+"/*.scope/cpu.max | xargs", "50331648 15000 100000")
+		becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "50331648 15000 100000")
+	}
+	grace := int64(0)
+	if err := pods.Delete(t.Context(), "resized", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, n, "ls -d "+ours+" 2>/dev/null || true", "")
+}
+
+// backOff: a container that fails is started again and again, in the partition each time, and its pod can be deleted.
+func backOff(t *testing.T, n *lab.Node) {
+	s := spec{namespace: "kube-system", name: "crashing", command: []string{"sh", "-c", "cat /proc/self/cgroup; sleep 0.3; exit 1"}}
+	if _, err := n.ApplyPod(t.Context(), s.manifest(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, n, "back-off after two restarts", func(ctx context.Context) (bool, string, error) {
+		p, err := n.Pod(ctx, s.namespace, s.name)
+		if err != nil || len(p.Status.ContainerStatuses) == 0 {
+			return false, "no status", nil
+		}
+		status := p.Status.ContainerStatuses[0]
+		waiting := ""
+		if status.State.Waiting != nil {
+			waiting = status.State.Waiting.Reason
+		}
+		return status.RestartCount >= 2 && waiting == "CrashLoopBackOff", fmt.Sprint(status.RestartCount, waiting), nil
+	})
+	remove(t, n, s)
+	noSlicesLeft(t, n, 1)
+}
+
+// summary is what is read of the kubelet's /stats/summary.
+type summary struct {
+	Pods []struct {
+		PodRef struct{ Name, Namespace string }
+		Memory struct {
+			UsageBytes, WorkingSetBytes uint64
+		}
+		Containers []struct {
+			Name   string
+			Memory struct{ UsageBytes, WorkingSetBytes uint64 }
+		}
+	}
+}
+
+// figures: the kubelet's figures of containers, and those of pods as they are (docs/troubleshooting.md).
+func figures(t *testing.T, n *lab.Node, flavour string) {
+	const size = 48 << 20
+	system := spec{namespace: "kube-system", name: "figures", command: []string{"/podtool", "alloc", "48Mi"}}
+	user := spec{namespace: "default", name: "user-figures", command: []string{"/podtool", "alloc", "48Mi"}}
+	apply(t, n, system, user)
+	inSlice(t, n, "kube-system", "figures", podmove.System, podmove.BestEffort)
+	podLevel := map[string][2]uint64{}
+	for _, name := range []string{"figures", "user-figures"} {
+		podLevel[name] = [2]uint64{math.MaxUint64, 0}
+	}
+	good := map[string]int{}
+	const samples = 10
+	eventually(t, n, "figures of containers", func(ctx context.Context) (bool, string, error) {
+		body, err := n.Get(ctx, "http://127.0.0.1:10255/stats/summary")
+		if err != nil {
+			return false, "", err
+		}
+		var s summary
+		if err := json.Unmarshal(body, &s); err != nil {
+			return false, "", err
+		}
+		for _, pod := range s.Pods {
+			name := strings.TrimSuffix(pod.PodRef.Name, "-"+n.Name)
+			if _, ok := podLevel[name]; !ok || len(pod.Containers) == 0 {
+				continue
+			}
+			if bytes := pod.Containers[0].Memory.WorkingSetBytes; bytes >= size && bytes < size+16<<20 {
+				good[name]++
+				podLevel[name] = [2]uint64{min(podLevel[name][0], pod.Memory.WorkingSetBytes), max(podLevel[name][1], pod.Memory.WorkingSetBytes)}
+			}
+		}
+		return good["figures"] >= samples && good["user-figures"] >= samples, fmt.Sprint(good), nil
+	})
+	for name, bytes := range podLevel {
+		t.Logf("%s: working set of pod %s in %d answers of /stats/summary: %d to %d bytes; its container has %d and more", flavour, name, samples, bytes[0], bytes[1], size)
+	}
+	if placing(flavour) {
+		// The runtime's own list of the container's processes, over the task's cgroup.
+		scope := scopeOf(t, n, "kube-system", "figures", "main")
+		if out := run(t, n, "cat "+cgroupRoot+scope+"/cgroup.procs | wc -l"); out == "0" {
+			t.Error("no process in the container's cgroup")
+		}
+		if flavour == "trixie" {
+			id := strings.TrimSuffix(path.Base(scope), ".scope")
+			id = id[strings.LastIndex(id, "-")+1:]
+			if out := run(t, n, "ctr -n k8s.io tasks metrics "+id+" | grep -c memory.usage_in_bytes || ctr -n k8s.io tasks metrics "+id); out == "" {
+				t.Errorf("the runtime's metrics of the container are empty")
+			}
+			want(t, n, "ctr -n k8s.io tasks ps "+id+" | tail -n +2 | wc -l", run(t, n, "wc -l < "+cgroupRoot+scope+"/cgroup.procs"))
+		}
+	}
+	remove(t, n, system, user)
+}
+
+// forgedSignals: a local user sends what systemd would, to everybody and to the monitor itself.
+func forgedSignals(t *testing.T, n *lab.Node) {
+	passes := func() float64 {
+		value, err := metric(t.Context(), n, "systempartition_reconcile_duration_seconds_count")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	before := run(t, n, "find "+systemCgroup+" -type d | sort")
+	loaded := run(t, n, "journalctl -b -u "+monitorUnit+" | wc -l")
+	owner := run(t, n, "busctl list --no-legend | awk '$3 == \"partition-monit\" { print $1 }'")
+	if owner == "" {
+		t.Fatal("the monitor is not on the bus")
+	}
+	first := passes()
+	for name := range strings.FieldsSeq(owner) {
+		for _, signal := range []string{
+			"Reloading b false", "UnitRemoved so kubepods-system.slice /org/freedesktop/systemd1/unit/kubepods_2dsystem_2eslice",
+			"JobRemoved uoss 1 /org/freedesktop/systemd1/job/1 kubepods-system.slice done",
+		} {
+			member, args, _ := strings.Cut(signal, " ")
+			run(t, n, "setpriv --reuid=65534 --regid=65534 --clear-groups -- sh -c 'for i in 1 2 3 4 5; do busctl emit --destination="+name+
+				" /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager "+member+" "+args+"; done' 2>&1 || true")
+		}
+	}
+	after := run(t, n, "find "+systemCgroup+" -type d | sort")
+	if before != after {
+		t.Errorf("the partition was\n%s\nand is\n%s", before, after)
+	}
+	if now := run(t, n, "journalctl -b -u "+monitorUnit+" | wc -l"); now != loaded {
+		t.Errorf("the monitor has said something about it: %s lines in its journal, were %s", now, loaded)
+	}
+	t.Logf("%v passes during 30 forged signals", passes()-first)
+	want(t, n, "systemctl is-active "+monitorUnit, "active")
+}
+
+// metricsServed: what dashboards stand on.
+func metricsServed(t *testing.T, n *lab.Node, flavour string) {
+	wantMetric(t, n, `kubelet_partition_memory_limit_bytes{partition="system"}`, 1<<30)
+	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
+	wantMetric(t, n, `kubelet_partition_pod_count{partition="default"}`, 2)
+	for _, source := range []string{"systemd", "kubelet", "runtime"} {
+		wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
+	}
+	wantMetric(t, n, `systempartition_placements_total{partition="system",result="failure",way="creation"}`, 0)
+	if placing(flavour) {
+		// All answers within the 5 ms in which the runtime may wait for one.
+		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{way="creation"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		quick, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_bucket{way="creation",le="0.005"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v of %v answers to CreateContainer within 5 ms", quick, count)
+		if quick < 0.99*count {
+			t.Errorf("%v of %v answers took longer than 5 ms", count-quick, count)
+		}
+	}
+	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ok\n"} {
+		if body, err := n.Get(t.Context(), monitorURL+path); err != nil || string(body) != want {
+			t.Errorf("%s says %q, %v", path, body, err)
+		}
+	}
+}

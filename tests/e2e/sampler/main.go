@@ -1,0 +1,82 @@
+// Command sampler runs on a node during a test and looks again and again at which cgroups the containers of pods are in. The UIDs of
+// the test's members begin with the prefix that it is given. It prints what it found as JSON when it gets SIGTERM.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Found is what is printed.
+type Found struct {
+	Samples, Containers int
+	// Misplaced are cgroups of containers in the wrong partition, and how often each was seen there.
+	Misplaced map[string]int
+	// Unlimited are samples in which the partition had no memory limit.
+	Unlimited int
+}
+
+const kubepods = "/sys/fs/cgroup/kubepods.slice"
+
+func main() {
+	members := strings.ReplaceAll(os.Args[1], "-", "_")
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	found := Found{Misplaced: map[string]int{}}
+	containers := map[string]bool{}
+	for {
+		found.Samples++
+		if limit, err := os.ReadFile(filepath.Join(kubepods, "kubepods-system.slice/memory.max")); err != nil || strings.TrimSpace(string(limit)) == "max" {
+			found.Unlimited++
+		}
+		// Guaranteed pods are one level up from the others.
+		for _, pattern := range []string{"*-pod*.slice/*.scope", "*.slice/*-pod*.slice/*.scope", "*.slice/*.slice/*-pod*.slice/*.scope"} {
+			scopes, _ := filepath.Glob(filepath.Join(kubepods, pattern)) // the pattern is fine
+			for _, scope := range scopes {
+				look(scope, members, containers, &found)
+			}
+		}
+		select {
+		case <-end:
+			found.Containers = len(containers)
+			if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// look counts a container where it is misplaced. What makes a container, runc init and the like, and the sandbox's own process do not count.
+func look(scope, members string, containers map[string]bool, found *Found) {
+	if strings.HasPrefix(filepath.Base(scope), "crio-conmon-") {
+		return
+	}
+	procs, err := os.ReadFile(filepath.Join(scope, "cgroup.procs"))
+	if err != nil {
+		return // gone
+	}
+	pid, _, _ := strings.Cut(string(procs), "\n")
+	name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+	if pid == "" || err != nil {
+		return
+	}
+	switch comm := strings.TrimSpace(string(name)); {
+	case comm == "pause", strings.HasPrefix(comm, "runc"), strings.HasPrefix(comm, "crun"), strings.HasPrefix(comm, "exe"), strings.HasPrefix(comm, "("):
+		return
+	}
+	containers[scope] = true
+	slice := filepath.Base(filepath.Dir(scope))
+	_, uid, _ := strings.Cut(slice, "-pod")
+	if strings.HasPrefix(uid, members) != strings.HasPrefix(slice, "kubepods-system") && (strings.HasPrefix(uid, members) || strings.HasPrefix(uid, "5ee")) {
+		found.Misplaced[scope]++
+	}
+}
