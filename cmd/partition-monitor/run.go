@@ -158,11 +158,10 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	quiet := func(f func() error) func() error {
 		return func() error {
-			err := f()
-			if ctx.Err() != nil {
-				return nil // it was told to end
+			if err := f(); ctx.Err() == nil {
+				return err
 			}
-			return err
+			return nil // it was told to end
 		}
 	}
 	complain := m.complaints("no connection, trying again")
@@ -188,7 +187,8 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 		if err := m.reconciler.Run(ctx); err != nil {
 			return err
 		}
-		return m.removePartition(ctx)
+		m.removePartition(ctx)
+		return nil
 	}))
 	return group.Wait()
 }
@@ -206,7 +206,7 @@ func (m *monitor) handler() http.Handler {
 }
 
 // removePartition ends what the generator no longer asks for, and with it this program.
-func (m *monitor) removePartition(ctx context.Context) error {
+func (m *monitor) removePartition(ctx context.Context) {
 	m.log.Info("the system partition is switched off and empty: stopping its slices")
 	for _, slice := range []string{slices.BestEffortSlice, slices.BurstableSlice, slices.SystemSlice} {
 		// Not an error of this program: an end with one would be answered with a restart, and that with another.
@@ -215,7 +215,6 @@ func (m *monitor) removePartition(ctx context.Context) error {
 		}
 	}
 	m.service.status("The system partition is switched off")
-	return nil
 }
 
 func (m *monitor) announce(s cri.Sandbox, q podmove.QoS) {

@@ -126,8 +126,9 @@ func TestSidecarsAreRestartedLast(t *testing.T) {
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
-	var names []string
-	for _, c := range Decide(snapshot(nil, p)).Move.Containers {
+	containers := Decide(snapshot(nil, p)).Move.Containers
+	names := make([]string, 0, len(containers))
+	for _, c := range containers {
 		names = append(names, c.Name)
 	}
 	if want := []string{"main", "other", "second-proxy", "proxy"}; !slices.Equal(names, want) {

@@ -62,6 +62,7 @@ const (
 )
 
 func newNode(t *testing.T) *node {
+	t.Helper()
 	n := &node{t: t, root: t.TempDir(), shares: map[string]uint64{}}
 	n.cgroup(homeA, map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"})
 	n.cgroup(homeA+"/cri-containerd-pause1.scope", nil)

@@ -18,6 +18,7 @@ import (
 const (
 	nodeName  = "demo"
 	generator = "bin/partition-generator"
+	monitor   = "bin/partition-monitor"
 	cgroup    = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 	section   = `systemPartition:
   memoryLimit: 512Mi
@@ -37,8 +38,10 @@ func main() {
 }
 
 func demo(ctx context.Context) error {
-	if _, err := os.Stat(generator); err != nil {
-		return fmt.Errorf("%w: run it as \"make demo\", which builds it", err)
+	for _, program := range []string{generator, monitor} {
+		if _, err := os.Stat(program); err != nil {
+			return fmt.Errorf("%w: run it as \"make demo\", which builds it", err)
+		}
 	}
 	if err := stopEarlier(ctx); err != nil {
 		return err
@@ -54,6 +57,8 @@ func demo(ctx context.Context) error {
 		Files: []lab.File{
 			config,
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
+			{Path: "/usr/bin/partition-monitor", Source: monitor, Mode: 0o755},
+			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
 		},
 		Detached: true,
 		Progress: progress,
@@ -99,6 +104,11 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 		{"The configuration: a section in the kubelet's own", "sed -n '/^systemPartition:/,$p' " + lab.KubeletConfigPath},
 		{"What systemd makes of it", "systemctl status --no-pager --lines=0 kubepods-system.slice"},
 		{"The limits as the kernel has them", "cd " + cgroup + " && grep -H . memory.max cpuset.cpus"},
+		{"Members in their slices, the other pods where they were", "systemd-cgls --no-pager --unit kubepods.slice | grep -v pause"},
+		{"The same, by name", "partition-monitor status"},
+		{"Is everything as it has to be?", "partition-monitor check"},
+		{"A pod's slice says whose it is", "systemctl list-units --no-pager --no-legend --type=slice 'kubepods-system-*-pod*'"},
+		{"The metrics", metrics},
 		{"The partition beside the kubelet's own slices", "systemctl list-units --no-pager --no-legend --type=slice 'kubepods.slice' 'kubepods-system*' kubepods-burstable.slice kubepods-besteffort.slice"},
 		{"A changed limit, applied by daemon-reload", replace("512Mi", "640Mi") + " && systemctl daemon-reload && " + untilLimit(640<<20)},
 		{"A typo: the limit stays, and the journal says why", replace("640Mi", "640 MB") + " && systemctl daemon-reload && cat " + cgroup + "/memory.max" +
@@ -113,6 +123,9 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 	}
 	return showPods(ctx, node)
 }
+
+// metrics is a command that shows some of what Prometheus gets.
+const metrics = "busybox wget -qO- http://127.0.0.1:9948/metrics | grep -E '^(kubelet_partition_|systempartition_(placements_total.*success|memory_working_set_bytes|cpu_weight|source_connected|placement_duration_seconds_(sum|count)))'"
 
 // replace is a command that changes the limit in the configuration.
 func replace(from, to string) string {

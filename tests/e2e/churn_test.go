@@ -200,7 +200,7 @@ func (c *churner) pod(i int) spec {
 func (c *churner) settled(t *testing.T) {
 	t.Helper()
 	n := c.node
-	noSlicesLeft(t, n, 1)
+	noSlicesLeft(t, n)
 	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
 	inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
 	want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(1<<30))
@@ -208,11 +208,11 @@ func (c *churner) settled(t *testing.T) {
 	eventually(t, n, "the monitor is ready, and no pod misplaced", func(ctx context.Context) (bool, string, error) {
 		body, err := n.Get(ctx, monitorURL+"/readyz")
 		if err != nil {
-			return false, err.Error(), nil
+			return false, "", err
 		}
 		report, err := reportOf(ctx, n)
 		if err != nil {
-			return false, err.Error(), nil
+			return false, "", err
 		}
 		for _, pod := range report.Pods {
 			if pod.Misplaced > 0 {
@@ -221,7 +221,7 @@ func (c *churner) settled(t *testing.T) {
 		}
 		return string(body) == "ok\n" && len(report.Pods) == 3, fmt.Sprintf("%s %d pods", body, len(report.Pods)), nil
 	})
-	want(t, n, "systemctl list-units --all --plain --no-legend 'partition-cri*' 'partition-crio*' | grep -v "+strings.ReplaceAll(containerID(t, n, "kube-system", "system-agent"), "\n", "")+" || true", "")
+	want(t, n, "systemctl list-units --all --plain --no-legend 'partition-cri*' | grep -v "+containerID(t, n, "kube-system", "system-agent")+" || true", "")
 }
 
 // said is what the kubelet and the runtime complain of, without what differs from time to time.

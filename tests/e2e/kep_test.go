@@ -49,6 +49,7 @@ func TestKEP5894(t *testing.T) {
 // memoryLimitEnforced: two pods without limits of their own that together want more than the partition has: the kernel kills in
 // the partition, and no process outside of it.
 func memoryLimitEnforced(t *testing.T, n *lab.Node) {
+	t.Helper()
 	hungry := spec{namespace: "kube-system", name: "hungry", command: []string{"/podtool", "grow", "8Mi", "16Mi", "256Mi"}}
 	if _, err := n.ApplyPod(t.Context(), hungry.manifest(t)); err != nil {
 		t.Fatal(err)
@@ -67,29 +68,28 @@ func memoryLimitEnforced(t *testing.T, n *lab.Node) {
 
 // turnedOffAndOn: without the section pods go back and nothing is left; with it they are brought in.
 func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
+	t.Helper()
 	before := containerID(t, n, "default", "user-app")
-	for range 2 {
-		configure(t, n, "")
-		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-		want(t, n, "systemctl show --value -p Result "+monitorUnit, "success")
-		want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-		want(t, n, "systemctl list-units --all --plain --no-legend 'kubepods-system*' 'partition-cri*'", "")
-		want(t, n, "ls /run/systemd/transient /run/systemd/system.control 2>/dev/null | grep -e kubepods-system -e ^partition- || true", "")
-		inSlice(t, n, "kube-system", "system-agent", podmove.Default, podmove.Burstable)
+	configure(t, n, "")
+	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
+	want(t, n, "systemctl show --value -p Result "+monitorUnit, "success")
+	want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
+	want(t, n, "systemctl list-units --all --plain --no-legend 'kubepods-system*' 'partition-cri*'", "")
+	want(t, n, "ls /run/systemd/transient /run/systemd/system.control 2>/dev/null | grep -e kubepods-system -e ^partition- || true", "")
+	inSlice(t, n, "kube-system", "system-agent", podmove.Default, podmove.Burstable)
 
-		atHome := containerID(t, n, "kube-system", "system-agent")
-		configure(t, n, partition("96Mi", "0-1"))
-		run(t, n, "systemctl start slices.target")
-		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-		want(t, n, "systemctl is-active "+monitorUnit, "active")
-		placed := containerID(t, n, "kube-system", "system-agent")
-		if restarted := placed != atHome; restarted != placing(flavour) {
-			t.Errorf("container restarted: %t, want %t", restarted, placing(flavour))
-		}
-		way := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
-		wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",way="`+way+`"}`, 1)
-		wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
+	atHome := containerID(t, n, "kube-system", "system-agent")
+	configure(t, n, partition("96Mi", "0-1"))
+	run(t, n, "systemctl start slices.target")
+	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	want(t, n, "systemctl is-active "+monitorUnit, "active")
+	placed := containerID(t, n, "kube-system", "system-agent")
+	if restarted := placed != atHome; restarted != placing(flavour) {
+		t.Errorf("container restarted: %t, want %t", restarted, placing(flavour))
 	}
+	way := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
+	wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",way="`+way+`"}`, 1)
+	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
 	if after := containerID(t, n, "default", "user-app"); after != before {
 		t.Error("the user's container was restarted")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,8 +47,9 @@ func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("journal of the monitor:\n%s", run(t, n, "journalctl -b -o short-precise --no-pager -u "+monitorUnit+" | tail -60"))
-			t.Logf("%s", run(t, n, monitorPath+" status || true"))
+			// The test's own context has ended.
+			out, err := n.Run(context.WithoutCancel(t.Context()), "journalctl -b -o short-precise --no-pager -u "+monitorUnit+" | tail -60; "+monitorPath+" status || true")
+			t.Logf("the monitor (%v):\n%s", err, out)
 		}
 	})
 	return n
@@ -162,36 +162,22 @@ func reportOf(ctx context.Context, n *lab.Node) (podmove.Report, error) {
 	return report, json.Unmarshal([]byte(out), &report)
 }
 
-// scopeOf is the cgroup of a running container of a static pod below the mount, as it is and not as anybody says.
-func scopeOf(t *testing.T, n *lab.Node, namespace, pod, container string) string {
+// scopeOf is the cgroup of the running container of a static pod below the mount, as it is and not as anybody says.
+func scopeOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	t.Helper()
 	p, err := n.Pod(t.Context(), namespace, pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scopeOfPod(t, n, p, container)
-}
-
-func scopeOfPod(t *testing.T, n *lab.Node, p *v1.Pod, container string) string {
-	t.Helper()
-	for i := range p.Status.ContainerStatuses {
-		if status := &p.Status.ContainerStatuses[i]; status.Name == container {
-			_, id, _ := strings.Cut(status.ContainerID, "://")
-			found := run(t, n, "cd "+cgroupRoot+" && find kubepods.slice -type d -name '*-"+id+".scope' -not -name 'crio-conmon-*'")
-			if found == "" || strings.Contains(found, "\n") {
-				t.Fatalf("container %s of %s/%s: cgroups %q, want one", container, p.Namespace, p.Name, found)
-			}
-			return found
-		}
+	if len(p.Status.ContainerStatuses) != 1 {
+		t.Fatalf("pod %s/%s has %d containers", namespace, pod, len(p.Status.ContainerStatuses))
 	}
-	t.Fatalf("pod %s/%s has no container %s", p.Namespace, p.Name, container)
-	return ""
-}
-
-// sliceOf is the name of the slice that a container is in.
-func sliceOf(t *testing.T, n *lab.Node, namespace, pod string) string {
-	t.Helper()
-	return path.Base(path.Dir(scopeOf(t, n, namespace, pod, "main")))
+	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
+	found := run(t, n, "cd "+cgroupRoot+" && find kubepods.slice -type d -name '*-"+id+".scope' -not -name 'crio-conmon-*'")
+	if found == "" || strings.Contains(found, "\n") {
+		t.Fatalf("container of %s/%s: cgroups %q, want one", namespace, pod, found)
+	}
+	return found
 }
 
 // uidOf is a pod's UID as it stands in the names of slices.
@@ -211,10 +197,13 @@ func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p podmove.Partiti
 	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {
 		out, err := n.Run(ctx, "cd "+cgroupRoot+podmove.SlicePath(wanted)+" && ls -d *.scope")
 		if err != nil {
-			return false, err.Error(), nil
+			return false, "", err
 		}
 		live, err := n.Pod(ctx, namespace, pod)
-		if err != nil || len(live.Status.ContainerStatuses) == 0 || live.Status.ContainerStatuses[0].State.Running == nil {
+		if err != nil {
+			return false, "", err
+		}
+		if len(live.Status.ContainerStatuses) == 0 || live.Status.ContainerStatuses[0].State.Running == nil {
 			return false, "container does not run", nil
 		}
 		_, id, _ := strings.Cut(live.Status.ContainerStatuses[0].ContainerID, "://")

@@ -55,16 +55,25 @@ func main() {
 	}
 }
 
+// firstProcess is a process of a cgroup, or empty where there is none or the cgroup is gone.
+func firstProcess(cgroup string) string {
+	procs, err := os.ReadFile(filepath.Join(cgroup, "cgroup.procs"))
+	if err != nil {
+		return ""
+	}
+	pid, _, _ := strings.Cut(string(procs), "\n")
+	return pid
+}
+
 // look counts a container where it is misplaced. What makes a container, runc init and the like, and the sandbox's own process do not count.
 func look(scope, members string, containers map[string]bool, found *Found) {
 	if strings.HasPrefix(filepath.Base(scope), "crio-conmon-") {
 		return
 	}
-	procs, err := os.ReadFile(filepath.Join(scope, "cgroup.procs"))
-	if err != nil {
-		return // gone
+	pid := firstProcess(scope)
+	if pid == "" {
+		pid = firstProcess(filepath.Join(scope, "container")) // where crun puts it
 	}
-	pid, _, _ := strings.Cut(string(procs), "\n")
 	name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
 	if pid == "" || err != nil {
 		return

@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+)
+
+// TestRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
+func TestRestarts(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("RESTARTS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("RESTARTS_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, flavour := range flavours(t) {
+		t.Run(flavour, func(t *testing.T) {
+			n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+			runtime := map[bool]string{true: "crio.service", false: "containerd.service"}[flavour == "crio"]
+			restarts := []string{
+				"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",
+				"systemctl restart dbus.service", "systemctl daemon-reexec", "systemctl daemon-reload",
+				"systemctl kill --signal=KILL " + monitorUnit, "systemctl stop " + monitorUnit + "; systemctl restart " + runtime + " dbus.service; systemctl start " + monitorUnit,
+			}
+			random.Shuffle(len(restarts), func(i, j int) { restarts[i], restarts[j] = restarts[j], restarts[i] })
+			for i, restart := range restarts {
+				t.Log(restart)
+				run(t, n, restart)
+				s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
+				apply(t, n, s)
+				inSlice(t, n, "kube-system", s.name, podmove.System, podmove.Burstable)
+				slice := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+				home := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+				becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+home+"/cpu.weight"))
+				remove(t, n, s)
+				noSlicesLeft(t, n)
+				becomes(t, n, "systemctl is-active "+monitorUnit, "active")
+				for _, source := range []string{"systemd", "kubelet", "runtime"} {
+					wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
+				}
+			}
+			t.Run("made while the monitor was down", func(t *testing.T) {
+				run(t, n, "systemctl stop "+monitorUnit)
+				s := spec{namespace: "kube-system", name: "missed"}
+				apply(t, n, s)
+				inSlice(t, n, "kube-system", "missed", podmove.Default, podmove.BestEffort)
+				run(t, n, "systemctl start "+monitorUnit)
+				inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+				wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
+				// A stop of the monitor changes nothing.
+				run(t, n, "systemctl stop "+monitorUnit)
+				inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+				run(t, n, "systemctl start "+monitorUnit)
+				remove(t, n, s)
+				noSlicesLeft(t, n)
+			})
+		})
+	}
+}
