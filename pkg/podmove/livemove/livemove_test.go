@@ -1,0 +1,270 @@
+package livemove
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/systemd"
+)
+
+// What needs processes and a systemd is in tests/nodebus.
+
+func TestProperties(t *testing.T) {
+	rules := []systemd.DeviceRule{{Node: "/dev/null", Access: "rwm"}, {Node: "char-pts", Access: "rw"}}
+	old := systemd.PropertiesOf(
+		systemd.Property{Name: "DevicePolicy", Value: "strict"},
+		systemd.Property{Name: "DeviceAllow", Value: rules},
+		systemd.Property{Name: "MemoryMax", Value: uint64(1 << 20)},
+		systemd.Property{Name: "MemoryHigh", Value: uint64(math.MaxUint64)},
+		systemd.Property{Name: "MemoryLow", Value: uint64(0)},
+		systemd.Property{Name: "CPUWeight", Value: uint64(0)}, // cpu.idle
+		systemd.Property{Name: "AllowedCPUs", Value: []byte{3}},
+		systemd.Property{Name: "AllowedMemoryNodes", Value: []byte{}},
+		systemd.Property{Name: "TasksMax", Value: uint64(math.MaxUint64)},
+		systemd.Property{Name: "IPAddressDeny", Value: []systemd.AddressPrefix{}},
+		systemd.Property{Name: "RestrictNetworkInterfaces", Value: systemd.InterfaceRule{}},
+		systemd.Property{Name: "OOMPolicy", Value: "kill"},
+		systemd.Property{Name: "KillMode", Value: "control-group"},
+		systemd.Property{Name: "MemoryCurrent", Value: uint64(4711)},
+		systemd.Property{Name: "IOWeight", Value: "not a number"},
+	)
+	got := map[string]any{}
+	for _, p := range Properties(old, "a.slice", "text") {
+		if _, twice := got[p.Name]; twice {
+			t.Errorf("%s is there twice", p.Name)
+		}
+		got[p.Name] = p.Value
+	}
+	want := map[string]any{
+		"Description": "text", "Slice": "a.slice", "Delegate": true, "CollectMode": "inactive-or-failed", "DefaultDependencies": false,
+		"MemoryAccounting": true, "CPUAccounting": true, "IOAccounting": true, "TasksAccounting": true,
+		"DevicePolicy": "strict", "DeviceAllow": rules, "MemoryMax": uint64(1 << 20), "CPUWeight": uint64(0), "AllowedCPUs": []byte{3},
+		"TasksMax": uint64(math.MaxUint64), "OOMPolicy": "kill",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	want := []control{
+		{"cpu.max", "12345 67000"}, {"memory.oom.group", "1"}, {"memory.max", "max"}, {"pids.max", "5"}, {"cpuset.cpus", ""},
+		{"io.max", "8:0 rbps=max wbps=5 riops=max wiops=max\n9:0 rbps=1 wbps=max riops=max wiops=max"}, {"hugetlb.2MB.max", "0"},
+	}
+	have := []control{
+		{"cpu.max", "13000 67000"}, {"memory.oom.group", "0"}, {"memory.max", "max"}, {"pids.max", "5"}, {"cpuset.cpus", "0-1"},
+		{"io.max", "8:0 rbps=max wbps=5 riops=max wiops=max"},
+	}
+	got := difference(want, have)
+	expected := []control{
+		{"cpu.max", "12345 67000"}, {"memory.oom.group", "1"}, {"cpuset.cpus", ""}, {"io.max", "9:0 rbps=1 wbps=max riops=max wiops=max"},
+	}
+	if !slices.Equal(got, expected) {
+		t.Errorf("got  %v\nwant %v", got, expected)
+	}
+	if got := lackingControllers(want, have); !slices.Equal(got, []string{"hugetlb"}) {
+		t.Errorf("controllers %v", got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	scope := "cri-containerd-0123.scope"
+	if got, ok := RuntimeScope(ScopeIn(scope)); got != scope || !ok {
+		t.Errorf("there and back is %q", got)
+	}
+	if _, ok := RuntimeScope(scope); ok {
+		t.Error("a scope of the runtime is taken for one of ours")
+	}
+	for name, want := range map[string]bool{
+		scope: true, `crio-a\x2db:1_2.scope`: true, "": false, ".scope": false, "../a.scope": false, "a/b.scope": false, "a b.scope": false, "a.slice": false,
+	} {
+		if validScope(name) != want {
+			t.Errorf("validScope(%q) = %t", name, !want)
+		}
+	}
+}
+
+// fake is a systemd with one scope in a folder.
+type fake struct {
+	properties systemd.Properties
+	calls      []string
+	thaw       func() error
+}
+
+func (f *fake) call(name string) error {
+	f.calls = append(f.calls, name)
+	return nil
+}
+
+func (f *fake) ScopeProperties(context.Context, string) (systemd.Properties, error) {
+	if f.properties == nil {
+		return nil, systemd.ErrNoUnit
+	}
+	return f.properties, f.call("ScopeProperties")
+}
+
+func (f *fake) StartScope(context.Context, string, []systemd.Property, []uint32) error {
+	return f.call("StartScope")
+}
+func (f *fake) ResetFailed(context.Context, string) error { return f.call("ResetFailed") }
+func (f *fake) Freeze(context.Context, string) error      { return f.call("Freeze") }
+func (f *fake) Thaw(context.Context, string) error {
+	if f.thaw != nil {
+		return f.thaw()
+	}
+	return f.call("Thaw")
+}
+
+const scope = "cri-containerd-0123.scope"
+
+// node is a folder with a scope, and a request to move it.
+func node(t *testing.T) (*fake, Mover, Request, string) {
+	t.Helper()
+	root := t.TempDir()
+	r := Request{Scope: scope, Cgroup: "kubepods.slice/" + scope, TargetSlice: "kubepods-system.slice", NewName: ScopeIn(scope)}
+	dir := filepath.Join(root, r.Cgroup)
+	for name, text := range map[string]string{
+		"cgroup.freeze": "0", "cgroup.procs": "", "cgroup.events": "populated 0", "memory.current": "7", "memory.oom.group": "1",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	f := &fake{properties: systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup})}
+	return f, Mover{Systemd: f, Cgroups: cgroupfs.FS(root), StateDir: filepath.Join(t.TempDir(), "moving")}, r, dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *fake, r *Request, dir string) error
+		want   error
+	}{
+		"no unit":   {func(f *fake, _ *Request, _ string) error { f.properties = nil; return nil }, ErrGone},
+		"no cgroup": {func(_ *fake, _ *Request, dir string) error { return os.RemoveAll(dir) }, ErrGone},
+		"empty":     {func(*fake, *Request, string) error { return nil }, ErrGone},
+		"own cgroups": {func(_ *fake, _ *Request, dir string) error {
+			return os.Mkdir(filepath.Join(dir, "init"), 0o755)
+		}, ErrOwnCgroups},
+		"paused": {func(_ *fake, _ *Request, dir string) error {
+			return os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1\n"), 0o644)
+		}, ErrPaused},
+		"elsewhere": {func(_ *fake, r *Request, _ string) error { r.Cgroup = "other.slice/" + scope; return nil }, nil},
+		"same name": {func(_ *fake, r *Request, _ string) error { r.NewName = r.Scope; return nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, m, r, dir := node(t)
+			if err := c.change(f, &r, dir); err != nil {
+				t.Fatal(err)
+			}
+			moved, err := m.Move(t.Context(), r)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if moved.Pids != 0 || name != "empty" && slices.Contains(f.calls, "StartScope") {
+				t.Errorf("moved %+v, calls %v", moved, f.calls)
+			}
+			if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
+				t.Errorf("records stay: %v", left)
+			}
+		})
+	}
+}
+
+func TestRecover(t *testing.T) {
+	f, m, r, dir := node(t)
+	rec := record{Scope: r.Scope, Cgroup: r.Cgroup, NewCgroup: "kubepods.slice/kubepods-system.slice/" + r.NewName, Controls: []control{{"memory.oom.group", "1"}}}
+	if err := rec.write(m.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "cgroup.freeze"), "1")
+	oomGroup := filepath.Join(string(m.Cgroups), rec.NewCgroup, "memory.oom.group")
+	write(t, oomGroup, "0")
+	// systemd does not do it: it has forgotten that it froze the unit, for instance.
+	f.thaw = func() error { return errors.New("cannot") }
+	if err := m.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{filepath.Join(dir, "cgroup.freeze"): "0", oomGroup: "1"} {
+		data, err := os.ReadFile(file)
+		if err != nil || strings.TrimSpace(string(data)) != want {
+			t.Errorf("%s is %q, %v; want %s", file, data, err, want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
+		t.Errorf("records stay: %v", left)
+	}
+
+	t.Run("all gone", func(t *testing.T) {
+		gone := record{Scope: "gone.scope", Cgroup: "kubepods.slice/gone.scope", NewCgroup: "kubepods.slice/new.scope", Owner: owner{1, 1}}
+		if err := gone.write(m.StateDir); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Recover(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("broken", func(t *testing.T) {
+		broken := filepath.Join(m.StateDir, "x.scope.json")
+		write(t, broken, "{")
+		if err := rec.write(m.StateDir); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Recover(t.Context()); err == nil || !strings.Contains(err.Error(), broken) {
+			t.Errorf("error %v, want one about %s", err, broken)
+		}
+		if _, err := os.Stat(filepath.Join(m.StateDir, r.Scope+".json")); !errors.Is(err, os.ErrNotExist) {
+			t.Error("a broken record keeps the others from being dealt with")
+		}
+	})
+	t.Run("nothing to do", func(t *testing.T) {
+		if err := (Mover{Systemd: f, Cgroups: m.Cgroups, StateDir: filepath.Join(t.TempDir(), "none")}).Recover(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stopper has a unit or not.
+type stopper struct {
+	err   error
+	calls []string
+}
+
+func (s *stopper) Kill(_ context.Context, name string) error {
+	s.calls = append(s.calls, "kill "+name)
+	return s.err
+}
+
+func (s *stopper) StopUnit(_ context.Context, name string) error {
+	s.calls = append(s.calls, "stop "+name)
+	return s.err
+}
+
+func TestStopScope(t *testing.T) {
+	s := &stopper{}
+	if err := StopScope(t.Context(), s, "a.scope"); err != nil || !slices.Equal(s.calls, []string{"kill a.scope", "stop a.scope"}) {
+		t.Errorf("%v %v", err, s.calls)
+	}
+	if err := StopScope(t.Context(), &stopper{err: systemd.ErrNoUnit}, "a.scope"); err != nil {
+		t.Errorf("what is gone: %v", err)
+	}
+	failed := errors.New("no answer")
+	if err := StopScope(t.Context(), &stopper{err: failed}, "a.scope"); !errors.Is(err, failed) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+package livemove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/systemd"
+)
+
+// Systemd is what a move needs of systemd; *systemd.Client is one.
+type Systemd interface {
+	ScopeProperties(ctx context.Context, name string) (systemd.Properties, error)
+	StartScope(ctx context.Context, name string, properties []systemd.Property, pids []uint32) error
+	ResetFailed(ctx context.Context, name string) error
+	Freeze(ctx context.Context, name string) error
+	Thaw(ctx context.Context, name string) error
+}
+
+// Why a container is not moved. Nothing of it has been moved then.
+var (
+	// ErrOwnCgroups means that a container has cgroups below its scope, which systemd cannot move.
+	ErrOwnCgroups = errors.New("the container has cgroups of its own")
+	// ErrGone means that the scope is not there any more, or has no processes.
+	ErrGone = errors.New("the container is gone")
+	// ErrPaused means that the scope is frozen, and not by us: moved, it would run.
+	ErrPaused = errors.New("the container is paused")
+)
+
+// ErrIncomplete means that some of a container's processes are in the old scope and some in the new one. The next Move
+// of the same request finishes it.
+var ErrIncomplete = errors.New("moved in part")
+
+// Mover moves containers, each from one goroutine at a time.
+type Mover struct {
+	Systemd Systemd
+	// Cgroups is where cgroup v2 is mounted.
+	Cgroups cgroupfs.FS
+	// StateDir is a directory of ours on a tmpfs, for what Recover needs.
+	StateDir string
+	// FreezeFirst has containers stand still from the start, and not only those that fork faster than they are moved.
+	FreezeFirst bool
+}
+
+// Request says what goes where.
+type Request struct {
+	// Scope is the unit that the container is in, and Cgroup its path below the mount.
+	Scope, Cgroup string
+	// TargetSlice is the slice it belongs into; systemd makes it, without limits, where it is not there.
+	TargetSlice string
+	// NewName is the unit that takes over: ScopeIn of Scope into the partition, RuntimeScope of it out of it.
+	NewName string
+	// Description is for people.
+	Description string
+}
+
+// Moved is what a move did.
+type Moved struct {
+	// Pids counts the processes that were moved. What they forked meanwhile is not among them.
+	Pids int
+	// Rounds counts how often processes were moved; it is 1 for a container that does not fork just then.
+	Rounds int
+	// Froze tells whether the container had to stand still for it.
+	Froze bool
+	// OutsideBytes is the memory that was charged to the old scope. It stays charged to the slices above that one until it
+	// is freed.
+	OutsideBytes uint64
+}
+
+// softRounds are how often processes are moved without standing still. Most of what forks needs two or three; a chain of
+// processes each of which forks the next one and exits may never be caught.
+const softRounds = 8
+
+// hardRounds are how often the processes of a frozen scope are moved. They do not fork, but somebody may kill one, and
+// the runtime may start one with exec.
+const hardRounds = 5
+
+// Move takes a container over. It may be called again for one that it has moved in part.
+func (m Mover) Move(ctx context.Context, r Request) (Moved, error) {
+	moved, err := m.move(ctx, r)
+	if err != nil {
+		return moved, fmt.Errorf("moving %s to %s: %w", r.Scope, r.TargetSlice, err)
+	}
+	return moved, nil
+}
+
+func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
+	if !validScope(r.Scope) || !validScope(r.NewName) || r.Scope == r.NewName {
+		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
+	}
+	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(systemd.SliceCgroup(r.TargetSlice), r.NewName)}
+	// systemd takes some milliseconds to answer, of ten times as many that the move takes.
+	var nodeErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { nodeErr = t.prepare() })
+	old, err := m.Systemd.ScopeProperties(ctx, r.Scope)
+	reading.Wait()
+	defer t.anchor.end()
+	if errors.Is(err, systemd.ErrNoUnit) {
+		return Moved{}, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	if err != nil {
+		return Moved{}, err
+	}
+	var cgroup string
+	if old.Get("ControlGroup", &cgroup); cgroup != "/"+r.Cgroup {
+		return Moved{}, fmt.Errorf("systemd has the scope in %s and not in /%s", cgroup, r.Cgroup)
+	}
+	if nodeErr != nil {
+		if errors.Is(nodeErr, ErrOwnCgroups) {
+			// They may have come after a move that was killed.
+			nodeErr = t.rollBack(nodeErr)
+		}
+		return Moved{}, nodeErr
+	}
+	t.properties = Properties(old, r.TargetSlice, r.Description)
+	err = t.run(ctx)
+	return t.moved, err
+}
+
+// movable says why a container cannot be moved.
+func (m Mover) movable(cgroup string) error {
+	nested, err := m.Cgroups.HasChildren(cgroup)
+	switch {
+	case absent(err):
+		return ErrGone
+	case err != nil:
+		return err
+	case nested:
+		return ErrOwnCgroups
+	}
+	frozen, err := m.frozen(cgroup)
+	if err == nil && frozen {
+		return ErrPaused
+	}
+	return err
+}
+
+func (m Mover) dir(cgroup string) string { return filepath.Join(string(m.Cgroups), cgroup) }

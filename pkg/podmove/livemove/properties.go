@@ -1,0 +1,121 @@
+package livemove
+
+import (
+	"math"
+	"reflect"
+
+	"nodepartition/internal/systemd"
+)
+
+const infinity = uint64(math.MaxUint64)
+
+// carried are the properties of a scope that the one that takes over gets, where they are not what a scope has by default.
+// A systemd that does not know one does not answer it. Not among them are those that cgroup v1 had (CPUShares, BlockIO*),
+// those that only the children of a cgroup feel (DefaultMemory*), RuntimeMaxUSec, whose clock would begin anew, and what is
+// merely counted.
+var carried = []struct {
+	name string
+	// standard has the property's type and the value that is not worth a word.
+	standard any
+}{
+	{"DevicePolicy", "auto"},
+	{"DeviceAllow", []systemd.DeviceRule{}},
+
+	{"MemoryMax", infinity},
+	{"MemoryHigh", infinity},
+	{"MemoryLow", uint64(0)},
+	{"MemoryMin", uint64(0)},
+	{"MemorySwapMax", infinity},
+	{"MemoryZSwapMax", infinity},
+	{"MemoryZSwapWriteback", true},
+	{"StartupMemoryMax", infinity},
+	{"StartupMemoryHigh", infinity},
+	{"StartupMemoryLow", uint64(0)},
+	{"StartupMemorySwapMax", infinity},
+	{"StartupMemoryZSwapMax", infinity},
+
+	{"CPUWeight", infinity},
+	{"StartupCPUWeight", infinity},
+	{"CPUQuotaPerSecUSec", infinity},
+	{"CPUQuotaPeriodUSec", infinity},
+	{"AllowedCPUs", []byte{}},
+	{"StartupAllowedCPUs", []byte{}},
+	{"AllowedMemoryNodes", []byte{}},
+	{"StartupAllowedMemoryNodes", []byte{}},
+
+	// Its default is the manager's DefaultTasksMax=, a share of the machine, and not infinity.
+	{"TasksMax", uint64(0)},
+
+	{"IOWeight", infinity},
+	{"StartupIOWeight", infinity},
+	{"IODeviceWeight", []systemd.DeviceLimit{}},
+	{"IODeviceLatencyTargetUSec", []systemd.DeviceLimit{}},
+	{"IOReadBandwidthMax", []systemd.DeviceLimit{}},
+	{"IOWriteBandwidthMax", []systemd.DeviceLimit{}},
+	{"IOReadIOPSMax", []systemd.DeviceLimit{}},
+	{"IOWriteIOPSMax", []systemd.DeviceLimit{}},
+
+	{"IPAccounting", false},
+	{"IPAddressAllow", []systemd.AddressPrefix{}},
+	{"IPAddressDeny", []systemd.AddressPrefix{}},
+	{"IPIngressFilterPath", []string{}},
+	{"IPEgressFilterPath", []string{}},
+	{"SocketBindAllow", []systemd.SocketRule{}},
+	{"SocketBindDeny", []systemd.SocketRule{}},
+	{"RestrictNetworkInterfaces", systemd.InterfaceRule{}},
+
+	{"ManagedOOMSwap", "auto"},
+	{"ManagedOOMMemoryPressure", "auto"},
+	{"ManagedOOMMemoryPressureLimit", uint32(0)},
+	{"ManagedOOMPreference", "none"},
+
+	{"KillMode", "control-group"},
+	{"KillSignal", int32(15)},
+	{"FinalKillSignal", int32(9)},
+	{"SendSIGKILL", true},
+	{"SendSIGHUP", false},
+	{"TimeoutStopUSec", uint64(90_000_000)},
+}
+
+// Properties are those of the scope that takes over.
+func Properties(old systemd.Properties, slice, description string) []systemd.Property {
+	properties := []systemd.Property{
+		{Name: "Description", Value: description},
+		{Name: "Slice", Value: slice},
+		// The runtime has it so; and what systemd has no property for is ours to write only in a delegated cgroup.
+		{Name: "Delegate", Value: true},
+		// Nobody asks for a scope of ours after its container is gone, also where the kernel killed it.
+		{Name: "CollectMode", Value: "inactive-or-failed"},
+		// As the runtime's (UnifiedManager.Apply, opencontainers/cgroups systemd/v2.go).
+		{Name: "DefaultDependencies", Value: false},
+		{Name: "MemoryAccounting", Value: true},
+		{Name: "CPUAccounting", Value: true},
+		{Name: "IOAccounting", Value: true},
+		{Name: "TasksAccounting", Value: true},
+	}
+	for _, c := range carried {
+		value := reflect.New(reflect.TypeOf(c.standard))
+		if !old.Get(c.name, value.Interface()) || same(value.Elem().Interface(), c.standard) {
+			continue
+		}
+		properties = append(properties, systemd.Property{Name: c.name, Value: value.Elem().Interface()})
+	}
+	// A delegated scope has "continue" if nothing else is said, and 252 does not let it be said. "kill" is
+	// memory.oom.group, which the kubelet sets.
+	var policy string
+	if old.Get("OOMPolicy", &policy) && policy == "kill" {
+		properties = append(properties, systemd.Property{Name: "OOMPolicy", Value: policy})
+	}
+	return properties
+}
+
+// same compares values; slices without elements are the same, nil or not.
+func same(a, b any) bool {
+	if v := reflect.ValueOf(a); v.Kind() == reflect.Slice && v.Len() == 0 {
+		return reflect.ValueOf(b).Len() == 0
+	}
+	if rule, ok := a.(systemd.InterfaceRule); ok {
+		return !rule.Allow && len(rule.Names) == 0
+	}
+	return reflect.DeepEqual(a, b)
+}

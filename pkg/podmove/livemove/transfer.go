@@ -1,0 +1,186 @@
+package livemove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"nodepartition/internal/systemd"
+)
+
+// transfer is one move under way.
+type transfer struct {
+	Mover
+	Request
+	newCgroup  string
+	anchor     *anchor // is in the new scope until other processes are
+	record     record
+	properties []systemd.Property
+	moved      Moved
+}
+
+// prepare reads what the new scope is to get besides properties, and starts what holds it, unless the container cannot be
+// moved.
+func (t *transfer) prepare() error {
+	if err := t.movable(t.Cgroup); err != nil {
+		return err
+	}
+	t.record = record{Scope: t.Scope, Cgroup: t.Cgroup, NewCgroup: t.newCgroup}
+	var controlsErr, ownerErr, memoryErr error
+	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
+	t.record.Owner, ownerErr = ownerOf(t.dir(t.Cgroup))
+	t.moved.OutsideBytes, memoryErr = t.Cgroups.MemoryCurrent(t.Cgroup)
+	if err := errors.Join(controlsErr, ownerErr, memoryErr); err != nil {
+		if absent(err) {
+			return fmt.Errorf("%w: %w", ErrGone, err)
+		}
+		return err
+	}
+	var err error
+	t.anchor, err = newAnchor()
+	return err
+}
+
+// run moves, and leaves a record for Recover as long as it is not done.
+func (t *transfer) run(ctx context.Context) error {
+	if err := t.record.write(t.StateDir); err != nil {
+		return fmt.Errorf("noting the move: %w", err)
+	}
+	if err := t.start(ctx); err != nil {
+		return errors.Join(err, t.record.remove(t.StateDir))
+	}
+	var err error
+	empty := false
+	if !t.FreezeFirst {
+		empty, err = t.rounds(softRounds)
+	}
+	if err == nil && !empty {
+		empty, err = t.frozenRounds(ctx)
+	}
+	if err == nil && !empty {
+		err = errors.New("the old scope gets new processes again and again")
+	}
+	if errors.Is(err, ErrOwnCgroups) {
+		t.anchor.end()
+		return t.rollBack(err)
+	}
+	if finishErr := t.finish(t.record); finishErr != nil {
+		return errors.Join(err, finishErr)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
+	if t.moved.Pids == 0 {
+		err = ErrGone
+	}
+	return errors.Join(err, t.record.remove(t.StateDir))
+}
+
+// rollBack moves what is in the new scope to where it came from, and returns why.
+func (t *transfer) rollBack(why error) error {
+	for range hardRounds {
+		held, err := hold(t.dir(t.newCgroup), t.newCgroup)
+		if err == nil && len(held) == 0 {
+			if err := t.record.remove(t.StateDir); err != nil && !absent(err) {
+				return errors.Join(why, err)
+			}
+			return why
+		}
+		if err == nil {
+			err = held.moveTo(t.dir(t.Cgroup))
+		}
+		held.release()
+		if err != nil {
+			return fmt.Errorf("%w: %w; moving back: %w", ErrIncomplete, why, err)
+		}
+	}
+	return fmt.Errorf("%w: %w; the new scope gets new processes again and again", ErrIncomplete, why)
+}
+
+// finish gives the new scope what the properties do not carry.
+func (m Mover) finish(r record) error {
+	dir := m.dir(r.NewCgroup)
+	err := errors.Join(m.writeControls(r.NewCgroup, r.Controls), chown(dir, r.Owner))
+	if _, gone := os.Lstat(dir); absent(gone) {
+		return nil // the container ended meanwhile
+	}
+	return err
+}
+
+// rounds moves what is in the old scope, up to n times, and reports whether it is empty then.
+func (t *transfer) rounds(n int) (empty bool, err error) {
+	for range n {
+		if empty, err := t.empty(); empty || err != nil {
+			return empty, err
+		}
+		if err := t.round(); err != nil {
+			return false, err
+		}
+	}
+	return t.empty()
+}
+
+func (t *transfer) round() error {
+	held, err := hold(t.dir(t.Cgroup), t.Cgroup)
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	defer held.release()
+	t.moved.Rounds++
+	t.moved.Pids += len(held)
+	return held.moveTo(t.dir(t.newCgroup))
+}
+
+// empty reports whether nothing is left in the old scope. Nothing can be forked there then.
+func (t *transfer) empty() (bool, error) {
+	populated, err := t.Cgroups.Populated(t.Cgroup)
+	if err != nil || !populated {
+		return err == nil, err
+	}
+	nested, err := t.Cgroups.HasChildren(t.Cgroup)
+	if err != nil || !nested {
+		return false, err
+	}
+	// The processes are in one of them, or on the way there.
+	return false, ErrOwnCgroups
+}
+
+// start makes the new scope, with the anchor in it, or takes the scope that a move has made that was killed.
+//
+// The processes of the container are not what it is started with. systemd fails a scope when one of its first processes
+// ends before it is moved, and leaves those that it has moved where they are: in a scope that is dead, cannot be started and
+// keeps its name from being used (seen with 252.39, with a shell that forks all the time).
+func (t *transfer) start(ctx context.Context) error {
+	err := t.Systemd.StartScope(ctx, t.NewName, t.properties, []uint32{t.anchor.pid()})
+	if errors.Is(err, systemd.ErrUnitExists) {
+		return t.startExisting(ctx)
+	}
+	return err
+}
+
+func (t *transfer) startExisting(ctx context.Context) error {
+	there, err := t.Systemd.ScopeProperties(ctx, t.NewName)
+	if err != nil && !errors.Is(err, systemd.ErrNoUnit) {
+		return err
+	}
+	var cgroup, result string
+	there.Get("ControlGroup", &cgroup)
+	there.Get("Result", &result)
+	if cgroup == "" || result != "success" {
+		// It has ended, and systemd has not forgotten it yet, or keeps it as failed until somebody says it may go.
+		if err := t.Systemd.ResetFailed(ctx, t.NewName); err != nil && !errors.Is(err, systemd.ErrNoUnit) {
+			return err
+		}
+		return t.Systemd.StartScope(ctx, t.NewName, t.properties, []uint32{t.anchor.pid()})
+	}
+	if cgroup != "/"+t.newCgroup {
+		return fmt.Errorf("%s is there already, in %s", t.NewName, cgroup)
+	}
+	// systemd is about to remove a scope that is empty, whatever comes into it now.
+	populated, err := t.Cgroups.Populated(t.newCgroup)
+	if err == nil && !populated {
+		err = fmt.Errorf("%s is going away; it is there again at the next attempt", t.NewName)
+	}
+	return err
+}
