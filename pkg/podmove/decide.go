@@ -189,18 +189,17 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 		way = Restart
 	default:
 		// A container that is stopped now would come back to where it was.
-		d.Wait = true
+		d.Wait = d.Wait || s.NRI == Awaited
 		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return
 	}
 	if next, r := refused(pod, way, misplaced, creating); r != "" {
-		d.Wait = d.Wait || r == ReasonStarting
+		d.Wait = d.Wait || creating
 		reason(r, next)
 		return
 	}
 	switch {
 	case s.Backoff[pod.UID]:
-		d.Wait = true
 		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
 	case s.Moving != "" || d.Move != nil:
 		reason(ReasonPending, "wait: pods are moved one at a time")
