@@ -17,7 +17,7 @@ GOLANGCI_LINT_VERSION := v2.12.2
 
 E2E_FLAGS ?= -timeout 45m
 
-.PHONY: all build install test test-unit test-e2e lint bench fuzz demo clean help setup-node
+.PHONY: all build install test test-unit test-e2e soak lint bench fuzz demo clean help setup-node
 
 all: build
 
@@ -57,8 +57,14 @@ test-unit:
 ## test-e2e: the tests on real nodes, which tests/lab boots
 test-e2e: setup-node
 	tests/lab/lab prepare
-	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode|TestControlPlane|TestNothingStaysBehind' ./tests/lab
-	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/e2e
+	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode$$|TestControlPlane|TestNothingStaysBehind' ./tests/lab
+	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/nodebus
+	$(GO) test -count=1 -v $(E2E_FLAGS) -skip '^TestSoak' ./tests/e2e
+
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes an hour
+soak: setup-node
+	tests/lab/lab prepare
+	$(GO) test -count=1 -v -timeout 3h -run '^TestSoak' ./tests/e2e
 
 ## lint: gofmt, go vet, golangci-lint
 lint:
@@ -67,10 +73,11 @@ lint:
 	$(GO) vet ./...
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
 
-## bench: ratios against systemd's own programs, in one run
-bench:
-	@tests/setup unit
+# On a machine that does nothing else: what else it does costs precision, and the limits stay.
+## bench: ratios, each measured in one run: the generator's to systemd's own, the monitor's on nodes, with limits
+bench: setup-node
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/bench
+	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
 
 ## fuzz: a minute of each fuzz test
 fuzz:

@@ -103,6 +103,13 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeSta
 	if err != nil {
 		return status, err
 	}
+	// What a look at the node cannot tell: what is being moved, and what failed.
+	known := reasons(ctx, c.String(flagListen))
+	for i := range pods {
+		if said, ok := known[pods[i].UID]; ok && pods[i].Reason != "" && said.Reason != "" {
+			pods[i].Reason, pods[i].Next = said.Reason, said.Next
+		}
+	}
 	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)} // [] and not null
 	return status, nil
 }
@@ -154,35 +161,60 @@ func listPods(ctx context.Context, socket string) *podsapi.Watcher {
 	return watcher
 }
 
-// askService asks the service whether it is ready.
-func askService(ctx context.Context, listen string) string {
+// reasons asks the service why pods are not where they belong, by UID. It returns nothing where the service does not run.
+func reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
+	status, text, err := get(ctx, listen, "/report")
+	var report podmove.Report
+	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
+		return nil
+	}
+	known := map[string]podmove.PodReport{}
+	for _, pod := range report.Pods {
+		known[pod.UID] = pod
+	}
+	return known
+}
+
+// maxAnswer bounds what the service may answer: a thousand pods are half a megabyte.
+const maxAnswer = 8 << 20
+
+// errNoService says that the service listens nowhere.
+var errNoService = errors.New("not asked, it serves no health")
+
+// get asks the service at the address that it was told to listen on.
+func get(ctx context.Context, listen, path string) (status int, text []byte, err error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "not asked, it serves no health"
+		return 0, nil, errNoService
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		listen = net.JoinHostPort("127.0.0.1", port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, podsAPITimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+"/readyz", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+path, http.NoBody)
 	if err != nil {
-		return err.Error()
+		return 0, nil, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		var refused *net.OpError
-		if errors.As(err, &refused) {
-			return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
-		}
-		return err.Error()
+		return 0, nil, err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
-	if err != nil {
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	return answer.StatusCode, text, err
+}
+
+// askService asks the service whether it is ready.
+func askService(ctx context.Context, listen string) string {
+	status, text, err := get(ctx, listen, "/readyz")
+	var refused *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
+	case err != nil:
 		return err.Error()
-	}
-	if answer.StatusCode == http.StatusOK {
+	case status == http.StatusOK:
 		return "ready"
 	}
 	return "not ready: " + strings.TrimSpace(string(text))
@@ -222,8 +254,8 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		if pod.Member {
 			member = "yes"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", pod.Namespace, pod.Name, pod.QoS, member, pod.Partition(),
-			pod.Containers, pod.Misplaced, why(pod))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneLine(pod.Namespace), oneLine(pod.Name), pod.QoS, member, pod.Partition(),
+			pod.Containers, pod.Misplaced, oneLine(why(pod)))
 	}
 	return table.Flush()
 }

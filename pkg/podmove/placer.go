@@ -43,6 +43,8 @@ type announcement struct {
 type Answer struct {
 	// Took is how long.
 	Took time.Duration
+	// At is when.
+	At time.Time
 	// Err is why a member was not placed.
 	Err error
 }
@@ -132,7 +134,7 @@ func (p *Placer) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	}
 	target, err := cgroupsPath(pod, c, p.runtime)
 	if p.answered != nil {
-		p.answered[c.GetId()] = Answer{Took: time.Since(begin), Err: err}
+		p.answered[c.GetId()] = Answer{Took: time.Since(begin), At: begin, Err: err}
 	}
 	if err != nil {
 		// An error here would keep the container from being created. It is reported by the next pass.
@@ -210,7 +212,8 @@ func (p *Placer) IsAnnounced(uid string) bool {
 	return false
 }
 
-// Answers returns the answers for the containers for which done is true, and forgets them.
+// Answers returns the answers for the containers for which done is true, and forgets them, and those for containers that have never
+// been started.
 func (p *Placer) Answers(done func(id string) bool) map[string]Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,6 +221,8 @@ func (p *Placer) Answers(done func(id string) bool) map[string]Answer {
 	for id, a := range p.answered {
 		if done(id) {
 			taken[id] = a
+			delete(p.answered, id)
+		} else if time.Since(a.At) > announcedFor {
 			delete(p.answered, id)
 		}
 	}

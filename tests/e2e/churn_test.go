@@ -31,9 +31,9 @@ const (
 	memberUIDs, userUIDs = "aaaa", "5eea"
 )
 
-// TestChurn: 100 pods come and go in random order, while nothing happens, while the monitor is killed, and while systemd is
+// TestSoakChurn: 100 pods come and go in random order, while nothing happens, while the monitor is killed, and while systemd is
 // reloaded and executed anew.
-func TestChurn(t *testing.T) {
+func TestSoakChurn(t *testing.T) {
 	sampler := filepath.Join(t.TempDir(), "sampler")
 	if err := program.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
-func TestRestarts(t *testing.T) {
+// TestSoakRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
+func TestSoakRestarts(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("RESTARTS_SEED"); text != "" {
 		var err error
