@@ -397,7 +397,7 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	}
 	wantMetric(t, n, `systempartition_placements_total{partition="system",result="failure",way="creation"}`, 0)
 	if placing(flavour) {
-		// All answers within the 5 ms in which the runtime may wait for one.
+		// How many within 5 ms, for the reader: BenchmarkAnswer of pkg/podmove measures it.
 		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{way="creation"}`)
 		if err != nil {
 			t.Fatal(err)
@@ -407,9 +407,6 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 			t.Fatal(err)
 		}
 		t.Logf("%v of %v answers to CreateContainer within 5 ms", quick, count)
-		if quick < 0.99*count {
-			t.Errorf("%v of %v answers took longer than 5 ms", count-quick, count)
-		}
 	}
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ok\n"} {
 		if body, err := n.Get(t.Context(), monitorURL+path); err != nil || string(body) != want {
