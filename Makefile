@@ -52,7 +52,7 @@ setup-node:
 test-unit:
 	@tests/setup unit
 	$(GO) vet ./...
-	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench)
+	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench -e /tests/nodebus -e /tests/nodebench)
 
 ## test-e2e: the tests on real nodes, which tests/lab boots
 test-e2e: setup-node

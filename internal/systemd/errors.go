@@ -34,7 +34,8 @@ func (e *connectError) Unwrap() []error { return []error{e.Bus, e.Direct} }
 // interrupted reports whether a call may not have reached systemd, or its answer not us. Seen while systemd executes itself
 // anew: NoReply for calls under way; then, until it is back, what dbus-daemon says of a name that it cannot start.
 func interrupted(err error, conn *connection) bool {
-	if !conn.open() || errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errLost) {
+	var socket *net.OpError // a reset, for instance, which the bus leaves when it ends with messages unread
+	if !conn.open() || errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, errLost) || errors.As(err, &socket) {
 		return true
 	}
 	var e dbus.Error

@@ -51,7 +51,7 @@ func (h *host) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
 	return h.node.Sandboxes(ctx)
 }
 
-func (h *host) Containers(ctx context.Context) ([]cri.Container, error) {
+func (h *host) Containers(context.Context) ([]cri.Container, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.containers), h.err

@@ -276,8 +276,8 @@ func backOff(t *testing.T, n *lab.Node) {
 // summary is what is read of the kubelet's /stats/summary.
 type summary struct {
 	Pods []struct {
-		PodRef struct{ Name, Namespace string }
-		Memory struct{ WorkingSetBytes uint64 }
+		PodRef     struct{ Name, Namespace string }
+		Memory     struct{ WorkingSetBytes uint64 }
 		Containers []struct {
 			Name   string
 			Memory struct {

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/tests/lab"
+	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/program"
+)
+
+const (
+	onNode     = "/root/onnode"
+	scrapeTest = "/root/metrics.test"
+	monitor    = "/usr/bin/partition-monitor"
+	unit       = "partition-monitor.service"
+)
+
+// bench is what is built for all nodes.
+type bench struct {
+	options
+	dir      string
+	progress func(string)
+}
+
+func build(o options, progress func(string)) (*bench, error) {
+	dir, err := os.MkdirTemp("", "nodebench")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{options: o, dir: dir, progress: progress}
+	progress("building")
+	for name, pkg := range map[string]string{
+		"partition-generator": "nodepartition/cmd/partition-generator", "partition-monitor": "nodepartition/cmd/partition-monitor",
+		"onnode": "nodepartition/tests/nodebench/onnode",
+	} {
+		err = errors.Join(err, program.Build(pkg, b.path(name)))
+	}
+	if b.monitor == "" {
+		b.monitor = b.path("partition-monitor")
+	}
+	// BenchmarkScrape is in a test.
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", b.path("metrics.test"),
+		"nodepartition/cmd/partition-monitor/metrics")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, testErr := cmd.CombinedOutput(); testErr != nil {
+		err = errors.Join(err, fmt.Errorf("building BenchmarkScrape: %w\n%s", testErr, out))
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return b, nil
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// section has no CPU set: containers of the partition are to have the CPUs that the others have.
+const section = `maxPods: 250
+systemPartition:
+  memoryLimit: 3Gi
+  namespaces: [kube-system]
+`
+
+// node boots a node and measures on it.
+func (b *bench) node(ctx context.Context, name string) (all []measured, err error) {
+	flavour, err := lab.FlavourByName(name)
+	if err != nil {
+		return nil, err
+	}
+	config, err := lab.KubeletConfig(section)
+	if err != nil {
+		return nil, err
+	}
+	n, err := lab.Start(ctx, lab.Options{
+		Flavour: name, NoPods: true, MemoryMiB: 6144, Progress: b.progress,
+		Files: []lab.File{
+			config,
+			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
+			{Path: monitor, Source: b.monitor, Mode: 0o755},
+			{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
+			{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
+			{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			dir := filepath.Join(os.TempDir(), "nodebench-"+n.Name)
+			err = errors.Join(fmt.Errorf("%s: %w; what the node was like is in %s", name, err, dir), n.Collect(ctx, dir))
+		}
+		err = errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+	}()
+	if err := n.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	// A kubelet removes containers and slices of pods that it does not know.
+	if _, err := n.Run(ctx, "systemctl is-active "+unit+" && systemctl stop kubelet.service "+unit); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		name    string
+		nri     bool
+		measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
+	}{
+		{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}, {"idle", true, b.idle},
+	} {
+		if !b.wants(part.name) || part.nri && !flavour.NRI {
+			continue
+		}
+		b.progress(name + ": " + part.name)
+		figures, err := part.measure(ctx, n, flavour)
+		for _, f := range figures {
+			all = append(all, measured{name, f})
+			b.progress(fmt.Sprintf("  %s: %s %s %s", strings.TrimSpace(f.Name), number(f.Value), f.Unit, f.Note))
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// measure runs a part on the node.
+func measure(ctx context.Context, n *lab.Node, arguments string) ([]figure.Figure, error) {
+	out, err := n.Run(ctx, onNode+" "+arguments)
+	if err != nil {
+		return nil, err
+	}
+	var figures []figure.Figure
+	return figures, json.Unmarshal([]byte(out), &figures)
+}
+
+func (b *bench) create(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
+	return measure(ctx, n, fmt.Sprintf("create -runtime %s -rounds %d", f.Socket, b.rounds))
+}
+
+func (b *bench) move(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
+	return measure(ctx, n, fmt.Sprintf("move -runtime %s -rounds %d", f.Socket, 2*b.rounds))
+}
+
+// reconcile is passes, and a scrape of what they have left.
+func (b *bench) reconcile(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
+	figures, err := measure(ctx, n, "reconcile")
+	if err != nil {
+		return nil, err
+	}
+	out, err := n.Run(ctx, "cd /root && SCRAPE_ROOT=/sys/fs/cgroup "+scrapeTest+" -test.run '^$' -test.bench BenchmarkScrape -test.benchtime 60x")
+	if err != nil {
+		return figures, err
+	}
+	scrape, err := parseScrape(out)
+	return slices.Concat(figures, scrape), err
+}
+
+// parseScrape reads the line of BenchmarkScrape.
+func parseScrape(out string) ([]figure.Figure, error) {
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "BenchmarkScrape") {
+			continue
+		}
+		values := map[string]float64{}
+		for i := 2; i+1 < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", line, err)
+			}
+			values[fields[i+1]] = value
+		}
+		pods := fmt.Sprintf("a scrape with %.0f pods, to reading the same files", values["pods"])
+		if values["pods"] < 500 || values["ratio"] == 0 {
+			return nil, fmt.Errorf("%q: not what was to be measured", line)
+		}
+		return []figure.Figure{
+			{Name: pods, Value: values["ratio"], Limit: new(2.0)},
+			{Name: "  the same in CPU time", Value: values["cpu-ratio"]},
+			{Name: "  the scrape", Value: values["µs/scrape"] / 1000, Unit: "ms"},
+			{Name: "  reading the files", Value: values["µs/bare-loop"] / 1000, Unit: "ms"},
+		}, nil
+	}
+	return nil, fmt.Errorf("no line of BenchmarkScrape:\n%s", out)
+}
+
+// calm is how long a node that has just become ready is left alone.
+const calm = 30 * time.Second
+
+// idle boots the node with its pods, as a node boots, and watches it.
+func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
+	var files []lab.File
+	for i := range b.pods {
+		manifest, err := json.Marshal(systemPod(fmt.Sprintf("idle-%d", i)))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, lab.File{Path: fmt.Sprintf("%s/idle-%d.yaml", lab.ManifestDir, i), Data: manifest})
+	}
+	if err := n.CopyTo(ctx, files...); err != nil {
+		return nil, err
+	}
+	b.progress("rebooting, with pods")
+	if err := n.Reboot(ctx); err != nil {
+		return nil, err
+	}
+	ready, cancel := context.WithTimeout(ctx, 12*time.Minute)
+	defer cancel()
+	if err := n.WaitReady(ready); err != nil {
+		return nil, err
+	}
+	b.progress("all pods run; watching")
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(calm):
+	}
+	return measure(ctx, n, fmt.Sprintf("idle -pods %d -for %s", b.pods, b.idleFor))
+}
+
+func systemPod(name string) *v1.Pod {
+	grace := int64(1)
+	return &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+		Spec: v1.PodSpec{
+			HostNetwork: true, TerminationGracePeriodSeconds: &grace,
+			Containers: []v1.Container{{
+				Name: "main", Image: lab.BusyboxImage, ImagePullPolicy: v1.PullNever, Command: []string{"sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"},
+				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m"), v1.ResourceMemory: resource.MustParse("8Mi")}},
+			}},
+		},
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/nodebench/figure"
+)
+
+const (
+	monitorProgram = "/usr/bin/partition-monitor"
+	monitorAddress = "127.0.0.1:9949"
+	monitorLog     = "/var/log/nodebench-monitor.log"
+	// settle is how long nothing is measured after the monitor has come or gone.
+	settle = 300 * time.Millisecond
+)
+
+// monitor is partition-monitor as a process of ours, with the service stopped.
+type monitor struct {
+	log   *os.File
+	cmd   *exec.Cmd
+	ended chan error
+}
+
+// start starts it and returns when the runtime asks it.
+func (m *monitor) start(ctx context.Context) error {
+	m.cmd = exec.CommandContext(ctx, monitorProgram, "run", "--listen", monitorAddress)
+	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	m.ended = make(chan error, 1)
+	go func() { m.ended <- m.cmd.Wait() }()
+	if err := eventually(ctx, "the monitor serves the runtime; see "+monitorLog, func() bool {
+		return strings.Contains(get("/metrics"), "systempartition_source_connected{source=\"nri\"} 1\n") && strings.HasPrefix(get("/readyz"), "ok")
+	}); err != nil {
+		return err
+	}
+	return pause(ctx, settle)
+}
+
+func (m *monitor) stop(ctx context.Context) error {
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case err := <-m.ended:
+		return errors.Join(err, pause(ctx, settle))
+	case <-time.After(late):
+		return errors.New("the monitor does not end")
+	}
+}
+
+// get is what the monitor says, empty where it does not.
+func get(path string) string {
+	response, err := http.Get("http://" + monitorAddress + path)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(body)
+}
+
+// create compares how long a container takes with the monitor and without it: in the same sandbox, the monitor's half of a
+// round now first and now second, so that it comes or goes once in each round.
+func create(ctx context.Context, s settings) ([]figure.Figure, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	log, err := os.OpenFile(monitorLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	c, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &monitor{log: log}
+	if err := m.start(ctx); err != nil {
+		return nil, err
+	}
+	// The monitor is there when the sandbox begins, and makes the pod's slice.
+	p, err := startPod(ctx, s.runtime, "00000000-0000-4000-8000-00000000c4ea", c)
+	if err != nil {
+		return nil, err
+	}
+	if err := eventually(ctx, "the pod has its slice in the partition", func() bool {
+		limits, err := cgroups.Limits(podmove.SlicePath(p.slice(podmove.System)))
+		return err == nil && limits.MemoryMax == 200<<20
+	}); err != nil {
+		return nil, err
+	}
+	running := true
+	var used time.Duration // by the monitor, in the halves with it
+	var rounds []figure.Round
+	var times [2][]time.Duration
+	// The first round is for warming up.
+	for i := range s.rounds + 1 {
+		var halves [2][]time.Duration
+		for _, with := range []bool{i%2 == 0, i%2 != 0} {
+			if with != running {
+				if running, err = with, m.toggle(ctx, with); err != nil {
+					return nil, err
+				}
+				if _, err := p.once(ctx, with); err != nil {
+					return nil, err
+				}
+			}
+			which := index(with)
+			before, err := m.cpuTime(with)
+			if err != nil {
+				return nil, err
+			}
+			for range s.each {
+				took, err := p.once(ctx, with)
+				if err != nil {
+					return nil, err
+				}
+				halves[which] = append(halves[which], took)
+			}
+			after, err := m.cpuTime(with)
+			if err != nil {
+				return nil, err
+			}
+			if i > 0 {
+				used += after - before
+			}
+		}
+		if i > 0 {
+			rounds = append(rounds, figure.Round{A: halves[1], B: halves[0]})
+			for which := range halves {
+				times[which] = append(times[which], halves[which]...)
+			}
+		}
+	}
+	if !running {
+		if err := m.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(p.end(ctx), m.stop(ctx)); err != nil {
+		return nil, err
+	}
+	ratio := figure.Ratio("a container's start with the monitor, to without it", new(1.05), rounds)
+	ratio.Note = fmt.Sprintf("CreateContainer and StartContainer, %d pairs in %d rounds", len(times[0]), len(rounds))
+	return []figure.Figure{
+		ratio, figure.Millis("  with it", times[1]), figure.Millis("  without it", times[0]),
+		{Name: "  the same, of the faster quarters", Value: float64(quarter(times[1])) / float64(quarter(times[0]))},
+		{Name: "  CPU time of the monitor for each", Value: used.Seconds() * 1000 / float64(len(times[1])), Unit: "ms", Note: "its start and its end"},
+	}, nil
+}
+
+// quarter is the time below which a quarter of them are: what else the machine does only ever adds.
+func quarter(times []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(times))[len(times)/4]
+}
+
+// cpuTime of the monitor so far, 0 where it does not run.
+func (m *monitor) cpuTime(running bool) (time.Duration, error) {
+	if !running {
+		return 0, nil
+	}
+	process, err := procfs.NewProc(m.cmd.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := process.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
+}
+
+func index(with bool) int {
+	if with {
+		return 1
+	}
+	return 0
+}
+
+func (m *monitor) toggle(ctx context.Context, on bool) error {
+	if on {
+		return m.start(ctx)
+	}
+	return m.stop(ctx)
+}
+
+// once is a container that starts where it has to.
+func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
+	id, took, err := p.start(ctx, "sleep", "1000000")
+	if err != nil {
+		return 0, err
+	}
+	want := podmove.Default
+	if with {
+		want = podmove.System
+	}
+	got, err := p.where(id)
+	if err == nil && got != want {
+		err = fmt.Errorf("container %s is in the partition %s, want %s", id, got, want)
+	}
+	return took, errors.Join(err, p.remove(ctx, id))
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
+)
+
+const (
+	namespace = "kube-system"
+	image     = "lab.local/busybox:1"
+	cgroups   = cgroupfs.FS(cgroupfs.Mount)
+)
+
+// pod is one that the kubelet knows nothing of, made as it makes them.
+type pod struct {
+	uid     string
+	systemd *systemd.Client
+	runtime runtime.RuntimeServiceClient
+	config  *runtime.PodSandboxConfig
+	sandbox string
+	count   uint32 // of containers so far
+}
+
+var limits = cgroupfs.Limits{
+	MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: cgroupfs.Unlimited, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited,
+}
+
+func (p *pod) slice(part podmove.Partition) string {
+	return podmove.PodSlice(part, podmove.Burstable, p.uid)
+}
+
+// startPod makes the slice and the sandbox of a pod.
+func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*pod, error) {
+	target, err := cri.Target(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	p := &pod{uid: uid, systemd: c, runtime: runtime.NewRuntimeServiceClient(conn)}
+	home := p.slice(podmove.Default)
+	if err := c.EnsureSlice(ctx, home, "Pod of a benchmark", limits); err != nil {
+		return nil, err
+	}
+	logs := "/var/log/pods/" + namespace + "_nodebench_" + uid
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return nil, err
+	}
+	p.config = &runtime.PodSandboxConfig{
+		Metadata:     &runtime.PodSandboxMetadata{Name: "nodebench", Namespace: namespace, Uid: uid},
+		LogDirectory: logs,
+		Labels:       labels("nodebench", uid),
+		Linux: &runtime.LinuxPodSandboxConfig{
+			CgroupParent:    "/" + podmove.SlicePath(home),
+			SecurityContext: &runtime.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()},
+			Resources:       &runtime.LinuxContainerResources{CpuShares: shares},
+		},
+	}
+	answer, err := p.runtime.RunPodSandbox(ctx, &runtime.RunPodSandboxRequest{Config: p.config})
+	if err != nil {
+		return nil, err
+	}
+	p.sandbox = answer.PodSandboxId
+	return p, nil
+}
+
+// shares are those of a request of 100m.
+const shares = 102
+
+func hostNetwork() *runtime.NamespaceOption {
+	return &runtime.NamespaceOption{Network: runtime.NamespaceMode_NODE, Pid: runtime.NamespaceMode_CONTAINER}
+}
+
+func labels(name, uid string) map[string]string {
+	return map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": uid}
+}
+
+// start creates and starts a container, and tells how long the runtime took for both.
+func (p *pod) start(ctx context.Context, command ...string) (id string, took time.Duration, err error) {
+	p.count++
+	config := &runtime.ContainerConfig{
+		Metadata: &runtime.ContainerMetadata{Name: "main", Attempt: p.count},
+		Image:    &runtime.ImageSpec{Image: image},
+		Command:  command,
+		Labels:   labels("nodebench", p.uid),
+		LogPath:  fmt.Sprintf("main_%d.log", p.count),
+		Linux: &runtime.LinuxContainerConfig{
+			Resources:       &runtime.LinuxContainerResources{CpuShares: shares, MemoryLimitInBytes: 100 << 20, CpuPeriod: 100_000, OomScoreAdj: 900},
+			SecurityContext: &runtime.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()},
+		},
+	}
+	begin := time.Now()
+	made, err := p.runtime.CreateContainer(ctx, &runtime.CreateContainerRequest{PodSandboxId: p.sandbox, Config: config, SandboxConfig: p.config})
+	if err != nil {
+		return "", 0, err
+	}
+	if _, err := p.runtime.StartContainer(ctx, &runtime.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+		return "", 0, err
+	}
+	return made.ContainerId, time.Since(begin), nil
+}
+
+func (p *pod) remove(ctx context.Context, id string) error {
+	if _, err := p.runtime.StopContainer(ctx, &runtime.StopContainerRequest{ContainerId: id}); err != nil {
+		return err
+	}
+	_, err := p.runtime.RemoveContainer(ctx, &runtime.RemoveContainerRequest{ContainerId: id})
+	return err
+}
+
+// end removes all of the pod.
+func (p *pod) end(ctx context.Context) error {
+	_, stopErr := p.runtime.StopPodSandbox(ctx, &runtime.StopPodSandboxRequest{PodSandboxId: p.sandbox})
+	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
+	err := errors.Join(stopErr, removeErr)
+	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
+		path := podmove.SlicePath(p.slice(part))
+		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
+			populated, err := cgroups.Populated(path)
+			return err == nil && !populated
+		}), p.systemd.StopSlice(ctx, p.slice(part)))
+	}
+	return err
+}
+
+// scopeName is what containerd calls the scope of a container.
+func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
+
+// where is the partition that a container runs in.
+func (p *pod) where(id string) (podmove.Partition, error) {
+	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
+		if populated, err := cgroups.Populated(podmove.SlicePath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
+			return part, err
+		}
+	}
+	return "", fmt.Errorf("container %s is in neither slice of its pod", id)
+}

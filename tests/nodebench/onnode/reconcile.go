@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cri"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/livemove"
+	"nodepartition/tests/nodebench/figure"
+)
+
+// sizes are the numbers of pods; the last ones stay, for a scrape.
+var sizes = []int{50, 200, 500}
+
+const (
+	// passes of each size that are timed, after those that still have something to do.
+	passes = 15
+	// atOnce is how many units are asked for at a time, where that is not what is measured.
+	atOnce = 8
+	// maxGrowth is what ten times as many pods may cost more: ten, and what a busy machine adds.
+	maxGrowth = 12.0
+)
+
+// node is one of as many pods as are wanted: their slices, their scopes with a process each, systemd and its bus are real; the
+// runtime is a server that answers from memory, and the kubelet a map.
+type node struct {
+	systemd *systemd.Client
+	runtime *runtimeServer
+	kubelet kubelet
+	scopes  []string // of containers
+	passed  chan time.Duration
+	err     error // of the last pass
+
+	reconciler *podmove.Reconciler
+}
+
+// reconcile measures passes: with all slices of pods to make, with nothing to do, and with all to stop.
+func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{systemd: c, kubelet: kubelet{}, passed: make(chan time.Duration, 1)}
+	client, err := n.serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	n.build(client)
+	ended := make(chan error, 1)
+	go func() { ended <- n.reconciler.Run(ctx) }()
+	for range 2 { // one comes by itself, and one with the configuration
+		if _, _, err := n.pass(ctx, false); err != nil {
+			return nil, err
+		}
+	}
+
+	var figures []figure.Figure
+	steady, making := map[int]time.Duration{}, map[int]time.Duration{}
+	for i, size := range sizes {
+		more, err := n.measure(ctx, size, i == len(sizes)-1, steady, making)
+		if err != nil {
+			return nil, fmt.Errorf("%d pods: %w", size, err)
+		}
+		figures = append(figures, more...)
+	}
+	cancel()
+	<-ended
+	first, last := sizes[0], sizes[len(sizes)-1]
+	growth := func(what string, times map[int]time.Duration) figure.Figure {
+		return figure.Figure{
+			Name: fmt.Sprintf("%s, %d pods to %d", what, last, first), Value: float64(times[last]) / float64(times[first]), Limit: new(maxGrowth),
+		}
+	}
+	return append([]figure.Figure{growth("a pass with nothing to do", steady), growth("making all slices", making)}, figures...), nil
+}
+
+func (n *node) measure(ctx context.Context, size int, keep bool, steady, making map[int]time.Duration) ([]figure.Figure, error) {
+	if err := n.grow(ctx, size); err != nil {
+		return nil, err
+	}
+	made, makeCalls, makePasses, err := n.makeAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	making[size] = made
+	if err := n.startContainers(ctx); err != nil {
+		return nil, err
+	}
+	// The first pass after that gives the partition its weights.
+	for range 2 {
+		if _, _, err := n.pass(ctx, true); err != nil {
+			return nil, err
+		}
+	}
+	var times []time.Duration
+	var calls uint64
+	for range passes {
+		took, made, err := n.pass(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+		calls += made
+	}
+	steady[size] = figure.Median(times)
+	if err := n.wantAllPlaced(size); err != nil {
+		return nil, err
+	}
+	figures := []figure.Figure{
+		figure.Millis(passName("a pass with nothing to do", size), times),
+		{Name: passName("  D-Bus calls, in all of them", size), Value: float64(calls), Unit: "calls", Limit: new(0.0), Note: fmt.Sprintf("%d passes", passes)},
+		{Name: passName("making all slices", size), Value: made.Seconds() * 1000, Unit: "ms", Note: fmt.Sprintf("%d passes", makePasses)},
+		{Name: passName("  D-Bus calls for each slice", size), Value: float64(makeCalls) / float64(size), Unit: "calls"},
+	}
+	if keep {
+		return figures, nil
+	}
+	return n.measureStop(ctx, size, figures)
+}
+
+// makeAll has all slices made. On a machine that is very busy a pass ends before that, and the next one goes on; the time between
+// them does not count.
+func (n *node) makeAll(ctx context.Context) (took time.Duration, calls uint64, count int, err error) {
+	for count = 1; ; count++ {
+		more, moreCalls, err := n.pass(ctx, count == 1) // the others come by themselves
+		took, calls = took+more, calls+moreCalls
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || count == 5 {
+			return took, calls, count, err
+		}
+	}
+}
+
+// measureStop adds what it costs when all pods go.
+func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figure) ([]figure.Figure, error) {
+	if err := n.endContainers(ctx); err != nil {
+		return nil, err
+	}
+	stopped, stopCalls, err := n.pass(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return append(figures, figure.Millis(passName("a pass that stops all slices", size), []time.Duration{stopped}),
+		figure.Figure{Name: passName("  D-Bus calls for each slice", size), Value: float64(stopCalls) / float64(size), Unit: "calls"}), nil
+}
+
+func passName(what string, size int) string { return fmt.Sprintf("  %s, %d pods", what, size) }
+
+// wantAllPlaced looks whether the reconciler has seen what it was to see.
+func (n *node) wantAllPlaced(size int) error {
+	placed := 0
+	for _, pod := range n.reconciler.Report().Pods {
+		if pod.Partition() == podmove.System && pod.Containers == 1 && pod.Misplaced == 0 {
+			placed++
+		}
+	}
+	if placed != size {
+		return fmt.Errorf("%d pods are placed, want %d", placed, size)
+	}
+	return nil
+}
+
+// build makes the reconciler as partition-monitor does.
+func (n *node) build(client *cri.Client) {
+	n.reconciler = podmove.NewReconciler()
+	placer := &podmove.Placer{Wake: func() {}, Announce: func(cri.Sandbox, podmove.QoS) {}, Connection: func(bool) {}}
+	n.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
+	n.reconciler.Units = units{n.systemd}
+	n.reconciler.Mover = nobodyMoves{}
+	n.reconciler.Placer = placer
+	n.reconciler.Observer = observer{n}
+	n.reconciler.NRI = func() podmove.NRIState { return podmove.Working }
+	n.reconciler.Journal = journal{}
+	n.reconciler.Tick = time.Hour
+	n.reconciler.SetConfig(podmove.Config{Namespaces: []string{namespace}, Mode: podmove.Never})
+}
+
+// pass has a pass made, unless one comes by itself, and tells how long it took and how many D-Bus calls it made.
+func (n *node) pass(ctx context.Context, wake bool) (took time.Duration, calls uint64, err error) {
+	before := n.systemd.Calls()
+	if wake {
+		n.reconciler.Wake()
+	}
+	select {
+	case took = <-n.passed:
+		return took, n.systemd.Calls() - before, n.err
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	case <-time.After(3 * time.Minute):
+		return 0, 0, errors.New("no pass")
+	}
+}
+
+// grow adds pods until there are that many: their slices at home and their sandboxes, and no container yet.
+func (n *node) grow(ctx context.Context, size int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range size {
+		uid, name := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i), fmt.Sprintf("pod-%d", i)
+		n.runtime.addSandbox(i, name, uid)
+		if n.kubelet[types.UID(uid)] != nil {
+			continue
+		}
+		n.kubelet[types.UID(uid)] = knownPod(uid, name)
+		group.Go(func() error {
+			home := podmove.PodSlice(podmove.Default, podmove.Burstable, uid)
+			if err := n.systemd.EnsureSlice(ctx, home, podmove.Description(namespace, name), limits); err != nil {
+				return err
+			}
+			return n.startScope(ctx, home, scopeName(idOf('a', i)))
+		})
+	}
+	return group.Wait()
+}
+
+func knownPod(uid, name string) *podsapi.Pod {
+	return &podsapi.Pod{
+		UID: uid, Namespace: namespace, Name: name, QoS: "Burstable", RestartPolicy: "Always", GracePeriod: 30 * time.Second, MilliCPU: 100,
+		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+	}
+}
+
+// startContainers starts the container of each pod where it belongs.
+func (n *node) startContainers(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, uid := range n.runtime.uids() {
+		scope := scopeName(idOf('c', i))
+		n.scopes = append(n.scopes, scope)
+		n.runtime.addContainer(i, uid)
+		group.Go(func() error {
+			return n.startScope(ctx, podmove.PodSlice(podmove.System, podmove.Burstable, uid), scope)
+		})
+	}
+	return group.Wait()
+}
+
+// startScope starts a scope as runc does, with a process that sleeps.
+func (n *node) startScope(ctx context.Context, slice, scope string) error {
+	cmd := exec.Command("sleep", "infinity")
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }()
+	return n.systemd.StartScope(ctx, scope, []systemd.Property{
+		{Name: "Description", Value: "Container of a benchmark"}, {Name: "Slice", Value: slice}, {Name: "Delegate", Value: true},
+		{Name: "DefaultDependencies", Value: false}, {Name: "CollectMode", Value: "inactive-or-failed"},
+		{Name: "MemoryAccounting", Value: true}, {Name: "CPUAccounting", Value: true}, {Name: "IOAccounting", Value: true},
+		{Name: "TasksAccounting", Value: true}, {Name: "CPUWeight", Value: podmove.Quadratic.Weight(shares)},
+	}, []uint32{uint32(cmd.Process.Pid)})
+}
+
+// endContainers ends all containers, and has the runtime forget all pods.
+func (n *node) endContainers(ctx context.Context) error {
+	group, stopping := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, scope := range n.scopes {
+		group.Go(func() error { return livemove.StopScope(stopping, n.systemd, scope) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	n.scopes = nil
+	n.runtime.clear()
+	return eventually(ctx, "no scope is left in the partition", func() bool {
+		populated, err := cgroups.Populated(podmove.SlicePath("kubepods-system.slice"))
+		return err == nil && !populated
+	})
+}
+
+// idOf is the ID of a container or a sandbox.
+func idOf(kind rune, i int) string { return fmt.Sprintf("%c%063x", kind, i) }
+
+// kubelet is a podmove.Kubelet; it copies the map, as the real one does.
+type kubelet map[types.UID]*podsapi.Pod
+
+func (k kubelet) Pods() (map[types.UID]*podsapi.Pod, bool) { return maps.Clone(k), true }
+
+// units is systemd as partition-monitor gives it to the reconciler.
+type units struct{ *systemd.Client }
+
+func (u units) StopScope(ctx context.Context, name string) error {
+	return livemove.StopScope(ctx, u.Client, name)
+}
+
+type nobodyMoves struct{}
+
+var errMoved = errors.New("a pod of this benchmark is where it belongs")
+
+func (nobodyMoves) Restart(context.Context, string, time.Duration) error { return errMoved }
+func (nobodyMoves) Live(context.Context, string, string, string, string, string) error {
+	return errMoved
+}
+
+// observer hears of passes.
+type observer struct{ *node }
+
+func (o observer) Placed(podmove.Way, podmove.Partition, podmove.Result, time.Duration) {}
+func (o observer) Connected(string, bool)                                               {}
+func (o observer) Reconciled(took time.Duration, err error) {
+	o.err = err
+	o.passed <- took
+}
+
+// journal hears nothing: what fails is returned.
+type journal struct{}
+
+func (journal) FormulaSeen(podmove.Formula)                       {}
+func (journal) PassFailed(error)                                  {}
+func (journal) PassesAgain()                                      {}
+func (journal) NotPrepared(string, string, error)                 {}
+func (journal) NotPlaced(string, error)                           {}
+func (journal) Moving(podmove.Move, podmove.Container)            {}
+func (journal) MoveFailed(podmove.Move, podmove.Container, error) {}
+func (journal) Killing(string)                                    {}

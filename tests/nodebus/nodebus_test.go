@@ -1,0 +1,55 @@
+// Package nodebus shows internal/systemd and pkg/podmove/livemove on real systemds: it builds the tests of the folder onnode
+// and runs them on nodes of tests/lab, as root, without a kubelet's pods.
+package nodebus
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/tests/lab"
+)
+
+// flavours have the oldest systemd that is supported, and the newest of the lab.
+var flavours = []string{"trixie", "bookworm"}
+
+const onNode = "/root/onnode.test"
+
+// timeout is for all tests on one node.
+const timeout = 20 * time.Minute
+
+func TestOnNode(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "onnode.test")
+	build := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "nodepartition/tests/nodebus/onnode")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the tests for the node: %v\n%s", err, out)
+	}
+	for _, flavour := range flavours {
+		if wanted := os.Getenv("LAB_FLAVOURS"); wanted != "" && !slices.Contains(strings.FieldsFunc(wanted, func(r rune) bool { return r == ',' || r == ' ' }), flavour) {
+			continue
+		}
+		t.Run(flavour, func(t *testing.T) {
+			n := lab.ForTest(t, lab.Options{Flavour: flavour, NoPods: true, Files: []lab.File{{Path: onNode, Source: program, Mode: 0o755}}})
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			run := func(arguments string) {
+				out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 %s -test.v -test.timeout %s %s", onNode, timeout, arguments))
+				t.Log(out)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			run("")
+			if !t.Failed() {
+				run("-test.run '^$' -test.bench . -test.benchtime 40x")
+			}
+		})
+	}
+}

@@ -1,0 +1,410 @@
+package onnode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove/livemove"
+)
+
+// container is a scope as a runtime makes one, and where it is to go.
+type container struct {
+	*scope
+	cgroup, newCgroup string
+	request           livemove.Request
+}
+
+// id is of no container.
+const id = "b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b"
+
+func startContainer(tb testing.TB, uid, script string, properties ...string) container {
+	tb.Helper()
+	name := "cri-containerd-" + id + ".scope"
+	from, fromCgroup := pod(uid + "from")
+	to, toCgroup := pod(uid + "to")
+	s := startScope(tb, from, name, script, append([]string{"Delegate=yes", "DefaultDependencies=no"}, properties...)...)
+	tb.Cleanup(func() {
+		for _, slice := range []string{from, to} {
+			_ = exec.Command("systemctl", "stop", slice).Run()
+		}
+	})
+	return container{s, fromCgroup + "/" + name, toCgroup + "/" + livemove.ScopeIn(name), livemove.Request{
+		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: livemove.ScopeIn(name),
+		Description: "Container of kube-system/" + uid,
+	}}
+}
+
+func mover(tb testing.TB, s livemove.Systemd) livemove.Mover {
+	tb.Helper()
+	return livemove.Mover{Systemd: s, Cgroups: cgroups, StateDir: filepath.Join(tb.TempDir(), "moving")}
+}
+
+// wantWhole: nothing is left behind, nothing stands still, no record stays.
+func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
+	tb.Helper()
+	eventually(tb, "the old scope is gone", func() bool {
+		_, err := os.Stat(filepath.Join(cgroupfs.Mount, c.cgroup))
+		return errors.Is(err, os.ErrNotExist)
+	})
+	if got := file(tb, c.newCgroup, "cgroup.freeze"); got != "0" {
+		tb.Errorf("cgroup.freeze is %s", got)
+	}
+	if file(tb, c.newCgroup, "cgroup.procs") == "" {
+		// A chain may be between two links for the reader, but not twice.
+		if file(tb, c.newCgroup, "cgroup.procs") == "" && strings.Contains(file(tb, c.newCgroup, "cgroup.events"), "populated 0") {
+			tb.Error("there is nothing in the new scope")
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
+		tb.Errorf("records stay: %v", left)
+	}
+}
+
+func TestLiveMove(t *testing.T) {
+	c := connect(t, systemd.Options{})
+	m := mover(t, c)
+	box := startContainer(t, "plain", "sleep 1000 & sleep 1001 & head -c 20000000 /dev/zero | tail -c 20000000 >/tmp/livemove & wait",
+		"MemoryMax=300M", "MemoryLow=10M", "CPUWeight=33", "CPUQuota=25%", "TasksMax=123", "AllowedCPUs=0-1", "DevicePolicy=strict",
+		"DeviceAllow=/dev/null rw", "DeviceAllow=char-pts rw", "IOWeight=50", "IOReadBandwidthMax=/dev/vda 10M", "IPAddressDeny=10.1.0.0/16",
+		"KillMode=mixed", "TimeoutStopSec=7s")
+	// The runtime gives its scopes controllers that systemd does not know.
+	shell(t, "cd /sys/fs/cgroup; for d in . $(echo "+filepath.Dir(box.cgroup)+" | sed 's|/| |g'); do cd $d; echo +hugetlb >cgroup.subtree_control; done")
+	for name, value := range map[string]string{
+		"memory.oom.group": "1", "cpu.max": "12345 67000", "cpu.max.burst": "1000", "hugetlb.2MB.max": "4194304",
+		"memory.high": "100000000", "io.max": "254:0 wiops=77", "cgroup.max.depth": "3",
+	} {
+		if err := os.WriteFile(filepath.Join(cgroupfs.Mount, box.cgroup, name), []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell(t, "chown 1234:1234 /sys/fs/cgroup/"+box.cgroup+" /sys/fs/cgroup/"+box.cgroup+"/cgroup.procs")
+	const shown = "MemoryMax,MemoryLow,CPUWeight,CPUQuotaPerSecUSec,CPUQuotaPeriodUSec,TasksMax,AllowedCPUs,DevicePolicy,DeviceAllow,IOWeight," +
+		"IOReadBandwidthMax,IPAddressDeny,KillMode,TimeoutStopUSec,Delegate,OOMPolicy"
+	properties := shell(t, "systemctl show -p "+shown+" "+box.name+" | sort")
+	controls := controlFiles(t, box.cgroup)
+	pids := file(t, box.cgroup, "cgroup.procs")
+
+	before := c.Calls()
+	moved, err := m.Move(t.Context(), box.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v in %d calls", moved, c.Calls()-before)
+	box.wantWhole(t, m)
+	if c.Calls()-before != 2 {
+		t.Errorf("%d calls, want 2", c.Calls()-before)
+	}
+	if moved.OutsideBytes == 0 || moved.Froze || moved.Rounds != 1 {
+		t.Errorf("moved %+v", moved)
+	}
+	if got := file(t, box.newCgroup, "cgroup.procs"); len(strings.Fields(got)) < 3 || !strings.Contains(pids, strings.Fields(got)[0]) {
+		t.Errorf("moved %q of %q", got, pids)
+	}
+	if got := shell(t, "systemctl show -p "+shown+" "+box.request.NewName+" | sort"); got != properties {
+		t.Errorf("properties before:\n%s\nafter:\n%s", properties, got)
+	}
+	if got := controlFiles(t, box.newCgroup); got != controls {
+		t.Errorf("control files before:\n%s\nafter:\n%s", controls, got)
+	}
+	if got := shell(t, "cd /sys/fs/cgroup/"+box.newCgroup+"; stat -c %u:%g . cgroup.procs cgroup.subtree_control memory.max | tr '\\n' ' '"); got != "1234:1234 1234:1234 1234:1234 0:0" {
+		t.Errorf("owners %s", got)
+	}
+
+	t.Run("and back", func(t *testing.T) {
+		name, ok := livemove.RuntimeScope(box.request.NewName)
+		if !ok || name != box.name {
+			t.Fatalf("the runtime's name is %q", name)
+		}
+		back := box
+		from, _ := pod("plainfrom")
+		back.request = livemove.Request{Scope: box.request.NewName, Cgroup: box.newCgroup, TargetSlice: from, NewName: name, Description: "back"}
+		back.cgroup, back.newCgroup = box.newCgroup, box.cgroup
+		if _, err := m.Move(t.Context(), back.request); err != nil {
+			t.Fatal(err)
+		}
+		back.wantWhole(t, m)
+		if got := controlFiles(t, back.newCgroup); got != controls {
+			t.Errorf("control files before:\n%s\nafter:\n%s", controls, got)
+		}
+		if err := livemove.StopScope(t.Context(), c, name); err != nil {
+			t.Fatal(err)
+		}
+		if err := livemove.StopScope(t.Context(), c, name); err != nil {
+			t.Errorf("stopping what is gone: %v", err)
+		}
+		wantNothingLeft(t, id)
+		if _, err := m.Move(t.Context(), back.request); !errors.Is(err, livemove.ErrGone) {
+			t.Errorf("moving what is gone: %v", err)
+		}
+	})
+}
+
+// controlFiles is what can be set of a cgroup.
+func controlFiles(tb testing.TB, cgroup string) string {
+	tb.Helper()
+	return shell(tb, "cd /sys/fs/cgroup/"+cgroup+" && grep -H . cpu.idle cpu.weight cpu.max cpu.max.burst cpuset.cpus cpuset.mems hugetlb.*.max io.max io.weight memory.*max memory.high memory.low memory.min memory.oom.group pids.max cgroup.max.depth")
+}
+
+// TestLiveMoveOfForkers: whatever forks is moved whole.
+func TestLiveMoveOfForkers(t *testing.T) {
+	for what, script := range map[string]string{
+		"sleeps":             "sleep 1000 & wait",
+		"forks all the time": "while :; do (:) & (:) & wait; done",
+		"forks from three":   "f() { while :; do (sleep 0.01) & (:); done; }; f & f & f",
+		"chain":              `exec "$ONNODE" chain`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("ONNODE", exe)
+			c := connect(t, systemd.Options{})
+			m := mover(t, c)
+			box := startContainer(t, "fork", script)
+			for i := range 6 {
+				// As it comes, and standing still.
+				m.FreezeFirst = i >= 3
+				before := c.Calls()
+				moved, err := m.Move(t.Context(), box.request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%+v in %d calls", moved, c.Calls()-before)
+				if moved.Froze != m.FreezeFirst {
+					t.Logf("it had to stand still after %d rounds", moved.Rounds)
+				}
+				box.wantWhole(t, m)
+				// And back, to do it again.
+				slice := filepath.Base(filepath.Dir(box.cgroup))
+				box.cgroup, box.newCgroup = box.newCgroup, box.cgroup
+				box.request.Scope, box.request.NewName = box.request.NewName, box.request.Scope
+				box.request.TargetSlice, box.request.Cgroup = slice, box.cgroup
+			}
+			for _, name := range []string{box.request.Scope, box.request.NewName} {
+				if err := livemove.StopScope(t.Context(), c, name); err != nil {
+					t.Error(err)
+				}
+			}
+			wantNothingLeft(t, id)
+		})
+	}
+}
+
+// TestDeviceRules: what a container may not open before, it may not open afterwards, and at no moment between.
+func TestDeviceRules(t *testing.T) {
+	const probe = `exec 3>"$OUT"; while :; do if (exec </dev/kmsg) 2>/dev/null; then echo open >&3; else echo refused >&3; fi; (exec </dev/null) || echo no null >&3; sleep 0.01; done`
+	out := filepath.Join(t.TempDir(), "out")
+	t.Setenv("OUT", out)
+	c := connect(t, systemd.Options{})
+	rules := []string{"DevicePolicy=strict", "DeviceAllow=/dev/null rwm"}
+	seen := func(word string) bool {
+		data, _ := os.ReadFile(out)
+		return bytes.Contains(data, []byte(word))
+	}
+	lines := func() int {
+		data, _ := os.ReadFile(out)
+		return bytes.Count(data, []byte("\n"))
+	}
+	wait := func() {
+		n := lines()
+		eventually(t, "more openings", func() bool { return lines() > n+20 })
+	}
+	box := startContainer(t, "dev", probe, rules...)
+	wait()
+	m := mover(t, c)
+	if _, err := m.Move(t.Context(), box.request); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	shell(t, "systemctl daemon-reload")
+	wait()
+	if seen("open") || seen("no null") || !seen("refused") {
+		t.Errorf("the device rules do not hold: %s", shell(t, "sort $OUT | uniq -c"))
+	}
+	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
+		t.Fatal(err)
+	}
+	wantNothingLeft(t, id)
+
+	t.Run("not carried", func(t *testing.T) {
+		box := startContainer(t, "devn", probe, rules...)
+		m := mover(t, forgetful{c})
+		if _, err := m.Move(t.Context(), box.request); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if !seen("open") {
+			t.Error("without the rules the device is not to be opened either: this test shows nothing")
+		}
+		if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
+			t.Fatal(err)
+		}
+		wantNothingLeft(t, id)
+	})
+}
+
+// forgetful leaves the device rules behind.
+type forgetful struct{ livemove.Systemd }
+
+func (f forgetful) ScopeProperties(ctx context.Context, name string) (systemd.Properties, error) {
+	all, err := f.Systemd.ScopeProperties(ctx, name)
+	delete(all, "DevicePolicy")
+	delete(all, "DeviceAllow")
+	return all, err
+}
+
+// killer dies like a process that is killed: nothing that it would do afterwards is done.
+type killer struct{ livemove.Systemd }
+
+func (k killer) Freeze(ctx context.Context, name string) error {
+	if err := k.Systemd.Freeze(ctx, name); err != nil {
+		return err
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		return err
+	}
+	select {}
+}
+
+// moveAndDie is this program as a process that is to be killed.
+func moveAndDie() {
+	c := systemd.New(systemd.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go func() { _ = c.Run(ctx) }()
+	var r livemove.Request
+	r.Scope, r.Cgroup, r.TargetSlice, r.NewName = os.Getenv("SCOPE"), os.Getenv("CGROUP"), os.Getenv("SLICE"), os.Getenv("NEWNAME")
+	m := livemove.Mover{Systemd: killer{c}, Cgroups: cgroups, StateDir: os.Getenv("STATE"), FreezeFirst: true}
+	_, err := m.Move(ctx, r)
+	println("not killed:", err)
+}
+
+// TestKilledWhileFrozen: the process that moves a container is killed while the container stands still.
+func TestKilledWhileFrozen(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ONNODE", exe)
+	box := startContainer(t, "kill", `exec "$ONNODE" chain`)
+	state := filepath.Join(t.TempDir(), "moving")
+	cmd := exec.Command(exe, "move-and-die")
+	cmd.Env = append(os.Environ(), "SCOPE="+box.name, "CGROUP="+box.cgroup, "SLICE="+box.request.TargetSlice, "NEWNAME="+box.request.NewName, "STATE="+state)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("it ended with %v\n%s", err, out)
+	}
+	if got := file(t, box.cgroup, "cgroup.freeze"); got != "1" {
+		t.Fatalf("cgroup.freeze is %s: it does not stand still", got)
+	}
+	c := connect(t, systemd.Options{})
+	m := livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state}
+	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrPaused) {
+		t.Errorf("a move before the recovery: %v", err)
+	}
+	if err := m.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := file(t, box.cgroup, "cgroup.events"); !strings.Contains(got, "frozen 0") {
+		t.Fatalf("after the recovery: %s", got)
+	}
+	moved, err := m.Move(t.Context(), box.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", moved)
+	box.wantWhole(t, m)
+	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, id)
+}
+
+// TestHalfMoved: a move that was killed after it had moved some.
+func TestHalfMoved(t *testing.T) {
+	c := connect(t, systemd.Options{})
+	m := mover(t, c)
+	box := startContainer(t, "half", "sleep 1000 & sleep 1000 & sleep 1000 & wait", "MemoryMax=100M")
+	first, err := strconv.ParseUint(strings.Fields(file(t, box.cgroup, "cgroup.procs"))[0], 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartScope(t.Context(), box.request.NewName, []systemd.Property{{Name: "Slice", Value: box.request.TargetSlice}, {Name: "Delegate", Value: true}}, []uint32{uint32(first)}); err != nil {
+		t.Fatal(err)
+	}
+	before := c.Calls()
+	moved, err := m.Move(t.Context(), box.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v in %d calls", moved, c.Calls()-before)
+	box.wantWhole(t, m)
+	if n := len(strings.Fields(file(t, box.newCgroup, "cgroup.procs"))); n != 4 {
+		t.Errorf("%d processes in the new scope, want 4", n)
+	}
+	if got := file(t, box.newCgroup, "memory.max"); got != "104857600" {
+		t.Errorf("memory.max is %s", got)
+	}
+	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, id)
+}
+
+// TestRefusals: what is not moved is left as it is.
+func TestRefusals(t *testing.T) {
+	c := connect(t, systemd.Options{})
+	m := mover(t, c)
+	box := startContainer(t, "ref", "sleep 1000 & wait")
+	dir := filepath.Join(cgroupfs.Mount, box.cgroup)
+
+	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrOwnCgroups) {
+		t.Errorf("with own cgroups: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "inner")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrPaused) {
+		t.Errorf("paused: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wrong := box.request
+	wrong.Cgroup = "system.slice/" + box.name
+	if _, err := m.Move(t.Context(), wrong); err == nil {
+		t.Error("moved from a path where it is not")
+	}
+	for _, name := range []string{"../x.scope", "x.slice", ".scope", box.name} {
+		bad := box.request
+		bad.NewName = name
+		if _, err := m.Move(t.Context(), bad); err == nil {
+			t.Errorf("moved to %q", name)
+		}
+	}
+	if n := len(strings.Fields(file(t, box.cgroup, "cgroup.procs"))); n != 2 {
+		t.Errorf("%d processes where there were 2", n)
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
+		t.Errorf("records stay: %v", left)
+	}
+}

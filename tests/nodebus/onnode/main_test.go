@@ -1,0 +1,133 @@
+// Package onnode is run on a node by the tests in the folder above: as root, where systemd is PID 1.
+package onnode
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/systemd"
+)
+
+// onNode is set in the environment by the tests that run this.
+const onNode = "NODE_PARTITION_ON_NODE"
+
+func TestMain(m *testing.M) {
+	// Processes that tests need run this program again.
+	if os.Getenv(onNode) == "" {
+		fmt.Println("nothing to do here: tests/nodebus runs these tests on nodes")
+		return
+	}
+	switch os.Args[1] {
+	case "chain":
+		chain()
+	case "forge":
+		forgeSignals()
+	case "move-and-die":
+		moveAndDie()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+const cgroups = cgroupfs.FS(cgroupfs.Mount)
+
+// patience is for a systemd that reloads: on a busy machine that takes ten seconds.
+const patience = time.Minute
+
+// connect returns a client that is connected.
+func connect(tb testing.TB, o systemd.Options) *systemd.Client {
+	tb.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patience
+	}
+	c := systemd.New(o)
+	ctx, cancel := context.WithCancel(tb.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx)
+	}()
+	tb.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	eventually(tb, "connected", c.Connected)
+	return c
+}
+
+// eventually waits for something that nothing announces to a test.
+func eventually(tb testing.TB, what string, cond func() bool) {
+	tb.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-late:
+			tb.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// shell runs a command of the node.
+func shell(tb testing.TB, command string) string {
+	tb.Helper()
+	out, err := exec.Command("/bin/sh", "-c", command).CombinedOutput()
+	if err != nil {
+		tb.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// file reads a file of a cgroup.
+func file(tb testing.TB, cgroup, name string) string {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, cgroup, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// wantLimits compares what the kernel has.
+func wantLimits(tb testing.TB, cgroup string, want cgroupfs.Limits) {
+	tb.Helper()
+	got, err := cgroups.Limits(cgroup)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if got != want {
+		tb.Errorf("%s has the limits %+v, want %+v", cgroup, got, want)
+	}
+}
+
+// wantNothingLeft looks for what systemd keeps of units whose names contain part.
+func wantNothingLeft(tb testing.TB, part string) {
+	tb.Helper()
+	eventually(tb, "no unit left of "+part, func() bool {
+		return shell(tb, "systemctl list-units --all --plain --no-legend '*"+part+"*'") == ""
+	})
+	if left := shell(tb, "find /run/systemd/transient /run/systemd/system.control /etc/systemd/system.control -name '*"+part+"*' 2>/dev/null; true"); left != "" {
+		tb.Errorf("left behind:\n%s", left)
+	}
+	if left := shell(tb, "find /sys/fs/cgroup -name '*"+part+"*'"); left != "" {
+		tb.Errorf("cgroups left behind:\n%s", left)
+	}
+}
+
+// chain is a process that starts its successor and exits, and so do all of them: whoever reads the number of one finds nobody.
+func chain() {
+	cmd := exec.Command("/proc/self/exe", "chain")
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
