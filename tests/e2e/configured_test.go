@@ -9,7 +9,7 @@ import (
 
 // TestConfigured boots a node with a system partition and then does to it what an operator does.
 func TestConfigured(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for _, flavour := range debians(t) {
 		t.Run(flavour, func(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{
 				Flavour: flavour,

@@ -13,7 +13,7 @@ import (
 
 // TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
 func TestLateVar(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for _, flavour := range debians(t) {
 		t.Run(flavour, func(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{
 				Flavour: flavour,

@@ -85,6 +85,12 @@ func flavours(t *testing.T) []string {
 	return names
 }
 
+// debians are the flavours that differ in systemd: what only the generator does is tested on these. The runtime is nothing to it.
+func debians(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(flavours(t), func(name string) bool { return name == "crio" })
+}
+
 // run runs a command on the node and returns its output without white space around it.
 func run(t *testing.T, n *lab.Node, command string) string {
 	t.Helper()

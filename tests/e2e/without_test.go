@@ -14,7 +14,7 @@ import (
 // TestWithoutPartition: a node without a section, and one with node_partition=0, are as a node that never had the
 // program: the same units, the same cgroups with the same limits.
 func TestWithoutPartition(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for _, flavour := range debians(t) {
 		t.Run(flavour, func(t *testing.T) {
 			never := lab.ForTest(t, lab.Options{Flavour: flavour})
 			if err := never.WaitReady(t.Context()); err != nil {
@@ -27,7 +27,7 @@ func TestWithoutPartition(t *testing.T) {
 			}
 			t.Run("no section", func(t *testing.T) {
 				// The same node, with the program and after a reboot.
-				if err := never.CopyTo(t.Context(), installed()); err != nil {
+				if err := never.CopyTo(t.Context(), programs()...); err != nil {
 					t.Fatal(err)
 				}
 				run(t, never, "systemctl daemon-reload")
@@ -50,7 +50,7 @@ func TestWithoutPartition(t *testing.T) {
 			t.Run("node_partition=0", func(t *testing.T) {
 				off := lab.ForTest(t, lab.Options{
 					Flavour:    flavour,
-					Files:      []lab.File{installed(), kubeletConfig(t, partition("512Mi", "0-1"))},
+					Files:      append(programs(), kubeletConfig(t, partition("512Mi", "0-1"))),
 					KernelArgs: []string{"node_partition=0"},
 				})
 				if err := off.WaitReady(t.Context()); err != nil {
@@ -113,6 +113,7 @@ var comesAndGoes = regexp.MustCompile(`^(session-|user@|user-runtime-dir@|user-0
 func look(t *testing.T, n *lab.Node) node {
 	t.Helper()
 	seen := node{units: map[string][]string{}, cgroups: map[string][]string{}}
+	// What is installed is installed; it must not run.
 	for line := range strings.Lines(run(t, n, "systemctl list-units --all --plain --no-legend")) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || comesAndGoes.MatchString(fields[0]) {
@@ -122,7 +123,7 @@ func look(t *testing.T, n *lab.Node) node {
 	}
 	for line := range strings.Lines(run(t, n, "systemctl list-unit-files --plain --no-legend")) {
 		fields := strings.Fields(line)
-		if len(fields) < 2 || fields[1] == "transient" || comesAndGoes.MatchString(fields[0]) {
+		if len(fields) < 2 || fields[1] == "transient" || fields[0] == monitorUnit || comesAndGoes.MatchString(fields[0]) {
 			continue
 		}
 		add(seen.units, "file "+fields[0], fields[1])
