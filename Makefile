@@ -15,7 +15,7 @@ CACHE := $(or $(NODE_PARTITION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nod
 
 GOLANGCI_LINT_VERSION := v2.12.2
 
-E2E_FLAGS ?= -timeout 45m
+E2E_FLAGS ?= -timeout 70m
 
 .PHONY: all build install test test-unit test-e2e soak lint bench fuzz demo clean help setup-node
 
