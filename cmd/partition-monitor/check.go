@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 )
 
@@ -96,7 +95,7 @@ func checkNode(ctx context.Context, c checks) []finding {
 
 // slice compares the running partition with the configuration.
 func (c checks) slice(add func(grade, string, ...any), want *slices.Partition) {
-	limits, err := c.cgroups.Limits(podmove.SlicePath(slices.SystemSlice))
+	limits, err := c.cgroups.Limits(cgroupfs.SlicePath(slices.SystemSlice))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		add(gradeError, "%s does not run: is partition-generator installed? systemctl daemon-reload, and then systemctl start slices.target", slices.SystemSlice)

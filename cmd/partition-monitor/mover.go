@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
-	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 )
 
@@ -21,7 +21,7 @@ func (m mover) Restart(ctx context.Context, id string, grace time.Duration) erro
 
 func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
 	_, err := m.live.Move(ctx, livemove.Request{
-		Scope: scope, Cgroup: podmove.SlicePath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
+		Scope: scope, Cgroup: cgroupfs.SlicePath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
 	})
 	return err
 }

@@ -86,7 +86,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeSta
 		status.Problem = config.plan.Yields
 	}
 	fs := cgroupfs.FS(cgroupfs.Mount)
-	path := podmove.SlicePath(slices.SystemSlice)
+	path := cgroupfs.SlicePath(slices.SystemSlice)
 	if limits, err := fs.Limits(path); err == nil {
 		status.Partition = &partitionStatus{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
 		if limits.MemoryMax != cgroupfs.Unlimited {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"nodepartition/internal/cgroupfs"
 )
@@ -38,7 +37,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 // checkLimits looks whether a slice has its limits, and sets them again where it does not: a slice that systemd has made up
 // and that had limits set keeps those over the ones of a later StartTransientUnit (seen with 252.39).
 func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
-	got, err := c.options.Cgroups.Limits(SliceCgroup(name))
+	got, err := c.options.Cgroups.Limits(cgroupfs.SlicePath(name))
 	if err != nil {
 		return fmt.Errorf("starting %s: systemd says it is done, but: %w", name, err)
 	}
@@ -93,7 +92,7 @@ func (c *Client) start(ctx context.Context, name string) error {
 // StopSlice stops an empty slice and forgets what was set on it. It returns ErrPopulated when there are processes, and nil
 // when there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
-	switch populated, err := c.options.Cgroups.Populated(SliceCgroup(name)); {
+	switch populated, err := c.options.Cgroups.Populated(cgroupfs.SlicePath(name)); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("stopping %s: %w", name, err)
@@ -110,7 +109,7 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 // StopConfiguredSlice stops a slice that has a unit file, with nothing left in it, and forgets the weight that was set. What operators
 // have set in /etc stays.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
-	populated, err := c.options.Cgroups.Populated(SliceCgroup(name))
+	populated, err := c.options.Cgroups.Populated(cgroupfs.SlicePath(name))
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", name, err)
 	}
@@ -161,16 +160,4 @@ func (c *Client) stop(ctx context.Context, name, mode string) error {
 			return err
 		})
 	}))
-}
-
-// SliceCgroup is the path of a slice below the mount: each dash is a level, systemd.slice(5).
-func SliceCgroup(slice string) string {
-	var path []string
-	name := strings.TrimSuffix(slice, ".slice")
-	for i, r := range name + "-" {
-		if r == '-' {
-			path = append(path, name[:i]+".slice")
-		}
-	}
-	return filepath.Join(path...)
 }

@@ -20,7 +20,7 @@ var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	t.Helper()
 	root := t.TempDir()
-	dir := filepath.Join(root, SliceCgroup(slice))
+	dir := filepath.Join(root, cgroupfs.SlicePath(slice))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -203,17 +203,5 @@ func TestNotConnected(t *testing.T) {
 	}
 	if c.Connected() {
 		t.Error("it is connected")
-	}
-}
-
-func TestSliceCgroup(t *testing.T) {
-	for slice, want := range map[string]string{
-		"kubepods.slice":                 "kubepods.slice",
-		"kubepods-system.slice":          "kubepods.slice/kubepods-system.slice",
-		"kubepods-system-pod1_2_3.slice": "kubepods.slice/kubepods-system.slice/kubepods-system-pod1_2_3.slice",
-	} {
-		if got := SliceCgroup(slice); got != want {
-			t.Errorf("SliceCgroup(%q) = %q, want %q", slice, got, want)
-		}
 	}
 }

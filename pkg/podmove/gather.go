@@ -153,7 +153,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 		if !slice.Exists {
 			continue
 		}
-		limits, err := g.Cgroups.Limits(SlicePath(slice.Slice))
+		limits, err := g.Cgroups.Limits(cgroupfs.SlicePath(slice.Slice))
 		if errors.Is(err, fs.ErrNotExist) {
 			slice.Exists = false
 			continue
@@ -205,7 +205,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			}
 		}
 		if container.Running && container.Unit != "" {
-			path := SlicePath(at.slice) + "/" + at.unit
+			path := cgroupfs.SlicePath(at.slice) + "/" + at.unit
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
 			}
@@ -260,7 +260,7 @@ func liveMoved(units []string) []string {
 
 // own is the memory of a pod's slice that is not that of a cgroup in it.
 func (g *Gatherer) own(slice PodCgroup) uint64 {
-	path := SlicePath(slice.Slice)
+	path := cgroupfs.SlicePath(slice.Slice)
 	bytes, err := g.Cgroups.MemoryCurrent(path)
 	if err != nil {
 		return 0 // gone by now
@@ -329,7 +329,7 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
 	for _, p := range []Partition{Default, System} {
 		for _, q := range []QoS{Guaranteed, Burstable, BestEffort} {
-			parent := SlicePath(parentSlice(p, q))
+			parent := cgroupfs.SlicePath(parentSlice(p, q))
 			names, err := g.Cgroups.Children(parent)
 			if err != nil {
 				return nil, err
@@ -357,21 +357,9 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 func (g *Gatherer) Weights() map[string]uint64 {
 	weights := map[string]uint64{}
 	for _, slice := range []string{partition.SystemSlice, partition.BurstableSlice} {
-		if weight, err := g.Cgroups.CPUWeight(SlicePath(slice)); err == nil {
+		if weight, err := g.Cgroups.CPUWeight(cgroupfs.SlicePath(slice)); err == nil {
 			weights[slice] = weight
 		}
 	}
 	return weights
-}
-
-// SlicePath is where a slice's cgroup is: a-b.slice is in a.slice (systemd.slice(5)).
-func SlicePath(slice string) string {
-	name, _ := strings.CutSuffix(slice, ".slice")
-	var path strings.Builder
-	for i, c := range name {
-		if c == '-' {
-			path.WriteString(name[:i] + ".slice/")
-		}
-	}
-	return path.String() + slice
 }

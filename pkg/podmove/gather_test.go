@@ -231,15 +231,3 @@ func TestGatherFails(t *testing.T) {
 		t.Errorf("error is %v: without the runtime's list every pod would look gone", err)
 	}
 }
-
-func TestSlicePath(t *testing.T) {
-	for slice, want := range map[string]string{
-		"kubepods.slice":               "kubepods.slice",
-		filepath.Base(guestA):          guestA,
-		"kubepods-system-podabc.slice": "kubepods.slice/kubepods-system.slice/kubepods-system-podabc.slice",
-	} {
-		if got := SlicePath(slice); got != want {
-			t.Errorf("%s is at %s, want %s", slice, got, want)
-		}
-	}
-}

@@ -403,7 +403,7 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 
 // Prepare makes the slice of a pod whose sandbox has begun, so that it has its limits before its first container.
 func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q QoS) {
-	home := SlicePath(PodSlice(Default, q, s.UID))
+	home := cgroupfs.SlicePath(PodSlice(Default, q, s.UID))
 	limits, err := r.Gatherer.Cgroups.Limits(home)
 	if err != nil {
 		r.Wake() // a pass does it, or finds the pod gone

@@ -72,7 +72,7 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 		}
 		return fmt.Sprint(v)
 	}
-	h.cgroup(SlicePath(name), map[string]string{
+	h.cgroup(cgroupfs.SlicePath(name), map[string]string{
 		"memory.max": text(limits.MemoryMax), "cpu.weight": text(limits.CPUWeight), "pids.max": text(limits.TasksMax),
 		"cpu.max": quota + " " + fmt.Sprint(limits.CPUQuotaPeriod),
 	})
@@ -81,13 +81,13 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 
 func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error {
 	h.do(fmt.Sprintf("weight %s %d", name, weight))
-	h.cgroup(SlicePath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
+	h.cgroup(cgroupfs.SlicePath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
 	return h.broken
 }
 
 func (h *host) StopSlice(_ context.Context, name string) error {
 	h.do("stop " + name)
-	return os.RemoveAll(filepath.Join(h.root, SlicePath(name)))
+	return os.RemoveAll(filepath.Join(h.root, cgroupfs.SlicePath(name)))
 }
 
 func (h *host) StopScope(_ context.Context, name string) error { h.do("kill " + name); return nil }
@@ -121,8 +121,8 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 	if h.broken != nil {
 		return h.broken
 	}
-	h.cgroup(SlicePath(to), nil)
-	return os.Rename(filepath.Join(h.root, SlicePath(from), scope), filepath.Join(h.root, SlicePath(to), newScope))
+	h.cgroup(cgroupfs.SlicePath(to), nil)
+	return os.Rename(filepath.Join(h.root, cgroupfs.SlicePath(from), scope), filepath.Join(h.root, cgroupfs.SlicePath(to), newScope))
 }
 
 // events is an Observer and a Journal.
@@ -162,7 +162,7 @@ func newHost(t *testing.T) *host {
 		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
 	}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
-		h.cgroup(SlicePath(slice), map[string]string{"cpu.weight": "100"})
+		h.cgroup(cgroupfs.SlicePath(slice), map[string]string{"cpu.weight": "100"})
 	}
 	return h
 }

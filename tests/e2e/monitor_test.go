@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -195,7 +196,7 @@ func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p podmove.Partiti
 	t.Helper()
 	wanted := podmove.PodSlice(p, q, uidOf(t, n, namespace, pod))
 	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, "cd "+cgroupRoot+podmove.SlicePath(wanted)+" && ls -d *.scope")
+		out, err := n.Run(ctx, "cd "+cgroupRoot+cgroupfs.SlicePath(wanted)+" && ls -d *.scope")
 		if err != nil {
 			return false, "", err
 		}

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -58,8 +59,8 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 		uid := uidOf(t, n, "kube-system", name)
 		ours, kubelets := podmove.PodSlice(podmove.System, q, uid), podmove.PodSlice(podmove.Default, q, uid)
 		const read = " && cat memory.max cpu.weight cpu.max pids.max | xargs"
-		limits := run(t, n, "cd "+cgroupRoot+podmove.SlicePath(kubelets)+read)
-		becomes(t, n, "cd "+cgroupRoot+podmove.SlicePath(ours)+read, limits)
+		limits := run(t, n, "cd "+cgroupRoot+cgroupfs.SlicePath(kubelets)+read)
+		becomes(t, n, "cd "+cgroupRoot+cgroupfs.SlicePath(ours)+read, limits)
 		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Name)
 	}
 	// system-agent has 100m (tests/lab), on top of 300m and 700m.
@@ -121,7 +122,7 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
 	}
-	home := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.Default, podmove.BestEffort, uidOf(t, n, "kube-system", "alloc")))
+	home := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.BestEffort, uidOf(t, n, "kube-system", "alloc")))
 	// Nothing is charged to the pod's slice there but what its sandbox has: the container has never been in it.
 	want(t, n, "cd "+home+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
 	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
@@ -221,7 +222,7 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, string(created.UID)))
+	ours := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, string(created.UID)))
 	becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "67108864 20000 100000")
 	becomes(t, n, "ls "+ours+" | grep -c 'scope$'", "1")
 	resize := func(cpu, memory string) {

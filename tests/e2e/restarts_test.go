@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -39,8 +40,8 @@ func TestSoakRestarts(t *testing.T) {
 				s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
 				apply(t, n, s)
 				inSlice(t, n, "kube-system", s.name, podmove.System, podmove.Burstable)
-				slice := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
-				home := cgroupRoot + podmove.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+				slice := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+				home := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
 				becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+home+"/cpu.weight"))
 				remove(t, n, s)
 				noSlicesLeft(t, n)

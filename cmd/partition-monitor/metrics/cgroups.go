@@ -18,12 +18,12 @@ type reader struct {
 }
 
 func (r reader) stat(slice string) (cgroupfs.Stat, error) {
-	stat, err := r.cgroups.Stat(podmove.SlicePath(slice))
+	stat, err := r.cgroups.Stat(cgroupfs.SlicePath(slice))
 	return stat, r.note(err)
 }
 
 func (r reader) usage(slice string) (cgroupfs.Usage, error) {
-	usage, err := r.cgroups.Usage(podmove.SlicePath(slice))
+	usage, err := r.cgroups.Usage(cgroupfs.SlicePath(slice))
 	return usage, r.note(err)
 }
 

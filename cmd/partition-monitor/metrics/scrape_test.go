@@ -138,7 +138,7 @@ func manyPods(b *testing.B, n int) cgroupfs.FS {
 		b.Fatal(err)
 	}
 	pod := func(uid string) string {
-		return podmove.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uid))
+		return cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uid))
 	}
 	for i := range n {
 		to := filepath.Join(root, pod(fmt.Sprintf("ffffffff-0000-4000-8000-%012d", i)))

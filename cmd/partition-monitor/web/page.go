@@ -77,7 +77,7 @@ func (o Options) page(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (o Options) memory() (m *memory, problem string) {
-	stat, err := o.Cgroups.Stat(podmove.SlicePath(partition.SystemSlice))
+	stat, err := o.Cgroups.Stat(cgroupfs.SlicePath(partition.SystemSlice))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "There is no partition on this node: " + partition.SystemSlice + " has not been started."

@@ -145,7 +145,7 @@ func TestReport(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	slice := filepath.Join(root, podmove.SlicePath("kubepods-system.slice"))
+	slice := filepath.Join(root, cgroupfs.SlicePath("kubepods-system.slice"))
 	if err := os.MkdirAll(slice, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	if !validScope(r.Scope) || !validScope(r.NewName) || r.Scope == r.NewName {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
-	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(systemd.SliceCgroup(r.TargetSlice), r.NewName)}
+	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(cgroupfs.SlicePath(r.TargetSlice), r.NewName)}
 	// systemd takes some milliseconds to answer, of ten times as many that the move takes.
 	var nodeErr error
 	var reading sync.WaitGroup

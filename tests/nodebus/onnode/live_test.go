@@ -15,6 +15,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 )
 
@@ -39,8 +40,8 @@ func startContainer(tb testing.TB, uid, script string, properties ...string) con
 			_ = exec.Command("systemctl", "stop", slice).Run()
 		}
 	})
-	return container{s, fromCgroup + "/" + name, toCgroup + "/" + livemove.ScopeIn(name), livemove.Request{
-		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: livemove.ScopeIn(name),
+	return container{s, fromCgroup + "/" + name, toCgroup + "/" + podmove.LiveScope(name), livemove.Request{
+		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: podmove.LiveScope(name),
 		Description: "Container of kube-system/" + uid,
 	}}
 }
@@ -122,7 +123,7 @@ func TestLiveMove(t *testing.T) {
 	}
 
 	t.Run("and back", func(t *testing.T) {
-		name, ok := livemove.RuntimeScope(box.request.NewName)
+		name, ok := podmove.RuntimeScope(box.request.NewName), podmove.IsLiveMoved(box.request.NewName)
 		if !ok || name != box.name {
 			t.Fatalf("the runtime's name is %q", name)
 		}
