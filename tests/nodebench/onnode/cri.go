@@ -65,7 +65,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		LogDirectory: logs,
 		Labels:       labels("nodebench", uid),
 		Linux: &runtime.LinuxPodSandboxConfig{
-			CgroupParent:    "/" + podmove.SlicePath(home),
+			CgroupParent:    "/" + cgroupfs.SlicePath(home),
 			SecurityContext: &runtime.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()},
 			Resources:       &runtime.LinuxContainerResources{CpuShares: shares},
 		},
@@ -128,7 +128,7 @@ func (p *pod) end(ctx context.Context) error {
 	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
 	err := errors.Join(stopErr, removeErr)
 	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
-		path := podmove.SlicePath(p.slice(part))
+		path := cgroupfs.SlicePath(p.slice(part))
 		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
 			populated, err := cgroups.Populated(path)
 			return err == nil && !populated
@@ -143,7 +143,7 @@ func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 // where is the partition that a container runs in.
 func (p *pod) where(id string) (podmove.Partition, error) {
 	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
-		if populated, err := cgroups.Populated(podmove.SlicePath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
+		if populated, err := cgroups.Populated(cgroupfs.SlicePath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
 			return part, err
 		}
 	}

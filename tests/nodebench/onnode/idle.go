@@ -28,7 +28,7 @@ const (
 
 // idle compares the CPU time of the monitor's service with that of the kubelet's, with pods in place and nothing to do.
 func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
-	before, err := monitorSays()
+	before, err := monitorSays(serviceAddress)
 	if err != nil {
 		return nil, err
 	}
@@ -58,17 +58,16 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := monitorSays()
+	after, err := monitorSays(serviceAddress)
 	if err != nil {
 		return nil, err
 	}
-	const count = "systempartition_reconcile_duration_seconds_count"
 	name := fmt.Sprintf("with %d pods idle for %s: ", s.pods, took.Round(time.Second))
 	percent := func(i int) figure.Figure {
 		return figure.Figure{Name: "  " + services[i], Value: 100 * used[i].Seconds() / took.Seconds(), Unit: "% of a CPU"}
 	}
 	share := figure.Figure{Name: name + "the monitor's CPU time, to the kubelet's", Value: float64(used[0]) / float64(used[1]), Limit: new(maxShare)}
-	share.Note = fmt.Sprintf("%.0f passes", after[count]-before[count])
+	share.Note = fmt.Sprintf("%.0f passes", after[passCount]-before[passCount])
 	return []figure.Figure{
 		share, percent(0), percent(1),
 		{Name: "resident memory of the monitor", Value: resident / 1e6, Unit: "MB", Limit: new(maxMemory), Note: "VmRSS"},
@@ -114,9 +113,14 @@ func memory() (charged, resident float64, err error) {
 	return 0, 0, errors.New("the monitor's status has no VmRSS")
 }
 
-// monitorSays is what the monitor's service tells Prometheus, by series.
-func monitorSays() (map[string]float64, error) {
-	response, err := http.Get("http://127.0.0.1:9948/metrics")
+// serviceAddress is where the monitor's service listens.
+const serviceAddress = "127.0.0.1:9948"
+
+const passCount = "systempartition_reconcile_duration_seconds_count"
+
+// monitorSays is what a monitor tells Prometheus, by series.
+func monitorSays(address string) (map[string]float64, error) {
+	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		return nil, err
 	}

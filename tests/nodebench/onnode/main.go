@@ -56,9 +56,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	figures, err := parts[args[0]](ctx, s)
 	if err != nil {
-		return fmt.Errorf("%s: %w", args[0], err)
+		err = fmt.Errorf("%s: %w", args[0], err)
 	}
-	return json.NewEncoder(os.Stdout).Encode(figures)
+	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(figures))
 }
 
 // late is when something that does not come about is given up.
@@ -93,7 +93,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // connect returns a client that is connected as long as ctx lasts.
 func connect(ctx context.Context) (*systemd.Client, error) {
-	c := systemd.New(systemd.Options{})
+	// Longer than the monitor has patience: what is slow is to be measured.
+	c := systemd.New(systemd.Options{Timeout: time.Minute})
 	go func() { _ = c.Run(ctx) }()
 	return c, eventually(ctx, "connected with systemd", c.Connected)
 }

@@ -59,8 +59,8 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	m := &mover{
 		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state},
 		request: livemove.Request{
-			Scope: scope, Cgroup: podmove.SlicePath(p.slice(podmove.Default)) + "/" + scope, Description: "Container of a benchmark",
-			TargetSlice: p.slice(podmove.System), NewName: livemove.ScopeIn(scope),
+			Scope: scope, Cgroup: cgroupfs.SlicePath(p.slice(podmove.Default)) + "/" + scope, Description: "Container of a benchmark",
+			TargetSlice: p.slice(podmove.System), NewName: podmove.LiveScope(scope),
 		},
 	}
 	if err := eventually(ctx, "all processes run", func() bool {
@@ -99,7 +99,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 		times[0], times[1] = append(times[0], took[0]), append(times[1], took[1])
 		calls[m.calls]++
 	}
-	err = errors.Join(p.remove(ctx, id), livemove.StopScope(ctx, c, scope), livemove.StopScope(ctx, c, livemove.ScopeIn(scope)), p.end(ctx))
+	err = errors.Join(p.remove(ctx, id), livemove.StopScope(ctx, c, scope), livemove.StopScope(ctx, c, podmove.LiveScope(scope)), p.end(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (m *mover) turn(ctx context.Context) error {
 	})
 	m.request.Scope, m.request.NewName = r.NewName, r.Scope
 	m.request.TargetSlice = filepath.Base(filepath.Dir(r.Cgroup))
-	m.request.Cgroup = podmove.SlicePath(r.TargetSlice) + "/" + r.NewName
+	m.request.Cgroup = cgroupfs.SlicePath(r.TargetSlice) + "/" + r.NewName
 	return err
 }
 

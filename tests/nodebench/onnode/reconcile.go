@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -26,7 +27,7 @@ const (
 	// passes of each size that are timed, after those that still have something to do.
 	passes = 15
 	// atOnce is how many units are asked for at a time, where that is not what is measured.
-	atOnce = 8
+	atOnce = 4
 	// maxGrowth is what ten times as many pods may cost more: ten, and what a busy machine adds.
 	maxGrowth = 12.0
 )
@@ -72,7 +73,7 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 	for i, size := range sizes {
 		more, err := n.measure(ctx, size, i == len(sizes)-1, steady, making)
 		if err != nil {
-			return nil, fmt.Errorf("%d pods: %w", size, err)
+			return figures, fmt.Errorf("%d pods: %w", size, err)
 		}
 		figures = append(figures, more...)
 	}
@@ -275,7 +276,7 @@ func (n *node) endContainers(ctx context.Context) error {
 	n.scopes = nil
 	n.runtime.clear()
 	return eventually(ctx, "no scope is left in the partition", func() bool {
-		populated, err := cgroups.Populated(podmove.SlicePath("kubepods-system.slice"))
+		populated, err := cgroups.Populated(cgroupfs.SlicePath("kubepods-system.slice"))
 		return err == nil && !populated
 	})
 }
