@@ -21,6 +21,7 @@ var allowedOptions = map[string]string{
 	"Unit.Wants":          `^(kubepods-system(-burstable|-besteffort)?\.slice ?)+(partition-generator-apply\.path)?$`,
 	"Unit.After":          `^kubepods-system\.slice$`,
 	"Slice.MemoryMax":     `^[1-9][0-9]{0,18}$`,
+	"Slice.MemoryHigh":    `^[1-9][0-9]{0,18}$`,
 	"Slice.AllowedCPUs":   `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
 	"Slice.CPUWeight":     `^1$`,
 	"Service.Delegate":    `^yes$`,

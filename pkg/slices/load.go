@@ -17,6 +17,9 @@ type Input struct {
 	kept map[string]string
 	// running says that the partition's cgroup exists.
 	running bool
+	// memory is that of the running partition, monitor whether MonitorService runs: they say whether a limit can be lowered now.
+	memory  memory
+	monitor bool
 }
 
 // Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
@@ -38,6 +41,9 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {
 		return in, err
+	}
+	if in.running {
+		in.memory, in.monitor = readUsage(node), monitorEvicts(node)
 	}
 	in.node, err = ReadNode(node)
 	return in, err

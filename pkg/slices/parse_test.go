@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -39,7 +40,7 @@ func TestParseBytes(t *testing.T) {
 		{`["1Gi"]`, 0, "not a quantity"},
 		{``, 0, "not a quantity"},
 	} {
-		got, err := parseBytes(json.RawMessage(test.raw))
+		got, err := parseBytes(json.RawMessage(test.raw), 1)
 		if got != test.want || !matches(err, test.err) {
 			t.Errorf("parseBytes(%s): %d, %v; want %d, %q", test.raw, got, err, test.want, test.err)
 		}
@@ -103,6 +104,84 @@ func TestParseThreshold(t *testing.T) {
 		got, err := parseThreshold(json.RawMessage(test.raw), limit)
 		if got != test.want || !matches(err, test.err) {
 			t.Errorf("parseThreshold(%s): %+v, %v; want %+v, %q", test.raw, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestThresholdOf(t *testing.T) {
+	const mi, gi = 1 << 20, 1 << 30
+	for _, test := range []struct {
+		threshold   Threshold
+		limit, want int64
+		ok          bool
+	}{
+		{Threshold{}, 4 * gi, 214748368, true}, // 5 % in 32 bits, as the kubelet computes it
+		{Threshold{}, 640 * mi, 33554432, true},
+		{Threshold{}, 641 * mi, 33606861, true},
+		{Threshold{}, 64 * mi, 32 * mi, true},
+		{Threshold{}, 40 * mi, 20 * mi, true},
+		{Threshold{}, 32 * mi, 16 * mi, true},
+		{Threshold{}, 1, 0, true},
+		{Threshold{Bytes: 100 * mi}, gi, 100 * mi, true},
+		{Threshold{Percent: 10}, gi, 107374184, true},
+		{Threshold{Percent: 10}, 1000, 100, true},
+		{Threshold{Percent: 0.5}, 1999, 9, true},
+		{Threshold{Percent: 50}, 1 << 62, 1 << 61, true},
+		{Threshold{Percent: 1}, 10, 0, true},
+		{Threshold{Never: true}, gi, 0, false},
+	} {
+		if got, ok := test.threshold.Of(test.limit); got != test.want || ok != test.ok {
+			t.Errorf("%+v of %d: %d, %v; want %d, %v", test.threshold, test.limit, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+func TestParseAmountOfNone(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		want amount
+		err  string
+	}{
+		{`"0"`, amount{}, ""},
+		{`0`, amount{}, ""},
+		{`"0Mi"`, amount{}, ""},
+		{`"1Mi"`, amount{bytes: 1 << 20}, ""},
+		{`"2%"`, amount{percent: 2}, ""},
+		{`"-1"`, amount{}, "must not be negative"},
+		{`"0%"`, amount{}, "between"},
+		{`"1e-50%"`, amount{}, "between"},
+		{`"100%"`, amount{}, "between"},
+		{`{}`, amount{}, "not a quantity"},
+	} {
+		got, err := parseAmount(json.RawMessage(test.raw), 0, "")
+		if got != test.want || !matches(err, test.err) {
+			t.Errorf("parseAmount(%s): %+v, %v; want %+v, %q", test.raw, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestParseGracePeriod(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		want time.Duration
+		err  string
+	}{
+		{`"30s"`, 30 * time.Second, ""},
+		{`"1m30s"`, 90 * time.Second, ""},
+		{`"1ns"`, 1, ""},
+		{`"2540400h"`, 2540400 * time.Hour, ""},
+		{`"2562048h"`, 0, "not a duration"}, // more than 2^63-1 ns
+		{`"0s"`, 0, "above zero"},
+		{`"0"`, 0, "above zero"},
+		{`"-1s"`, 0, "above zero"},
+		{`"30"`, 0, "not a duration"},
+		{`"1d"`, 0, "not a duration"},
+		{`""`, 0, "not a duration"},
+		{`30`, 0, "not a string"},
+	} {
+		got, err := parseGracePeriod(json.RawMessage(test.raw))
+		if got != test.want || !matches(err, test.err) {
+			t.Errorf("parseGracePeriod(%s): %v, %v; want %v, %q", test.raw, got, err, test.want, test.err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/cpuset"
@@ -26,8 +27,17 @@ type Partition struct {
 	CPUs cpuset.CPUSet
 	// Namespaces whose pods are members; not empty, no duplicates.
 	Namespaces []string
+	// MemoryHigh in bytes, below MemoryLimit: where the kernel begins to slow the partition down. 0 is none.
+	MemoryHigh int64
 	// Eviction is the threshold of evictionHard.
 	Eviction Threshold
+	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
+	EvictionSoft *SoftThreshold
+	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when EvictionSoft is met. 0 is at once, as
+	// for the kubelet.
+	MaxPodGracePeriod time.Duration
+	// MinimumReclaim in bytes is evictionMinimumReclaim: eviction goes on until so much more than a threshold is available.
+	MinimumReclaim int64
 }
 
 const (
@@ -59,7 +69,8 @@ func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessa
 	p.Namespaces = c.namespaces()
 	p.MemoryLimit = c.memoryLimit()
 	p.CPUs = c.cpus()
-	p.Eviction = c.eviction(p.MemoryLimit)
+	c.eviction(&p)
+	p.MemoryHigh = c.memoryHigh(&p)
 	if err := c.problems.err(); err != nil {
 		return nil, c.warnings, err
 	}
@@ -73,7 +84,7 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &Problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want memoryLimit, cpuset, namespaces, evictionHard"}
+		return nil, &Problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}"}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
 	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
@@ -96,7 +107,10 @@ func (c *checker) warn(field, format string, args ...any) {
 	c.warnings = append(c.warnings, c.config.SectionFileWith(field)+": "+fmt.Sprintf(format, args...))
 }
 
-var knownFields = []string{"memoryLimit", "cpuset", "namespaces", "evictionHard"}
+var knownFields = []string{
+	"memoryLimit", "memoryHigh", "cpuset", "namespaces",
+	"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
+}
 
 func (c *checker) unknownFields() {
 	var unknown []string
@@ -187,7 +201,7 @@ func (c *checker) memoryLimit() int64 {
 		c.bad(field, "", "is missing; want a quantity such as 4Gi")
 		return 0
 	}
-	limit, err := parseBytes(raw)
+	limit, err := parseBytes(raw, 1)
 	if err != nil {
 		c.bad(field, shown(raw), "%v", err)
 		return 0
@@ -200,6 +214,33 @@ func (c *checker) memoryLimit() int64 {
 		c.warn(field, "%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", kubeletconfig.SectionField, field, shown(raw), smallLimit>>20)
 	}
 	return limit
+}
+
+// memoryHigh comes after the limit and the thresholds, with which it is compared.
+func (c *checker) memoryHigh(p *Partition) int64 {
+	const field = "memoryHigh"
+	raw := c.section[field]
+	if raw == nil || p.MemoryLimit <= 0 {
+		return 0
+	}
+	const want = "want a quantity below memoryLimit, such as 3500Mi, or a percentage of it, such as 90%"
+	a, err := parseAmount(raw, 1, want)
+	if err != nil {
+		c.bad(field, shown(raw), "%v", err)
+		return 0
+	}
+	high := a.of(p.MemoryLimit)
+	if high <= 0 || high >= p.MemoryLimit {
+		c.bad(field, shown(raw), "%s", "is not above zero and below memoryLimit; "+want)
+		return 0
+	}
+	// A task above memory.high sleeps for up to two seconds each time that it charges memory (mem_cgroup_handle_over_high,
+	// mm/memcontrol.c). That buys time for an eviction that is under way; where none is, it lasts.
+	if margin, evicts := p.margin(); evicts && high < p.MemoryLimit-margin {
+		c.warn(field, "%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
+			kubeletconfig.SectionField, field, shown(raw), high, p.MemoryLimit-margin)
+	}
+	return high
 }
 
 func (c *checker) cpus() cpuset.CPUSet {
@@ -255,34 +296,6 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	if outside := cpus.Difference(reserved); !outside.IsEmpty() {
 		c.bad("cpuset", quote(list), "CPU %s is not one of reservedSystemCPUs, %s; want a part of those", outside, reserved)
 	}
-}
-
-func (c *checker) eviction(limit int64) Threshold {
-	const field = "evictionHard"
-	raw := c.section[field]
-	if raw == nil {
-		return Threshold{}
-	}
-	var signals map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &signals); err != nil {
-		c.bad(field, shown(raw), "is not an object; want e.g. {memory.available: 100Mi}")
-		return Threshold{}
-	}
-	for _, signal := range slices.Sorted(maps.Keys(signals)) {
-		if signal != MemoryAvailable {
-			c.bad(field, quote(signal), "is not a signal of the partition; want %s", MemoryAvailable)
-			return Threshold{}
-		}
-	}
-	value, ok := signals[MemoryAvailable]
-	if !ok || isNull(value) || limit <= 0 {
-		return Threshold{} // without a valid limit there is nothing to compare with, and the limit was complained of
-	}
-	threshold, err := parseThreshold(value, limit)
-	if err != nil {
-		c.bad(field+"["+MemoryAvailable+"]", shown(value), "%v", err)
-	}
-	return threshold
 }
 
 // shown is a JSON value for a message: a string quoted, anything else as it stands.

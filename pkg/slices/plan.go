@@ -14,6 +14,9 @@ type Plan struct {
 	// Apply says that the partition runs, so that ApplyService has to see to it that its limits reach the kernel. Whether
 	// they have changed does not matter: what systemd has loaded, and lost again, is not seen from here.
 	Apply bool
+	// Deferred says that the units keep the present limit of the running partition, and have no memoryHigh, because the new limit is
+	// below what is used: partition-monitor has to evict first. Partition has what is configured all the same.
+	Deferred bool
 	// Yields is set where the kubelet makes the partition itself, and says so for the operator.
 	Yields string
 	// Warnings are remarks that did not stop us; each says what happens next.
@@ -36,9 +39,13 @@ func NewPlan(in *Input) (*Plan, error) {
 		var warnings []string
 		plan.Partition, warnings, err = newPartition(in.config, in.section, in.node)
 		plan.Warnings = slices.Concat(plan.Warnings, warnings)
+		if err == nil && in.lowerLater(plan.Partition) {
+			plan.Deferred = true
+			plan.Warnings = append(plan.Warnings, in.lowerLaterWarning())
+		}
 	}
 	// After an error, too: the rest of the configuration may come with a file system, and be what is missing.
-	plan.Units = units(plan.Partition, in)
+	plan.Units = units(plan, in)
 	return plan, err
 }
 

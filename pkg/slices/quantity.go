@@ -20,8 +20,8 @@ func bounded(text string) bool {
 	return len(text) <= maxDigits && (!ok || len(strings.Trim(exponent, "+-")) <= maxExponent)
 }
 
-// parseBytes parses a quantity of bytes, as JSON number or string, into 1 to math.MaxInt64.
-func parseBytes(raw json.RawMessage) (int64, error) {
+// parseBytes parses a quantity of bytes, as JSON number or string, into least to math.MaxInt64; least is 0 or 1.
+func parseBytes(raw json.RawMessage, least int) (int64, error) {
 	const want = "want a quantity such as 512Mi or 4Gi"
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
@@ -36,8 +36,8 @@ func parseBytes(raw json.RawMessage) (int64, error) {
 	if err != nil {
 		return 0, errors.New("is not a quantity; " + want)
 	}
-	if q.Sign() <= 0 {
-		return 0, errors.New("must be above zero; " + want)
+	if q.Sign() < least {
+		return 0, errors.New([]string{"must not be negative; ", "must be above zero; "}[least] + want)
 	}
 	// Quantity.Value wraps or saturates beyond int64 (9223372036854775808 comes back negative), so compare first.
 	if q.CmpInt64(math.MaxInt64) > 0 {

@@ -6,10 +6,17 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MemoryAvailable is the one eviction signal of the partition, named as the kubelet names its own.
 const MemoryAvailable = "memory.available"
+
+// The default of evictionHard.
+const (
+	defaultPercent = 5
+	defaultLeast   = 32 << 20
+)
 
 // Threshold says below which margin of available memory the partition evicts. The zero value is the default:
 // 5 % of the limit, at least 32 MiB.
@@ -23,34 +30,106 @@ type Threshold struct {
 	Never bool
 }
 
+// Of returns the margin in bytes for a partition of limit bytes, and false for a threshold that is switched off.
+//
+// The default is never more than half of the limit: with 32 MiB less, a limit of 40 MiB would hardly leave anything to use, and one
+// of 32 MiB would always evict. A limit for which that makes a difference, below 64 MiB, is warned of.
+func (t Threshold) Of(limit int64) (bytes int64, ok bool) {
+	switch {
+	case t.Never:
+		return 0, false
+	case t.Bytes > 0 || t.Percent > 0:
+		return amount{t.Bytes, t.Percent}.of(limit), true
+	default:
+		return max(amount{percent: defaultPercent}.of(limit), min(defaultLeast, limit/2)), true
+	}
+}
+
+// SoftThreshold is a threshold that has to be met for a while before the partition evicts.
+type SoftThreshold struct {
+	Threshold
+	// GracePeriod is how long, above zero.
+	GracePeriod time.Duration
+}
+
 // parseThreshold parses a quantity or a percentage for a partition of limit bytes.
 func parseThreshold(raw json.RawMessage, limit int64) (Threshold, error) {
 	const want = "want a quantity below memoryLimit, such as 100Mi, or a percentage of it, such as 5%"
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return Threshold{}, errors.New("is not a string; " + want)
-	}
-	number, isPercent := strings.CutSuffix(text, "%")
-	if !isPercent {
-		bytes, err := parseBytes(raw)
-		if err != nil {
-			return Threshold{}, err
-		}
-		if bytes >= limit {
-			return Threshold{}, errors.New("is not below memoryLimit, so that the partition would always evict; " + want)
-		}
-		return Threshold{Bytes: bytes}, nil
+	text, err := parseString(raw, want)
+	if err != nil {
+		return Threshold{}, err
 	}
 	if text == "0%" || text == "100%" {
 		return Threshold{Never: true}, nil
 	}
+	a, err := parseAmount(raw, 1, want)
+	if err != nil {
+		return Threshold{}, err
+	}
+	if a.bytes >= limit {
+		return Threshold{}, errors.New("is not below memoryLimit, so that the partition would always evict; " + want)
+	}
+	return Threshold{Bytes: a.bytes, Percent: a.percent}, nil
+}
+
+// parseGracePeriod parses how long a soft threshold has to be met. The kubelet takes zero, too, and makes a hard threshold of it
+// (isHardEvictionThreshold, pkg/kubelet/eviction/helpers.go); that one has a field of its own.
+func parseGracePeriod(raw json.RawMessage) (time.Duration, error) {
+	const want = "want a duration such as 30s or 1m30s"
+	text, err := parseString(raw, want)
+	if err != nil {
+		return 0, err
+	}
+	period, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("is not a duration; " + want)
+	}
+	if period <= 0 {
+		return 0, errors.New("must be above zero, for evictionHard is what acts at once; " + want)
+	}
+	return period, nil
+}
+
+// parseString parses a string: the kubelet's fields of these names are maps of strings.
+func parseString(raw json.RawMessage, want string) (string, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", errors.New("is not a string; " + want)
+	}
+	return text, nil
+}
+
+// amount is a number of bytes, or a percentage of memoryLimit above 0 and below 100.
+type amount struct {
+	bytes   int64
+	percent float64
+}
+
+// of rounds as the kubelet does, whose percentages are of 32 bits (parsePercentage in pkg/kubelet/eviction/helpers.go,
+// GetThresholdQuantity in pkg/kubelet/eviction/api/types.go).
+func (a amount) of(limit int64) int64 {
+	if a.percent == 0 {
+		return a.bytes
+	}
+	return int64(float64(limit) * float64(float32(a.percent)/100))
+}
+
+// parseAmount parses a percentage, or a quantity of least bytes or more.
+func parseAmount(raw json.RawMessage, least int, want string) (amount, error) {
+	var text string
+	_ = json.Unmarshal(raw, &text) // a quantity may be a number
+	number, isPercent := strings.CutSuffix(text, "%")
+	if !isPercent {
+		bytes, err := parseBytes(raw, least)
+		return amount{bytes: bytes}, err
+	}
 	percent, err := strconv.ParseFloat(number, 32)
 	// ParseFloat takes "NaN" and "Inf" for numbers.
 	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
-		return Threshold{}, errors.New("is not a percentage; " + want)
+		return amount{}, errors.New("is not a percentage; " + want)
 	}
 	if percent <= 0 || percent >= 100 {
-		return Threshold{}, errors.New("is not between 0% and 100%; " + want)
+		return amount{}, errors.New("is not between 0% and 100%; " + want)
 	}
-	return Threshold{Percent: percent}, nil
+	return amount{percent: percent}, nil
 }

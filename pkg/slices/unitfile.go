@@ -32,14 +32,15 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 `
 
 // units writes the units. Values are numbers, CPU sets, fixed names, and paths checked to be plain.
-func units(p *Partition, in *Input) []UnitFile {
+func units(plan *Plan, in *Input) []UnitFile {
 	var files []UnitFile
+	p := plan.Partition
 	add := func(path string, options ...*unit.UnitOption) {
 		files = append(files, UnitFile{Path: path, Content: header + text(options)})
 	}
 	if p != nil {
 		// The names of drop-ins are whatever their directory holds.
-		addSlices(add, p, kubeletconfig.PlainPath(in.config.SectionFile), in.node.Has(MonitorService))
+		addSlices(add, p, memoryLimits(plan, in), kubeletconfig.PlainPath(in.config.SectionFile), in.node.Has(MonitorService))
 		addApply(add)
 		for _, service := range in.node.Services {
 			if service != MonitorService {
@@ -65,7 +66,7 @@ func units(p *Partition, in *Input) []UnitFile {
 	return files
 }
 
-func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source string, monitor bool) {
+func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*unit.UnitOption, source string, monitor bool) {
 	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
 	// what belongs to it.
 	wants := []string{BurstableSlice, BestEffortSlice, ApplyPath}
@@ -79,9 +80,8 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 			option("Unit", "SourcePath", source),
 		}, more...)
 	}
-	system := section("Kubernetes System Partition",
-		option("Unit", "Wants", strings.Join(wants, " ")),
-		option("Slice", "MemoryMax", strconv.FormatInt(p.MemoryLimit, 10)))
+	system := append(section("Kubernetes System Partition",
+		option("Unit", "Wants", strings.Join(wants, " "))), limits...)
 	if !p.CPUs.IsEmpty() {
 		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
 	}
@@ -94,6 +94,20 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, source strin
 	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
 	// by a killed run would start a slice without limits. See Output.
 	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
+}
+
+// memoryLimits are the settings that limit the partition's memory. With a limit that is kept for eviction to come down from, memoryHigh
+// would slow down what is to be evicted, and all else, for as long as that takes.
+func memoryLimits(plan *Plan, in *Input) []*unit.UnitOption {
+	bytes := func(name string, n int64) *unit.UnitOption { return option("Slice", name, strconv.FormatInt(n, 10)) }
+	switch p := plan.Partition; {
+	case plan.Deferred:
+		return []*unit.UnitOption{bytes("MemoryMax", in.memory.max)}
+	case p.MemoryHigh > 0:
+		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.MemoryLimit)}
+	default:
+		return []*unit.UnitOption{bytes("MemoryMax", p.MemoryLimit)}
+	}
 }
 
 // addApply adds what makes a changed limit reach the kernel. systemd 252 writes changed settings of running units to

@@ -107,6 +107,10 @@ func TestHostileFiles(t *testing.T) {
 		"a boolean":                 {write(section("memoryLimit", "true")), "is not a quantity"},
 		"a threshold of NaN":        {write(section("evictionHard", "{memory.available: NaN%}")), "is not a percentage"},
 		"a threshold to the power":  {write(section("evictionHard", "{memory.available: 1e999999999}")), "is not a quantity"},
+		"a memoryHigh to the power": {write(section("memoryHigh", "1e999999999")), "is not a quantity"},
+		"a reclaim to the power":    {write(section("evictionMinimumReclaim", "{memory.available: 1e999999999}")), "is not a quantity"},
+		"a grace of many digits":    {write(section("evictionSoftGracePeriod", "{memory.available: "+strings.Repeat("9", 50<<10)+"s}")), "is not a duration"},
+		"a grace beyond int32":      {write(section("evictionMaxPodGracePeriod", "2147483648")), "is not a number of seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +157,9 @@ func TestHostileStrings(t *testing.T) {
 	}
 	fields := []string{
 		"systemPartition.memoryLimit", "systemPartition.cpuset", "systemPartition.namespaces.0", "systemPartition.evictionHard.memory.available",
-		"systemPartition.evictionHard.KEY", "systemPartition.KEY", "systemPartition", "cgroupDriver", "cgroupRoot", "reservedSystemCPUs",
+		"systemPartition.evictionHard.KEY", "systemPartition.evictionSoft.memory.available",
+		"systemPartition.evictionSoftGracePeriod.memory.available", "systemPartition.evictionMinimumReclaim.memory.available",
+		"systemPartition.evictionMaxPodGracePeriod", "systemPartition.memoryHigh", "systemPartition.KEY", "systemPartition", "cgroupDriver", "cgroupRoot", "reservedSystemCPUs",
 		"cpuManagerPolicy", "apiVersion", "kind", "KUBELET_CONFIG", "KUBELET_CONFIG_DIR", "DROPIN",
 	}
 	for _, field := range fields {
@@ -218,6 +224,7 @@ func placeString(t *testing.T, root, field, value string) {
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	name, ok := strings.CutPrefix(field, "systemPartition.")
+	signals, isSignal := strings.CutSuffix(name, ".memory.available")
 	switch {
 	case field == "KUBELET_CONFIG" || field == "KUBELET_CONFIG_DIR":
 		path := filepath.Join(root, "etc/default/node-partition")
@@ -239,8 +246,8 @@ func placeString(t *testing.T, root, field, value string) {
 		}
 	case name == "namespaces.0":
 		section["namespaces"] = "[" + quoted(value) + "]"
-	case name == "evictionHard.memory.available":
-		section["evictionHard"] = `{"memory.available": ` + quoted(value) + "}"
+	case isSignal:
+		section[signals] = `{"memory.available": ` + quoted(value) + "}"
 	case name == "evictionHard.KEY":
 		section["evictionHard"] = "{" + quoted(value) + `: "1Mi"}`
 	case name == "KEY":

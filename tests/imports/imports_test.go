@@ -32,8 +32,6 @@ var rules = []rule{
 		why: "the generator runs when there is no D-Bus"},
 	{packages: generatorParts, forbid: []string{"net", "k8s.io/client-go", "google.golang.org/grpc"},
 		why: "the generator runs when there is no network"},
-	{packages: generatorParts, forbid: []string{"time"},
-		why: "a plan depends on its input alone"},
 	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base"},
 		why: "initialising what these import takes longer than the generator takes in all (docs/performance.md)"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"}, forbid: []string{"log", "k8s.io/klog"},

@@ -1,0 +1,146 @@
+package slices
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// The fields of eviction, named as those of the kubelet for the node and read by the same rules (ParseThresholdConfig,
+// pkg/kubelet/eviction/helpers.go, 1.37.0).
+const (
+	hardField       = "evictionHard"
+	softField       = "evictionSoft"
+	softPeriodField = "evictionSoftGracePeriod"
+	podPeriodField  = "evictionMaxPodGracePeriod"
+	reclaimField    = "evictionMinimumReclaim"
+)
+
+// eviction reads the fields of eviction. Without a valid limit there is nothing to compare amounts with, and the limit was
+// complained of.
+func (c *checker) eviction(p *Partition) {
+	p.Eviction = c.threshold(hardField, c.signal(hardField, "100Mi"), p.MemoryLimit)
+	p.EvictionSoft = c.softThreshold(p)
+	p.MaxPodGracePeriod = c.maxPodGracePeriod()
+	p.MinimumReclaim = c.minimumReclaim(p)
+	c.idle()
+}
+
+// signal returns the value of memory.available in a field that has values by signal; nil where there is none.
+func (c *checker) signal(field, example string) json.RawMessage {
+	raw := c.section[field]
+	if raw == nil {
+		return nil
+	}
+	var signals map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &signals); err != nil {
+		c.bad(field, shown(raw), "is not an object; want e.g. {%s: %s}", MemoryAvailable, example)
+		return nil
+	}
+	for _, signal := range slices.Sorted(maps.Keys(signals)) {
+		if signal != MemoryAvailable {
+			c.bad(field, quote(signal), "is not a signal of the partition; want %s", MemoryAvailable)
+			return nil
+		}
+	}
+	if value := signals[MemoryAvailable]; !isNull(value) {
+		return value
+	}
+	return nil
+}
+
+// badSignal reports a problem in the value of memory.available.
+func (c *checker) badSignal(field string, value json.RawMessage, format string, args ...any) {
+	c.bad(field+"["+MemoryAvailable+"]", shown(value), format, args...)
+}
+
+func (c *checker) threshold(field string, value json.RawMessage, limit int64) Threshold {
+	if value == nil || limit <= 0 {
+		return Threshold{}
+	}
+	threshold, err := parseThreshold(value, limit)
+	if err != nil {
+		c.badSignal(field, value, "%v", err)
+	}
+	return threshold
+}
+
+func (c *checker) softThreshold(p *Partition) *SoftThreshold {
+	value, period := c.signal(softField, "200Mi"), c.signal(softPeriodField, "1m30s")
+	soft := SoftThreshold{Threshold: c.threshold(softField, value, p.MemoryLimit)}
+	var err error
+	if period != nil {
+		if soft.GracePeriod, err = parseGracePeriod(period); err != nil {
+			c.badSignal(softPeriodField, period, "%v", err)
+		}
+	}
+	if soft.Threshold == (Threshold{}) || soft.Never {
+		return nil
+	}
+	if period == nil {
+		c.bad(softPeriodField+"["+MemoryAvailable+"]", "", "is missing; want how long %s has to be met, such as 1m30s", softField)
+	}
+	bytes, _ := soft.Of(p.MemoryLimit)
+	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
+		c.warn(softField, "%s.%s: %s: %d bytes are not above the %d of %s, which acts first and at once; want more",
+			kubeletconfig.SectionField, softField, shown(value), bytes, hard, hardField)
+	}
+	return &soft
+}
+
+// idle warns of fields that do nothing without evictionSoft. The kubelet has no word for them.
+func (c *checker) idle() {
+	for _, field := range []string{softPeriodField, podPeriodField} {
+		if c.section[field] != nil && c.section[softField] == nil {
+			c.warn(field, "%s.%s: does nothing without %s", kubeletconfig.SectionField, field, softField)
+		}
+	}
+}
+
+// maxPodGracePeriod takes no negative number. By the help of the kubelet's flag that is the pod's own grace period; by its code,
+// the least of the two, it is none at all (managerImpl.synchronize, pkg/kubelet/eviction/eviction_manager.go).
+func (c *checker) maxPodGracePeriod() time.Duration {
+	raw := c.section[podPeriodField]
+	if raw == nil {
+		return 0
+	}
+	var seconds int32
+	if err := json.Unmarshal(raw, &seconds); err != nil || seconds < 0 {
+		c.bad(podPeriodField, shown(raw), "is not a number of seconds; want 0, which is at once, to %d", math.MaxInt32)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// minimumReclaim has to leave something to use. The kubelet does not look at that: its eviction goes on until no pod is left.
+func (c *checker) minimumReclaim(p *Partition) int64 {
+	value := c.signal(reclaimField, "50Mi")
+	if value == nil || p.MemoryLimit <= 0 {
+		return 0
+	}
+	const want = "want a quantity such as 50Mi, or a percentage of memoryLimit, such as 2%"
+	a, err := parseAmount(value, 0, want)
+	if err != nil {
+		c.badSignal(reclaimField, value, "%v", err)
+		return 0
+	}
+	reclaim := a.of(p.MemoryLimit)
+	if margin, _ := p.margin(); reclaim >= p.MemoryLimit-margin {
+		c.badSignal(reclaimField, value, "with the threshold, %d bytes, is not below memoryLimit, so that eviction would not end; %s",
+			margin, want)
+	}
+	return reclaim
+}
+
+// margin is the margin of available memory at which eviction begins, and false where there is none.
+func (p *Partition) margin() (bytes int64, evicts bool) {
+	bytes, evicts = p.Eviction.Of(p.MemoryLimit)
+	if p.EvictionSoft != nil {
+		soft, _ := p.EvictionSoft.Of(p.MemoryLimit)
+		return max(bytes, soft), true
+	}
+	return bytes, evicts
+}

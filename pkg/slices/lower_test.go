@@ -1,0 +1,69 @@
+package slices
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"nodepartition/internal/hostfs"
+)
+
+func TestLowerLater(t *testing.T) {
+	const mi = 1 << 20
+	lowered := Partition{MemoryLimit: 200 * mi}
+	never, soft := lowered, lowered
+	never.Eviction.Never = true
+	soft.Eviction.Never, soft.EvictionSoft = true, &SoftThreshold{Threshold{Bytes: mi}, time.Second}
+	for name, test := range map[string]struct {
+		partition Partition
+		memory    memory
+		monitor   bool
+		want      bool
+	}{
+		"used":                     {lowered, memory{max: 400 * mi, used: 300 * mi}, true, true},
+		"used, all of it":          {lowered, memory{max: 400 * mi, used: 200 * mi}, true, true},
+		"used, less":               {lowered, memory{max: 400 * mi, used: 200*mi - 1}, true, false},
+		"used, and no monitor":     {lowered, memory{max: 400 * mi, used: 300 * mi}, false, false},
+		"equal":                    {lowered, memory{max: 200 * mi, used: 200 * mi}, true, false},
+		"raised":                   {lowered, memory{max: 100 * mi, used: 300 * mi}, true, false}, // usage can be above the limit: memory_max_write
+		"not read, or no limit":    {lowered, memory{}, true, false},
+		"no threshold at all":      {never, memory{max: 400 * mi, used: 300 * mi}, true, false},
+		"the soft threshold alone": {soft, memory{max: 400 * mi, used: 300 * mi}, true, true},
+	} {
+		in := Input{running: true, memory: test.memory, monitor: test.monitor}
+		if got := in.lowerLater(&test.partition); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestReadUsage(t *testing.T) {
+	const stat = "anon 1\nfile 900\nkernel 3\ninactive_anon 7\ninactive_file 100\nactive_file 20\nslab_reclaimable 3\nslab 9\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  memory
+	}{
+		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, memory{4096, 877}},
+		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, memory{}},
+		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, memory{max: 4096}},
+		"without memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, memory{}},
+		"without the controller":  {nil, memory{}},
+		"an odd memory.current":   {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, memory{}},
+		"an odd memory.stat":      {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, memory{}},
+	} {
+		root := t.TempDir()
+		dir := filepath.Join(root, systemCgroup)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range test.files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := readUsage(hostfs.FS(root)); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package generator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLoweredLimit follows a limit that was lowered below what the partition uses: it reaches the unit once usage has fallen, and at once
+// when there is no monitor any more that could see to that.
+func TestLoweredLimit(t *testing.T) {
+	const (
+		lowered = "107-limit-lowered-below-usage"
+		whole   = "108-limit-lowered-without-monitor" // the same configuration
+		slice   = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/"
+		events  = "sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events"
+	)
+	for name, files := range map[string]map[string]string{
+		"usage has fallen":       {slice + "memory.current": "536870912\n"}, // the limit itself, some of it page cache
+		"the monitor has ended":  {events: "populated 0\nfrozen 0\n"},
+		"no eviction":            {"run/node-partition/monitor/evicts": ""},
+		"the limit is there now": {slice + "memory.max": "536870912\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := newRoot(t, lowered)
+			if first := run(t, root); !strings.Contains(first.messages, "keeping the present limit") {
+				t.Fatalf("nothing is deferred: %q", first.messages)
+			}
+			for file, content := range files {
+				err := os.Remove(filepath.Join(root, file))
+				if content != "" {
+					err = os.WriteFile(filepath.Join(root, file), []byte(content), 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			flush(t, root)
+			compare(t, readExpected(t, filepath.Join(whole, "expected")), run(t, root))
+		})
+	}
+}
