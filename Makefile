@@ -36,6 +36,7 @@ install: $(PROGRAMS)
 	install -D -m 0755 bin/partition-generator '$(DESTDIR)$(PREFIX)/lib/systemd/system-generators/partition-generator'
 	install -D -m 0755 bin/partition-monitor '$(DESTDIR)$(PREFIX)/bin/partition-monitor'
 	install -D -m 0644 units/partition-monitor.service '$(DESTDIR)$(PREFIX)/lib/systemd/system/partition-monitor.service'
+	install -D -m 0644 units/node-partition.catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/node-partition.catalog'
 	install -D -m 0644 man/partition-monitor.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-monitor.8'
 	install -D -m 0644 man/partition-generator.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-generator.8'
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(PREFIX)/share/doc/node-partition/node-partition.default'
@@ -52,12 +53,13 @@ setup-node:
 test-unit:
 	@tests/setup unit
 	$(GO) vet ./...
-	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench -e /tests/nodebus -e /tests/nodebench)
+	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench -e /tests/kubeapi -e /tests/nodebus -e /tests/nodebench)
 
 ## test-e2e: the tests on real nodes, which tests/lab boots
 test-e2e: setup-node
 	tests/lab/lab prepare
 	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode$$|TestControlPlane|TestNothingStaysBehind' ./tests/lab
+	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/kubeapi
 	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/nodebus
 	$(GO) test -count=1 -v $(E2E_FLAGS) -skip '^TestSoak' ./tests/e2e
 

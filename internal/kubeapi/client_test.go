@@ -1,0 +1,460 @@
+package kubeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	podPath   = "/api/v1/namespaces/kube-system/pods/dns"
+	eventPath = "/api/v1/namespaces/kube-system/events"
+)
+
+var (
+	then     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now      = time.Date(2026, 11, 20, 10, 11, 12, 13, time.UTC)
+	eviction = Eviction{UID: "1", Namespace: "kube-system", Name: "dns", Message: "low.", Now: now}
+	event    = Event{UID: "1", Namespace: "kube-system", Name: "dns", Node: "one", Reason: ReasonEvicted, Message: "low.", Now: now}
+)
+
+func running() *v1.Pod {
+	return &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: "1", ResourceVersion: "70", Generation: 3},
+		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(then)},
+			{Type: v1.ContainersReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(then)},
+		}},
+	}
+}
+
+// answer is what an API server says to one request: an object, or the text of a broken server.
+type answer struct {
+	code   int
+	object any
+	text   string
+	header http.Header
+}
+
+// refuse is how an API server says no.
+func refuse(code int, reason metav1.StatusReason, causes ...metav1.StatusCause) answer {
+	return answer{code: code, object: metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: fmt.Sprintf("no: %s", reason),
+		Details: &metav1.StatusDetails{Causes: causes},
+	}}
+}
+
+func give(object any) answer { return answer{code: http.StatusOK, object: object} }
+
+// request is one that came to an API server.
+type request struct {
+	line, contentType, agent string
+	body                     string
+}
+
+// apiServer answers one request after the other as it is told, the last answer again and again, and remembers them.
+type apiServer struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answers  []answer
+	requests []request
+}
+
+func newAPIServer(t *testing.T, answers ...answer) *apiServer {
+	t.Helper()
+	s := &apiServer{answers: answers}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, request{r.Method + " " + r.URL.RequestURI(), r.Header.Get("Content-Type"), r.UserAgent(), string(body)})
+	a := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	if a.object == nil {
+		w.WriteHeader(a.code)
+		_, _ = io.WriteString(w, a.text)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.code)
+	_ = json.NewEncoder(w).Encode(a.object)
+}
+
+func (s *apiServer) lines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := make([]string, 0, len(s.requests))
+	for _, r := range s.requests {
+		lines = append(lines, r.line)
+	}
+	return lines
+}
+
+// writeKubeconfig writes the kubeconfig of a user.
+func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["here"], config.AuthInfos["kubelet"] = &cluster, &user
+	config.Contexts["here"] = &clientcmdapi.Context{Cluster: "here", AuthInfo: "kubelet"}
+	config.CurrentContext = "here"
+	path := filepath.Join(t.TempDir(), "kubelet.conf")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newTestClient(t *testing.T, server string) *Client {
+	t.Helper()
+	return clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server}, clientcmdapi.AuthInfo{}))
+}
+
+func clientOf(t *testing.T, kubeconfig string) *Client {
+	t.Helper()
+	c, err := New(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestMarkEvicted(t *testing.T) {
+	t.Parallel()
+	s := newAPIServer(t, give(running()))
+	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.requests) != 2 {
+		t.Fatalf("requests %v", s.lines())
+	}
+	get, patch := s.requests[0], s.requests[1]
+	if get.line != "GET "+podPath || get.agent != Component {
+		t.Errorf("first %+v", get)
+	}
+	if patch.line != "PATCH "+podPath+"/status" || patch.contentType != "application/strategic-merge-patch+json" || patch.agent != Component {
+		t.Errorf("second %+v", patch)
+	}
+	want := `{"metadata":{"uid":"1","resourceVersion":"70"},"status":{"phase":"Failed","reason":"Evicted","message":"low.","conditions":[` +
+		`{"type":"DisruptionTarget","status":"True","observedGeneration":3,"lastProbeTime":null,"lastTransitionTime":"2026-11-20T10:11:12Z","reason":"TerminationByKubelet","message":"low."},` +
+		`{"type":"ContainersReady","status":"False","observedGeneration":3,"lastProbeTime":null,"lastTransitionTime":"2026-11-20T10:11:12Z","reason":"PodFailed","message":null},` +
+		`{"type":"Ready","status":"False","observedGeneration":3,"lastProbeTime":null,"lastTransitionTime":"2026-11-20T10:11:12Z","reason":"PodFailed","message":null}]}}`
+	if patch.body != want {
+		t.Errorf("patch %s\nwant  %s", patch.body, want)
+	}
+}
+
+// A condition that the pod has keeps the time of its transition while its status stays; what it has to say is replaced.
+func TestMarkEvictedConditionsThatAreThere(t *testing.T) {
+	t.Parallel()
+	pod := running()
+	pod.Generation = 0 // an API server before 1.33
+	pod.Status.Conditions = []v1.PodCondition{
+		{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(then)},
+		{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: metav1.NewTime(then)},
+	}
+	patch := evictedPatch(pod, eviction)
+	data, err := json.Marshal(patch.Status.Conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"TerminationByKubelet","message":"low."}]`
+	if string(data) != want {
+		t.Errorf("conditions %s\nwant       %s", data, want)
+	}
+}
+
+func ended(phase v1.PodPhase) *v1.Pod {
+	pod := running()
+	pod.Status.Phase = phase
+	return pod
+}
+
+func otherUID() *v1.Pod {
+	pod := running()
+	pod.UID = "2"
+	return pod
+}
+
+// What must not be changed is not, and neither is what becomes so between the look at it and the change.
+func TestNotMarked(t *testing.T) {
+	t.Parallel()
+	mirror := otherUID()
+	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "1"}
+	conflict := refuse(http.StatusConflict, metav1.StatusReasonConflict)
+	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
+	const get, patch, dryRun = "GET " + podPath, "PATCH " + podPath + "/status", "?dryRun=All"
+	for name, test := range map[string]struct {
+		answers []answer
+		want    error
+		lines   []string
+	}{
+		"failed":              {[]answer{give(ended(v1.PodFailed))}, nil, []string{get}},
+		"succeeded":           {[]answer{give(ended(v1.PodSucceeded))}, nil, []string{get}},
+		"another UID":         {[]answer{give(otherUID())}, ErrGone, []string{get}},
+		"mirror pod":          {[]answer{give(mirror)}, ErrStatic, []string{get}},
+		"changed, then taken": {[]answer{give(running()), conflict, give(running())}, nil, []string{get, patch, get, patch}},
+		"changed, ended":      {[]answer{give(running()), conflict, give(ended(v1.PodSucceeded))}, nil, []string{get, patch, get}},
+		"changed, recreated":  {[]answer{give(running()), conflict, give(otherUID())}, ErrGone, []string{get, patch, get}},
+		"changed, gone": {
+			[]answer{give(running()), conflict, refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch, get},
+		},
+		"gone meanwhile": {
+			[]answer{give(running()), refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch},
+		},
+		// What the Node authorizer says of a pod that is gone.
+		"forbidden, gone": {
+			[]answer{forbidden, refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch + dryRun},
+		},
+		"forbidden, recreated": {
+			[]answer{forbidden, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)}, ErrGone, []string{get, patch + dryRun},
+		},
+		"forbidden, overload": {
+			[]answer{forbidden, refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)}, ErrUnreachable, []string{get, patch + dryRun},
+		},
+		"forbidden":          {[]answer{forbidden}, ErrForbidden, []string{get, patch + dryRun}},
+		"forbidden to see":   {[]answer{forbidden, give(running())}, ErrForbidden, []string{get, patch + dryRun}},
+		"forbidden to patch": {[]answer{give(running()), forbidden}, ErrForbidden, []string{get, patch}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAPIServer(t, test.answers...)
+			if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); !errors.Is(err, test.want) {
+				t.Errorf("error %v; want %v", err, test.want)
+			}
+			if lines := s.lines(); !slices.Equal(lines, test.lines) {
+				t.Errorf("requests %v; want %v", lines, test.lines)
+			}
+		})
+	}
+}
+
+// A pod that never holds still does not keep us.
+func TestAlwaysChanged(t *testing.T) {
+	t.Parallel()
+	var tries int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		a := give(running())
+		if r.Method == http.MethodPatch {
+			tries++
+			a = refuse(http.StatusConflict, metav1.StatusReasonConflict)
+		}
+		w.WriteHeader(a.code)
+		_ = json.NewEncoder(w).Encode(a.object)
+	}))
+	t.Cleanup(server.Close)
+	if err := newTestClient(t, server.URL).MarkEvicted(t.Context(), eviction); !errors.Is(err, ErrUnreachable) || tries != maxConflicts {
+		t.Errorf("error %v after %d tries; want %v after %d", err, tries, ErrUnreachable, maxConflicts)
+	}
+}
+
+var sentinels = []error{ErrForbidden, ErrCredentials, ErrGone, ErrStatic, ErrUnreachable}
+
+// wantError checks that err is of one kind, nil for none of them, and what it says.
+func wantError(t *testing.T, err, want error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want %v", want)
+	}
+	for _, sentinel := range sentinels {
+		if is := errors.Is(err, sentinel); is != errors.Is(want, sentinel) {
+			t.Errorf("%v\nis %q: %t; want %v", err, sentinel, is, want)
+		}
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v\nwant it to have %q", err, text)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	terminating := metav1.StatusCause{Type: v1.NamespaceTerminatingCause}
+	later := refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+	later.header = http.Header{"Retry-After": {"30"}}
+	for name, test := range map[string]struct {
+		answer answer
+		want   error
+		texts  []string
+	}{
+		"forbidden": {
+			refuse(http.StatusForbidden, metav1.StatusReasonForbidden), ErrForbidden,
+			[]string{"kube-system/dns: not allowed: no: Forbidden; the user of", "kubelet.conf", "get of pods, patch of pods/status and create of events", "--kubeconfig"},
+		},
+		"namespace goes": {refuse(http.StatusForbidden, metav1.StatusReasonForbidden, terminating), ErrGone, nil},
+		"not found":      {refuse(http.StatusNotFound, metav1.StatusReasonNotFound), ErrGone, []string{"kube-system/dns"}},
+		"unauthorized":   {refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), ErrCredentials, []string{"kubelet.conf expired?"}},
+		"at once":        {later, ErrUnreachable, nil},
+		"internal":       {refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError), ErrUnreachable, nil},
+		"etcd is away":   {refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), ErrUnreachable, nil},
+		"load balancer":  {answer{code: http.StatusBadGateway, text: "<html>"}, ErrUnreachable, nil},
+		"not an API":     {answer{code: http.StatusOK, text: "<html>"}, ErrUnreachable, nil},
+		"invalid":        {refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid), nil, []string{"no: Invalid"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAPIServer(t, test.answer)
+			c := newTestClient(t, s.URL)
+			texts := append([]string{s.URL + ": get pods kube-system/dns: "}, test.texts...)
+			wantError(t, c.MarkEvicted(t.Context(), eviction), test.want, texts...)
+			if name == "not an API" { // whose answer to an event is not read
+				return
+			}
+			texts = append([]string{s.URL + ": create events about kube-system/dns: "}, test.texts...)
+			wantError(t, c.Event(t.Context(), event), test.want, texts...)
+			lines := s.lines()
+			if slices.Sort(lines); len(slices.Compact(slices.Clone(lines))) != len(lines) {
+				t.Errorf("requests %v; want each once", lines)
+			}
+		})
+	}
+}
+
+// silent takes connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return "http://" + listener.Addr().String()
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		s := newAPIServer(t, give(running()))
+		c := newTestClient(t, s.URL)
+		s.Close()
+		err := c.MarkEvicted(t.Context(), eviction)
+		wantError(t, err, ErrUnreachable, "connection refused")
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%v does not keep its cause", err)
+		}
+	})
+	t.Run("silent", func(t *testing.T) {
+		t.Parallel()
+		c := newTestClient(t, silent(t))
+		start := time.Now()
+		err := c.MarkEvicted(context.WithoutCancel(t.Context()), eviction)
+		wantError(t, err, ErrUnreachable)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v does not keep its cause", err)
+		}
+		if took := time.Since(start); took < defaultTimeout || took > 4*defaultTimeout {
+			t.Errorf("gave up after %s; want %s", took, defaultTimeout)
+		}
+	})
+	t.Run("the caller has less time", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		wantError(t, newTestClient(t, silent(t)).Event(ctx, event), ErrUnreachable)
+		if took := time.Since(start); took > defaultTimeout {
+			t.Errorf("gave up after %s; want 10 ms", took)
+		}
+	})
+	t.Run("the caller gives up", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := newTestClient(t, silent(t)).MarkEvicted(ctx, eviction)
+		wantError(t, err, nil)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestEvent(t *testing.T) {
+	t.Parallel()
+	s := newAPIServer(t, answer{code: http.StatusCreated, object: v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}})
+	e := event
+	e.Annotations = map[string]string{AnnotationResource: "memory"}
+	c := newTestClient(t, s.URL)
+	if err := c.Event(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.requests[0]; got.line != "POST "+eventPath || got.contentType != "application/json" || got.agent != Component {
+		t.Errorf("request %+v", got)
+	}
+	var got v1.Event
+	if err := json.Unmarshal([]byte(s.requests[0].body), &got); err != nil {
+		t.Fatal(err)
+	}
+	at := metav1.NewTime(now.Truncate(time.Second).Local())
+	want := v1.Event{
+		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("dns.%x", now.UnixNano()), Namespace: "kube-system", Annotations: e.Annotations},
+		InvolvedObject: v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "kube-system", Name: "dns", UID: "1"},
+		Type:           "Warning", Reason: "Evicted", Message: "low.", FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source:              v1.EventSource{Component: "partition-monitor", Host: "one"},
+		ReportingController: "partition-monitor", ReportingInstance: "one",
+	}
+	if got.String() != want.String() {
+		t.Errorf("event %s\nwant  %s", &got, &want)
+	}
+	// Without a time it is the present, and so no two have the same name.
+	e.Now = time.Time{}
+	for range 2 {
+		if err := c.Event(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.requests[1].body == s.requests[2].body {
+		t.Errorf("two alike: %s", s.requests[1].body)
+	}
+}
+
+func TestNewFails(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("\t{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	noCertificate := writeKubeconfig(t, clientcmdapi.Cluster{Server: "https://127.0.0.1:1"},
+		clientcmdapi.AuthInfo{ClientCertificate: missing, ClientKey: missing})
+	for path, text := range map[string]string{missing: "no such file", broken: "yaml", noCertificate: missing} {
+		if _, err := New(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v; want %s and %q", err, path, text)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package kubeapi
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/transport"
+)
+
+// patience is for what happens at once.
+const patience = 20 * time.Second
+
+// TestMain has certificates looked at again sooner than every five minutes. It must not be changed while there are clients.
+func TestMain(m *testing.M) {
+	transport.CertCallbackRefreshDuration = 100 * time.Millisecond
+	os.Exit(m.Run())
+}
+
+// writeCertificate writes one with its key into one file, as the kubelet does (kubelet-client-current.pem).
+func writeCertificate(t *testing.T, path, user string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	data = append(data, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...)
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secureServer serves over TLS and HTTP/2, as an API server does, and asks for a certificate.
+func secureServer(t *testing.T, handler http.Handler) (server *httptest.Server, authority []byte) {
+	t.Helper()
+	server = httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// The kubelet's certificate is exchanged while we run, and the old one soon is worth nothing.
+func TestCertificateRotates(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var user string
+	api := newAPIServer(t, give(running()))
+	server, authority := secureServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		user = r.TLS.PeerCertificates[0].Subject.CommonName
+		mu.Unlock()
+		api.ServeHTTP(w, r)
+	}))
+	path := filepath.Join(t.TempDir(), "kubelet-client-current.pem")
+	writeCertificate(t, path, "old")
+	c := clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority},
+		clientcmdapi.AuthInfo{ClientCertificate: path, ClientKey: path}))
+	seen := func() string {
+		if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+			t.Log(err) // its connection was closed
+			return ""
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return user
+	}
+	if got := seen(); got != "old" {
+		t.Fatalf("user %q; want old", got)
+	}
+	writeCertificate(t, path, "new")
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return seen() == "new", nil })
+	if err != nil {
+		t.Errorf("the new certificate is not used: %v", err)
+	}
+}
+
+// relay passes connections on, until those that it has are frozen: nothing comes through them and they do not end, as when a
+// firewall forgets them.
+type relay struct {
+	net.Listener
+	mu     sync.Mutex
+	frozen []*atomic.Bool
+}
+
+type relayed struct {
+	net.Conn
+	frozen *atomic.Bool
+	closed chan struct{}
+	close  func()
+}
+
+func (r *relay) Accept() (net.Conn, error) {
+	conn, err := r.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	frozen, closed := &atomic.Bool{}, make(chan struct{})
+	r.frozen = append(r.frozen, frozen)
+	return &relayed{conn, frozen, closed, sync.OnceFunc(func() { close(closed) })}, nil
+}
+
+func (r *relay) freeze() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, frozen := range r.frozen {
+		frozen.Store(true)
+	}
+}
+
+func (c *relayed) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.frozen.Load() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *relayed) Close() error {
+	c.close()
+	return c.Conn.Close()
+}
+
+// A connection that is dead costs one call its time, and not each one until somebody finds out.
+func TestDeadConnection(t *testing.T) {
+	t.Parallel()
+	api := newAPIServer(t, give(running()))
+	server := httptest.NewUnstartedServer(api)
+	server.EnableHTTP2 = true
+	through := &relay{Listener: server.Listener}
+	server.Listener = through
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	c := clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority}, clientcmdapi.AuthInfo{}))
+	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+		t.Fatal(err)
+	}
+	through.freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable)
+	// The dead one is given up right after.
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+		return c.MarkEvicted(ctx, eviction) == nil, nil
+	})
+	if err != nil {
+		t.Errorf("the dead connection is used on: %v", err)
+	}
+}
+
+// withPlugin is a client whose credentials a shell script gives.
+func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, script string) *Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "authenticator")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return clientOf(t, writeKubeconfig(t, cluster, clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion: "client.authentication.k8s.io/v1", Command: path, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}}))
+}
+
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	// Credentials are for TLS alone. Nobody listens there, and nobody is asked before the plugin.
+	nobody := clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	const hint = "systemctl edit partition-monitor.service"
+	t.Run("gives a token", func(t *testing.T) {
+		t.Parallel()
+		var mu sync.Mutex
+		var authorization string
+		api := newAPIServer(t, give(running()))
+		server, authority := secureServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			authorization = r.Header.Get("Authorization")
+			mu.Unlock()
+			api.ServeHTTP(w, r)
+		}))
+		c := withPlugin(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority},
+			`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"secret"}}'`)
+		if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if authorization != "Bearer secret" {
+			t.Errorf("authorization %q", authorization)
+		}
+	})
+	t.Run("fails", func(t *testing.T) {
+		t.Parallel()
+		wantError(t, withPlugin(t, nobody, "exit 3").MarkEvicted(t.Context(), eviction), ErrCredentials, "exit code 3", "authenticator", hint)
+	})
+	t.Run("is not there", func(t *testing.T) {
+		t.Parallel()
+		c := clientOf(t, writeKubeconfig(t, nobody, clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+			APIVersion: "client.authentication.k8s.io/v1", Command: "no-such-authenticator", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}}))
+		wantError(t, c.Event(t.Context(), event), ErrCredentials, "no-such-authenticator", hint)
+	})
+	t.Run("hangs", func(t *testing.T) {
+		t.Parallel()
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := withPlugin(t, nobody, "read line <"+fifo)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable, "authenticator", hint)
+		// It ends with this, once it has started.
+		release, err := os.OpenFile(fifo, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = release.Close() })
+		if _, err := release.WriteString("go\n"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

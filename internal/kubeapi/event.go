@@ -1,0 +1,55 @@
+package kubeapi
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record/util"
+)
+
+// Event is a warning about a pod, for kubectl describe.
+type Event struct {
+	UID, Namespace, Name string
+	// Node is where it happened.
+	Node string
+	// Reason is one word for programs, ReasonEvicted for an eviction.
+	Reason string
+	// Message and Annotations of an eviction are from Message.
+	Message     string
+	Annotations map[string]string
+	// Now is when, the present if it is zero.
+	Now time.Time
+}
+
+// Event makes an event. Unlike client-go's recorder it returns when the API server has it, or why it has not, and counts no events
+// that are alike together: there is one for each eviction.
+func (c *Client) Event(ctx context.Context, e Event) error {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	if e.Now.IsZero() {
+		e.Now = time.Now()
+	}
+	_, err := c.do(ctx, c.rest.Post().Namespace(e.Namespace).Resource("events").Body(newEvent(e)))
+	return c.failed("create events about", e.Namespace, e.Name, err)
+}
+
+// newEvent is an event as the kubelet's recorder makes it (recorderImpl.makeEvent, k8s.io/client-go/tools/record v0.37.0), but for
+// the pod's version, which says nothing here.
+func newEvent(e Event) *v1.Event {
+	now := metav1.NewTime(e.Now)
+	return &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: util.GenerateEventName(e.Name, e.Now.UnixNano()), Namespace: e.Namespace, Annotations: e.Annotations,
+		},
+		InvolvedObject: v1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: e.Namespace, Name: e.Name, UID: types.UID(e.UID),
+		},
+		Type: v1.EventTypeWarning, Reason: e.Reason, Message: e.Message,
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source:              v1.EventSource{Component: Component, Host: e.Node},
+		ReportingController: Component, ReportingInstance: e.Node,
+	}
+}

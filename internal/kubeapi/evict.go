@@ -1,0 +1,183 @@
+package kubeapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// ReasonEvicted is the reason of an evicted pod's phase and of the event (Reason, pkg/kubelet/eviction/helpers.go).
+const ReasonEvicted = "Evicted"
+
+// Eviction is a pod that was evicted.
+type Eviction struct {
+	UID, Namespace, Name string
+	// Message is for people, see Message.
+	Message string
+	// Now is when, the present if it is zero.
+	Now time.Time
+}
+
+// maxConflicts is how often a pod may change between our look at it and our change: kubelet and controllers do it a few times while
+// a pod ends.
+const maxConflicts = 10
+
+// MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted, the condition DisruptionTarget, and that it
+// is not ready. It returns nil without a change for a pod that has succeeded or failed already, of whatever reason: that is final, and so a
+// second call changes nothing. The mirror of a static pod is left alone, with ErrStatic: the kubelet does not read its status, but writes it,
+// and does not evict static pods either (evictPod: it would not start them again).
+//
+// A PodDisruptionBudget is not asked, as the kubelet does not. A pod that is being deleted is marked like another.
+func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	if e.Now.IsZero() {
+		e.Now = time.Now()
+	}
+	var err error
+	for range maxConflicts {
+		var pod *v1.Pod
+		if pod, err = c.pod(ctx, e); err != nil {
+			return err
+		}
+		if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
+			return nil
+		}
+		// A strategic merge patch, as the kubelet's (PatchPodStatus, pkg/util/pod): what others write to the status stays. A JSON patch
+		// would have to know the index of a condition. Its preconditions are the UID and, unlike the kubelet's, the version at which the
+		// pod had not ended: who comes second sees what the first has written. The answer then is 409 (Conflict). That of a JSON patch
+		// whose test fails, and of another UID alone, is 422, as of any invalid request.
+		if _, err = c.do(ctx, c.patch(e, evictedPatch(pod, e))); !apierrors.IsConflict(err) {
+			return c.failed("patch pods/status", e.Namespace, e.Name, err)
+		}
+	}
+	return c.about("patch pods/status", e.Namespace, e.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err))
+}
+
+// pod returns the pod as the API server has it, ErrGone if it is another.
+func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
+	result, err := c.do(ctx, c.rest.Get().Namespace(e.Namespace).Resource("pods").Name(e.Name))
+	pod := &v1.Pod{}
+	if err == nil {
+		err = result.Into(pod)
+	}
+	if apierrors.IsForbidden(err) {
+		err = c.forbiddenOrGone(ctx, e, err)
+	}
+	if err != nil {
+		return nil, c.failed("get pods", e.Namespace, e.Name, err)
+	}
+	// Before the UID: a mirror pod has another one than its static pod.
+	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
+		return nil, c.about("patch pods/status", e.Namespace, e.Name, ErrStatic)
+	}
+	if string(pod.UID) != e.UID {
+		return nil, c.about("get pods", e.Namespace, e.Name, fmt.Errorf("%w: its name is that of %s now, and not of %s", ErrGone, pod.UID, e.UID))
+	}
+	return pod, nil
+}
+
+// forbiddenOrGone tells apart why a kubelet may not see a pod: for one that is deleted, too, the Node authorizer says that it may not, and
+// not that there is none (authorizePod, plugin/pkg/auth/authorizer/node, v1.37.0). It lets every patch of a pod's status pass to where it is
+// known whether there is such a pod. This one changes nothing.
+func (c *Client) forbiddenOrGone(ctx context.Context, e Eviction, forbidden error) error {
+	var patch statusPatch
+	patch.Metadata.UID = types.UID(e.UID)
+	_, err := c.do(ctx, c.patch(e, patch).Param("dryRun", metav1.DryRunAll))
+	switch {
+	case err == nil, apierrors.IsForbidden(err):
+		return forbidden
+	case apierrors.IsInvalid(err), apierrors.IsConflict(err):
+		return apierrors.NewNotFound(v1.Resource("pods"), e.Name) // but another one of its name
+	}
+	return err
+}
+
+func (c *Client) patch(e Eviction, patch statusPatch) *rest.Request {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // it has texts, numbers and times
+	}
+	return c.rest.Patch(types.StrategicMergePatchType).Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("status").Body(data)
+}
+
+// statusPatch is a strategic merge patch of a pod. Conditions are merged by their type.
+type statusPatch struct {
+	Metadata struct {
+		// These are preconditions.
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
+	} `json:"metadata"`
+	Status struct {
+		Phase      v1.PodPhase      `json:"phase"`
+		Reason     string           `json:"reason"`
+		Message    string           `json:"message"`
+		Conditions []conditionPatch `json:"conditions"`
+	} `json:"status,omitzero"`
+}
+
+// conditionPatch is a condition as a whole: what is null goes.
+type conditionPatch struct {
+	Type   v1.PodConditionType `json:"type"`
+	Status v1.ConditionStatus  `json:"status"`
+	// ObservedGeneration is the pod's generation, which API servers before 1.33 do not count.
+	ObservedGeneration int64        `json:"observedGeneration,omitempty"`
+	LastProbeTime      *metav1.Time `json:"lastProbeTime"`
+	LastTransitionTime metav1.Time  `json:"lastTransitionTime"`
+	Reason             string       `json:"reason"`
+	Message            *string      `json:"message"`
+}
+
+// podFailed is the reason for which a failed pod is not ready (PodFailed, pkg/kubelet/status/generate.go).
+const podFailed = "PodFailed"
+
+// evictedPatch makes the status of a pod what the kubelet's own eviction makes of it.
+func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
+	var patch statusPatch
+	patch.Metadata.UID, patch.Metadata.ResourceVersion = pod.UID, pod.ResourceVersion
+	patch.Status.Phase, patch.Status.Reason, patch.Status.Message = v1.PodFailed, ReasonEvicted, e.Message
+	add := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) {
+		patch.Status.Conditions = append(patch.Status.Conditions, newCondition(pod, e.Now, kind, status, reason, message))
+	}
+	add(v1.DisruptionTarget, v1.ConditionTrue, v1.PodReasonTerminationByKubelet, e.Message)
+	// A pod must not be both failed and ready until its kubelet gets to it (mergePodStatus; issues.k8s.io/108594).
+	if isTrue(pod, v1.PodReady) || isTrue(pod, v1.ContainersReady) {
+		add(v1.ContainersReady, v1.ConditionFalse, podFailed, "")
+		add(v1.PodReady, v1.ConditionFalse, podFailed, "")
+	}
+	return patch
+}
+
+// newCondition is a condition that replaces the pod's of that type. Its transition is now, unless its status was the same before
+// (UpdatePodCondition, pkg/api/v1/pod/util.go).
+func newCondition(pod *v1.Pod, now time.Time, kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) conditionPatch {
+	c := conditionPatch{Type: kind, Status: status, ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now), Reason: reason}
+	if message != "" {
+		c.Message = &message
+	}
+	if old := condition(pod, kind); old != nil && old.Status == status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
+}
+
+func isTrue(pod *v1.Pod, kind v1.PodConditionType) bool {
+	c := condition(pod, kind)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
+func condition(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

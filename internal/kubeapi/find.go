@@ -1,0 +1,64 @@
+package kubeapi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/hostfs"
+)
+
+// kubeconfigs are where kubelets have theirs, in the order in which they are tried.
+var kubeconfigs = []string{
+	"/etc/kubernetes/kubelet.conf",                   // kubeadm; with OpenShift this is a KubeletConfiguration
+	"/var/lib/kubelet/kubeconfig",                    // OpenShift, Amazon EKS, Google GKE, Azure AKS
+	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig",  // k3s
+	"/var/lib/rancher/rke2/agent/kubelet.kubeconfig", // RKE2
+}
+
+// maxKubeconfig is far more than one holds, certificates included.
+const maxKubeconfig = 1 << 20
+
+// Find returns the path of the kubelet's kubeconfig, as the node knows it, and an fs.ErrNotExist where there is none: a kubelet that runs
+// static pods alone has none, and one that has not joined yet has none yet.
+func Find(root hostfs.FS) (string, error) {
+	var unfit []string
+	for _, path := range kubeconfigs {
+		err := checkKubeconfig(root, path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			unfit = append(unfit, err.Error())
+		}
+	}
+	text := "none at " + strings.Join(kubeconfigs, ", ")
+	if len(unfit) > 0 {
+		text += " (" + strings.Join(unfit, "; ") + ")"
+	}
+	return "", fmt.Errorf("kubeconfig of the kubelet: %s: has the node joined a cluster? Name it with --kubeconfig: %w", text, fs.ErrNotExist)
+}
+
+// checkKubeconfig returns nil for a kubeconfig.
+func checkKubeconfig(root hostfs.FS, path string) error {
+	data, err := root.ReadFile(path, maxKubeconfig)
+	if err != nil {
+		return err
+	}
+	var config struct {
+		Kind     string `json:"kind"`
+		Clusters []struct {
+			Name string `json:"name"`
+		} `json:"clusters"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if config.Kind != "Config" || len(config.Clusters) == 0 {
+		return fmt.Errorf("%s: is of kind %q with %d clusters; want Config with one", path, config.Kind, len(config.Clusters))
+	}
+	return nil
+}

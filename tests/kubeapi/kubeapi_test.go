@@ -1,0 +1,525 @@
+// Package kubeapi shows internal/kubeapi on a real API server of tests/lab, with the rights of a kubelet, without a node.
+package kubeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/tests/lab"
+)
+
+const (
+	node      = "one"
+	namespace = metav1.NamespaceSystem
+	message   = "The system partition of the node was low on resource: memory. "
+	// patience is for what an API server does soon, such as to learn of a role.
+	patience = time.Minute
+)
+
+// cluster is a control plane as its administrator and as the monitor see it.
+type cluster struct {
+	*lab.ControlPlane
+	t       *testing.T
+	admin   kubernetes.Interface
+	monitor *kubeapi.Client      // as the node's kubelet
+	kubelet kubernetes.Interface // the same user
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	p := lab.ControlPlaneForTest(t)
+	c := &cluster{ControlPlane: p, t: t, admin: p.Client()}
+	path := c.kubeconfig(func(*clientcmdapi.Config) {})
+	var err error
+	if c.monitor, err = kubeapi.New(path); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.kubelet, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOnAPIServer(t *testing.T) {
+	c := newCluster(t)
+	for name, test := range map[string]func(*cluster){
+		"evicted":                 evicted,
+		"ended already":           endedAlready,
+		"another UID":             anotherUID,
+		"another node's":          anotherNodes,
+		"static":                  static,
+		"with a budget":           withBudget,
+		"being deleted":           beingDeleted,
+		"condition is there":      conditionIsThere,
+		"changes meanwhile":       changesMeanwhile,
+		"preconditions":           preconditions,
+		"an event":                anEvent,
+		"a user without rights":   withoutRights,
+		"a user with those named": withRights,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := *c
+			c.t = t
+			test(&c)
+		})
+	}
+}
+
+func TestStopped(t *testing.T) {
+	c := newCluster(t)
+	pod := c.pod("running", nil)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	c.want(c.monitor.MarkEvicted(t.Context(), eviction(pod)), kubeapi.ErrUnreachable)
+	c.want(c.monitor.Event(t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name}), kubeapi.ErrUnreachable)
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("two calls took %s; want two seconds each at most", took)
+	}
+}
+
+// kubeconfig writes that of the node's kubelet, for this machine, as change leaves it.
+func (c *cluster) kubeconfig(change func(*clientcmdapi.Config)) string {
+	c.t.Helper()
+	data, err := c.Kubeconfig(node)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = fmt.Sprintf("https://127.0.0.1:%d", c.Port)
+	}
+	change(config)
+	path := filepath.Join(c.t.TempDir(), "kubelet.conf")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// want checks the kind of an error.
+func (c *cluster) want(err, want error) {
+	c.t.Helper()
+	if !errors.Is(err, want) {
+		c.t.Errorf("error %v; want %v", err, want)
+	} else if err != nil {
+		c.t.Log(err)
+	}
+}
+
+func (c *cluster) eventually(what string, done func(context.Context) (bool, error)) {
+	c.t.Helper()
+	if err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, patience, true, done); err != nil {
+		c.t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// pod creates one that runs on a node and waits until its kubelet may see it: the Node authorizer follows behind.
+func (c *cluster) pod(name string, change func(*v1.Pod)) *v1.Pod {
+	c.t.Helper()
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
+		Spec:       v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "app", Image: "none"}}},
+	}
+	if change != nil {
+		change(pod)
+	}
+	pod, err := c.admin.CoreV1().Pods(namespace).Create(c.t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	then := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	pod.Status.Phase, pod.Status.StartTime = v1.PodRunning, &then
+	for _, kind := range []v1.PodConditionType{v1.PodScheduled, v1.PodInitialized, v1.ContainersReady, v1.PodReady} {
+		pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: kind, Status: v1.ConditionTrue, LastTransitionTime: then})
+	}
+	if pod, err = c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	if pod.Spec.NodeName == node {
+		c.eventually("the kubelet may see pod "+name, func(ctx context.Context) (bool, error) {
+			_, err := c.kubelet.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil && !apierrors.IsForbidden(err) {
+				return false, err
+			}
+			return err == nil, nil
+		})
+	}
+	return pod
+}
+
+func (c *cluster) get(name string) *v1.Pod {
+	c.t.Helper()
+	pod, err := c.admin.CoreV1().Pods(namespace).Get(c.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pod
+}
+
+func eviction(pod *v1.Pod) kubeapi.Eviction {
+	return kubeapi.Eviction{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: message}
+}
+
+// wantEvicted checks that a pod is as the kubelet's eviction leaves it.
+func (c *cluster) wantEvicted(before *v1.Pod) *v1.Pod {
+	c.t.Helper()
+	pod := c.get(before.Name)
+	if pod.UID != before.UID || pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || pod.Status.Message != message {
+		c.t.Errorf("pod %s: phase %s, reason %q, message %q", pod.UID, pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+	}
+	conditions := map[v1.PodConditionType]v1.PodCondition{}
+	for _, condition := range pod.Status.Conditions {
+		if _, twice := conditions[condition.Type]; twice {
+			c.t.Errorf("condition %s is there twice", condition.Type)
+		}
+		conditions[condition.Type] = condition
+	}
+	disrupted := conditions[v1.DisruptionTarget]
+	if disrupted.Status != v1.ConditionTrue || disrupted.Reason != "TerminationByKubelet" || disrupted.Message != message ||
+		disrupted.ObservedGeneration != before.Generation || before.Generation == 0 || time.Since(disrupted.LastTransitionTime.Time) > patience {
+		c.t.Errorf("condition %+v", disrupted)
+	}
+	for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+		if got := conditions[kind]; got.Status != v1.ConditionFalse || got.Reason != "PodFailed" || time.Since(got.LastTransitionTime.Time) > patience {
+			c.t.Errorf("condition %+v", got)
+		}
+	}
+	for _, condition := range before.Status.Conditions {
+		if got := conditions[condition.Type]; (condition.Type == v1.PodScheduled || condition.Type == v1.PodInitialized) && got.String() != condition.String() {
+			c.t.Errorf("condition %+v; want %+v", got, condition)
+		}
+	}
+	if !pod.Status.StartTime.Equal(before.Status.StartTime) {
+		c.t.Errorf("started %s; want %s", pod.Status.StartTime, before.Status.StartTime)
+	}
+	return pod
+}
+
+// wantUntouched checks that a pod has not changed.
+func (c *cluster) wantUntouched(before *v1.Pod) {
+	c.t.Helper()
+	if pod := c.get(before.Name); pod.UID != before.UID || pod.ResourceVersion != before.ResourceVersion {
+		c.t.Errorf("pod %s has changed: %+v", before.Name, pod.Status)
+	}
+}
+
+func evicted(c *cluster) {
+	pod := c.pod("evicted", nil)
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	marked := c.wantEvicted(pod)
+	ours := false
+	for _, field := range marked.ManagedFields {
+		ours = ours || field.Manager == kubeapi.Component && field.Subresource == "status"
+	}
+	if !ours {
+		c.t.Errorf("managers of fields %+v; want %s", marked.ManagedFields, kubeapi.Component)
+	}
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.wantUntouched(marked)
+}
+
+func endedAlready(c *cluster) {
+	for name, phase := range map[string]v1.PodPhase{"failed": v1.PodFailed, "succeeded": v1.PodSucceeded} {
+		pod := c.pod(name, nil)
+		pod.Status.Phase = phase
+		pod, err := c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+		c.wantUntouched(pod)
+	}
+}
+
+// A pod of the same name, as a StatefulSet makes it, is another pod.
+func anotherUID(c *cluster) {
+	before := c.pod("recreated", nil)
+	if err := c.admin.CoreV1().Pods(namespace).Delete(c.t.Context(), before.Name, *metav1.NewDeleteOptions(0)); err != nil {
+		c.t.Fatal(err)
+	}
+	// For the Node authorizer it is gone a little later, and then the kubelet may not see it.
+	c.eventually("the Node authorizer knows that the pod is gone", func(ctx context.Context) (bool, error) {
+		c.want(c.monitor.MarkEvicted(ctx, eviction(before)), kubeapi.ErrGone)
+		_, err := c.kubelet.CoreV1().Pods(namespace).Get(ctx, before.Name, metav1.GetOptions{})
+		return apierrors.IsForbidden(err), nil
+	})
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(before)), kubeapi.ErrGone)
+	after := c.pod("recreated", nil)
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(before)), kubeapi.ErrGone)
+	c.wantUntouched(after)
+}
+
+func anotherNodes(c *cluster) {
+	pod := c.pod("elsewhere", func(pod *v1.Pod) { pod.Spec.NodeName = "two" })
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), kubeapi.ErrForbidden)
+	c.wantUntouched(pod)
+}
+
+func static(c *cluster) {
+	pod := c.pod("static", func(pod *v1.Pod) {
+		pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "the UID of the static pod"}
+	})
+	e := eviction(pod)
+	e.UID = "the UID of the static pod"
+	c.want(c.monitor.MarkEvicted(c.t.Context(), e), kubeapi.ErrStatic)
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), kubeapi.ErrStatic)
+	c.wantUntouched(pod)
+}
+
+// A budget that allows nothing stops the eviction API, and not us.
+func withBudget(c *cluster) {
+	pod := c.pod("budget", nil)
+	one := intstr.FromInt32(1)
+	_, err := c.admin.PolicyV1().PodDisruptionBudgets(namespace).Create(c.t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "budget"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.eventually("the budget counts", func(ctx context.Context) (bool, error) {
+		// EvictV1 would wait and try again.
+		err := c.admin.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(pod.Name).SubResource("eviction").MaxRetries(0).
+			Body(&policyv1.Eviction{
+				TypeMeta:      metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "Eviction"},
+				ObjectMeta:    metav1.ObjectMeta{Name: pod.Name},
+				DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+			}).Do(ctx).Error()
+		return apierrors.IsTooManyRequests(err), nil
+	})
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.wantEvicted(pod)
+}
+
+func beingDeleted(c *cluster) {
+	pod := c.pod("deleted", nil)
+	if err := c.admin.CoreV1().Pods(namespace).Delete(c.t.Context(), pod.Name, *metav1.NewDeleteOptions(30)); err != nil {
+		c.t.Fatal(err)
+	}
+	deleted := c.get(pod.Name)
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	// Its generation is counted up with the deletion.
+	if marked := c.wantEvicted(deleted); marked.DeletionTimestamp == nil || !marked.DeletionTimestamp.Equal(deleted.DeletionTimestamp) {
+		c.t.Errorf("deleted at %s; want %s", marked.DeletionTimestamp, deleted.DeletionTimestamp)
+	}
+}
+
+// Somebody else has wanted the pod to go, and its containers are not ready, as is said at length.
+func conditionIsThere(c *cluster) {
+	pod := c.pod("preempted", nil)
+	then := pod.Status.Conditions[0].LastTransitionTime
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == v1.PodReady {
+			pod.Status.Conditions[i] = v1.PodCondition{
+				Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ReadinessGatesNotReady", Message: "at length", LastProbeTime: then, LastTransitionTime: then,
+			}
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "preempted", LastProbeTime: then, LastTransitionTime: then,
+	})
+	pod, err := c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	for _, got := range c.get(pod.Name).Status.Conditions {
+		want := v1.PodCondition{Type: got.Type, ObservedGeneration: pod.Generation, LastTransitionTime: then}
+		switch got.Type {
+		case v1.DisruptionTarget:
+			want.Status, want.Reason, want.Message = v1.ConditionTrue, v1.PodReasonTerminationByKubelet, message
+		case v1.PodReady:
+			want.Status, want.Reason = v1.ConditionFalse, "PodFailed"
+		default:
+			continue
+		}
+		if got.String() != want.String() {
+			c.t.Errorf("condition %s\nwant %s", &got, &want)
+		}
+	}
+}
+
+// While somebody changes the pod all the time it is marked, and no change of the others is lost.
+func changesMeanwhile(c *cluster) {
+	pod := c.pod("busy", nil)
+	ctx, stop := context.WithCancel(c.t.Context())
+	defer stop()
+	changed := make(chan int)
+	started := make(chan struct{})
+	go func() {
+		n := 0
+		defer func() { changed <- n }()
+		for ctx.Err() == nil {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"count":"%d"}}}`, n+1)
+			if _, err := c.admin.CoreV1().Pods(namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				return
+			}
+			if n++; n == 1 {
+				close(started)
+			}
+		}
+	}()
+	<-started
+	var err error
+	c.eventually("the pod is marked", func(ctx context.Context) (bool, error) {
+		err = c.monitor.MarkEvicted(ctx, eviction(pod))
+		return !errors.Is(err, kubeapi.ErrUnreachable), nil
+	})
+	stop()
+	n := <-changed
+	c.want(err, nil)
+	// The change that was stopped may have been made.
+	marked := c.wantEvicted(pod)
+	if count := marked.Annotations["count"]; count != fmt.Sprint(n) && count != fmt.Sprint(n+1) {
+		c.t.Errorf("%s changes are seen; want %d", count, n)
+	}
+	c.t.Logf("changed %d times meanwhile", n)
+}
+
+// What MarkEvicted builds upon: a patch for another UID or another version is refused, and changes nothing.
+func preconditions(c *cluster) {
+	pod := c.pod("preconditions", nil)
+	for metadata, refused := range map[string]func(error) bool{
+		`"uid":"another"`:                                      apierrors.IsInvalid,
+		`"uid":"another","resourceVersion":"1"`:                apierrors.IsConflict,
+		fmt.Sprintf(`"uid":%q,"resourceVersion":"1"`, pod.UID): apierrors.IsConflict,
+	} {
+		patch := fmt.Appendf(nil, `{"metadata":{%s},"status":{"phase":"Failed"}}`, metadata)
+		_, err := c.kubelet.CoreV1().Pods(namespace).Patch(c.t.Context(), pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if !refused(err) {
+			c.t.Errorf("%s: error %v", metadata, err)
+		}
+	}
+	c.wantUntouched(pod)
+}
+
+func anEvent(c *cluster) {
+	pod := c.pod("event", nil)
+	text, annotations := kubeapi.Message(kubeapi.Figures{
+		Threshold: resource.MustParse("100Mi"), Available: 52 << 20,
+		Containers: []kubeapi.Usage{{Name: "app", WorkingSet: 700 << 20, Request: resource.MustParse("64Mi")}},
+	})
+	e := kubeapi.Event{
+		UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: text, Annotations: annotations,
+	}
+	for range 2 { // two are two
+		c.want(c.monitor.Event(c.t.Context(), e), nil)
+	}
+	// As kubectl describe finds them.
+	selector := fmt.Sprintf("involvedObject.name=%s,involvedObject.namespace=%s,involvedObject.uid=%s,involvedObject.kind=Pod", pod.Name, namespace, pod.UID)
+	list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(list.Items) != 2 {
+		c.t.Fatalf("events %+v; want two", list.Items)
+	}
+	for _, got := range list.Items {
+		if got.Type != "Warning" || got.Reason != "Evicted" || got.Message != text || !maps.Equal(got.Annotations, annotations) ||
+			got.Source != (v1.EventSource{Component: kubeapi.Component, Host: node}) || got.ReportingController != kubeapi.Component ||
+			got.Count != 1 || time.Since(got.LastTimestamp.Time) > patience || !got.FirstTimestamp.Equal(&got.LastTimestamp) {
+			c.t.Errorf("event %+v", got)
+		}
+	}
+}
+
+// account returns the monitor as a service account, whose name is unknown to all roles.
+func (c *cluster) account(name string) *kubeapi.Client {
+	c.t.Helper()
+	accounts := c.admin.CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.Create(c.t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(c.t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	client, err := kubeapi.New(c.kubeconfig(func(config *clientcmdapi.Config) {
+		for user := range config.AuthInfos {
+			config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+		}
+	}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return client
+}
+
+func withoutRights(c *cluster) {
+	pod := c.pod("forbidden", nil)
+	client := c.account("nobody")
+	for _, err := range []error{
+		client.MarkEvicted(c.t.Context(), eviction(pod)),
+		client.Event(c.t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Reason: kubeapi.ReasonEvicted}),
+	} {
+		c.want(err, kubeapi.ErrForbidden)
+		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Kubeconfig())) {
+			c.t.Errorf("%v; want the user and its kubeconfig", err)
+		}
+	}
+	c.wantUntouched(pod)
+}
+
+// What the error of a user without rights asks for is enough.
+func withRights(c *cluster) {
+	pod := c.pod("granted", nil)
+	client := c.account("somebody")
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: kubeapi.Component},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+		},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: kubeapi.Component},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "somebody"}},
+	}
+	if _, err := c.admin.RbacV1().ClusterRoles().Create(c.t.Context(), role, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.admin.RbacV1().ClusterRoleBindings().Create(c.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	e := kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: message}
+	var err error
+	c.eventually("the role counts", func(ctx context.Context) (bool, error) {
+		err = client.Event(ctx, e)
+		return !errors.Is(err, kubeapi.ErrForbidden), nil
+	})
+	c.want(err, nil)
+	c.want(client.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.wantEvicted(pod)
+}
