@@ -59,12 +59,12 @@ func (r *runtimeClient) Containers(ctx context.Context) ([]cri.Container, error)
 	return ask(r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
 }
 
-func (r *runtimeClient) Shares(ctx context.Context, id string) (uint64, error) {
+func (r *runtimeClient) Resources(ctx context.Context, id string) (cri.Resources, error) {
 	client, err := r.get()
 	if err != nil {
-		return 0, err
+		return cri.Resources{}, err
 	}
-	return client.Shares(ctx, id)
+	return client.Resources(ctx, id)
 }
 
 // stop is not asked for through ask: that a container is gone already does not mean that the runtime is.

@@ -66,7 +66,13 @@ type Sandbox struct {
 	ID                   string
 	UID, Namespace, Name string
 	Ready                bool
+	// Static tells that the kubelet has its pod from a file or a URL. The kubelet writes the annotation that says so, whatever the
+	// pod's author wrote there.
+	Static bool
 }
+
+// configSource is that annotation (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go).
+const configSource = "kubernetes.io/config.source"
 
 // Sandboxes lists the sandboxes of all pods, ended ones too.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
@@ -79,9 +85,11 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	list := make([]Sandbox, 0, len(answer.Items))
 	for _, item := range answer.Items {
 		meta := item.GetMetadata()
+		source := item.GetAnnotations()[configSource]
 		list = append(list, Sandbox{
 			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
-			Ready: item.State == runtime.PodSandboxState_SANDBOX_READY,
+			Ready:  item.State == runtime.PodSandboxState_SANDBOX_READY,
+			Static: source != "" && source != "api",
 		})
 	}
 	return list, nil
@@ -149,34 +157,45 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error
 	return nil
 }
 
-// Shares returns the CPU shares that the kubelet asked for when it created a container, 0 where it gave none. They stand
-// in the verbose status of containerd and CRI-O.
-func (c *Client) Shares(ctx context.Context, id string) (uint64, error) {
+// Resources are what the kubelet asked for when it created a container.
+type Resources struct {
+	// Shares of CPU, 0 where it gave none.
+	Shares uint64
+	// OOMScoreAdj is -1000 to 1000 (proc_pid_oom_score_adj(5)).
+	OOMScoreAdj int
+	// MemoryLimit in bytes, 0 for none.
+	MemoryLimit uint64
+}
+
+// Resources asks for the resources of a container. They stand in the status, or, with containerd 1.6, before the CRI had fields
+// for them, in what it adds for people.
+func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := c.runtime.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
-		return 0, c.failed("ContainerStatus "+id, err)
+		return Resources{}, c.failed("ContainerStatus "+id, err)
 	}
-	if shares := answer.GetStatus().GetResources().GetLinux().GetCpuShares(); shares > 0 {
-		return uint64(shares), nil
+	if linux := answer.GetStatus().GetResources().GetLinux(); linux.GetCpuShares() > 0 {
+		return Resources{Shares: uint64(linux.CpuShares), OOMScoreAdj: int(linux.OomScoreAdj), MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0))}, nil
 	}
-	// containerd 1.6, before the CRI had a field for it.
 	var info struct {
 		Config struct {
 			Linux struct {
 				Resources struct {
-					Shares uint64 `json:"cpu_shares"`
+					Shares      uint64 `json:"cpu_shares"`
+					OOMScoreAdj int    `json:"oom_score_adj"`
+					MemoryLimit uint64 `json:"memory_limit_in_bytes"`
 				} `json:"resources"`
 			} `json:"linux"`
 		} `json:"config"`
 	}
 	if text, ok := answer.GetInfo()["info"]; ok {
 		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return 0, c.failed("ContainerStatus "+id, err)
+			return Resources{}, c.failed("ContainerStatus "+id, err)
 		}
 	}
-	return info.Config.Linux.Resources.Shares, nil
+	return Resources(info.Config.Linux.Resources), nil
 }
 
 func (c *Client) failed(call string, err error) error {

@@ -267,7 +267,7 @@ func TestReadsAreBounded(t *testing.T) {
 	_, _, e1 := client.Version(t.Context())
 	_, e2 := client.Sandboxes(t.Context())
 	_, e3 := client.Containers(t.Context())
-	_, e4 := client.Shares(t.Context(), "c1")
+	_, e4 := client.Resources(t.Context(), "c1")
 	if err := errors.Join(e1, e2, e3, e4); err != nil {
 		t.Fatal(err)
 	}
@@ -281,39 +281,39 @@ func TestReadsAreBounded(t *testing.T) {
 	}
 }
 
-func TestShares(t *testing.T) {
+func TestResources(t *testing.T) {
 	t.Parallel()
 	linux := func(shares int64) *runtime.ContainerStatus {
-		return &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares}}}
+		return &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares, OomScoreAdj: 999, MemoryLimitInBytes: 1 << 20}}}
 	}
 	info := func(text string) map[string]string { return map[string]string{"info": text} }
 	// As containerd 1.6 answers, but for what is of no interest here.
-	const verbose = `{"sandboxID":"s1","pid":1234,"config":{"metadata":{"name":"shop"},"linux":{"resources":{"cpu_period":100000,"cpu_shares":256,` +
+	const verbose = `{"sandboxID":"s1","pid":1234,"config":{"metadata":{"name":"shop"},"linux":{"resources":{"cpu_period":100000,"cpu_shares":256,"memory_limit_in_bytes":4096,"oom_score_adj":998,` +
 		`"hugepage_limits":[{"page_size":"2MB"}]},"security_context":{}}},"runtimeSpec":{"linux":{"resources":{"cpu":{"shares":999}}}}}`
 	for name, test := range map[string]struct {
 		answer *runtime.ContainerStatusResponse
-		want   uint64
+		want   Resources
 		err    string
 	}{
-		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, 512, ""},
-		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, 256, ""},
-		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, 0, ""},
-		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(verbose)}, 256, ""},
-		"no request":              {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":{"linux":{"resources":{}}}}`)}, 0, ""},
-		"another shape":           {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":null}`)}, 0, ""},
-		"no info":                 {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}}, 0, ""},
-		"nothing":                 {&runtime.ContainerStatusResponse{}, 0, ""},
-		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, 0, "ContainerStatus torn: unexpected end of JSON input"},
-		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, 0, "cpu_shares"},
-		"not there (no such one)": {nil, 0, "NotFound"},
+		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Resources{512, 999, 1 << 20}, ""},
+		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Resources{256, 998, 4096}, ""},
+		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Resources{}, ""},
+		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(verbose)}, Resources{256, 998, 4096}, ""},
+		"no request":              {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":{"linux":{"resources":{}}}}`)}, Resources{}, ""},
+		"another shape":           {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":null}`)}, Resources{}, ""},
+		"no info":                 {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}}, Resources{}, ""},
+		"nothing":                 {&runtime.ContainerStatusResponse{}, Resources{}, ""},
+		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, Resources{}, "ContainerStatus torn: unexpected end of JSON input"},
+		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, Resources{}, "cpu_shares"},
+		"not there (no such one)": {nil, Resources{}, "NotFound"},
 	} {
 		f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{}}
 		if test.answer != nil {
 			f.statuses[name] = test.answer
 		}
-		got, err := f.connect(t).Shares(t.Context(), name)
+		got, err := f.connect(t).Resources(t.Context(), name)
 		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %d, %v; want %d, %q", name, got, err, test.want, test.err)
+			t.Errorf("%s: %+v, %v; want %+v, %q", name, got, err, test.want, test.err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 )
 
@@ -18,6 +19,14 @@ type Pod struct {
 	Ended bool
 	// GracePeriod is how long a container may take to end.
 	GracePeriod time.Duration
+	// Priority of the pod, 0 where it has none.
+	Priority int32
+	// Static pods come from a file or a URL of the kubelet's.
+	Static bool
+	// Owner is the UID of the controller, empty where it has none.
+	Owner string
+	// MemoryRequest in bytes, counted as MilliCPU.
+	MemoryRequest int64
 	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet count it: the larger of
 	// its containers together and its greatest init container, with overhead.
 	MilliCPU int64
@@ -41,6 +50,8 @@ type Container struct {
 	RestartPolicy v1.ContainerRestartPolicy
 	// MilliCPU is its CPU request, as the container was made with.
 	MilliCPU int64
+	// MemoryRequest in bytes, likewise.
+	MemoryRequest int64
 }
 
 // defaultGracePeriod is what a pod gets that does not say (DefaultTerminationGracePeriodSeconds, k8s.io/api/core/v1).
@@ -49,11 +60,19 @@ const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
 // maxGraceSeconds is a year: longer than a node stays up.
 const maxGraceSeconds = 365 * 24 * 3600
 
+// configSource is the annotation in which the kubelet notes where it has a pod from, whatever its author wrote there
+// (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go; set in pkg/kubelet/config/config.go).
+const configSource = "kubernetes.io/config.source"
+
+// isStatic is the kubelet's IsStaticPod: any source but the API server.
+func isStatic(source string) bool { return source != "" && source != "api" }
+
 func newPod(p *v1.Pod) *Pod {
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
 		QoS: p.Status.QOSClass, RestartPolicy: p.Spec.RestartPolicy,
 		Terminating:  p.DeletionTimestamp != nil,
+		Static:       isStatic(p.Annotations[configSource]),
 		Ended:        p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
 		GracePeriod:  defaultGracePeriod,
 		HostPID:      p.Spec.HostPID,
@@ -67,6 +86,13 @@ func newPod(p *v1.Pod) *Pod {
 	// UseStatusResources: in the middle of a resize the larger of what was asked for and what is given counts.
 	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})
 	pod.MilliCPU = requests.Cpu().MilliValue()
+	pod.MemoryRequest = requests.Memory().Value()
+	if p.Spec.Priority != nil {
+		pod.Priority = *p.Spec.Priority
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		pod.Owner = string(owner.UID)
+	}
 	for i := range p.Spec.Containers {
 		pod.add(p, &p.Spec.Containers[i], i, Container{})
 	}
@@ -81,6 +107,7 @@ func newPod(p *v1.Pod) *Pod {
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
 	known.MilliCPU = c.Resources.Requests.Cpu().MilliValue()
+	known.MemoryRequest = c.Resources.Requests.Memory().Value()
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}
@@ -89,6 +116,7 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 			// What the container has now, where a resize is under way.
 			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil && s.Resources.Requests != nil {
 				known.MilliCPU = s.Resources.Requests.Cpu().MilliValue()
+				known.MemoryRequest = s.Resources.Requests.Memory().Value()
 			}
 		}
 	}

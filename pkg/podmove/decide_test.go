@@ -302,7 +302,7 @@ func TestContainerID(t *testing.T) {
 		"libcontainer_1_systemd.slice":       "",
 		"abc":                                "",
 	} {
-		if got := containerID(unit); got != want {
+		if got := ContainerID(unit); got != want {
 			t.Errorf("container of %s is %q, want %q", unit, got, want)
 		}
 	}

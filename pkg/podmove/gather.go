@@ -21,8 +21,8 @@ import (
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
-	// Shares returns the CPU shares a container was created with, 0 for none.
-	Shares(ctx context.Context, id string) (uint64, error)
+	// Resources returns what a container was created with.
+	Resources(ctx context.Context, id string) (cri.Resources, error)
 }
 
 // Kubelet is what the kubelet is asked for. *podsapi.Watcher is one.
@@ -44,8 +44,8 @@ type Gatherer struct {
 	Kubelet   Kubelet
 	Announced Announced
 
-	// shares of containers, by ID: asked for once where the kubelet does not tell the requests.
-	shares map[string]uint64
+	// resources of containers, by ID: asked for once where the kubelet does not tell the requests.
+	resources map[string]cri.Resources
 }
 
 // podCgroups are the slices of pods that were found, by their escaped UID.
@@ -80,6 +80,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, []Observation, error) {
 			byUID[s.UID] = pod
 		}
 		pod.Ready = pod.Ready || s.Ready
+		pod.Static = pod.Static || s.Static
 	}
 	of := map[string][]cri.Container{}
 	for _, c := range containers {
@@ -166,7 +167,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 	scopes := map[string][]place{} // by ID
 	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
 		for _, unit := range slice.Units {
-			if id := containerID(unit); id != "" {
+			if id := ContainerID(unit); id != "" {
 				scopes[id] = append(scopes[id], place{slice.Slice, unit})
 			}
 		}
@@ -196,9 +197,10 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			shares = SharesOfMilliCPU(k.MilliCPU)
 		} else if container.Running || container.Creating {
 			var err error
-			if shares, err = g.sharesOf(ctx, c.ID); err != nil {
+			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
 				return nil, err
 			}
+			shares = container.Resources.Shares
 			pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			if shares <= minShares {
 				pod.MilliCPU -= int64((shares*1000 + 1023) / 1024) // no request at all
@@ -241,7 +243,7 @@ func abandoned(pod *Pod) []string {
 	}
 	var units []string
 	for _, unit := range liveMoved(slices.Concat(pod.Home.Units, pod.Guest.Units)) {
-		if !listed[containerID(unit)] {
+		if !listed[ContainerID(unit)] {
 			units = append(units, unit)
 		}
 	}
@@ -251,7 +253,7 @@ func abandoned(pod *Pod) []string {
 func liveMoved(units []string) []string {
 	var moved []string
 	for _, unit := range units {
-		if IsLiveMoved(unit) && containerID(unit) != "" {
+		if IsLiveMoved(unit) && ContainerID(unit) != "" {
 			moved = append(moved, unit)
 		}
 	}
@@ -293,33 +295,33 @@ func restarts(pod v1.RestartPolicy, c podsapi.Container) bool {
 	return pod == v1.RestartPolicyAlways
 }
 
-func (g *Gatherer) sharesOf(ctx context.Context, id string) (uint64, error) {
-	if shares, ok := g.shares[id]; ok {
-		return shares, nil
+func (g *Gatherer) resourcesOf(ctx context.Context, id string) (cri.Resources, error) {
+	if known, ok := g.resources[id]; ok {
+		return known, nil
 	}
-	shares, err := g.Runtime.Shares(ctx, id)
+	resources, err := g.Runtime.Resources(ctx, id)
 	if err != nil {
-		return 0, err
+		return cri.Resources{}, err
 	}
-	if g.shares == nil {
-		g.shares = map[string]uint64{}
+	if g.resources == nil {
+		g.resources = map[string]cri.Resources{}
 	}
-	g.shares[id] = shares
-	return shares, nil
+	g.resources[id] = resources
+	return resources, nil
 }
 
-// forget drops the shares of containers that are gone.
+// forget drops the resources of containers that are gone.
 func (g *Gatherer) forget(containers []cri.Container) {
-	if len(g.shares) == 0 {
+	if len(g.resources) == 0 {
 		return
 	}
 	there := map[string]bool{}
 	for _, c := range containers {
 		there[c.ID] = true
 	}
-	for id := range g.shares {
+	for id := range g.resources {
 		if !there[id] {
-			delete(g.shares, id)
+			delete(g.resources, id)
 		}
 	}
 }

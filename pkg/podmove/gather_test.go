@@ -31,9 +31,9 @@ type node struct {
 
 func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.sandboxes, n.err }
 func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
-func (n *node) Shares(_ context.Context, id string) (uint64, error) {
+func (n *node) Resources(_ context.Context, id string) (cri.Resources, error) {
 	n.asked++
-	return n.shares[id], nil
+	return cri.Resources{Shares: n.shares[id]}, nil
 }
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }

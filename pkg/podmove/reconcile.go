@@ -109,6 +109,13 @@ func (r *Reconciler) Report() Report {
 	return r.report
 }
 
+// Pods returns the pods that the last pass found. They must not be changed.
+func (r *Reconciler) Pods() []Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastPods
+}
+
 // Err returns why the last pass failed, nil where all of it was done.
 func (r *Reconciler) Err() error {
 	r.mu.Lock()

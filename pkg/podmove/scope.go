@@ -19,9 +19,9 @@ func RuntimeScope(scope string) string { return strings.TrimPrefix(scope, livePr
 // IsLiveMoved tells whether a scope was made by a live move.
 func IsLiveMoved(scope string) bool { return strings.HasPrefix(scope, livePrefix) }
 
-// containerID returns the ID of the container that a unit in a pod's slice is for: cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope.
+// ContainerID returns the ID of the container that a unit in a pod's slice is for: cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope.
 // It is empty for everything else. CRI-O's monitor of a container, crio-conmon-ID.scope, is not the container.
-func containerID(unit string) string {
+func ContainerID(unit string) string {
 	name, ok := strings.CutSuffix(RuntimeScope(unit), ".scope")
 	if !ok || strings.HasPrefix(name, "crio-conmon-") {
 		return ""

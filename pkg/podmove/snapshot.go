@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
 )
 
 // Snapshot is all that Decide decides from: plain data.
@@ -67,6 +68,8 @@ type Pod struct {
 	QoS                  QoS
 	// Ready tells that it has a sandbox that is running; without one it has ended, or is being created again.
 	Ready bool
+	// Static tells that the kubelet has it from a file or a URL.
+	Static bool
 	// Exists tells that the runtime knows a sandbox of it, or NRI announced one. Otherwise only cgroups are left.
 	Exists bool
 	// Kubelet is what the kubelet knows of it, nil where it has not said.
@@ -119,4 +122,6 @@ type Container struct {
 	AlsoUnit, AlsoSlice string
 	// OwnCgroups tells that it has cgroups below its scope.
 	OwnCgroups bool
+	// Resources it was created with; asked for only where the kubelet does not tell the pod's requests.
+	Resources cri.Resources
 }
