@@ -40,7 +40,13 @@ func placing(flavour string) bool { return flavour != "bookworm" }
 // monitored boots a node with a partition of that much memory and the monitor, and waits until both run.
 func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
 	t.Helper()
-	o.Files = append(programs(), kubeletConfig(t, partition(memory, "0-1")))
+	return monitoredWith(t, o, partition(memory, "0-1"))
+}
+
+// monitoredWith is monitored with a section of the kubelet's configuration.
+func monitoredWith(t *testing.T, o lab.Options, section string) *lab.Node {
+	t.Helper()
+	o.Files = append(o.Files, append(programs(), kubeletConfig(t, section))...)
 	n := lab.ForTest(t, o)
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)

@@ -60,9 +60,9 @@ func (a *authority) server(name string, addresses ...net.IP) (keyPair, error) {
 	return a.sign(template)
 }
 
-// client signs a certificate of a user of the API, who is in one group.
-func (a *authority) client(user, group string) (keyPair, error) {
-	template, err := certificateTemplate(pkix.Name{CommonName: user, Organization: []string{group}})
+// client signs a certificate of a user of the API, who is in these groups.
+func (a *authority) client(user string, groups ...string) (keyPair, error) {
+	template, err := certificateTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
 		return keyPair{}, err
 	}

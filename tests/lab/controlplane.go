@@ -8,8 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -17,24 +20,33 @@ import (
 )
 
 // ControlPlane is an API server with its etcd, which run on this machine beside the nodes: emulated they would take
-// minutes to start. There is no scheduler and no controller: a pod names its node, and needs no service account.
+// minutes to start. There is no scheduler: a pod names its node, in a template, too. It needs no service account. There are
+// no controllers but those that StartControllers names.
 type ControlPlane struct {
 	// Dir holds its data, keys and logs. Stop removes it.
 	Dir string
 	// Port is where the API is on loopback.
 	Port int
 
-	cache     Cache
-	authority *authority
-	unlock    func()
-	etcd      *daemon
-	apiserver *daemon
-	config    *rest.Config
-	client    kubernetes.Interface
+	cache       Cache
+	progress    func(string)
+	authority   *authority
+	unlock      func()
+	reserved    *os.File // keeps Port
+	etcd        *daemon
+	apiserver   *daemon
+	controllers *daemon // nil without StartControllers
+	config      *rest.Config
+	client      kubernetes.Interface
+	// restart starts the API server as it was started first.
+	restart func() (*daemon, error)
 }
 
 // hostAddress is where a guest sees the loopback of its host, in qemu's user network.
 const hostAddress = "10.0.2.2"
+
+// loopback is where this machine sees it.
+const loopback = "127.0.0.1"
 
 // StartControlPlane builds the API server when it has not been, starts it and returns when it is ready. It ends with Stop, or
 // with this process, however that ends. The steps that take long are told to progress, which may be nil.
@@ -53,7 +65,7 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	if err := c.removeDeadControlPlanes(); err != nil {
 		return nil, fmt.Errorf("control plane: remove what a killed one left: %w", err)
 	}
-	p := &ControlPlane{cache: c}
+	p := &ControlPlane{cache: c, progress: progress}
 	if p.Dir, p.unlock, err = c.newControlPlane(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
@@ -65,8 +77,8 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	return p, nil
 }
 
-// PrepareControlPlane makes everything expensive of a control plane and keeps it in the cache. The steps that take long are
-// told to progress.
+// PrepareControlPlane makes everything expensive of a control plane, its controllers included, and keeps it in the cache. The
+// steps that take long are told to progress.
 func PrepareControlPlane(ctx context.Context, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
@@ -75,11 +87,15 @@ func PrepareControlPlane(ctx context.Context, progress func(string)) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.controlPlane(ctx, progress)
+	if _, _, err = c.controlPlane(ctx, progress); err != nil {
+		return err
+	}
+	// Not beside the API server: of most packages that they have in common, the second finds the first's objects.
+	_, err = c.controllerManager(ctx, progress)
 	return err
 }
 
-// controlPlane returns the paths of the programs.
+// controlPlane returns the paths of the programs that every control plane has.
 func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, apiserver string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -96,6 +112,15 @@ func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, a
 		return "", "", fmt.Errorf("prepare the control plane: %w", err)
 	}
 	return etcd, apiserver, nil
+}
+
+// controllerManager returns the path of the controllers' program.
+func (c Cache) controllerManager(ctx context.Context, progress func(string)) (string, error) {
+	dir, err := c.build(ctx, kubeControllerManager(), progress)
+	if err != nil {
+		return "", fmt.Errorf("prepare the controllers: %w", err)
+	}
+	return filepath.Join(dir, "kube-controller-manager"), nil
 }
 
 // newControlPlane makes a folder that is its owner's as long as the lock is held, which the kernel releases when this
@@ -168,30 +193,57 @@ func (p *ControlPlane) start(ctx context.Context, etcd, apiserver string) error 
 }
 
 func (p *ControlPlane) startOnFreePorts(ctx context.Context, etcd, apiserver string) error {
-	var ports [3]int
+	var err error
+	if p.Port, p.reserved, err = reservePort(); err != nil {
+		return err
+	}
+	var ports [2]int
 	for i := range ports {
-		var err error
 		if ports[i], err = freePort(); err != nil {
 			return err
 		}
 	}
-	p.Port = ports[0]
-	clients, peers := loopbackURL(ports[1]), loopbackURL(ports[2])
-	var err error
+	clients, peers := loopbackURL(ports[0]), loopbackURL(ports[1])
 	if p.etcd, err = startDaemon(p.Dir, etcd, etcdArgs(clients, peers)...); err != nil {
 		return err
 	}
-	if p.apiserver, err = startDaemon(p.Dir, apiserver, apiserverArgs(p.Port, clients)...); err != nil {
+	p.restart = func() (*daemon, error) { return startDaemon(p.Dir, apiserver, apiserverArgs(p.Port, clients)...) }
+	if p.apiserver, err = p.restart(); err != nil {
 		return err
 	}
-	p.config.Host = fmt.Sprintf("https://127.0.0.1:%d", p.Port)
+	p.config.Host = "https://" + loopbackAddress(p.Port)
 	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
 		return err
 	}
 	return p.waitReady(ctx)
 }
 
-func loopbackURL(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
+func loopbackAddress(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+func loopbackURL(port int) string { return "http://" + loopbackAddress(port) }
+
+// reservePort takes a port of loopback for the API server, which can listen on it nevertheless: Linux lets sockets with
+// SO_REUSEADDR share a port of which only one listens, and Go's listeners have it. While the API server is down, connections
+// are refused, and the kernel gives the port to nobody: not to another server, and not to a client that asks for this very
+// port, which would be connected to itself.
+func reservePort() (port int, reserved *os.File, err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	reserved = os.NewFile(uintptr(fd), "reserved port")
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("reserve a port: %w", err), reserved.Close())
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte(net.ParseIP(loopback).To4())}); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("reserve a port: %w", err), reserved.Close())
+	}
+	address, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("reserve a port: %w", err), reserved.Close())
+	}
+	return address.(*unix.SockaddrInet4).Port, reserved, nil
+}
 
 // etcdArgs: what it holds is gone with the test, and need not reach the disk.
 func etcdArgs(clients, peers string) []string {
@@ -204,17 +256,88 @@ func etcdArgs(clients, peers string) []string {
 
 func apiserverArgs(port int, etcd string) []string {
 	return []string{
-		"--etcd-servers=" + etcd, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--etcd-servers=" + etcd, "--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", port),
 		// Nobody reaches it through the service kubernetes.
 		"--advertise-address=" + hostAddress, "--endpoint-reconciler-type=none",
 		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt",
 		// As kubeadm has it: a kubelet may do what a kubelet has to.
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
-		// It wants the account "default" of each namespace, which a controller makes that is not here.
-		"--disable-admission-plugins=ServiceAccount",
+		// Both count on a controller that is not here. The first wants the account "default" of each namespace. The second gives
+		// a new node the taint not-ready:NoSchedule until it is ready, which pods of a DaemonSet do not tolerate: it would get
+		// none.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
+}
+
+func controllersArgs(kubeconfig string, names []string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig, "--controllers=" + strings.Join(names, ","),
+		// As kubeadm has it: each controller has an account of its own, with the rights that it has everywhere.
+		"--use-service-account-credentials=true",
+		// There is no other one, and nobody asks it anything.
+		"--leader-elect=false", "--secure-port=0",
+		// From 1 on it says which controllers start, from 2 on which failed pods are deleted.
+		"--v=2",
+	}
+}
+
+// StartControllers builds the kube-controller-manager when it has not been, starts it with no controllers but those of these
+// names, such as "daemonset-controller", and returns when they have started. It ends with the control plane.
+//
+// The template of their pods has to name a node, or the pods have none: nobody schedules them. The controllers take it as it
+// is, and a DaemonSet is for that node alone (nodeShouldRunDaemonPod, pkg/controller/daemon/daemon_controller.go, 1.37). A
+// failed pod of a DaemonSet is deleted and made anew, at once the first time, then after a second, two, four and so on. One
+// of a ReplicaSet stays beside the new one. Who deletes the set has to delete its pods, unless "garbage-collector-controller"
+// runs.
+func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) error {
+	if len(names) == 0 {
+		return errors.New("start controllers: none is named")
+	}
+	if p.controllers != nil && p.controllers.err() == nil {
+		return errors.New("start controllers: some run: name all of them at once")
+	}
+	program, err := p.cache.controllerManager(ctx, p.progress)
+	if err != nil {
+		return err
+	}
+	done := step(p.progress, "starting the controllers")
+	if err := p.startControllers(ctx, program, names); err != nil {
+		return errors.Join(fmt.Errorf("start controllers: %w", err), p.controllers.kill())
+	}
+	done()
+	return nil
+}
+
+func (p *ControlPlane) startControllers(ctx context.Context, program string, names []string) error {
+	const file = "controller-manager.conf"
+	kubeconfig, err := p.kubeconfig(loopback, "system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(p.Dir, file), kubeconfig, 0o600); err != nil {
+		return err
+	}
+	if p.controllers, err = startDaemon(p.Dir, program, controllersArgs(file, names)...); err != nil {
+		return err
+	}
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	ctx, stop := whileRunning(ctx, p.controllers)
+	defer stop()
+	return waitFor(ctx, "controllers", pollInterval, func(context.Context) (bool, string, error) {
+		messages, err := p.controllers.messages()
+		if err != nil {
+			return false, "", err
+		}
+		for _, name := range names {
+			if !strings.Contains(messages, fmt.Sprintf(`"Controller starting..." controller=%q`, name)) {
+				return false, name + " has not started: " + lastLines(messages, 3), nil
+			}
+		}
+		return true, "", nil
+	})
 }
 
 // writeKeys makes the authority, and the certificates of the server and of its administrator.
@@ -224,7 +347,7 @@ func (p *ControlPlane) writeKeys() error {
 		return err
 	}
 	p.authority = a
-	server, err := a.server("kube-apiserver", net.ParseIP("127.0.0.1"), net.ParseIP(hostAddress))
+	server, err := a.server("kube-apiserver", net.ParseIP(loopback), net.ParseIP(hostAddress))
 	if err != nil {
 		return err
 	}
@@ -251,18 +374,9 @@ func (p *ControlPlane) writeKeys() error {
 func (p *ControlPlane) waitReady(ctx context.Context) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
-	watchCtx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		select {
-		case <-p.etcd.exited:
-			stop(p.etcd.err())
-		case <-p.apiserver.exited:
-			stop(p.apiserver.err())
-		case <-watchCtx.Done():
-		}
-	}()
-	return waitFor(watchCtx, "API server", pollInterval, func(ctx context.Context) (bool, string, error) {
+	ctx, stop := whileRunning(ctx, p.etcd, p.apiserver)
+	defer stop()
+	return waitFor(ctx, "API server", pollInterval, func(ctx context.Context) (bool, string, error) {
 		if seen, err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 			return false, string(seen), err
 		}
@@ -278,7 +392,50 @@ func (p *ControlPlane) waitReady(ctx context.Context) error {
 // Client returns a client that may do everything.
 func (p *ControlPlane) Client() kubernetes.Interface { return p.client }
 
-// Stop ends it at once and removes all that is left of it.
+// Interrupt ends the API server at once, as if its machine were switched off: connections are refused until Restore. What it
+// knows is in etcd, which stays.
+func (p *ControlPlane) Interrupt() error {
+	if err := p.apiserver.kill(); err != nil {
+		return fmt.Errorf("interrupt the API server: %w", err)
+	}
+	return nil
+}
+
+// Hang lets the API server answer nothing until Restore. The kernel still takes connections for it: only a deadline ends a
+// request, and one that is without an answer then may be carried out later.
+func (p *ControlPlane) Hang() error {
+	if err := p.apiserver.pause(); err != nil {
+		return fmt.Errorf("hang the API server: %w", err)
+	}
+	return nil
+}
+
+// Restore ends what Interrupt and Hang began, and returns when the API server is ready: on the same port, with the same keys
+// and objects. Kubelets and controllers may come back a minute later: they have waited longer after each refusal, up to
+// between 30 s and a minute (defaultBackoffMax, client-go/tools/cache/reflector.go, 0.37). After Hang they go on at once.
+func (p *ControlPlane) Restore(ctx context.Context) error {
+	if err := p.restore(ctx); err != nil {
+		return fmt.Errorf("restore the API server: %w", err)
+	}
+	return nil
+}
+
+func (p *ControlPlane) restore(ctx context.Context) error {
+	if p.apiserver.err() == nil {
+		if err := p.apiserver.resume(); err != nil {
+			return err
+		}
+		return p.waitReady(ctx)
+	}
+	apiserver, err := p.restart()
+	if err != nil {
+		return err
+	}
+	p.apiserver = apiserver
+	return p.waitReady(ctx)
+}
+
+// Stop ends it at once, also while it is interrupted or hangs, and removes all that is left of it.
 func (p *ControlPlane) Stop() error {
 	if err := p.kill(); err != nil {
 		return fmt.Errorf("stop the control plane: %w", err)
@@ -291,7 +448,11 @@ func (p *ControlPlane) Stop() error {
 	return nil
 }
 
-func (p *ControlPlane) kill() error { return errors.Join(p.apiserver.kill(), p.etcd.kill()) }
+func (p *ControlPlane) kill() error {
+	err := errors.Join(p.controllers.kill(), p.apiserver.kill(), p.etcd.kill())
+	_ = p.reserved.Close() // it was not reserved yet, or is no more
+	return err
+}
 
 // keepLogs copies what the programs said to a folder that stays.
 func (p *ControlPlane) keepLogs(dir string) error {
@@ -299,7 +460,10 @@ func (p *ControlPlane) keepLogs(dir string) error {
 		return err
 	}
 	var failed []error
-	for _, d := range []*daemon{p.etcd, p.apiserver} {
+	for _, d := range []*daemon{p.etcd, p.apiserver, p.controllers} {
+		if d == nil {
+			continue
+		}
 		data, err := os.ReadFile(d.log)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, filepath.Base(d.log)), data, 0o644)

@@ -1,35 +1,43 @@
 package lab
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // daemon is a program of the control plane that runs on this machine. The kernel kills it when this process ends, however
 // it ends.
 type daemon struct {
 	name    string
-	log     string // the file of its messages
+	log     string // the file of its messages, after those of the ones before it
+	began   int64  // where its own begin
 	command *exec.Cmd
 	exited  chan struct{}
 	waitErr error // set before exited is closed
 }
 
-// startDaemon starts a program whose messages go to a file in dir.
+// startDaemon starts a program whose messages go to a file in dir. What one before it has said stays there.
 func startDaemon(dir, path string, args ...string) (*daemon, error) {
 	d := &daemon{name: filepath.Base(path), exited: make(chan struct{})}
 	d.log = filepath.Join(dir, d.name+".log")
-	log, err := os.Create(d.log)
+	log, err := os.OpenFile(d.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", d.name, err)
 	}
 	defer log.Close()
+	if d.began, err = log.Seek(0, io.SeekEnd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", d.name, err)
+	}
 	d.command = exec.Command(path, args...)
 	d.command.Dir, d.command.Stdout, d.command.Stderr = dir, log, log
 	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -63,11 +71,47 @@ func (d *daemon) portTaken() bool {
 	if d.err() == nil {
 		return false
 	}
-	log, err := os.ReadFile(d.log)
-	return err == nil && bytes.Contains(log, []byte("address already in use"))
+	messages, err := d.messages()
+	return err == nil && strings.Contains(messages, "address already in use")
 }
 
-// kill ends the program at once and waits until it is gone. It is no error when it has ended, or was never started.
+// messages returns what the program has said so far.
+func (d *daemon) messages() (string, error) {
+	log, err := os.ReadFile(d.log)
+	if err != nil {
+		return "", err
+	}
+	return string(log[d.began:]), nil
+}
+
+// pause stops the program where it is, and returns when none of its threads runs: until then it might still answer.
+func (d *daemon) pause() error {
+	if err := d.command.Process.Signal(unix.SIGSTOP); err != nil {
+		return fmt.Errorf("pause %s: %w", d.name, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	ctx, stop := whileRunning(ctx, d)
+	defer stop()
+	return waitFor(ctx, d.name+" paused", 10*time.Millisecond, func(context.Context) (bool, string, error) {
+		// The kernel tells the parent of a stop when the last thread is in it. This takes the news from nobody who waits for
+		// the end.
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, d.command.Process.Pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+		return info.Signo != 0, "", err
+	})
+}
+
+// resume lets a paused program go on.
+func (d *daemon) resume() error {
+	if err := d.command.Process.Signal(unix.SIGCONT); err != nil {
+		return fmt.Errorf("resume %s: %w", d.name, err)
+	}
+	return nil
+}
+
+// kill ends the program at once, a paused one too, and waits until it is gone. It is no error when it has ended, or was
+// never started.
 func (d *daemon) kill() error {
 	if d == nil {
 		return nil
@@ -81,4 +125,19 @@ func (d *daemon) kill() error {
 	case <-time.After(30 * time.Second):
 		return fmt.Errorf("end %s: process %d is there 30 s after SIGKILL", d.name, d.command.Process.Pid)
 	}
+}
+
+// whileRunning returns a context that ends, too, when one of the programs does, and says which and how.
+func whileRunning(ctx context.Context, daemons ...*daemon) (context.Context, func()) {
+	ctx, stop := context.WithCancelCause(ctx)
+	for _, d := range daemons {
+		go func() {
+			select {
+			case <-d.exited:
+				stop(d.err())
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { stop(nil) }
 }

@@ -114,6 +114,11 @@ func kubelet(minor, version string) Program { return kubernetesProgram("kubelet"
 // kubeAPIServer is the control plane's, and in no image.
 func kubeAPIServer() Program { return kubernetesProgram("kube-apiserver", "1.37", "v1.37.0") }
 
+// kubeControllerManager is the control plane's, too.
+func kubeControllerManager() Program {
+	return kubernetesProgram("kube-controller-manager", "1.37", "v1.37.0")
+}
+
 func kubernetesProgram(name, minor, version string) Program {
 	return Program{
 		Source:   name + "-" + minor,

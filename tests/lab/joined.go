@@ -19,20 +19,31 @@ const kubeletKubeconfigUnit = "/etc/systemd/system/kubelet.service.d/10-kubeconf
 // Kubeconfig returns the kubeconfig with which the kubelet of the node of that name joins, from inside the node. The user is
 // system:node:NAME: under another name the kubelet would ask for a new certificate, again and again.
 func (p *ControlPlane) Kubeconfig(node string) ([]byte, error) {
-	user, err := p.authority.client("system:node:"+node, "system:nodes")
+	return p.KubeconfigOf("system:node:"+node, "system:nodes")
+}
+
+// KubeconfigOf returns the kubeconfig, for use inside a node, of any user in any groups. A user of whom the API server knows
+// nothing is let in and may do nothing: its requests are forbidden, not unauthorized.
+func (p *ControlPlane) KubeconfigOf(user string, groups ...string) ([]byte, error) {
+	return p.kubeconfig(hostAddress, user, groups...)
+}
+
+// kubeconfig returns that of a user who sees the API server at this address.
+func (p *ControlPlane) kubeconfig(address, user string, groups ...string) ([]byte, error) {
+	pair, err := p.authority.client(user, groups...)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig of node %s: %w", node, err)
+		return nil, fmt.Errorf("kubeconfig of %s: %w", user, err)
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["lab"] = &clientcmdapi.Cluster{
-		Server: fmt.Sprintf("https://%s:%d", hostAddress, p.Port), CertificateAuthorityData: p.authority.pem,
+		Server: fmt.Sprintf("https://%s:%d", address, p.Port), CertificateAuthorityData: p.authority.pem,
 	}
-	config.AuthInfos["kubelet"] = &clientcmdapi.AuthInfo{ClientCertificateData: user.certificate, ClientKeyData: user.key}
-	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "kubelet"}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.certificate, ClientKeyData: pair.key}
+	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: user}
 	config.CurrentContext = "lab"
 	data, err := clientcmd.Write(*config)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig of node %s: %w", node, err)
+		return nil, fmt.Errorf("kubeconfig of %s: %w", user, err)
 	}
 	return data, nil
 }

@@ -28,8 +28,8 @@ func used(entry string) error {
 const artifactsAge = 14 * 24 * time.Hour
 
 // prune removes the entries that have not been used for long, because each change of the lab's declarations makes new
-// ones, what killed builds have left, and old artifacts. What the flavours of this tree are made from stays, however
-// old, and so does what somebody is making.
+// ones, what killed builds have left, and old artifacts. What the flavours and control planes of this tree are made from
+// stays, however old, and so does what somebody is making.
 func (c Cache) prune() error {
 	keep, err := c.current()
 	if err != nil {
@@ -54,7 +54,8 @@ func (c Cache) prune() error {
 	return errors.Join(failed...)
 }
 
-// current returns the entries that the flavours of this tree are made from, whether they are there or not.
+// current returns the entries that the flavours and control planes of this tree are made from, whether they are there or
+// not.
 func (c Cache) current() ([]string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
@@ -80,11 +81,14 @@ func (c Cache) current() ([]string, error) {
 		all = append(all, debian, c.Path("images", f.Name, key))
 		all = append(all, binaries...)
 	}
-	key, err := programKey(kubeAPIServer(), sources)
-	if err != nil {
-		return nil, err
+	for _, p := range []Program{kubeAPIServer(), kubeControllerManager()} {
+		key, err := programKey(p, sources)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c.Path("programs", p.Source, key))
 	}
-	return append(all, c.Path("programs", kubeAPIServer().Source, key)), nil
+	return all, nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

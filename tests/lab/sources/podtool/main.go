@@ -3,6 +3,7 @@
 //
 //	podtool alloc SIZE                    allocate and touch SIZE bytes, as the first act
 //	podtool grow START RATE MAX           allocate START bytes, then RATE a second, up to MAX
+//	podtool leak DELAY START RATE MAX     the same, but nothing more than START for DELAY, as in 10s
 //	podtool forks                         have many short-lived children, and a chain of processes that replace each other
 //	podtool device PATH TYPE MAJOR MINOR  say five times a second whether the device may be made at PATH and opened
 //	podtool echo PORT                     send back what comes in over TCP
@@ -42,17 +43,17 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("no subcommand: use alloc, grow, forks, device, echo or files")
+		return errors.New("no subcommand: use alloc, grow, leak, forks, device, echo or files")
 	}
 	commands := map[string]struct {
 		arguments int
 		run       func(args []string) error
 	}{
-		"grow": {3, grow}, "forks": {0, forks}, "device": {4, device}, "echo": {1, echo}, "files": {2, files},
+		"grow": {3, grow}, "leak": {4, leak}, "forks": {0, forks}, "device": {4, device}, "echo": {1, echo}, "files": {2, files},
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("subcommand %q: not known: use alloc, grow, forks, device, echo or files", args[0])
+		return fmt.Errorf("subcommand %q: not known: use alloc, grow, leak, forks, device, echo or files", args[0])
 	}
 	if len(args)-1 != command.arguments {
 		return fmt.Errorf("%s: %d arguments: want %d", args[0], len(args)-1, command.arguments)

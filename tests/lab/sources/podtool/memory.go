@@ -34,10 +34,21 @@ func touch(size int) ([]byte, error) {
 	return memory, nil
 }
 
-// growTick is between two allocations.
-const growTick = 100 * time.Millisecond
+// growTick is between two allocations: short, for what grows fast is to grow evenly.
+const growTick = 10 * time.Millisecond
 
-func grow(args []string) error {
+func grow(args []string) error { return growAfter(0, args) }
+
+// leak leaves a test the time to see the pod run.
+func leak(args []string) error {
+	delay, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	return growAfter(delay, args[1:])
+}
+
+func growAfter(delay time.Duration, args []string) error {
 	var sizes [3]int
 	for i, text := range args {
 		var err error
@@ -50,6 +61,7 @@ func grow(args []string) error {
 		return err
 	}
 	ready()
+	<-time.After(delay)
 	began := time.Now()
 	for held := start; held < limit; {
 		<-time.After(growTick)
