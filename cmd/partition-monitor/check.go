@@ -87,20 +87,23 @@ func checkNode(ctx context.Context, c checks) []finding {
 		add(gradeWarning, "configuration: no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", slices.OffSwitch)
 	default:
 		add(gradeOK, "configuration: memoryLimit %d, cpuset %q, namespaces %s", plan.Partition.MemoryLimit, plan.Partition.CPUs, strings.Join(plan.Partition.Namespaces, ", "))
-		c.slice(add, plan.Partition)
+		c.slice(add, plan)
 	}
 	c.sockets(ctx, add)
 	return found
 }
 
 // slice compares the running partition with the configuration.
-func (c checks) slice(add func(grade, string, ...any), want *slices.Partition) {
+func (c checks) slice(add func(grade, string, ...any), plan *slices.Plan) {
+	want := plan.Partition
 	limits, err := c.cgroups.Limits(cgroupfs.SlicePath(slices.SystemSlice))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		add(gradeError, "%s does not run: is partition-generator installed? systemctl daemon-reload, and then systemctl start slices.target", slices.SystemSlice)
 	case err != nil:
 		add(gradeError, "%v", err)
+	case plan.Deferred:
+		add(gradeWarning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it", slices.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
 	case limits.MemoryMax != uint64(want.MemoryLimit)&^(uint64(os.Getpagesize())-1):
 		add(gradeError, "%s: memory.max is %s; the configuration asks for %d: systemctl daemon-reload", slices.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
 	default:

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	partition "nodepartition/pkg/slices"
 )
 
 // monitorAnswers answers /readyz as a monitor that runs does.
@@ -112,4 +114,24 @@ func TestCheckWithoutPartition(t *testing.T) {
 	n.check(t, exitOK, []string{"warning configuration: no systemPartition section"}, "--listen=")
 	n.write("/var/lib/kubelet/config.yaml", valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
 	n.check(t, exitOK, []string{"warning /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"}, "--listen=")
+}
+
+// A limit that waits for evictions is on its way, and no error: the node is as the monitor has it.
+func TestCheckDeferredLimit(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.partition("134217728")
+	n.write(systemCgroup+"/memory.current", "104857600")
+	const wrong = "error   kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
+	// Nobody would bring it down.
+	n.check(t, exitProblem, []string{wrong}, "--listen=")
+	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
+	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
+	n.write(partition.EvictsFile, "")
+	n.check(t, exitOK, []string{
+		"warning kubepods-system.slice: memory.max is 134217728; the configured 67108864 comes when partition-monitor has evicted down to it",
+	}, "--listen=")
+	// Down to it: from here on systemd would have to apply it.
+	n.write(systemCgroup+"/memory.current", "50331648")
+	n.check(t, exitProblem, []string{wrong}, "--listen=")
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 )
@@ -22,11 +25,49 @@ const membersFile = slices.StateDir + "/monitor/members.json"
 // members is the content of membersFile.
 type members struct {
 	Namespaces []string `json:"namespaces"`
+	// Eviction is nil in a file that an earlier version wrote: the partition then has the default threshold below the limit
+	// that is in force.
+	Eviction *thresholds `json:"eviction,omitempty"`
+}
+
+// thresholds are what eviction goes by; bytes and nanoseconds.
+type thresholds struct {
+	Limit          uint64        `json:"limit"`
+	Hard           uint64        `json:"hard"`
+	Soft           uint64        `json:"soft"`
+	SoftGrace      time.Duration `json:"softGrace"`
+	MaxPodGrace    time.Duration `json:"maxPodGrace"`
+	MinimumReclaim uint64        `json:"minimumReclaim"`
+}
+
+func newThresholds(p *slices.Partition) *thresholds {
+	limit := p.MemoryLimit
+	t := thresholds{Limit: uint64(limit), MaxPodGrace: p.MaxPodGracePeriod, MinimumReclaim: uint64(p.MinimumReclaim)}
+	if hard, ok := p.Eviction.Of(limit); ok {
+		t.Hard = uint64(hard)
+	}
+	if p.EvictionSoft != nil {
+		if soft, ok := p.EvictionSoft.Of(limit); ok {
+			t.Soft, t.SoftGrace = uint64(soft), p.EvictionSoft.GracePeriod
+		}
+	}
+	return &t
+}
+
+// presentThresholds are the default ones of the limit that is in force.
+func presentThresholds() *thresholds {
+	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(cgroupfs.SlicePath(slices.SystemSlice))
+	if err != nil || limits.MemoryMax > math.MaxInt64 {
+		return nil
+	}
+	return newThresholds(&slices.Partition{MemoryLimit: int64(limits.MemoryMax)})
 }
 
 // configuration is what the kubelet's configuration asks for.
 type configuration struct {
 	podmove.Config
+	// thresholds of eviction, nil where there is nothing to guard.
+	thresholds *thresholds
 	// plan is the generator's; its Partition is nil where there is none.
 	plan *slices.Plan
 	// problem is why the configuration is not valid and the last good one is followed.
@@ -54,18 +95,32 @@ func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) 
 			return c, errors.Join(err, lastErr)
 		}
 		c.Namespaces = last.Namespaces
+		if c.thresholds = last.Eviction; c.thresholds == nil {
+			c.thresholds = presentThresholds()
+		}
 	case plan.Partition == nil:
 		c.Off = true
 		if last, err := readMembers(stateFile); err == nil {
 			c.Namespaces = last.Namespaces // who they were, for the report
 		}
 	default:
-		c.Namespaces = plan.Partition.Namespaces
-		if err := keep(stateFile, members{c.Namespaces}); err != nil {
+		c.Namespaces, c.thresholds = plan.Partition.Namespaces, newThresholds(plan.Partition)
+		if err := keep(stateFile, members{c.Namespaces, c.thresholds}); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// tellGenerator says whether we evict: only then the generator leaves a lowered limit to us.
+func tellGenerator(evicts bool) error {
+	if evicts {
+		return os.WriteFile(slices.EvictsFile, nil, 0o644)
+	}
+	if err := os.Remove(slices.EvictsFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // readOnly keeps nothing.

@@ -144,8 +144,8 @@ func TestSecondMonitor(t *testing.T) {
 func TestWriteMembersReplaces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "monitor", "members.json") // the folder is made
-	long := members{[]string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}}
-	short := members{[]string{"x"}}
+	long := members{Namespaces: []string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}}
+	short := members{Namespaces: []string{"x"}}
 	if err := writeMembers(path, long); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestWriteMembersFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(file, "members.json"), folder} {
-		err := writeMembers(path, members{[]string{"kube-system"}})
+		err := writeMembers(path, members{Namespaces: []string{"kube-system"}})
 		if err == nil || !strings.HasPrefix(err.Error(), "state of the monitor: ") || !strings.Contains(err.Error(), filepath.Dir(path)) {
 			t.Errorf("%s: %v; want what it was for and the path", path, err)
 		}
@@ -210,7 +210,7 @@ func TestWriteMembersFails(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "monitor", "members.json")
-	if err := readOnly(path, members{[]string{"kube-system"}}); err != nil {
+	if err := readOnly(path, members{Namespaces: []string{"kube-system"}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {

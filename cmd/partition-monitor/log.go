@@ -40,8 +40,14 @@ func connectedToJournal(stderr *os.File, stream string) bool {
 	return ok && strconv.FormatUint(stat.Dev, 10) == device && strconv.FormatUint(stat.Ino, 10) == inode
 }
 
+// messageID is the key of the journal's own field for the kind of a message (systemd.journal-fields(7)).
+const messageID = "MESSAGE_ID"
+
 // journalField makes the key of an attribute one that the journal takes.
 func journalField(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == messageID {
+		return a
+	}
 	a.Key = "PARTITION_" + strings.ToUpper(strings.ReplaceAll(a.Key, "-", "_"))
 	return a
 }
@@ -56,7 +62,9 @@ func (h readable) Handle(ctx context.Context, r slog.Record) error {
 	var text strings.Builder
 	text.WriteString(r.Message)
 	add := func(a slog.Attr) bool {
-		writeAttr(&text, a)
+		if a.Key != messageID {
+			writeAttr(&text, a)
+		}
 		return true
 	}
 	for _, a := range h.attrs {

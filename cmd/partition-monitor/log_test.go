@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"nodepartition/pkg/evict"
 )
 
 // identity is what JOURNAL_STREAM says of a file.
@@ -136,6 +139,90 @@ func TestJournalField(t *testing.T) {
 		a := journalField(nil, slog.String(key, "value"))
 		if !valid.MatchString(a.Key) || !strings.HasPrefix(a.Key, "PARTITION_") || a.Value.String() != "value" {
 			t.Errorf("%s: %v", key, a)
+		}
+	}
+}
+
+// A MESSAGE_ID is the journal's own field, by which an operator searches, and nothing to read.
+func TestMessageID(t *testing.T) {
+	t.Parallel()
+	if a := journalField(nil, slog.String(messageID, idEvicted)); a.Key != "MESSAGE_ID" || a.Value.String() != idEvicted {
+		t.Errorf("%v", a)
+	}
+	kept := records{new([]slog.Attr), new([]slog.Record)}
+	log := slog.New(readable{Handler: kept})
+	e := anEviction()
+	evictionJournal{log}.Evicting(e)
+	evictionJournal{log}.Evicted(e, 1500*time.Millisecond+1)
+	evictionJournal{log}.Nobody(mebi, 2*mebi, []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}})
+	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
+	want := []string{
+		"evicting a pod, because the memory of the system partition is low" + pod +
+			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
+		"an eviction is through" + pod + "took=1.5s",
+		"the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, " +
+			`or spare fewer with --eviction-spare available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+	}
+	levels := make([]slog.Level, 0, len(*kept.all))
+	for i, record := range *kept.all {
+		levels = append(levels, record.Level)
+		if record.Message != want[i] {
+			t.Errorf("%q; want %q", record.Message, want[i])
+		}
+	}
+	if want := []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelError}; !slices.Equal(levels, want) {
+		t.Errorf("levels %v; want %v", levels, want)
+	}
+	// With the fields of the logger, and with those of the record.
+	var ids []string
+	for _, a := range *kept.attrs {
+		if a.Key == messageID {
+			ids = append(ids, a.Value.String())
+		}
+	}
+	(*kept.all)[2].Attrs(func(a slog.Attr) bool {
+		if a.Key == messageID {
+			ids = append(ids, a.Value.String())
+		}
+		return true
+	})
+	if want := []string{idEvicting, idEvicted, idNobody}; !slices.Equal(ids, want) {
+		t.Errorf("MESSAGE_ID %v; want %v", ids, want)
+	}
+}
+
+// What an operator reads says what is done, and what did not work.
+func TestEvictionJournal(t *testing.T) {
+	t.Parallel()
+	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
+	restart.Way = evict.Restart
+	dry.DryRun = true
+	soft.Threshold, soft.Grace, soft.Estimated = evict.Soft, 20*time.Second, true
+	failed.Way, failed.Problem = evict.Restart, "not tried again: not allowed"
+	away := errors.New("the API server cannot be reached")
+	for name, test := range map[string]struct {
+		say  func(evictionJournal)
+		want []string
+	}{
+		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
+		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
+		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
+		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
+		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
+		"killed at our limit": {
+			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
+		},
+		"warning": {func(j evictionJournal) { j.Warn(away) }, []string{"level=WARN", "cannot be reached"}},
+	} {
+		log := &logged{}
+		test.say(evictionJournal{slog.New(slog.NewTextHandler(log, nil))})
+		for _, part := range test.want {
+			if !strings.Contains(log.String(), part) || strings.Count(log.String(), "\n") != 1 {
+				t.Errorf("%s: %q; want one line with %q", name, log, part)
+			}
 		}
 	}
 }

@@ -19,6 +19,11 @@ func (m mover) Restart(ctx context.Context, id string, grace time.Duration) erro
 	return m.runtime.stop(ctx, id, grace)
 }
 
+// Stop is Restart for an eviction, whose runtime stops and does not know who starts again.
+func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
+	return m.runtime.stop(ctx, id, grace)
+}
+
 func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
 	_, err := m.live.Move(ctx, livemove.Request{
 		Scope: scope, Cgroup: cgroupfs.SlicePath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,

@@ -100,6 +100,7 @@ func (n *node) partition(limit string) {
 	n.t.Helper()
 	for name, text := range map[string]string{
 		"memory.max": limit, "memory.current": "1048576", "cpu.weight": "79", "cpu.max": "max 100000", "pids.max": "max",
+		"memory.stat": "anon 1048576\ninactive_file 0\nactive_file 0\nslab_reclaimable 0",
 	} {
 		n.write(filepath.Join(systemCgroup, name), text)
 	}

@@ -23,6 +23,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/slices"
@@ -32,7 +33,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
 		Usage: "place pods, keep limits and weights in step, serve metrics; what partition-monitor.service runs",
-		Flags: append(socketFlags(),
+		Flags: append(append(socketFlags(), evictionFlags()...),
 			&cli.DurationFlag{Name: "tick", Usage: "longest time between two looks at the node", Value: 30 * time.Second},
 			&cli.BoolFlag{Name: "per-pod-metrics", Usage: "serve series for each pod too"},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
@@ -45,13 +46,17 @@ func runCommand() *cli.Command {
 			if c.Duration("tick") < time.Second {
 				return usageError{fmt.Errorf("--tick=%s: want a second or more", c.Duration("tick"))}
 			}
+			eviction, err := readEvictionFlags(c)
+			if err != nil {
+				return err
+			}
 			level := slog.LevelInfo
 			if c.Bool("debug") {
 				level = slog.LevelDebug
 			}
 			return runMonitor(c.Context, settings{
 				runtime: c.String(flagRuntime), nri: c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen),
-				mode: mode, tick: c.Duration("tick"), perPod: c.Bool("per-pod-metrics"),
+				mode: mode, tick: c.Duration("tick"), perPod: c.Bool("per-pod-metrics"), eviction: eviction,
 			}, newLogger(os.Stderr, level))
 		},
 	}
@@ -63,6 +68,7 @@ type settings struct {
 	mode                          podmove.Mode
 	tick                          time.Duration
 	perPod                        bool
+	eviction                      evictionSettings
 }
 
 // monitor is what runs: the parts and how they wake each other.
@@ -78,6 +84,7 @@ type monitor struct {
 	live       livemove.Mover
 	placer     *podmove.Placer
 	reconciler *podmove.Reconciler
+	evictor    *evict.Manager
 	prepare    chan announced
 
 	cancel context.CancelFunc
@@ -127,7 +134,7 @@ func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
 func (m *monitor) build() {
 	m.reconciler = podmove.NewReconciler()
 	m.metrics = metrics.New(metrics.Options{
-		Cgroups: cgroupfs.Mount, Reports: m.reconciler, PerPod: m.settings.perPod, Version: version,
+		Cgroups: cgroupfs.Mount, Reports: m.reconciler, Evictions: func() evict.Report { return m.evictor.Report() }, PerPod: m.settings.perPod, Version: version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 	})
 	wake := m.reconciler.Wake
@@ -146,6 +153,7 @@ func (m *monitor) build() {
 	m.reconciler.NRI = m.nri
 	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
+	m.evictor = m.newEvictor()
 }
 
 // documentation is what systemctl status shows of the units that we make.
@@ -171,6 +179,7 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
+	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.reconciler.Alive, m.prepared) }))
 	if listener != nil {
@@ -262,6 +271,11 @@ func (m *monitor) follow(c configuration) {
 	m.problem = c.problem
 	m.mu.Unlock()
 	m.reconciler.SetConfig(c.Config)
+	eviction := m.settings.eviction.config(c.thresholds)
+	if err := tellGenerator(!eviction.Off && !eviction.DryRun); err != nil {
+		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
+	}
+	m.evictor.SetConfig(eviction)
 }
 
 func (m *monitor) reloadOnHangup(ctx context.Context) error {

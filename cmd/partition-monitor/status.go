@@ -20,6 +20,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 )
@@ -28,7 +29,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show which pods are in which partition, and why not in the other; asks the node itself, so that it works without the service",
-		Flags: append(socketFlags(), &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
+		Flags: append(append(socketFlags(), evictionFlags()...), &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
 		Action: func(c *cli.Context) error {
 			write := writeTable
 			switch c.String("output") {
@@ -42,7 +43,11 @@ func statusCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			status, err := readStatus(c.Context, c, mode)
+			eviction, err := readEvictionFlags(c)
+			if err != nil {
+				return err
+			}
+			status, err := readStatus(c.Context, c, mode, eviction)
 			if err != nil {
 				return err
 			}
@@ -59,6 +64,8 @@ type nodeStatus struct {
 	Problem string `json:"problem,omitempty"`
 	// Service says whether the service is ready, or why not.
 	Service string `json:"service"`
+	// Eviction is nil where there is no partition.
+	Eviction *evictionStatus `json:"eviction,omitempty"`
 	podmove.Report
 }
 
@@ -74,7 +81,7 @@ type partitionStatus struct {
 // podsAPITimeout is how long status waits for the kubelet's list of pods.
 const podsAPITimeout = 2 * time.Second
 
-func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeStatus, error) {
+func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction evictionSettings) (nodeStatus, error) {
 	status := nodeStatus{Service: askService(ctx, c.String(flagListen))}
 	config, err := loadConfig(mode, membersFile, readOnly)
 	switch {
@@ -99,9 +106,15 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeSta
 			status.Partition.CPUs = config.plan.Partition.CPUs.String()
 		}
 	}
-	pods, err := readPods(ctx, c, config.Config)
+	pods, candidates, err := readPods(ctx, c, config.Config)
 	if err != nil {
 		return status, err
+	}
+	if status.Partition != nil {
+		if status.Eviction, err = readEviction(fs, eviction.config(config.thresholds), candidates); err != nil {
+			// Where the pods are is worth showing all the same.
+			status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
+		}
 	}
 	// What a look at the node cannot tell: what is being moved, and what failed.
 	known := reasons(ctx, c.String(flagListen))
@@ -115,7 +128,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode) (nodeSta
 }
 
 // readPods looks at the node as a pass of the service does, and does nothing about it.
-func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]podmove.PodReport, error) {
+func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]podmove.PodReport, []evict.Pod, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	kubelet := listPods(ctx, c.String(flagPods))
@@ -135,9 +148,10 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 	r.SetConfig(config)
 	snapshot, err := r.Snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return podmove.Decide(snapshot).Pods, nil
+	known, _ := kubelet.Pods()
+	return podmove.Decide(snapshot).Pods, inventory(snapshot.Pods, known, memoryCapacity()), nil
 }
 
 // listPods returns the kubelet's pods, none where it does not tell.
@@ -257,7 +271,10 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneLine(pod.Namespace), oneLine(pod.Name), pod.QoS, member, pod.Partition(),
 			pod.Containers, pod.Misplaced, oneLine(why(pod)))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return writeEviction(w, status.Eviction)
 }
 
 func why(pod podmove.PodReport) string {

@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 	"unicode/utf8"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
@@ -148,7 +151,7 @@ func TestJSONFields(t *testing.T) {
 		got  map[string]any
 		want []string
 	}{
-		{all, []string{"partition", "problem", "service", "time", "pods"}},
+		{all, []string{"partition", "problem", "service", "time", "pods"}}, // eviction is a test of its own
 		{got.Partition, []string{"namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight"}},
 		{got.Pods[0], []string{
 			"namespace", "name", "uid", "qosClass", "member", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
@@ -215,5 +218,264 @@ func TestStatusOfNode(t *testing.T) {
 	status, stdout, stderr := n.run("status", "--listen=", "--move=never")
 	if status != exitOK || stderr != "" || !strings.Contains(stdout, "forbidden: delete the pod") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
+	}
+}
+
+// guardedStatus is one with a partition that evicts.
+func guardedStatus() nodeStatus {
+	s := reportOf()
+	limit := uint64(512 << 20)
+	s.Partition = &partitionStatus{Namespaces: []string{"kube-system"}, MemoryBytes: 490 << 20, LimitBytes: &limit, CPUWeight: 79}
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	of := func(minutes int, name string, way evict.Way) evict.Eviction {
+		return evict.Eviction{
+			Namespace: "kube-system", Name: name, Time: at.Add(time.Duration(minutes) * time.Minute), Threshold: evict.Hard, Way: way,
+			WorkingSetBytes: 130 << 20, RequestBytes: 70 << 20,
+		}
+	}
+	refused, dry, open := of(3, "refused", evict.Restart), of(4, "dry", evict.Evict), of(6, "now", evict.Evict)
+	refused.Problem = "not tried again: not allowed"
+	dry.DryRun = true
+	open.Threshold = evict.Soft
+	s.Eviction = &evictionStatus{
+		Mode: "on", AvailableBytes: 22 << 20, WorkingSetBytes: 495 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: 90 * time.Second,
+		Crossed: evict.Hard, Estimated: true,
+		Order: []candidateStatus{
+			{Namespace: "kube-system", Name: "etcd", UID: "1", WorkingSetBytes: 300 << 20, RequestBytes: 100 << 20, Skip: evict.SkipStatic},
+			{Namespace: "kube-system", Name: "dns-1", UID: "2", Priority: -5, WorkingSetBytes: 80 << 20, RequestBytes: 70 << 20, Estimated: true},
+			{Namespace: "monitoring", Name: "agent", UID: "3", Priority: 2_000_000_000, WorkingSetBytes: 10 << 20, RequestBytes: 20 << 20},
+			{Namespace: "kube-system", Name: "proxy", UID: "4", Priority: 2_000_001_000, WorkingSetBytes: 5 << 20, Skip: evict.SkipNodeCritical},
+		},
+		Open: []evict.Eviction{open},
+		Last: []evict.Eviction{of(0, "oldest", evict.Evict), of(1, "one", evict.Evict), of(2, "two", evict.Restart), refused, dry, of(5, "five", evict.Evict)},
+	}
+	return s
+}
+
+func TestEvictionTable(t *testing.T) {
+	t.Parallel()
+	const (
+		head = `Partition   kubepods-system.slice
+Namespaces  kube-system
+Memory      490Mi of 512Mi
+CPU weight  79
+Service     ready
+
+NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
+`
+		want = `
+Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s; BELOW THE hard THRESHOLD NOW
+            requests and priorities are estimated: the kubelet serves no Pods API
+
+WOULD GO              NAMESPACE    POD    PRIORITY    USES   REQUESTS
+never: static         kube-system  etcd   0           300Mi  100Mi
+next                  kube-system  dns-1  -5          80Mi   70Mi
+2.                    monitoring   agent  2000000000  10Mi   20Mi
+never: node-critical  kube-system  proxy  2000001000  5Mi    0
+
+EVICTED               NAMESPACE    POD      THRESHOLD  HOW      USED   REQUESTED  REMARKS
+2026-07-01T12:01:00Z  kube-system  one      hard       evict    130Mi  70Mi       -
+2026-07-01T12:02:00Z  kube-system  two      hard       restart  130Mi  70Mi       -
+2026-07-01T12:03:00Z  kube-system  refused  hard       restart  130Mi  70Mi       not tried again: not allowed
+2026-07-01T12:04:00Z  kube-system  dry      hard       evict    130Mi  70Mi       dry run
+2026-07-01T12:05:00Z  kube-system  five     hard       evict    130Mi  70Mi       -
+2026-07-01T12:06:00Z  kube-system  now      soft       evict    130Mi  70Mi       under way
+`
+	)
+	s := guardedStatus()
+	if got := table(t, s); got != head+want {
+		t.Errorf("got\n%s; want\n%s", got, head+want)
+	}
+	// Less of all of it.
+	for name, test := range map[string]struct {
+		eviction *evictionStatus
+		want     string
+	}{
+		"no partition": {nil, ""},
+		"off":          {&evictionStatus{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
+		"calm":         {&evictionStatus{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi\n"},
+		"dry run":      {&evictionStatus{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi\n"},
+	} {
+		s.Eviction = test.eviction
+		if got := table(t, s); got != head+test.want {
+			t.Errorf("%s: got\n%s; want\n%s", name, got, head+test.want)
+		}
+	}
+}
+
+// Names and messages come from others.
+func TestEvictionTableIsHarmless(t *testing.T) {
+	t.Parallel()
+	for _, name := range hostile {
+		s := guardedStatus()
+		s.Eviction.Order = []candidateStatus{{Namespace: name, Name: name}}
+		e := evict.Eviction{Namespace: name, Name: name, Problem: name}
+		s.Eviction.Last, s.Eviction.Open = []evict.Eviction{e}, []evict.Eviction{e}
+		text := table(t, s)
+		for _, r := range text {
+			if r != '\n' && unicode.IsControl(r) {
+				t.Errorf("%q: a control character in\n%q", name, text)
+			}
+		}
+		if lines := strings.Count(text, "\n"); lines != 17 {
+			t.Errorf("%q: %d lines:\n%s", name, lines, text)
+		}
+		var out bytes.Buffer
+		if err := writeJSON(&out, s); err != nil || !json.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
+			t.Errorf("%q: %v\n%s", name, err, &out)
+		}
+	}
+}
+
+// The names of the fields are what scripts go by.
+func TestEvictionJSONFields(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := writeJSON(&out, guardedStatus()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Eviction map[string]any `json:"eviction"`
+		Parts    struct {
+			Order []map[string]any `json:"order"`
+			Open  []map[string]any `json:"open"`
+		} `json:"-"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	part, err := json.Marshal(got.Eviction)
+	if err == nil {
+		err = json.Unmarshal(part, &got.Parts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range []struct {
+		got  map[string]any
+		want []string
+	}{
+		{got.Eviction, []string{
+			"mode", "availableBytes", "workingSetBytes", "hardBytes", "softBytes", "softGrace", "crossed", "estimated", "order", "open", "last",
+		}},
+		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
+		{got.Parts.Open[0], []string{
+			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "way", "availableBytes", "thresholdBytes", "limitBytes",
+			"workingSetBytes", "requestBytes", "containers",
+		}},
+	} {
+		for _, field := range check.want {
+			if _, ok := check.got[field]; !ok {
+				t.Errorf("no field %s in %v", field, check.got)
+			}
+		}
+		if len(check.got) != len(check.want) {
+			t.Errorf("fields %v; want %v", check.got, check.want)
+		}
+	}
+	if got.Eviction["mode"] != "on" || got.Eviction["hardBytes"] != float64(32<<20) || got.Eviction["softGrace"] != float64(90*time.Second) {
+		t.Errorf("%v", got.Eviction)
+	}
+	// Nothing is a list too.
+	s := guardedStatus()
+	s.Eviction = nil
+	out.Reset()
+	if err := writeJSON(&out, s); err != nil || strings.Contains(out.String(), "eviction") {
+		t.Errorf("%v: without a partition\n%s", err, &out)
+	}
+}
+
+// status ranks the pods as the service would, and evicts nobody.
+func TestStatusOfEviction(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	n.write(systemCgroup+"/memory.current", scarce)
+	e := n.status().Eviction
+	if e == nil || e.Mode != "on" || e.AvailableBytes != 10<<20 || e.WorkingSetBytes != 89<<20 || e.HardBytes != 32<<20 || e.SoftBytes != 0 || e.Crossed != evict.Hard || e.Estimated {
+		t.Fatalf("%+v", e)
+	}
+	if e.Open == nil || e.Last == nil || len(e.Open)+len(e.Last) > 0 {
+		t.Errorf("open %v, last %v; want [] and not null", e.Open, e.Last)
+	}
+	// etcd uses more beyond its request, and has more priority. Nobody outside the partition is in the list.
+	want := []candidateStatus{
+		{Namespace: "kube-system", Name: "dns", UID: uid, Priority: 10, WorkingSetBytes: 30 << 20, RequestBytes: 10 << 20},
+		{Namespace: "kube-system", Name: "etcd", UID: nodePods[1].uid, Priority: 2_000_001_000, WorkingSetBytes: 32 << 20, RequestBytes: 1 << 20, Skip: evict.SkipStatic},
+	}
+	if !slices.Equal(e.Order, want) {
+		t.Errorf("%+v; want %+v", e.Order, want)
+	}
+	if killed := n.killed(); len(killed) > 0 {
+		t.Errorf("status has killed %v", killed)
+	}
+	if _, err := os.Stat(n.root + evictionsFile); err == nil {
+		t.Error("status has written evictions.json")
+	}
+	// The flags say what would be.
+	for flag, parts := range map[string][]string{
+		"--eviction=off":                        {"Eviction    off\n"},
+		"--eviction=dry-run":                    {"Eviction    dry-run, 10Mi available"},
+		"--eviction-spare=none":                 {"2.        kube-system  etcd"},
+		"--eviction-spare=node-critical":        {"never: node-critical  kube-system  etcd"},
+		"--eviction-spare=static,node-critical": {"never: static  kube-system  etcd", "next           kube-system  dns"},
+	} {
+		status, stdout, stderr := n.run("status", "--listen=", flag)
+		for _, part := range parts {
+			if status != exitOK || stderr != "" || !strings.Contains(stdout, part) {
+				t.Errorf("%s: status %d, %q; want %q in\n%s", flag, status, stderr, part, stdout)
+			}
+		}
+	}
+}
+
+// Without the kubelet the figures are guesses, and say so.
+func TestStatusOfEvictionEstimated(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	status, stdout, stderr := n.run("status", "--listen=")
+	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next           kube-system  dns ", "never: static  kube-system  etcd "} {
+		if status != exitOK || stderr != "" || !strings.Contains(stdout, part) {
+			t.Errorf("status %d, %q; want %q in\n%s", status, stderr, part, stdout)
+		}
+	}
+	if _, table, _ := strings.Cut(stdout, "WOULD GO"); strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
+		t.Errorf("a pod outside the partition would go:\n%s", stdout)
+	}
+}
+
+// A state that is broken says where it is and what to do, and the rest is shown.
+func TestBrokenEvictionsFile(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	for _, text := range []string{"", "{", `{"last": 1}`, "\x00"} {
+		n.write(evictionsFile, text)
+		status, stdout, stderr := n.run("status", "--listen=")
+		for _, part := range []string{"Problem     state of evictions: " + evictionsFile, "; remove it\n", "kube-system  dns"} {
+			if status != exitOK || stderr != "" || !strings.Contains(stdout, part) {
+				t.Errorf("status %d, %q; want %q in\n%s", status, stderr, part, stdout)
+			}
+		}
+	}
+	n.write(evictionsFile, "{}")
+	if e := n.status().Eviction; e == nil || len(e.Last) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// There is nothing to say of eviction without a partition.
+func TestStatusWithoutPartition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, kubelet(""))
+	n.serve(&fakeRuntime{})
+	n.servePods()
+	n.write(evictionsFile, "{") // whatever is left of an earlier one
+	status, stdout, stderr := n.run("status", "--listen=")
+	if status != exitOK || stderr != "" || strings.Contains(stdout, "Eviction") || !strings.Contains(stdout, "Partition   none") {
+		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
+	}
+	if s := n.status(); s.Eviction != nil || s.Partition != nil {
+		t.Errorf("%+v", s)
 	}
 }

@@ -30,6 +30,9 @@ func (f FS) read(cgroup, name string) (string, error) {
 	return strings.TrimSuffix(string(data), "\n"), nil
 }
 
+// Path is where the cgroup at path is in the file system.
+func (f FS) Path(cgroup string) string { return filepath.Join(string(f), cgroup) }
+
 func (f FS) exists(cgroup string) error {
 	_, err := os.Lstat(filepath.Join(string(f), cgroup))
 	return err

@@ -185,7 +185,7 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 				Resources struct {
 					Shares      uint64 `json:"cpu_shares"`
 					OOMScoreAdj int    `json:"oom_score_adj"`
-					MemoryLimit uint64 `json:"memory_limit_in_bytes"`
+					MemoryLimit int64  `json:"memory_limit_in_bytes"`
 				} `json:"resources"`
 			} `json:"linux"`
 		} `json:"config"`
@@ -195,7 +195,8 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 			return Resources{}, c.failed("ContainerStatus "+id, err)
 		}
 	}
-	return Resources(info.Config.Linux.Resources), nil
+	r := info.Config.Linux.Resources
+	return Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))}, nil
 }
 
 func (c *Client) failed(call string, err error) error {

@@ -195,6 +195,37 @@ func TestIdentityIsNotOfLabels(t *testing.T) {
 	}
 }
 
+// The kubelet notes with a sandbox where it has its pod from, whatever the pod's author wrote there.
+func TestStaticSandboxes(t *testing.T) {
+	t.Parallel()
+	const source = "kubernetes.io/config.source"
+	tests := []struct {
+		annotations, labels map[string]string
+		want                bool
+	}{
+		{map[string]string{source: "file"}, nil, true},
+		{map[string]string{source: "http"}, nil, true},
+		{map[string]string{source: "api"}, nil, false},
+		{map[string]string{source: "api"}, map[string]string{source: "file"}, false},
+		{nil, map[string]string{source: "file"}, false},
+		{map[string]string{source: "", "kubernetes.io/config.hash": "x"}, nil, false},
+		{nil, nil, false},
+	}
+	f := &fake{}
+	for i, test := range tests {
+		f.sandboxes = append(f.sandboxes, &runtime.PodSandbox{Id: fmt.Sprint(i), Annotations: test.annotations, Labels: test.labels})
+	}
+	sandboxes, err := f.connect(t).Sandboxes(t.Context())
+	if err != nil || len(sandboxes) != len(tests) {
+		t.Fatal(sandboxes, err)
+	}
+	for i, s := range sandboxes {
+		if s.Static != tests[i].want {
+			t.Errorf("annotations %v, labels %v: static %t; want %t", tests[i].annotations, tests[i].labels, s.Static, tests[i].want)
+		}
+	}
+}
+
 func TestStates(t *testing.T) {
 	t.Parallel()
 	want := map[runtime.ContainerState]State{
@@ -297,6 +328,7 @@ func TestResources(t *testing.T) {
 	}{
 		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Resources{512, 999, 1 << 20}, ""},
 		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Resources{256, 998, 4096}, ""},
+		"no limit":                {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: 2, OomScoreAdj: -997, MemoryLimitInBytes: -1}}}}, Resources{2, -997, 0}, ""},
 		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Resources{}, ""},
 		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(verbose)}, Resources{256, 998, 4096}, ""},
 		"no request":              {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":{"linux":{"resources":{}}}}`)}, Resources{}, ""},

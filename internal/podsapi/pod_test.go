@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func cpu(request string) v1.ResourceList {
@@ -242,6 +243,165 @@ func TestInitializing(t *testing.T) {
 		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.init}, Status: v1.PodStatus{InitContainerStatuses: test.statuses}}
 		if got := newPod(pod).Initializing; got != test.want {
 			t.Errorf("%s: %t; want %t", name, got, test.want)
+		}
+	}
+}
+
+func memory(request string) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
+}
+
+// takes is a container with a memory request.
+func takes(name, request string) v1.Container {
+	c := v1.Container{Name: name}
+	if request != "" {
+		c.Resources.Requests = memory(request)
+	}
+	return c
+}
+
+func stays(name, request string) v1.Container {
+	c := takes(name, request)
+	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+	return c
+}
+
+// The memory of a pod is counted as its CPU: what the kubelet ranks pods by for an eviction.
+func TestMemoryRequests(t *testing.T) {
+	t.Parallel()
+	const mebi = 1 << 20
+	for name, test := range map[string]struct {
+		pod        v1.Pod
+		pods       int64 // the pod's request
+		containers map[string]int64
+	}{
+		"none": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "")}}}, 0, map[string]int64{"a": 0}},
+		// A request for CPU is none for memory.
+		"CPU alone": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "2")}}}, 0, map[string]int64{"a": 0}},
+		"sum": {
+			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "70Mi"), takes("b", "1M"), takes("c", "")}}},
+			70*mebi + 1_000_000, map[string]int64{"a": 70 * mebi, "b": 1_000_000, "c": 0},
+		},
+		"a fraction of a byte": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "100m")}}}, 1, map[string]int64{"a": 1}},
+		"greatest init container": {
+			v1.Pod{Spec: v1.PodSpec{
+				InitContainers: []v1.Container{takes("i", "200Mi"), takes("j", "100Mi")}, Containers: []v1.Container{takes("a", "50Mi"), takes("b", "60Mi")},
+			}},
+			200 * mebi, map[string]int64{"i": 200 * mebi, "j": 100 * mebi, "a": 50 * mebi, "b": 60 * mebi},
+		},
+		"small init container": {
+			v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{takes("i", "10Mi")}, Containers: []v1.Container{takes("a", "50Mi")}}},
+			50 * mebi, map[string]int64{"i": 10 * mebi, "a": 50 * mebi},
+		},
+		// A sidecar counts beside the containers, and beside init containers that come after it, not before.
+		"sidecar": {
+			v1.Pod{Spec: v1.PodSpec{
+				InitContainers: []v1.Container{takes("i", "110Mi"), stays("s", "30Mi"), takes("j", "100Mi")}, Containers: []v1.Container{takes("a", "50Mi")},
+			}},
+			130 * mebi, map[string]int64{"i": 110 * mebi, "s": 30 * mebi, "j": 100 * mebi, "a": 50 * mebi},
+		},
+		"sidecar with the containers": {
+			v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{stays("s", "30Mi")}, Containers: []v1.Container{takes("a", "50Mi")}}},
+			80 * mebi, map[string]int64{"s": 30 * mebi, "a": 50 * mebi},
+		},
+		"overhead": {
+			v1.Pod{Spec: v1.PodSpec{Overhead: memory("120Mi"), Containers: []v1.Container{takes("a", "50Mi")}}},
+			170 * mebi, map[string]int64{"a": 50 * mebi},
+		},
+		// What the pod requests as a whole counts, and what its containers do no more; overhead is added to it.
+		"request of the pod": {
+			v1.Pod{Spec: v1.PodSpec{
+				Resources: &v1.ResourceRequirements{Requests: memory("300Mi")}, Overhead: memory("20Mi"),
+				InitContainers: []v1.Container{takes("i", "400Mi")}, Containers: []v1.Container{takes("a", "50Mi"), takes("b", "")},
+			}},
+			320 * mebi, map[string]int64{"i": 400 * mebi, "a": 50 * mebi, "b": 0},
+		},
+		// A resize downwards that is not made: the container still has what it had.
+		"shrinking": {
+			v1.Pod{
+				Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "50Mi")}},
+				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
+					Name: "a", Resources: &v1.ResourceRequirements{Requests: memory("80Mi")}, AllocatedResources: memory("80Mi"),
+				}}},
+			},
+			80 * mebi, map[string]int64{"a": 80 * mebi},
+		},
+		"status without resources": {
+			v1.Pod{
+				Spec:   v1.PodSpec{Containers: []v1.Container{takes("a", "50Mi")}},
+				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}}},
+			},
+			50 * mebi, map[string]int64{"a": 50 * mebi},
+		},
+	} {
+		pod := newPod(&test.pod)
+		if pod.MemoryRequest != test.pods {
+			t.Errorf("%s: %d for the pod; want %d", name, pod.MemoryRequest, test.pods)
+		}
+		for c, want := range test.containers {
+			if got := pod.Containers[c].MemoryRequest; got != want {
+				t.Errorf("%s: %d for container %s; want %d", name, got, c, want)
+			}
+		}
+		if len(pod.Containers) != len(test.containers) {
+			t.Errorf("%s: containers %v", name, pod.Containers)
+		}
+	}
+}
+
+// Where a pod comes from stands in the annotation that the kubelet writes itself, and not in those of a pod's author.
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	const source = "kubernetes.io/config.source"
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        bool
+	}{
+		"of the API server": {map[string]string{source: "api"}, false},
+		"of a file":         {map[string]string{source: "file"}, true},
+		"of a URL":          {map[string]string{source: "http"}, true},
+		// A kubelet writes it always. Without it nothing is known: the API server is asked, which knows mirrors.
+		"without":   {nil, false},
+		"empty":     {map[string]string{source: ""}, false},
+		"a mirror?": {map[string]string{source: "api", v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.hash": "x"}, false},
+	} {
+		if got := newPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}).Static; got != test.want {
+			t.Errorf("%s: %t; want %t", name, got, test.want)
+		}
+	}
+}
+
+// The owner is who would make the pod again, and nobody else that has a hand in it.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	owner := func(uid types.UID, controller *bool) metav1.OwnerReference {
+		return metav1.OwnerReference{UID: uid, Controller: controller}
+	}
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   string
+	}{
+		"none":              {nil, ""},
+		"a controller":      {[]metav1.OwnerReference{owner("1", new(true))}, "1"},
+		"no controller":     {[]metav1.OwnerReference{owner("1", nil), owner("2", new(false))}, ""},
+		"among others":      {[]metav1.OwnerReference{owner("1", nil), owner("2", new(true)), owner("3", new(false))}, "2"},
+		"the node: mirrors": {[]metav1.OwnerReference{owner("node", new(true))}, "node"},
+	} {
+		if got := newPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "9", OwnerReferences: test.owners}}).Owner; got != test.want {
+			t.Errorf("%s: %q; want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		priority *int32
+		want     int32
+	}{"none": {nil, 0}, "negative": {new(int32(-10)), -10}, "system-node-critical": {new(int32(2_000_001_000)), 2_000_001_000}} {
+		// The class is a name, whose priority the API server has written.
+		if got := newPod(&v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: "system-cluster-critical"}}).Priority; got != test.want {
+			t.Errorf("%s: %d; want %d", name, got, test.want)
 		}
 	}
 }

@@ -208,6 +208,10 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 		r.finish(nil, nil, err)
 		return Decision{}, err
 	}
+	// Before anything is done about them, which takes its time where systemd does not answer: an eviction does not wait for that.
+	r.mu.Lock()
+	r.lastPods = snapshot.Pods
+	r.mu.Unlock()
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	if decision.Move != nil {
@@ -278,7 +282,6 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
-	r.lastPods = pods
 	r.report = Report{Time: time.Now(), Pods: reports}
 	there := map[string]bool{}
 	for _, pod := range pods {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -59,6 +60,8 @@ func demo(ctx context.Context) error {
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
 			{Path: "/usr/bin/partition-monitor", Source: monitor, Mode: 0o755},
 			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
+			// Without an API server all pods are static ones, which are spared by default.
+			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--eviction-spare=node-critical\n")},
 		},
 		Detached: true,
 		Progress: progress,
@@ -121,7 +124,69 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 		}
 		fmt.Printf("\n== %s\n# %s\n%s\n", step.title, step.command, strings.TrimRight(out, "\n"))
 	}
-	return showPods(ctx, node)
+	if err := showPods(ctx, node); err != nil {
+		return err
+	}
+	return showEviction(ctx, node)
+}
+
+// leaker is a pod of the partition that grows by 25 MiB a second without an end.
+const leaker = `apiVersion: v1
+kind: Pod
+metadata: {name: leaker, namespace: kube-system}
+spec:
+  hostNetwork: true
+  containers:
+    - name: main
+      image: lab.local/podtool:1
+      imagePullPolicy: Never
+      command: [/podtool, grow, 8Mi, 25Mi, 4Gi]
+      resources: {requests: {cpu: 10m, memory: 16Mi}}
+`
+
+// showEviction has a pod leak, shows how the partition fills, and what the monitor does about it.
+func showEviction(ctx context.Context, node *lab.Node) error {
+	fmt.Print("\n== A pod of the partition leaks: 25 MiB a second, and 16 MiB requested\n")
+	if _, err := node.ApplyPod(ctx, []byte(leaker)); err != nil {
+		return err
+	}
+	const (
+		evictions = `systempartition_evictions_total{dry_run="false",threshold="hard",way="restart"}`
+		available = "systempartition_memory_available_bytes"
+	)
+	last := ""
+	err := node.Eventually(ctx, "an eviction", func(ctx context.Context) (bool, string, error) {
+		text, err := node.Get(ctx, "http://127.0.0.1:9948/metrics")
+		if err != nil {
+			return false, "", err
+		}
+		values := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			values[name] = value
+		}
+		if bytes, err := strconv.ParseFloat(values[available], 64); err == nil {
+			if line := fmt.Sprintf("%.0f MiB available", bytes/(1<<20)); line != last {
+				last = line
+				fmt.Println(line)
+			}
+		}
+		return values[evictions] != "0" && values[evictions] != "", last, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct{ title, command string }{
+		{"The eviction, in the journal", "journalctl -b -o cat --no-pager -u partition-monitor.service PARTITION_POD=leaker-" + nodeName},
+		{"The other pods run on, and the kernel has killed nobody", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status"},
+	} {
+		out, err := node.Run(ctx, step.command)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n== %s\n# %s\n%s\n", step.title, step.command, strings.TrimRight(out, "\n"))
+	}
+	return node.DeletePod(ctx, "leaker")
 }
 
 // metrics is a command that shows some of what Prometheus gets.

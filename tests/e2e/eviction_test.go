@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/pkg/evict"
@@ -180,13 +182,17 @@ func (e *evictor) evictions(t *testing.T, name string) []evict.Eviction {
 	return slices.DeleteFunc(e.history(t).Last, func(v evict.Eviction) bool { return v.Name != name })
 }
 
-// TestEviction: what happens when a pod of the partition leaks.
+// TestEviction: what happens when a pod of the partition leaks. What depends on neither the kernel nor the runtime is shown on the
+// first kind of node alone.
 func TestEviction(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for i, flavour := range flavours(t) {
 		t.Run(flavour, func(t *testing.T) {
 			e := newEvictor(t, flavour)
 			t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 2) })
 			t.Run("final state", e.finalState)
+			if i > 0 {
+				return
+			}
 			t.Run("order", e.order)
 			t.Run("page cache", e.pageCache)
 			t.Run("user pod", e.userPod)
@@ -270,12 +276,14 @@ func (e *evictor) finalState(t *testing.T) {
 	e.remove(t, members, "leaker-final")
 }
 
-// order: the monitor ranks pods as the kubelet does on the same node with the same figures. The kubelet logs its own order before it evicts.
+// order: the monitor ranks pods as the kubelet does on the same node, which logs its order before it evicts. The kubelet ranks twins
+// outside of the partition: its figures of pods inside are not to be relied on (docs/troubleshooting.md).
 func (e *evictor) order(t *testing.T) {
+	const twin = "leaker-twin-"
 	pods := []spec{
 		{name: "leaker-big", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "64Mi"}},
 		{name: "leaker-small", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "32Mi"}},
-		{name: "leaker-none", command: []string{"/podtool", "alloc", "24Mi"}},
+		{name: "leaker-none", requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}, command: []string{"/podtool", "alloc", "24Mi"}},
 		{name: "leaker-important", requests: resources("10m", "8Mi"), command: []string{"/podtool", "alloc", "96Mi"},
 			change: func(p *v1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }},
 		{name: "leaker-modest", requests: resources("10m", "64Mi"), command: []string{"/podtool", "alloc", "16Mi"}},
@@ -284,39 +292,45 @@ func (e *evictor) order(t *testing.T) {
 		s.namespace = members
 		e.create(t, s)
 		e.placed(t, s.name)
+		s.namespace, s.name = "default", strings.Replace(s.name, "leaker-", twin, 1)
+		e.create(t, s)
 	}
-	ours := e.ranked(t)
+	ours := slices.DeleteFunc(e.ranked(t), others)
 	// Estimated by what the runtime knows, without the kubelet's word, the order is the same, but for priorities.
-	estimated := e.ranked(t, "--pods-api-socket=/none")
-	for _, list := range []*[]string{&ours, &estimated} {
-		*list = slices.DeleteFunc(*list, func(name string) bool {
-			return !strings.HasPrefix(name, "leaker") && name != "within" && name != "above"
-		})
-	}
+	estimated := slices.DeleteFunc(e.ranked(t, "--pods-api-socket=/none"), others)
 	t.Logf("by the kubelet's word: %v; estimated: %v", ours, estimated)
 	if got, want := slices.DeleteFunc(slices.Clone(estimated), important), slices.DeleteFunc(slices.Clone(ours), important); !slices.Equal(got, want) {
 		t.Errorf("estimated order %v, want %v", got, want)
 	}
-	// A threshold above what is there: the kubelet ranks all pods of the node.
+	// A threshold above what is there: the kubelet ranks all pods of the node, and evicts one after the other. With a grace period, for
+	// which it has figures of all of them.
 	run(t, e.Node, "systemctl stop "+monitorUnit)
 	config := run(t, e.Node, "cat "+lab.KubeletConfigPath)
-	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+"\nevictionHard: {memory.available: 95%}\n"), 0o644); err != nil {
+	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+
+		"\nevictionSoft: {memory.available: 95%}\nevictionSoftGracePeriod: {memory.available: 40s}\nevictionMaxPodGracePeriod: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run(t, e.Node, "systemctl restart kubelet.service")
-	var line string
-	eventually(t, e.Node, "the kubelet's ranking", func(ctx context.Context) (bool, string, error) {
-		out, err := e.Run(ctx, "journalctl -b -o cat --no-pager -u kubelet.service | grep 'pods ranked for eviction' | grep leaker-modest | head -1")
-		line = out
-		return strings.Contains(out, "leaker-modest"), out, err
-	})
 	var theirs []string
-	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(` ",[]`, r) }) {
-		if _, name, ok := strings.Cut(word, "/"); ok && slices.Contains(ours, name) {
-			theirs = append(theirs, name)
+	err := e.Eventually(t.Context(), "the kubelet's ranking of all twins", func(ctx context.Context) (bool, string, error) {
+		out, err := e.Run(ctx, "journalctl -b -o cat --no-pager -u kubelet.service | grep 'pods ranked for eviction' || true")
+		for line := range strings.Lines(out) {
+			theirs = nil
+			for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(` ",[]`, r) }) {
+				if name, ok := strings.CutPrefix(word, "default/"+twin); ok {
+					theirs = append(theirs, "leaker-"+name)
+				}
+			}
+			// The kubelet's own list of pods has those too whose figures it lacks, and those come first.
+			if len(theirs) == len(pods) {
+				return true, "", nil
+			}
 		}
-	}
-	if !slices.Equal(ours, theirs) {
+		return false, out, err
+	})
+	if err != nil {
+		t.Error(err) // the node is put in order for those that follow
+	} else if !slices.Equal(ours, theirs) {
 		t.Errorf("our order      %v\nthe kubelet's %v", ours, theirs)
 	}
 	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+"\n"), 0o644); err != nil {
@@ -325,6 +339,8 @@ func (e *evictor) order(t *testing.T) {
 	run(t, e.Node, "systemctl restart kubelet.service && systemctl start "+monitorUnit)
 	e.startOver(t)
 }
+
+func others(name string) bool { return !strings.HasPrefix(name, "leaker-") }
 
 func important(name string) bool { return name == "leaker-important" }
 
@@ -515,14 +531,16 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	if err := e.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, e.Node, "the containers stopped and started again", func(ctx context.Context) (bool, string, error) {
-		p, err := e.Pod(ctx, members, "leaker-api")
-		if err != nil || len(p.Status.ContainerStatuses) == 0 {
+	err := e.Eventually(t.Context(), "the containers stopped and started again", func(ctx context.Context) (bool, string, error) {
+		pods, err := e.Pods(ctx)
+		i := slices.IndexFunc(pods, func(p v1.Pod) bool { return p.Name == "leaker-api" })
+		if err != nil || i < 0 || len(pods[i].Status.ContainerStatuses) == 0 {
 			return false, "", err
 		}
-		return p.Status.ContainerStatuses[0].RestartCount >= 1, fmt.Sprintf("%+v", p.Status.ContainerStatuses), nil
+		return pods[i].Status.ContainerStatuses[0].RestartCount >= 1, fmt.Sprintf("%+v", pods[i].Status.ContainerStatuses), nil
 	})
-	if err := e.control.Restore(t.Context()); err != nil {
+	// Whatever came of it: those that follow need the API server.
+	if err := errors.Join(err, e.control.Restore(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if after := e.count(t); after == before {

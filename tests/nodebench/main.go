@@ -30,16 +30,17 @@ func main() {
 }
 
 // timeout is for everything, and more than twice what it takes.
-const timeout = 40 * time.Minute
+const timeout = 70 * time.Minute
 
 // options are the flags.
 type options struct {
-	flavours []string
-	parts    []string
-	rounds   int
-	pods     int
-	idleFor  time.Duration
-	monitor  string
+	flavours  []string
+	parts     []string
+	rounds    int
+	pods      int
+	evictions int
+	idleFor   time.Duration
+	monitor   string
 }
 
 func (o options) wants(part string) bool { return slices.Contains(o.parts, part) }
@@ -51,10 +52,11 @@ func run(ctx context.Context, args []string) error {
 	var flavours, parts string
 	flags := flag.NewFlagSet("nodebench", flag.ExitOnError)
 	flags.StringVar(&flavours, "flavours", "trixie,bookworm", "kinds of nodes; of one without NRI only the live move is measured")
-	flags.StringVar(&parts, "parts", "create,move,reconcile,idle", "what to measure; a scrape comes with reconcile")
+	flags.StringVar(&parts, "parts", "create,move,reconcile,idle,eviction", "what to measure; a scrape comes with reconcile")
 	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way; the live move has twice as many, of one")
 	flags.IntVar(&o.pods, "pods", 100, "pods of the partition of an idle node")
 	flags.DurationVar(&o.idleFor, "idle", 2*time.Minute, "how long to watch an idle node")
+	flags.IntVar(&o.evictions, "evictions", 5, "evictions each, of the monitor and of the kubelet")
 	flags.StringVar(&o.monitor, "monitor", "", "another build of partition-monitor than that of this tree")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -69,7 +71,17 @@ func run(ctx context.Context, args []string) error {
 	defer os.RemoveAll(b.dir)
 	var all []measured
 	for _, flavour := range o.flavours {
+		if !slices.ContainsFunc(o.parts, func(part string) bool { return part != "eviction" }) {
+			break
+		}
 		m, err := b.node(ctx, flavour)
+		all = append(all, m...)
+		if err != nil {
+			return errors.Join(err, show(os.Stdout, all))
+		}
+	}
+	if o.wants("eviction") {
+		m, err := b.eviction(ctx)
 		all = append(all, m...)
 		if err != nil {
 			return errors.Join(err, show(os.Stdout, all))

@@ -36,7 +36,7 @@ func documented(t *testing.T) map[string][2]string {
 func TestDocumented(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
-	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
 	families, err := m.Gather()
 	if err != nil {

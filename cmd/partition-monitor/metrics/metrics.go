@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	Cgroups cgroupfs.FS
 	// Reports has what the last pass found; needed.
 	Reports Reports
+	// Evictions has what the last look at the memory found; needed.
+	Evictions func() evict.Report
 	// PerPod adds series for each pod of the partition. Pods come and go, and a series of each stays in Prometheus.
 	PerPod bool
 	// ReadFailed hears of each cgroup that a scrape could not read, from any goroutine. nil is nobody: they are counted.
@@ -32,15 +35,17 @@ type Reports interface {
 	Report() podmove.Report
 }
 
-// Metrics is a prometheus.Gatherer with a registry of its own, and hears what is to be counted as a podmove.Observer.
+// Metrics is a prometheus.Gatherer with a registry of its own, and hears what is to be counted as a podmove.Observer and an evict.Observer.
 type Metrics struct {
-	registry *prometheus.Registry
-	events   events
-	sources  *sources
+	registry  *prometheus.Registry
+	events    events
+	evictions evictions
+	sources   *sources
 }
 
 var (
 	_ podmove.Observer    = (*Metrics)(nil)
+	_ evict.Observer      = (*Metrics)(nil)
 	_ prometheus.Gatherer = (*Metrics)(nil)
 )
 
@@ -49,7 +54,7 @@ func New(o Options) *Metrics {
 	if o.Cgroups == "" {
 		o.Cgroups = cgroupfs.Mount
 	}
-	m := &Metrics{registry: prometheus.NewRegistry(), events: newEvents(), sources: newSources()}
+	m := &Metrics{registry: prometheus.NewRegistry(), events: newEvents(), evictions: newEvictions(), sources: newSources()}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "cgroup_read_failures_total",
 		Help: "Cgroups that could not be read at a scrape, and whose series it lacks. One that is gone is none of them.",
@@ -65,12 +70,13 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, failures, newSliceCollector(read), newReportCollector(o.Reports),
+	m.registry.MustRegister(info, failures, newSliceCollector(read), newReportCollector(o.Reports), newMarginCollector(o.Evictions),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.PerPod {
 		m.registry.MustRegister(newPodCollector(read, o.Reports))
 	}
 	m.events.register(m.registry)
+	m.evictions.register(m.registry)
 	m.sources.register(m.registry)
 	return m
 }

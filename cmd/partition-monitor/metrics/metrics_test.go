@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
@@ -55,8 +56,21 @@ func sampleReport() report {
 	}}
 }
 
+// margin is an evict.Report that does not change.
+func margin() evict.Report {
+	return evict.Report{Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Hard: 100 << 20, Soft: 200 << 20}
+}
+
 // observe has one of each thing happen.
-func observe(o podmove.Observer) {
+func observe(o interface {
+	podmove.Observer
+	evict.Observer
+}) {
+	o.Evicting(evict.Hard, evict.Evict, false, 300*time.Microsecond)
+	o.Evicting(evict.Soft, evict.Restart, true, time.Second)
+	o.Failed(evict.StepAPI)
+	o.Nobody()
+	o.KernelKilled(evict.AtPod, 2)
 	o.Placed(podmove.Creation, podmove.System, podmove.Succeeded, 300*time.Microsecond)
 	o.Placed(podmove.Restart, podmove.System, podmove.Failed, 12*time.Second)
 	o.Placed(podmove.Live, podmove.Default, podmove.Succeeded, 40*time.Millisecond)
@@ -120,7 +134,7 @@ func withoutGo(text string) string {
 
 func TestExposition(t *testing.T) {
 	t.Parallel()
-	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
 	golden(t, "expected.txt", withoutGo(scrape(t, m)))
 }
@@ -128,13 +142,13 @@ func TestExposition(t *testing.T) {
 // What is there before anything happened, on a node without a partition, without controllers and before the first pass.
 func TestExpositionAtStart(t *testing.T) {
 	t.Parallel()
-	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Reports: report{}, PerPod: true})
+	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Evictions: margin, Reports: report{}, PerPod: true})
 	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
 }
 
 func TestLint(t *testing.T) {
 	t.Parallel()
-	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
 	problems, err := testutil.GatherAndLint(m)
 	if err != nil {
@@ -159,7 +173,7 @@ func TestUnreadableCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed []error
-	m := New(Options{Cgroups: cgroupfs.FS(root), Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
+	m := New(Options{Cgroups: cgroupfs.FS(root), Evictions: margin, Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
 	text := scrape(t, m)
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), broken) {
 		t.Errorf("told of %v, want one error that names %s", failed, broken)
@@ -187,7 +201,7 @@ func TestHostileName(t *testing.T) {
 	t.Parallel()
 	r := sampleReport()
 	r.Pods[0].Name = "etcd\xff"
-	m := New(Options{Cgroups: "testdata/node", Reports: r, PerPod: true})
+	m := New(Options{Cgroups: "testdata/node", Evictions: margin, Reports: r, PerPod: true})
 	families, err := m.Gather()
 	if err == nil {
 		t.Error("no error for a name that is not UTF-8")
@@ -202,7 +216,7 @@ func TestHostileName(t *testing.T) {
 
 func TestSources(t *testing.T) {
 	t.Parallel()
-	m := New(Options{Reports: report{}})
+	m := New(Options{Evictions: margin, Reports: report{}})
 	m.Connected("kubelet", true)
 	got := m.Sources()
 	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {
@@ -213,7 +227,7 @@ func TestSources(t *testing.T) {
 // Scrapes and what is counted come from many goroutines; the race detector is the judge.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	m := New(Options{Cgroups: "testdata/node", Reports: sampleReport(), PerPod: true})
+	m := New(Options{Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

@@ -30,7 +30,7 @@ func BenchmarkScrape(b *testing.B) {
 		root = manyPods(b, 500)
 	}
 	pods, files := partitionOf(b, root)
-	m := New(Options{Cgroups: root, Reports: pods, PerPod: true, ReadFailed: func(err error) { b.Error(err) }})
+	m := New(Options{Cgroups: root, Evictions: margin, Reports: pods, PerPod: true, ReadFailed: func(err error) { b.Error(err) }})
 	handler := promhttp.HandlerFor(m, promhttp.HandlerOpts{DisableCompression: true})
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	buffer := make([]byte, 8<<10)

@@ -50,7 +50,7 @@ func main() {
 				os.Exit(1)
 			}
 			return
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond): // more would be a load of its own on an emulated node
 		}
 	}
 }

@@ -48,8 +48,11 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&s.runtime, "runtime", "", "socket of the container runtime")
 	flags.DurationVar(&s.idle, "for", 2*time.Minute, "how long to watch an idle node")
 	flags.IntVar(&s.pods, "pods", 100, "pods of an idle node's partition")
+	if len(args) > 0 && args[0] == "watch" {
+		return watch(ctx, args[1:])
+	}
 	if len(args) == 0 || parts[args[0]] == nil {
-		return errors.New("want create, move, reconcile or idle")
+		return errors.New("want create, move, reconcile, idle or watch")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

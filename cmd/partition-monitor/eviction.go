@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/slices"
+)
+
+// evictionsFile keeps evictions that are not through, and the last ones.
+const evictionsFile = slices.StateDir + "/monitor/evictions.json"
+
+// The flags of eviction.
+const (
+	flagEviction   = "eviction"
+	flagSpare      = "eviction-spare"
+	flagCooldown   = "eviction-cooldown"
+	flagKubeconfig = "kubeconfig"
+)
+
+func evictionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: flagEviction, Usage: "on, off, or dry-run, which only reports", Value: "on"},
+		&cli.StringFlag{Name: flagSpare, Usage: "`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical",
+			Value: evict.DefaultSpare.String()},
+		&cli.DurationFlag{Name: flagCooldown, Usage: "how long the pods of a controller are restarted and not evicted again", Value: 5 * time.Minute},
+		&cli.StringFlag{Name: flagKubeconfig, Usage: "`FILE` to tell the API server of evictions with; auto is the kubelet's, none is to restart the pods instead",
+			Value: kubeconfigAuto},
+	}
+}
+
+// evictionSettings are those flags.
+type evictionSettings struct {
+	off, dryRun bool
+	spare       evict.Spare
+	cooldown    time.Duration
+	kubeconfig  string
+}
+
+func readEvictionFlags(c *cli.Context) (evictionSettings, error) {
+	s := evictionSettings{cooldown: c.Duration(flagCooldown), kubeconfig: c.String(flagKubeconfig)}
+	switch value := c.String(flagEviction); value {
+	case "on":
+	case "off":
+		s.off = true
+	case "dry-run":
+		s.dryRun = true
+	default:
+		return s, usageError{fmt.Errorf("--%s=%s: want on, off or dry-run", flagEviction, value)}
+	}
+	var err error
+	if s.spare, err = evict.ParseSpare(c.String(flagSpare)); err != nil {
+		return s, usageError{fmt.Errorf("--%s=%w", flagSpare, err)}
+	}
+	if s.cooldown < 0 {
+		return s, usageError{fmt.Errorf("--%s=%s: want 0 or more", flagCooldown, s.cooldown)}
+	}
+	if s.kubeconfig == "" {
+		return s, usageError{fmt.Errorf("--%s: want a path, auto or none", flagKubeconfig)}
+	}
+	return s, nil
+}
+
+// config is what the configuration and the flags ask for.
+func (s evictionSettings) config(t *thresholds) evict.Config {
+	c := evict.Config{Spare: s.spare, Cooldown: s.cooldown, DryRun: s.dryRun, Off: s.off || t == nil}
+	if t != nil {
+		c.Limit, c.Hard, c.Soft, c.SoftGrace = t.Limit, t.Hard, t.Soft, t.SoftGrace
+		c.MaxPodGrace, c.MinimumReclaim = t.MaxPodGrace, t.MinimumReclaim
+	}
+	return c
+}
+
+// kubeletPatience is how long after our start we evict nobody for want of the kubelet's word, where it serves its Pods API.
+const kubeletPatience = 2 * time.Second
+
+// newEvictor wires eviction to the rest.
+func (m *monitor) newEvictor() *evict.Manager {
+	fs := cgroupfs.FS(cgroupfs.Mount)
+	capacity, started := memoryCapacity(), time.Now()
+	return &evict.Manager{
+		Cgroups: fs, Slice: cgroupfs.SlicePath(slices.SystemSlice),
+		Pods: func() []evict.Pod {
+			known, told := m.kubelet.Pods()
+			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {
+				return nil // its word on requests and priorities is about to come
+			}
+			return inventory(m.reconciler.Pods(), known, capacity)
+		},
+		Scopes:     containerScopes(fs),
+		Kill:       func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
+		Runtime:    mover{runtime: m.runtime},
+		API:        &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log},
+		Store:      evict.Store(evictionsFile),
+		LowerLimit: m.units.Reload,
+		Observer:   m.metrics,
+		Journal:    evictionJournal{m.log},
+	}
+}
+
+// memoryCapacity is the node's memory in bytes, as the kubelet counts it (MemTotal; GetMachineMemoryCapacity of cAdvisor). 0 where
+// it cannot be read, which makes all estimates of requests 0.
+func memoryCapacity() uint64 {
+	proc, err := procfs.NewFS(filepath.Join("/", "proc"))
+	if err != nil {
+		return 0
+	}
+	info, err := proc.Meminfo()
+	if err != nil || info.MemTotalBytes == nil {
+		return 0
+	}
+	return *info.MemTotalBytes
+}
+
+// readEvictions reads what the service has written down.
+func readEvictions() (evict.History, error) {
+	history, err := evict.Store(evictionsFile).Read()
+	if errors.Is(err, os.ErrPermission) {
+		return history, fmt.Errorf("%w; it has to be root", err)
+	}
+	return history, err
+}

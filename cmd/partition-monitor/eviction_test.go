@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nodepartition/pkg/evict"
+	partition "nodepartition/pkg/slices"
+)
+
+// section is a configuration with a partition of 400Mi and more fields.
+func section(fields string) string {
+	return kubelet("systemPartition:\n  memoryLimit: 400Mi\n  namespaces: [kube-system]\n" + fields)
+}
+
+func TestEvictionFlags(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"run", "status"} {
+		for flag, want := range map[string]string{
+			"--eviction=maybe":                      "--eviction=maybe: want on, off or dry-run",
+			"--eviction=":                           "--eviction=: want on, off or dry-run",
+			"--eviction=ON":                         "--eviction=ON: want on, off or dry-run",
+			"--eviction-spare=daemonsets":           `--eviction-spare="daemonsets": want none, kubelet, or a list of static, node-critical, cluster-critical`,
+			"--eviction-spare=":                     `--eviction-spare="": want none`,
+			"--eviction-spare=static,":              `--eviction-spare="static,": want none`,
+			"--eviction-spare=static,none":          `--eviction-spare="static,none": none stands alone`,
+			"--eviction-spare=static,node_critical": "want none, kubelet, or a list of static, node-critical, cluster-critical",
+			"--eviction-cooldown=-1s":               "--eviction-cooldown=-1s: want 0 or more",
+			"--eviction-cooldown=5":                 `"5"`, // a unit is missing
+			"--eviction-cooldown=often":             `"often"`,
+			"--kubeconfig=":                         "--kubeconfig: want a path, auto or none",
+		} {
+			status, stdout, stderr := command(t, name, flag)
+			if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 ||
+				!strings.HasSuffix(stderr, "; see partition-monitor --help\n") {
+				t.Errorf("%s %s: status %d, %q, %q; want 2 and one line with %q", name, flag, status, stdout, stderr, want)
+			}
+		}
+	}
+	// check evicts nothing.
+	if status, _, stderr := command(t, "check", "--eviction=on"); status != exitUsage || !strings.Contains(stderr, "-eviction") {
+		t.Errorf("check: status %d, %q", status, stderr)
+	}
+}
+
+// What the flags and the thresholds make of a configuration.
+func TestEvictionSettings(t *testing.T) {
+	t.Parallel()
+	some := &thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}
+	all := evict.Config{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6, Spare: evict.DefaultSpare, Cooldown: time.Minute}
+	with := func(change func(*evict.Config)) evict.Config {
+		c := all
+		change(&c)
+		return c
+	}
+	base := evictionSettings{spare: evict.DefaultSpare, cooldown: time.Minute}
+	off, dry := base, base
+	off.off, dry.dryRun = true, true
+	for name, test := range map[string]struct {
+		settings   evictionSettings
+		thresholds *thresholds
+		want       evict.Config
+	}{
+		"on":            {base, some, all},
+		"dry run":       {dry, some, with(func(c *evict.Config) { c.DryRun = true })},
+		"off":           {off, some, with(func(c *evict.Config) { c.Off = true })},
+		"no partition":  {base, nil, evict.Config{Spare: evict.DefaultSpare, Cooldown: time.Minute, Off: true}},
+		"none, dry run": {dry, nil, evict.Config{Spare: evict.DefaultSpare, Cooldown: time.Minute, Off: true, DryRun: true}},
+	} {
+		if got := test.settings.config(test.thresholds); got != test.want {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}
+
+// last are the thresholds that members.json keeps.
+func (n *node) last() *thresholds {
+	n.t.Helper()
+	var m members
+	data, err := os.ReadFile(filepath.Join(n.root, membersFile))
+	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
+		n.t.Fatal(err)
+	}
+	return m.Eviction
+}
+
+// The thresholds are those of the configuration, and are kept for when it breaks.
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "")
+	for _, test := range []struct {
+		fields string
+		want   thresholds
+	}{
+		{"", thresholds{Hard: 32 * mebi}},
+		{"  evictionHard: {memory.available: 10%}\n", thresholds{Hard: 40 * mebi}},
+		{"  evictionHard: {memory.available: 48Mi}\n", thresholds{Hard: 48 * mebi}},
+		{"  evictionHard: {memory.available: 0%}\n", thresholds{}},
+		{
+			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n  evictionMaxPodGracePeriod: 20\n" +
+				"  evictionMinimumReclaim: {memory.available: 5Mi}\n",
+			thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: 20 * time.Second, MinimumReclaim: 5 * mebi},
+		},
+	} {
+		n.write("/var/lib/kubelet/config.yaml", section(test.fields))
+		n.follow()
+		test.want.Limit = 400 * mebi
+		if got := n.last(); got == nil || *got != test.want {
+			t.Errorf("%q: %+v; want %+v", test.fields, got, test.want)
+		}
+	}
+}
+
+// A configuration that breaks does not take the thresholds with it, and neither does a restart.
+func TestLastGoodThresholds(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, section("  evictionHard: {memory.available: 10%}\n"))
+	n.partition("419430400")
+	n.serve(&fakeRuntime{})
+	n.servePods()
+	hard := func(what string, want uint64, mode string) {
+		t.Helper()
+		if e := n.status().Eviction; e == nil || e.HardBytes != want || e.Mode != mode {
+			t.Errorf("%s: %+v; want %s, below %d", what, e, mode, want)
+		}
+	}
+	hard("valid", 40*mebi, "on")
+	n.follow()
+	n.write("/var/lib/kubelet/config.yaml", broken)
+	hard("broken", 40*mebi, "on")
+	n.follow()
+	hard("broken, after a restart", 40*mebi, "on")
+
+	// As an earlier version has written it: the default below the limit that is in force.
+	n.write(membersFile, `{"namespaces":["kube-system"]}`)
+	hard("an older file", 32*mebi, "on")
+	n.partition("1048576000")
+	hard("an older file, another limit", 50*mebi, "on")
+	n.partition("max")
+	hard("an older file, no limit", 0, "off")
+
+	// Without a section there is nothing to guard, whatever was.
+	n.partition("419430400")
+	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
+	hard("no section", 0, "off")
+	n.write("/var/lib/kubelet/config.yaml", section(""))
+	n.write("/proc/cmdline", "quiet node_partition=0")
+	hard("switched off", 0, "off")
+	n.write("/proc/cmdline", "quiet")
+	hard("valid again", 32*mebi, "on")
+}
+
+// serveOnce starts the service, waits until it talks to the runtime, which is after it has followed its configuration, and ends it.
+func (n *node) serveOnce(args ...string) (stderr string) {
+	n.t.Helper()
+	socket := filepath.Join(n.root, "/run/nri/nri.sock")
+	if err := os.RemoveAll(socket); err != nil {
+		n.t.Fatal(err)
+	}
+	listener, ok := n.listen("/run/nri/nri.sock").(*net.UnixListener)
+	if !ok {
+		n.t.Fatal("no socket")
+	}
+	if err := listener.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		n.t.Fatal(err)
+	}
+	cmd := n.program(append([]string{"run", "--listen="}, args...)...)
+	var text logged
+	cmd.Stderr = &text
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	conn, err := listener.Accept()
+	if err == nil {
+		_ = conn.Close() // all that it is for
+	}
+	if err := errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+		n.t.Fatalf("%v: %s", err, &text)
+	}
+	return text.String()
+}
+
+// The generator leaves a lowered limit to us only while there is somebody who evicts.
+func TestEvictsFile(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	marker := filepath.Join(n.root, partition.EvictsFile)
+	for _, step := range []struct {
+		configuration string
+		flag          string
+		want          bool
+	}{
+		{valid("kube-system"), "--eviction=off", false}, // there was none
+		{valid("kube-system"), "--eviction=on", true},
+		{valid("kube-system"), "--eviction=on", true}, // there is one
+		{valid("kube-system"), "--eviction=dry-run", false},
+		{valid("kube-system"), "--eviction=on", true},
+		{valid("kube-system"), "--eviction=off", false},
+		{broken, "--eviction=on", true}, // the last good one
+		{kubelet(""), "--eviction=on", false},
+	} {
+		n.write("/var/lib/kubelet/config.yaml", step.configuration)
+		stderr := n.serveOnce(step.flag)
+		if _, err := os.Stat(marker); (err == nil) != step.want {
+			t.Errorf("%q, %s: %v; want it there: %t\n%s", step.configuration, step.flag, err, step.want, stderr)
+		}
+	}
+}
+
+// An operator hears that the generator does not know.
+func TestEvictsFileFails(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.write(partition.EvictsFile+"/in-the-way", "")
+	for _, flag := range []string{"--eviction=on", "--eviction=off"} {
+		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "the generator cannot be told") || !strings.Contains(stderr, partition.EvictsFile) {
+			t.Errorf("%s: %s", flag, stderr)
+		}
+	}
+}

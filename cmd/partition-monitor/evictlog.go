@@ -1,0 +1,79 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"nodepartition/pkg/evict"
+)
+
+// The MESSAGE_IDs of what an operator searches the journal for: journalctl MESSAGE_ID=...; journalctl -x explains them, from
+// units/node-partition.catalog. They never change.
+const (
+	idEvicting     = "89c4cdf13b994233ab91955cce1e6c7e"
+	idEvicted      = "c7c85240183a487bb66a6be20209f91e"
+	idFailed       = "ae4e691e039a44eda873a02e0be8941b"
+	idNobody       = "998cfafe9eb4487eb25a0de77a72d557"
+	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
+)
+
+// evictionJournal writes evictions to the log.
+type evictionJournal struct{ log *slog.Logger }
+
+func (j evictionJournal) Evicting(e evict.Eviction) {
+	what := "evicting a pod, because the memory of the system partition is low"
+	switch {
+	case e.DryRun:
+		what = "dry run: would evict a pod, because the memory of the system partition is low"
+	case e.Way == evict.Restart:
+		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
+	}
+	j.of(e, idEvicting).Warn(what, "threshold", e.Threshold, "available", quantity(e.AvailableBytes), "below", quantity(e.AtBytes),
+		"limit", quantity(e.LimitBytes), "working-set", quantity(e.WorkingSetBytes), "request", quantity(e.RequestBytes),
+		"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
+}
+
+func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
+	log := j.of(e, idEvicted)
+	if e.Problem != "" {
+		log.Warn("an eviction is through, and did not go as it should", "took", took.Round(time.Millisecond), "problem", e.Problem)
+		return
+	}
+	log.Info("an eviction is through", "took", took.Round(time.Millisecond))
+}
+
+func (j evictionJournal) Resumed(e evict.Eviction) {
+	j.of(e, idEvicting).Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
+}
+
+func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
+	if e.UID == "" {
+		j.log.Error("a step of evicting failed", messageID, idFailed, "step", step, "error", err)
+		return
+	}
+	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
+}
+
+func (j evictionJournal) Nobody(available, threshold uint64, order []evict.Candidate) {
+	pods := make([]string, 0, len(order))
+	for _, c := range order {
+		pods = append(pods, c.Namespace+"/"+c.Name+" ("+string(c.Skip)+")")
+	}
+	j.log.Error("the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, "+
+		"or spare fewer with --"+flagSpare, messageID, idNobody, "available", quantity(available), "below", quantity(threshold), "pods", strings.Join(pods, ", "))
+}
+
+func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
+	what := "the kernel has killed in the system partition, at the limit of a pod, a container or the node"
+	if limit == evict.AtPartition {
+		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had nobody to evict"
+	}
+	j.log.Error(what+"; journalctl -k has the process", messageID, idKernelKilled, "processes", processes)
+}
+
+func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }
+
+func (j evictionJournal) of(e evict.Eviction, id string) *slog.Logger {
+	return j.log.With(messageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "way", e.Way)
+}

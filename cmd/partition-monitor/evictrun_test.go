@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bufio"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// nodePod is a pod of the fake node: one container, of the pod's name.
+type nodePod struct {
+	namespace, name, uid string
+	partition            podmove.Partition
+	workingSet           string
+	priority             int32
+	request              string
+	static               bool
+}
+
+// nodePods are two of the partition, of which dns is the one to go; one that is misplaced; and a pod of a user, who uses most of all.
+var nodePods = []nodePod{
+	{"kube-system", "dns", uid, podmove.System, "31457280", 10, "10Mi", false},
+	{"kube-system", "etcd", "22222222-2222-3333-4444-555555555555", podmove.System, "33554432", 2_000_001_000, "1Mi", true},
+	{"kube-system", "misplaced", "33333333-2222-3333-4444-555555555555", podmove.Default, "900000000", -10, "1Mi", false},
+	{"web", "shop", "44444444-2222-3333-4444-555555555555", podmove.Default, "900000000", -10, "1Mi", false},
+}
+
+func (p nodePod) id() string { return strings.Repeat("0", 56) + p.uid[:8] }
+
+// scope is where its container is, below the node.
+func (p nodePod) scope() string {
+	return filepath.Join(cgroupfs.Mount, cgroupfs.SlicePath(podmove.PodSlice(p.partition, podmove.Burstable, p.uid)), "cri-containerd-"+p.id()+".scope")
+}
+
+// telling is a kubelet that tells of nodePods.
+type telling struct {
+	podsv1alpha1.UnimplementedPodsServer
+}
+
+func (telling) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+	for _, p := range nodePods {
+		pod := v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: types.UID(p.uid), Annotations: map[string]string{"kubernetes.io/config.source": "api"}},
+			Spec: v1.PodSpec{
+				Priority: &p.priority, TerminationGracePeriodSeconds: new(int64(30)), RestartPolicy: v1.RestartPolicyAlways,
+				Containers: []v1.Container{{Name: p.name, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+					v1.ResourceCPU: resource.MustParse("2m"), v1.ResourceMemory: resource.MustParse(p.request),
+				}}}},
+			},
+			Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable, Phase: v1.PodRunning},
+		}
+		if p.static {
+			pod.Annotations["kubernetes.io/config.source"] = "file"
+		}
+		data, err := pod.Marshal()
+		if err == nil {
+			err = stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_ADDED, Pod: data})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fakeKubelet{}.WatchPods(nil, stream)
+}
+
+// The memory of the partition on a guarded node: 10Mi are left of 96Mi, for 4Mi are page cache, or more than enough.
+const (
+	scarce = "94371840"
+	plenty = "20971520"
+)
+
+// guarded is a node with nodePods and a partition of 96Mi.
+func guarded(t *testing.T) *node {
+	t.Helper()
+	n := newNode(t, kubelet("systemPartition:\n  memoryLimit: 96Mi\n  namespaces: [kube-system]\n"))
+	n.partition("100663296")
+	n.write(systemCgroup+"/memory.current", plenty)
+	n.write(systemCgroup+"/memory.stat", "anon 16777216\ninactive_file 1048576\nactive_file 2097152\nslab_reclaimable 1048576")
+	f := &fakeRuntime{}
+	for _, p := range nodePods {
+		slice := filepath.Dir(p.scope())
+		for name, text := range map[string]string{"memory.max": "max", "memory.current": p.workingSet, "memory.stat": "inactive_file 0", "cpu.weight": "1"} {
+			n.write(filepath.Join(slice, name), text)
+			n.write(filepath.Join(p.scope(), name), text)
+		}
+		n.write(filepath.Join(p.scope(), "cgroup.events"), "populated 1")
+		n.write(filepath.Join(p.scope(), "cgroup.kill"), "")
+		sandbox := &runtime.PodSandbox{
+			Id: "sandbox-" + p.uid, Metadata: &runtime.PodSandboxMetadata{Namespace: p.namespace, Name: p.name, Uid: p.uid}, Annotations: map[string]string{},
+		}
+		if p.static {
+			sandbox.Annotations["kubernetes.io/config.source"] = "file"
+		}
+		f.sandboxes = append(f.sandboxes, sandbox)
+		f.containers = append(f.containers, &runtime.Container{
+			Id: p.id(), PodSandboxId: sandbox.Id, State: runtime.ContainerState_CONTAINER_RUNNING, Metadata: &runtime.ContainerMetadata{Name: p.name},
+		})
+	}
+	// The slice for the one that is misplaced is there already, and empty.
+	prepared := cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, nodePods[2].uid))
+	for name, text := range map[string]string{"memory.max": "max", "memory.current": "0", "memory.stat": "inactive_file 0", "cpu.weight": "1"} {
+		n.write(filepath.Join(cgroupfs.Mount, prepared, name), text)
+	}
+	for name, text := range map[string]string{"memory.events": "oom 0\noom_kill 0", "memory.events.local": "oom 0\noom_kill 0"} {
+		n.write(filepath.Join(systemCgroup, name), text)
+	}
+	n.serve(f)
+	return n
+}
+
+// tellPods has the kubelet tell of nodePods.
+func (n *node) tellPods() {
+	n.t.Helper()
+	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, telling{}) })
+}
+
+// killed are the pods whose container was killed.
+func (n *node) killed() []string {
+	n.t.Helper()
+	var names []string
+	for _, p := range nodePods {
+		text, err := os.ReadFile(filepath.Join(n.root, p.scope(), "cgroup.kill"))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if strings.TrimSpace(string(text)) != "" {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// end ends the processes of a pod.
+func (n *node) end(p nodePod) {
+	n.t.Helper()
+	n.write(filepath.Join(p.scope(), "cgroup.events"), "populated 0")
+	n.write(filepath.Join(filepath.Dir(p.scope()), "memory.current"), "0")
+}
+
+// evicting runs the service, lets memory become scarce when it knows the pods, hears each line of its log until one says something, and
+// ends it.
+func (n *node) evicting(until string, heard func(line string), args ...string) {
+	n.t.Helper()
+	cmd := n.program(append([]string{"run", "--listen=", "--move=never"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
+	var log strings.Builder // of all lines
+	found, connections := false, 0
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), "to=kubelet up=true") || strings.Contains(lines.Text(), "to=runtime up=true") {
+			if connections++; connections == 2 {
+				n.write(systemCgroup+"/memory.current", scarce)
+			}
+		}
+		heard(lines.Text())
+		if strings.Contains(lines.Text(), until) && !found {
+			found = true
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				n.t.Error(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil || !found {
+		n.t.Errorf("%v; want %q in\n%s", err, until, &log)
+	}
+}
+
+// The service kills the containers of the pod whose turn it is, tells the API server, and leaves everybody else alone.
+func TestServiceEvicts(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	c := newCluster(t, httptest.NewServer)
+	c.kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
+	var decided string
+	n.evicting("an eviction is through", func(line string) {
+		if strings.Contains(line, "evicting a pod") {
+			decided = line
+			n.write(systemCgroup+"/memory.current", plenty)
+			n.end(nodePods[0])
+		}
+	})
+	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {
+		t.Errorf("killed: %v; want dns alone", killed)
+	}
+	for _, part := range []string{
+		"namespace=kube-system pod=dns", "threshold=hard available=10Mi below=32Mi limit=96Mi working-set=30Mi request=10Mi estimated=false priority=10",
+		"MESSAGE_ID=" + idEvicting, "way=evict",
+	} {
+		if !strings.Contains(decided, part) {
+			t.Errorf("%q does not say %q", decided, part)
+		}
+	}
+	if came := c.came(); !slices.Equal(came, []string{getPod, patchPod, postEvent, getPod}) { // and that it stayed so
+		t.Errorf("the API server was asked %v", came)
+	} else if message := c.events[0].Message; !strings.Contains(message, "Container dns was using 30Mi, request is 10Mi") {
+		t.Errorf("the event says %q", message)
+	}
+	// status has it afterwards.
+	e := n.status().Eviction
+	if e == nil || len(e.Last) != 1 || e.Last[0].Name != "dns" || e.Last[0].Way != evict.Evict || e.Last[0].Problem != "" || len(e.Open) > 0 {
+		t.Errorf("status: %+v", e)
+	}
+}
+
+// Without a kubeconfig the kubelet starts the containers again.
+func TestServiceEvictsWithoutAPIServer(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	why := 0
+	n.evicting("an eviction is through", func(line string) {
+		if strings.Contains(line, "evictions go without the API server") && strings.Contains(line, "--kubeconfig") {
+			why++
+		}
+		if strings.Contains(line, "stopping the containers of a pod") {
+			n.write(systemCgroup+"/memory.current", plenty)
+			n.end(nodePods[0])
+		}
+	})
+	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) || why != 1 {
+		t.Errorf("killed: %v; said %d times why the API server was not told", killed, why)
+	}
+	if e := n.status().Eviction; len(e.Last) != 1 || e.Last[0].Way != evict.Restart {
+		t.Errorf("status: %+v", e)
+	}
+}
+
+// A dry run says what it would do, and does nothing.
+func TestServiceDryRun(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	c := newCluster(t, httptest.NewServer)
+	kubeconfig := c.kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/other.conf"))
+	var said string
+	n.evicting("dry run: would evict a pod", func(line string) { said += line + "\n" }, "--eviction=dry-run", "--kubeconfig="+strings.TrimPrefix(kubeconfig, n.root))
+	if killed := n.killed(); len(killed) > 0 || !strings.Contains(said, "pod=dns") {
+		t.Errorf("killed: %v; log:\n%s", killed, said)
+	}
+	if came := c.came(); len(came) > 0 {
+		t.Errorf("the API server was asked %v", came)
+	}
+	if e := n.status().Eviction; len(e.Last) != 1 || !e.Last[0].DryRun || len(e.Open) > 0 {
+		t.Errorf("status: %+v", e)
+	}
+}
+
+// With only pods left that are spared, or that are outside, nobody goes.
+func TestServiceSpares(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	var said string
+	const nobody = "kube-system/etcd (static)"
+	n.evicting(nobody, func(line string) {
+		if strings.Contains(line, nobody) {
+			said = line
+		}
+		if strings.Contains(line, "stopping the containers of a pod") { // dns ends, and that is not enough
+			n.end(nodePods[0])
+		}
+	})
+	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {
+		t.Errorf("killed: %v; want dns alone", killed)
+	}
+	if strings.Contains(said, "shop") || strings.Contains(said, "misplaced") || strings.Contains(said, "dns") || !strings.Contains(said, "--eviction-spare") {
+		t.Errorf("%q; want the pods that are left in the partition and what to change", said)
+	}
+}

@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/pkg/evict"
+)
+
+// evictions are counted as they happen.
+type evictions struct {
+	evictions *prometheus.CounterVec
+	reaction  prometheus.Histogram
+	failures  *prometheus.CounterVec
+	nobody    prometheus.Counter
+	kills     *prometheus.CounterVec
+}
+
+func newEvictions() evictions {
+	e := evictions{
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "evictions_total",
+			Help: "Pods of the system partition that had to go because its memory was low, by the threshold that was crossed, and how they went: " +
+				"evicted for good, or restarted.",
+		}, []string{"threshold", "way", "dry_run"}),
+		reaction: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    prefix + "eviction_reaction_seconds",
+			Help:    "Time from the look that saw a threshold crossed to the end of the pod's processes, or, with a grace period, to the request to stop them.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+		}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "eviction_failures_total",
+			Help: "Steps of evictions that did not work, by step. The journal has the reasons.",
+		}, []string{"step"}),
+		nobody: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "eviction_nobody_total",
+			Help: "Times that a pod should have gone and all were spared: from there on the kernel kills at the limit.",
+		}),
+		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "kernel_kills_total",
+			Help: "Processes in the system partition that the kernel killed while this program ran, by whose limit it was for.",
+		}, []string{"limit"}),
+	}
+	for _, threshold := range []evict.Threshold{evict.Hard, evict.Soft} {
+		for _, way := range []evict.Way{evict.Evict, evict.Restart} {
+			e.evictions.WithLabelValues(string(threshold), string(way), "false")
+		}
+	}
+	for _, step := range evict.Steps() {
+		e.failures.WithLabelValues(string(step))
+	}
+	for _, limit := range []evict.KilledAt{evict.AtPartition, evict.AtPod} {
+		e.kills.WithLabelValues(string(limit))
+	}
+	return e
+}
+
+func (e evictions) register(to prometheus.Registerer) {
+	to.MustRegister(e.evictions, e.reaction, e.failures, e.nobody, e.kills)
+}
+
+// Evicting implements evict.Observer.
+func (m *Metrics) Evicting(threshold evict.Threshold, way evict.Way, dryRun bool, took time.Duration) {
+	m.evictions.evictions.WithLabelValues(string(threshold), string(way), strconv.FormatBool(dryRun)).Inc()
+	if !dryRun {
+		m.evictions.reaction.Observe(took.Seconds())
+	}
+}
+
+// Failed implements evict.Observer.
+func (m *Metrics) Failed(step evict.Step) { m.evictions.failures.WithLabelValues(string(step)).Inc() }
+
+// Nobody implements evict.Observer.
+func (m *Metrics) Nobody() { m.evictions.nobody.Inc() }
+
+// KernelKilled implements evict.Observer.
+func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
+	m.evictions.kills.WithLabelValues(string(limit)).Add(float64(processes))
+}
+
+// marginCollector shows how far the partition is from an eviction. Before the first look it shows nothing.
+type marginCollector struct {
+	report                       func() evict.Report
+	available, threshold, nobody *prometheus.Desc
+}
+
+func newMarginCollector(report func() evict.Report) *marginCollector {
+	return &marginCollector{
+		report: report,
+		available: prometheus.NewDesc(prefix+"memory_available_bytes",
+			"Memory that the partition may still use: its limit less what the kernel cannot take back. Page cache is not counted as used.", nil, nil),
+		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
+			"Available memory below which a pod has to go; absent where the threshold is off.", []string{"threshold"}, nil),
+		nobody: prometheus.NewDesc(prefix+"eviction_nobody_left",
+			"1 while a pod should go and all are spared, else 0.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.available
+	to <- c.threshold
+	to <- c.nobody
+}
+
+// Collect implements prometheus.Collector.
+func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
+	report := c.report()
+	if report.Time.IsZero() {
+		return
+	}
+	send(to, c.available, prometheus.GaugeValue, float64(report.Available))
+	for _, t := range []struct {
+		name  evict.Threshold
+		bytes uint64
+	}{{evict.Hard, report.Hard}, {evict.Soft, report.Soft}} {
+		if t.bytes > 0 {
+			send(to, c.threshold, prometheus.GaugeValue, float64(t.bytes), string(t.name))
+		}
+	}
+	nobody := 0.0
+	if report.Nobody {
+		nobody = 1
+	}
+	send(to, c.nobody, prometheus.GaugeValue, nobody)
+}

@@ -1,0 +1,123 @@
+package cgroupfs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// MemoryMeter reads the memory of one cgroup again and again: its files stay open, so that a look is two or three system calls.
+type MemoryMeter struct {
+	path               string
+	current, max, stat int
+	buffer             [maxFile]byte
+}
+
+// MemoryReading is what a MemoryMeter reads, in bytes.
+type MemoryReading struct {
+	// Current is memory.current, and Max memory.max, Unlimited for none.
+	Current, Max uint64
+	// InactiveFile, ActiveFile and SlabReclaimable stand in memory.stat. The kernel adds them up from the CPUs' own counts, and
+	// may leave out as much as 64 pages of each CPU (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8).
+	InactiveFile, ActiveFile, SlabReclaimable uint64
+}
+
+// MemoryMeter opens the files of a cgroup. A cgroup that is not there is fs.ErrNotExist. The caller closes it.
+func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
+	m := &MemoryMeter{path: filepath.Join(string(f), cgroup), current: -1, max: -1, stat: -1}
+	for _, file := range []struct {
+		name string
+		fd   *int
+	}{{"memory.current", &m.current}, {"memory.max", &m.max}, {"memory.stat", &m.stat}} {
+		path := filepath.Join(m.path, file.name)
+		fd, err := uninterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+		if err != nil {
+			m.Close()
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		*file.fd = fd
+	}
+	return m, nil
+}
+
+// Close closes the files.
+func (m *MemoryMeter) Close() {
+	for _, fd := range []int{m.current, m.max, m.stat} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // opened for reading
+		}
+	}
+}
+
+// Read reads the cgroup. Where there is nothing to fear as long as Current is below enough, memory.stat is left out: to format it
+// the kernel adds up the counts of all CPUs. A cgroup that is gone is fs.ErrNotExist.
+func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReading, error) {
+	var r MemoryReading
+	var err error
+	if r.Max, err = m.number(m.max, "memory.max"); err != nil {
+		return r, err
+	}
+	if r.Current, err = m.number(m.current, "memory.current"); err != nil || enough(r.Current, r.Max) {
+		return r, err
+	}
+	text, err := m.read(m.stat, "memory.stat")
+	if err != nil {
+		return r, err
+	}
+	err = parseKeyed(text, []keyed{{"inactive_file", &r.InactiveFile}, {"active_file", &r.ActiveFile}, {"slab_reclaimable", &r.SlabReclaimable}})
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
+	}
+	return r, nil
+}
+
+func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
+	text, err := m.read(fd, name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := parseMax(string(bytes.TrimSuffix(text, newline)))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(m.path, name), err)
+	}
+	return n, nil
+}
+
+func (m *MemoryMeter) read(fd int, name string) ([]byte, error) {
+	n, err := uninterrupted(func() (int, error) { return unix.Pread(fd, m.buffer[:], 0) })
+	if err != nil {
+		return nil, gone(&os.PathError{Op: "read", Path: filepath.Join(m.path, name), Err: err})
+	}
+	return m.buffer[:n], nil
+}
+
+// WorkingSet is the memory in bytes that a cgroup uses without inactive page cache (Usage.WorkingSet), in two reads.
+func (f FS) WorkingSet(cgroup string) (uint64, error) {
+	files := files{root: f, cgroup: cgroup}
+	files.open()
+	defer files.close()
+	var usage Usage
+	files.memory(&usage)
+	if err := files.result(); err != nil {
+		return 0, err
+	}
+	if !usage.HasMemory {
+		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), errNoFile)
+	}
+	return usage.WorkingSet(), nil
+}
+
+// OOMEvents are counts of a cgroup: processes killed in it or below (oom_kill of memory.events), and times that its own limit could
+// not be kept (oom of memory.events.local).
+func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
+	files := files{root: f, cgroup: cgroup}
+	files.open()
+	defer files.close()
+	var all, local MemoryEvents
+	files.memoryEvents("memory.events", &all)
+	files.memoryEvents("memory.events.local", &local)
+	return all.OOMKill, local.OOM, files.result()
+}

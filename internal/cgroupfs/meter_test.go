@@ -1,0 +1,182 @@
+package cgroupfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func write(t *testing.T, root FS, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(string(root), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func never(uint64, uint64) bool { return false }
+
+func meterOf(t *testing.T, root FS, cgroup string) *MemoryMeter {
+	t.Helper()
+	m, err := root.MemoryMeter(cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func TestMemoryMeter(t *testing.T) {
+	t.Parallel()
+	root := FS(t.TempDir())
+	write(t, root, map[string]string{
+		"s/memory.current": "1000\n", "s/memory.max": "max\n",
+		"s/memory.stat": "anon 1\nfile 2\ninactive_anon 3\ninactive_file 200\nactive_file 100\nslab_reclaimable 50\nslab 60\n",
+	})
+	m := meterOf(t, root, "s")
+	got, err := m.Read(never)
+	if want := (MemoryReading{Current: 1000, Max: Unlimited, InactiveFile: 200, ActiveFile: 100, SlabReclaimable: 50}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	// The files stay open, and each reading is a new one: a shorter one, too.
+	write(t, root, map[string]string{"s/memory.current": "7\n", "s/memory.max": "4096\n", "s/memory.stat": "active_file 1\n"})
+	got, err = m.Read(never)
+	if want := (MemoryReading{Current: 7, Max: 4096, ActiveFile: 1}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestMemoryMeterLeavesOut has a memory.stat that cannot be parsed: it must not be read without need.
+func TestMemoryMeterLeavesOut(t *testing.T) {
+	t.Parallel()
+	root := FS(t.TempDir())
+	write(t, root, map[string]string{"memory.current": "1000\n", "memory.max": "5000\n", "memory.stat": "inactive_file x\n"})
+	m := meterOf(t, root, ".")
+	got, err := m.Read(func(current, limit uint64) bool {
+		if current != 1000 || limit != 5000 {
+			t.Errorf("asked whether %d of %d is little", current, limit)
+		}
+		return true
+	})
+	if want := (MemoryReading{Current: 1000, Max: 5000}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	_, err = m.Read(never)
+	want := filepath.Join(string(root), "memory.stat") + `: inactive_file: strconv.ParseUint: parsing "x": invalid syntax`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestMemoryMeterOfBrokenFiles(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ file, text string }{
+		"current": {"memory.current", "-1\n"}, "nothing": {"memory.current", "\n"}, "limit": {"memory.max", "none\n"}, "empty": {"memory.max", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := FS(t.TempDir())
+			write(t, root, map[string]string{"memory.current": "1\n", "memory.max": "2\n", "memory.stat": ""})
+			write(t, root, map[string]string{test.file: test.text})
+			if _, err := meterOf(t, root, ".").Read(never); err == nil || !strings.HasPrefix(err.Error(), filepath.Join(string(root), test.file)+": ") {
+				t.Errorf("got %v, want an error of %s", err, test.file)
+			}
+		})
+	}
+}
+
+func TestMemoryMeterOfNothing(t *testing.T) {
+	t.Parallel()
+	root := FS(t.TempDir())
+	all := map[string]string{"memory.current": "1\n", "memory.max": "2\n", "memory.stat": ""}
+	for missing := range all {
+		cgroup := "without-" + missing
+		for name, text := range all {
+			if name != missing {
+				write(t, root, map[string]string{filepath.Join(cgroup, name): text})
+			}
+		}
+		before := openFiles(t)
+		_, err := root.MemoryMeter(cgroup)
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("%s: got %v, want fs.ErrNotExist", cgroup, err)
+		}
+		if after := openFiles(t); after[string(root)] != before[string(root)] {
+			t.Errorf("%s: files are left open: %v", cgroup, after)
+		}
+	}
+	if _, err := root.MemoryMeter("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
+// openFiles counts open files by the folder that this test has: tests run side by side.
+func openFiles(t *testing.T) map[string]int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, entry := range entries {
+		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil {
+			count[filepath.Dir(filepath.Dir(path))]++
+		}
+	}
+	return count
+}
+
+// TestMemoryMeterOfRemoved: the kernel answers ENODEV for a file of a cgroup that was removed.
+func TestMemoryMeterOfRemoved(t *testing.T) {
+	t.Parallel()
+	err := gone(&os.PathError{Op: "read", Path: "memory.current", Err: unix.ENODEV})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
+func TestWorkingSet(t *testing.T) {
+	t.Parallel()
+	for cgroup, want := range map[string]uint64{"all": 80 << 20, "old": 0} {
+		if got, err := sample.WorkingSet(cgroup); err != nil || got != want {
+			t.Errorf("%s: got %d, %v; want %d", cgroup, got, err, want)
+		}
+	}
+	if _, err := sample.WorkingSet("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+	_, err := sample.WorkingSet("off")
+	if err == nil || !strings.Contains(err.Error(), "the memory controller is off") {
+		t.Errorf("got %v, want that the controller is off", err)
+	}
+}
+
+func TestOOMEvents(t *testing.T) {
+	t.Parallel()
+	for cgroup, want := range map[string][2]uint64{"all": {5, 1}, "old": {0, 0}, "off": {0, 0}} {
+		killed, atLimit, err := sample.OOMEvents(cgroup)
+		if err != nil || killed != want[0] || atLimit != want[1] {
+			t.Errorf("%s: got %d, %d, %v; want %v", cgroup, killed, atLimit, err, want)
+		}
+	}
+	if _, _, err := sample.OOMEvents("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	if got := FS(Mount).Path("kubepods.slice/a.scope"); got != "/sys/fs/cgroup/kubepods.slice/a.scope" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,92 @@
+package evict
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// benchRoot in the environment names a mounted cgroup v2 hierarchy, for BenchmarkLook on a node; BenchmarkScrape of cmd/partition-monitor/metrics
+// has the same.
+const benchRoot = "SCRAPE_ROOT"
+
+// BenchmarkLook is one look at a partition that is far from its threshold, one near it, for which memory.stat is read too, and one that waits
+// for a pod to end.
+func BenchmarkLook(b *testing.B) {
+	open := []Eviction{{UID: "x", Containers: []Stopped{{Cgroup: partition}}}}
+	for _, test := range []struct {
+		name string
+		hard uint64
+		open []Eviction
+	}{{"far", 20 * mi, nil}, {"near", 45 * mi, nil}, {"waiting", 20 * mi, open}} {
+		b.Run(test.name, func(b *testing.B) {
+			n := busyNode(b, newDisk(b))
+			defer n.cancel()
+			n.files(partition, map[string]string{"cgroup.events": "populated 1\n"})
+			c := hardOnly
+			c.Hard = test.hard
+			if root := os.Getenv(benchRoot); root != "" {
+				n.disk = &disk{root: root}
+				c.Limit, c.Hard = cgroupfs.Unlimited, 0
+				if test.name == "near" {
+					c.Limit = 1 // nothing is far from that, and nothing goes without a threshold
+				}
+			}
+			m := n.manager(c)
+			m.Store = Store(b.TempDir() + "/evictions.json")
+			m.load()
+			defer m.close()
+			for i := range test.open {
+				e := test.open[i]
+				e.Grace, e.stopping = 24*time.Hour, time.Now()
+				m.state.Open = append(m.state.Open, e)
+			}
+			m.resumed = true
+			m.step(b.Context())
+			if m.meter == nil {
+				b.Fatal("there is no partition")
+			}
+			m.reported = false
+			b.ReportAllocs()
+			for b.Loop() {
+				m.step(b.Context())
+			}
+			if did := n.all(); len(did) != 0 {
+				b.Errorf("did %q", did)
+			}
+		})
+	}
+}
+
+// BenchmarkDecide chooses one of 100 pods: from figures that are there, and with reading them.
+func BenchmarkDecide(b *testing.B) {
+	n := newNode(b, newDisk(b))
+	defer n.cancel()
+	for i := range 100 {
+		n.start(sized(fmt.Sprint("p", i), int32(i%7), 0, i%11), 1+i%13)
+	}
+	listed := n.list()
+	m := n.started(hardOnly)
+	m.Pods = func() []Pod { return listed }
+	s := look(50, m.measured()...)
+	b.Run("pure", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if Decide(s).Victim == nil {
+				b.Fatal("nobody goes")
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Pods = m.measured()
+			if d := m.choose(s); d.Victim == nil || len(d.Victim.Containers) != 1 {
+				b.Fatal("nobody goes")
+			}
+		}
+	})
+}

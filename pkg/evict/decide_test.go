@@ -1,0 +1,406 @@
+package evict
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// noon is when a snapshot is taken.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// guarded is a partition of 1000 MiB with both thresholds.
+var guarded = Config{
+	Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi, SoftGrace: time.Minute, MaxPodGrace: 20 * time.Second,
+	Spare: DefaultSpare, Cooldown: 10 * time.Minute,
+}
+
+// look is a partition of which so many MiB are left, with pods.
+func look(left int, pods ...Pod) Snapshot {
+	return Snapshot{
+		Now: noon, Config: guarded, API: true, Pods: pods,
+		Memory: Memory{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
+	}
+}
+
+func with(p Pod, change func(*Pod)) Pod {
+	change(&p)
+	return p
+}
+
+// softly is a look at which the soft threshold has been crossed long enough.
+func softly(s Snapshot) Snapshot {
+	s.State.SoftSince = s.Now.Add(-s.Config.SoftGrace)
+	return s
+}
+
+// TestThresholds follows partitions over time.
+func TestThresholds(t *testing.T) {
+	type step struct {
+		at   time.Duration // since the first
+		left int           // MiB available
+		want Threshold
+	}
+	const s, m = time.Second, time.Minute
+	for name, test := range map[string]struct {
+		change func(*Config)
+		steps  []step
+	}{
+		"hard":                        {func(c *Config) { c.Soft = 0 }, []step{{0, 101, ""}, {s, 100, ""}, {2 * s, 99, Hard}, {3 * s, 100, ""}, {4 * s, 0, Hard}}},
+		"soft has a grace period":     {nil, []step{{0, 201, ""}, {s, 199, ""}, {60 * s, 199, ""}, {61 * s, 199, Soft}, {62 * s, 200, ""}}},
+		"soft begins anew":            {nil, []step{{0, 199, ""}, {59 * s, 200, ""}, {60 * s, 199, ""}, {119 * s, 150, ""}, {120 * s, 150, Soft}}},
+		"soft without a grace period": {func(c *Config) { c.SoftGrace = 0 }, []step{{0, 200, ""}, {s, 199, Soft}}},
+		"hard does not wait for soft": {nil, []step{{0, 99, Hard}, {s, 199, ""}, {m, 199, Soft}}},
+		"soft becomes hard":           {nil, []step{{0, 199, ""}, {m, 199, Soft}, {m + s, 99, Hard}, {m + 2*s, 100, Soft}, {m + 3*s, 200, ""}}},
+		"hard alone, far beyond":      {func(c *Config) { c.Soft = 0 }, []step{{0, -5, Hard}}},
+		"soft alone":                  {func(c *Config) { c.Hard = 0 }, []step{{0, 0, ""}, {m, 0, Soft}}},
+		"none":                        {func(c *Config) { c.Hard, c.Soft = 0, 0 }, []step{{0, 0, ""}, {m, 0, ""}}},
+		"off":                         {func(c *Config) { c.Off = true }, []step{{0, 0, ""}, {m, 0, ""}}},
+		"minimum reclaim": {func(c *Config) { c.Soft, c.MinimumReclaim = 0, 50*mi }, []step{
+			{0, 149, ""}, {s, 99, Hard}, {2 * s, 100, Hard}, {3 * s, 149, Hard}, {4 * s, 150, ""}, {5 * s, 149, ""}, {6 * s, 100, ""}, {7 * s, 99, Hard},
+		}},
+		"minimum reclaim from soft needs no other grace period": {func(c *Config) { c.MinimumReclaim = 50 * mi }, []step{
+			{0, 249, ""}, {s, 199, ""}, {61 * s, 199, Soft}, {62 * s, 249, Soft}, {63 * s, 250, ""}, {64 * s, 199, ""}, {123 * s, 199, ""}, {124 * s, 199, Soft},
+		}},
+		"minimum reclaim of hard ends in soft": {func(c *Config) { c.MinimumReclaim = 50 * mi }, []step{
+			{0, 199, ""}, {s, 99, Hard}, {2 * s, 149, Hard}, {3 * s, 150, ""}, {m, 199, Soft}, {m + s, 249, Soft}, {m + 2*s, 250, ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, state := guarded, State{}
+			if test.change != nil {
+				test.change(&config)
+			}
+			for i, step := range test.steps {
+				snapshot := Snapshot{
+					Now: noon.Add(step.at), Config: config, State: state,
+					Memory: Memory{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
+				}
+				d := Decide(snapshot)
+				if d.Crossed != step.want {
+					t.Fatalf("step %d, %s and %d MiB left: crossed %q, want %q", i, step.at, step.left, d.Crossed, step.want)
+				}
+				if Pressure(snapshot) != (step.want != "") {
+					t.Fatalf("step %d: pressure is %t with %q crossed", i, Pressure(snapshot), step.want)
+				}
+				if want := uint64(max(step.left, 0)) * mi; d.Available != want {
+					t.Fatalf("step %d: %d available, want %d", i, d.Available, want)
+				}
+				state = d.State
+			}
+		})
+	}
+}
+
+// TestOnlyWhatTheKernelCannotTakeBackCounts: page cache and slabs alone never evict, the last byte of anything else does.
+func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
+	a := sized("a", 0, 500, 0)
+	for name, memory := range map[string]Memory{
+		"inactive page cache": {InactiveFile: 800 * mi},
+		"active page cache":   {ActiveFile: 800 * mi},
+		"slabs":               {SlabReclaimable: 800 * mi},
+		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 200 * mi},
+		"read a moment later": {InactiveFile: 1001 * mi},
+	} {
+		s := look(0, a)
+		s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = memory.InactiveFile, memory.ActiveFile, memory.SlabReclaimable
+		if d := Decide(s); d.Crossed != "" || d.Victim != nil {
+			t.Errorf("%s: crossed %q, evicts %+v", name, d.Crossed, d.Victim)
+		}
+		if Pressure(s) {
+			t.Errorf("%s: is pressure", name)
+		}
+	}
+	s := look(0, a)
+	s.Config.Soft = 0
+	s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = 50*mi, 40*mi, 10*mi
+	if d := Decide(s); d.Crossed != "" {
+		t.Errorf("with the threshold to be had back crossed %q", d.Crossed)
+	}
+	s.Memory.SlabReclaimable--
+	if d := Decide(s); d.Crossed != Hard || d.Victim == nil {
+		t.Errorf("with one byte less crossed %q", d.Crossed)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	m := Memory{Current: 100, InactiveFile: 20, ActiveFile: 30, SlabReclaimable: 5}
+	if m.WorkingSet() != 80 || m.Used() != 45 {
+		t.Errorf("working set %d, used %d, want 80 and 45", m.WorkingSet(), m.Used())
+	}
+	// The files are read one after the other.
+	m = Memory{Current: 10, InactiveFile: 20, ActiveFile: 30}
+	if m.WorkingSet() != 0 || m.Used() != 0 {
+		t.Errorf("working set %d, used %d, want none", m.WorkingSet(), m.Used())
+	}
+}
+
+func TestTheLimitIsTheLower(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit, max, used uint64
+		left             uint64
+		crossed          Threshold
+		lower            bool
+	}{
+		"as configured":                     {1000, 1000, 850, 150, "", false},
+		"the kernel's is lower":             {2000, 1000, 950, 50, Hard, false},
+		"no limit of the kernel's":          {1000, math.MaxUint64, 950, 50, Hard, false},
+		"no limit of the kernel's, below":   {1000, math.MaxUint64, 850, 150, "", true},
+		"lowered below what is used":        {1000, 2000, 1500, 0, Hard, false},
+		"lowered to what is used":           {1000, 2000, 1000, 0, Hard, false},
+		"lowered, and the threshold is met": {1000, 2000, 901, 99, Hard, false},
+		"lowered, evicted down to it":       {1000, 2000, 900, 100, "", true},
+		"lowered, far below":                {1000, 2000, 10, 990, "", true},
+	} {
+		s := look(0, sized("a", 0, 100, 0))
+		s.Config.Limit, s.Config.Soft = test.limit*mi, 0
+		s.Memory = Memory{Current: test.used * mi, Max: test.max * mi}
+		if test.max == math.MaxUint64 {
+			s.Memory.Max = cgroupfs.Unlimited
+		}
+		d := Decide(s)
+		if d.Available != test.left*mi || d.Crossed != test.crossed || d.LowerLimit != test.lower {
+			t.Errorf("%s: %d left, crossed %q, lower %t; want %d, %q, %t", name, d.Available/mi, d.Crossed, d.LowerLimit, test.left, test.crossed, test.lower)
+		}
+		if (d.Victim != nil) != (test.crossed != "") {
+			t.Errorf("%s: evicts %+v", name, d.Victim)
+		}
+	}
+}
+
+func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
+	lowered := look(0)
+	lowered.Config.Limit, lowered.Memory = 900*mi, Memory{Current: 500 * mi, Max: 1000 * mi}
+	if !Decide(lowered).LowerLimit {
+		t.Fatal("with nothing in its way it is not lowered")
+	}
+	for name, change := range map[string]func(*Snapshot){
+		"nothing is configured":                  func(s *Snapshot) { s.Config = Config{} },
+		"off":                                    func(s *Snapshot) { s.Config.Off = true },
+		"dry run":                                func(s *Snapshot) { s.Config.DryRun = true },
+		"an eviction goes on":                    func(s *Snapshot) { s.State.Open = []Eviction{{UID: "a"}} },
+		"it fits with page cache that is in use": func(s *Snapshot) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
+		"between threshold and minimum of reclaims": func(s *Snapshot) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
+	} {
+		s := lowered
+		change(&s)
+		if Decide(s).LowerLimit {
+			t.Errorf("%s: is lowered", name)
+		}
+	}
+	// What has been stopped, and only the API server does not know yet, is in nobody's way.
+	lowered.State.Open = []Eviction{{UID: "a", Gone: true}}
+	if !Decide(lowered).LowerLimit {
+		t.Error("waits for the API server")
+	}
+}
+
+func TestWhoGoesAndHow(t *testing.T) {
+	a := with(sized("a", 0, 500, 100), func(p *Pod) { p.GracePeriod = 30 * time.Second })
+	static := func(p *Pod) { p.Static = true }
+	for name, test := range map[string]struct {
+		snapshot Snapshot
+		change   func(*Snapshot)
+		way      Way // empty: nobody
+		grace    time.Duration
+	}{
+		"hard":                                {look(50, a), nil, Evict, 0},
+		"soft, with the pod's grace period":   {softly(look(150, a)), func(s *Snapshot) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
+		"soft, with the most of it":           {softly(look(150, a)), nil, Evict, 20 * time.Second},
+		"soft, without":                       {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, 0},
+		"soft, with nothing said of the most": {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
+		"soft and beyond hard":                {softly(look(50, a)), nil, Evict, 0},
+		"no API server":                       {look(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
+		"static, and not spared":              {look(50, with(a, static)), func(s *Snapshot) { s.Config.Spare = Spare{} }, Restart, 0},
+		"static, and not spared, soft":        {softly(look(150, with(a, static))), func(s *Snapshot) { s.Config.Spare = Spare{} }, Restart, 20 * time.Second},
+		"static":                              {look(50, with(a, static)), nil, "", 0},
+		"its owner's last one went lately":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
+		"its owner's last one went before":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
+		"another owner's went lately":         {look(50, a), func(s *Snapshot) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
+		"dry run decides as ever":             {look(50, a), func(s *Snapshot) { s.Config.DryRun = true }, Evict, 0},
+		"without figures":                     {look(50, sized("a", 0, -1, 100)), nil, Evict, 0},
+		"nothing but terminating pods":        {look(50, with(a, func(p *Pod) { p.Terminating = true })), nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := test.snapshot
+			if test.change != nil {
+				test.change(&s)
+			}
+			d := Decide(s)
+			if d.Nobody != (test.way == "") || d.Nobody != (d.Victim == nil) {
+				t.Fatalf("nobody is %t, victim %+v; want %q", d.Nobody, d.Victim, test.way)
+			}
+			if d.Way != test.way || d.Grace != test.grace {
+				t.Errorf("goes by %q in %s, want %q in %s", d.Way, d.Grace, test.way, test.grace)
+			}
+			if d.At != s.Config.threshold(d.Crossed) || d.LowerLimit || len(d.Hurry) != 0 {
+				t.Errorf("decided %+v", d)
+			}
+		})
+	}
+}
+
+func TestCooldownDoesNotChangeTheOrder(t *testing.T) {
+	s := look(50, sized("a", 0, 500, 0), sized("b", 0, 400, 0))
+	s.State.Cooldown["kube-system/a"] = noon.Add(time.Minute)
+	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" || d.Way != Restart {
+		t.Errorf("%+v goes by %q, want a to be restarted", d.Victim, d.Way)
+	}
+}
+
+// TestSpared has the least that is left for the victim under each policy.
+func TestSpared(t *testing.T) {
+	pods := []Pod{ // in the order in which they go
+		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
+		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
+		sized("plain", 100, 400, 0),
+		sized("cluster-critical", clusterCritical, 300, 0),
+		sized("node-critical", nodeCritical, 200, 0),
+		sized("beyond", math.MaxInt32, 200, 0),
+	}
+	for spare, test := range map[Spare]struct {
+		skip  []Skip // of pods, in their order
+		first string
+		then  string // when the first is no more
+	}{
+		{}:                      {[]Skip{SkipTerminating, "", "", "", "", ""}, "static", "plain"},
+		DefaultSpare:            {[]Skip{SkipTerminating, SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "plain", "cluster-critical"},
+		KubeletSpare:            {[]Skip{SkipTerminating, SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "plain", ""},
+		{Static: true}:          {[]Skip{SkipTerminating, SkipStatic, "", "", "", ""}, "plain", "cluster-critical"},
+		{NodeCritical: true}:    {[]Skip{SkipTerminating, "", "", "", SkipNodeCritical, SkipNodeCritical}, "static", "plain"},
+		{ClusterCritical: true}: {[]Skip{SkipTerminating, "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "static", "plain"},
+	} {
+		t.Run(spare.String(), func(t *testing.T) {
+			s := look(50, pods...)
+			s.Config.Spare = spare
+			d := Decide(s)
+			for i, candidate := range d.Order {
+				if candidate.Name != pods[i].Name || candidate.Skip != test.skip[i] {
+					t.Errorf("candidate %d is %s, skipped as %q; want %s, %q", i, candidate.Name, candidate.Skip, pods[i].Name, test.skip[i])
+				}
+			}
+			if d.Victim == nil || d.Victim.Name != test.first {
+				t.Fatalf("goes %+v, want %s", d.Victim, test.first)
+			}
+			s.Pods = slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Name == test.first })
+			d = Decide(s)
+			if test.then == "" {
+				if d.Victim != nil || !d.Nobody {
+					t.Errorf("then goes %+v, want nobody", d.Victim)
+				}
+			} else if d.Victim == nil || d.Victim.Name != test.then {
+				t.Errorf("then goes %+v, want %s", d.Victim, test.then)
+			}
+		})
+	}
+}
+
+// TestPrioritiesAtTheBounds: what is just below critical is not.
+func TestPrioritiesAtTheBounds(t *testing.T) {
+	for priority, want := range map[int32]Skip{
+		clusterCritical - 1: "", clusterCritical: SkipClusterCritical, nodeCritical - 1: SkipClusterCritical, nodeCritical: SkipNodeCritical,
+	} {
+		if got := KubeletSpare.reason(Pod{Priority: priority}); got != want {
+			t.Errorf("priority %d: skipped as %q, want %q", priority, got, want)
+		}
+	}
+}
+
+func TestParseSpare(t *testing.T) {
+	for text, want := range map[string]Spare{
+		"none": {}, "static": {Static: true}, "node-critical": {NodeCritical: true},
+		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": KubeletSpare,
+		"static,node-critical": DefaultSpare, "node-critical,static": DefaultSpare, "static,static": {Static: true},
+		"static,cluster-critical": KubeletSpare, "static,node-critical,cluster-critical": KubeletSpare,
+	} {
+		got, err := ParseSpare(text)
+		if err != nil || got != want {
+			t.Errorf("%q: got %+v, %v; want %+v", text, got, err, want)
+		}
+		again, err := ParseSpare(got.String())
+		if err != nil || again != got {
+			t.Errorf("%q is written %q, which is %+v, %v", text, got, again, err)
+		}
+	}
+	for _, text := range []string{"", ",", "static,", ",static", "Static", "static, node-critical", "none,static", "static,none", "none,none", "all", "guaranteed"} {
+		if got, err := ParseSpare(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
+			t.Errorf("%q: got %+v, %v; want an error that quotes it", text, got, err)
+		}
+	}
+	if got := DefaultSpare.String(); got != "static,node-critical" {
+		t.Errorf("the default is written %q", got)
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	graceful := Eviction{UID: "a", Grace: 10 * time.Second, Threshold: Soft}
+	atOnce := Eviction{UID: "a", Threshold: Hard}
+	gone := func(e Eviction) Eviction {
+		e.Gone = true
+		return e
+	}
+	for name, test := range map[string]struct {
+		snapshot Snapshot
+		open     Eviction
+		victim   bool
+		hurry    bool
+	}{
+		"still below the soft threshold":                  {softly(look(150, sized("b", 0, 100, 0))), graceful, false, false},
+		"its grace period takes too long":                 {look(50, sized("b", 0, 100, 0)), graceful, false, true},
+		"it has none":                                     {look(50, sized("b", 0, 100, 0)), atOnce, false, false},
+		"it has ended, and it was not enough":             {look(50, sized("b", 0, 100, 0)), gone(atOnce), true, false},
+		"it has ended in its grace period, not enough":    {look(50, sized("b", 0, 100, 0)), gone(graceful), true, false},
+		"it has ended, and there is enough":               {look(500, sized("b", 0, 100, 0)), gone(atOnce), false, false},
+		"it goes on, and there is enough":                 {look(500, sized("b", 0, 100, 0)), graceful, false, false},
+		"it has ended, not enough for the soft threshold": {softly(look(150, sized("b", 0, 100, 0))), gone(atOnce), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := test.snapshot
+			s.State.Open = []Eviction{test.open}
+			d := Decide(s)
+			if (d.Victim != nil) != test.victim || d.Nobody {
+				t.Errorf("evicts %+v, nobody %t; want a victim: %t", d.Victim, d.Nobody, test.victim)
+			}
+			if Pressure(s) != test.victim {
+				t.Errorf("pods are asked for: %t", Pressure(s))
+			}
+			if test.hurry != (len(d.Hurry) == 1) || test.hurry && d.Hurry[0].UID != "a" {
+				t.Errorf("hurries %+v, want %t", d.Hurry, test.hurry)
+			}
+			if len(d.State.Open) != 1 {
+				t.Errorf("forgets it: %+v", d.State)
+			}
+		})
+	}
+}
+
+// TestOffKeepsWhatWasBegun: what is under way comes to its end, and what has ended is not forgotten.
+func TestOffKeepsWhatWasBegun(t *testing.T) {
+	s := look(0, sized("a", 0, 100, 0))
+	s.Config.Off = true
+	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []Eviction{{UID: "a"}}, Cooldown: map[string]time.Time{"x": noon}}
+	d := Decide(s)
+	if d.State.Reclaiming != "" || !d.State.SoftSince.IsZero() || len(d.State.Open) != 1 || len(d.State.Cooldown) != 1 {
+		t.Errorf("state is %+v", d.State)
+	}
+}
+
+func TestForgetCooldown(t *testing.T) {
+	cooldown := map[string]time.Time{"over": noon.Add(-1), "just": noon, "not": noon.Add(1)}
+	forgetCooldown(cooldown, noon)
+	if len(cooldown) != 1 || cooldown["not"].IsZero() {
+		t.Errorf("left are %v, want not", cooldown)
+	}
+}
+
+// Before the first pass no pod is known: that is not to say that all are spared.
+func TestNoPodsIsNotNobody(t *testing.T) {
+	t.Parallel()
+	if d := Decide(look(50)); d.Nobody || d.Victim != nil || d.Crossed != Hard {
+		t.Errorf("%+v", d)
+	}
+}

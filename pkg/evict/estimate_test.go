@@ -1,0 +1,113 @@
+package evict
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// kubeletScore is what GetContainerOOMScoreAdjust answers (pkg/kubelet/qos/policy.go, v1.37.0) for a container that is no sidecar of a pod
+// without resources of its own.
+func kubeletScore(class v1.PodQOSClass, isNodeCritical bool, request, capacity int64) int {
+	switch {
+	case isNodeCritical, class == v1.PodQOSGuaranteed:
+		return -997
+	case class == v1.PodQOSBestEffort:
+		return 1000
+	}
+	return int(min(max(1000-1000*request/capacity, 3), 999))
+}
+
+func TestEstimateRequest(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	capacities := []int64{1 << 30, 2_040_000_001, 4 << 30, 16_777_216_999, 64 << 30, 1 << 40, 6<<40 + 4095}
+	for _, capacity := range capacities {
+		for range 5000 {
+			request := random.Int64N(capacity + capacity/10)
+			if random.IntN(2) == 0 {
+				request = random.Int64N(capacity/100) + 1 // most are small
+			}
+			score := kubeletScore(v1.PodQOSBurstable, false, request, capacity)
+			got := int64(EstimateRequest(v1.PodQOSBurstable, score, 0, uint64(capacity)))
+			off, most := got-min(request, capacity), capacity/2000+2000 // capacity is cut to whole bytes first
+			switch score {
+			case 999: // of a request below two thousandths nothing is left
+				if got != 0 || request >= capacity/500+1 {
+					t.Fatalf("%d of %d: estimated %d by the score of no request", request, capacity, got)
+				}
+				continue
+			case 3: // all above 997 thousandths
+				most = capacity * 3 / 1000
+			}
+			if off > most || -off > most {
+				t.Fatalf("%d of %d, score %d: estimated %d, which is off by %d, more than %d", request, capacity, score, got, off, most)
+			}
+			if other := int64(EstimateRequest(v1.PodQOSBurstable, score-1, 0, uint64(capacity))); other <= got {
+				t.Fatalf("a score of %d of %d is %d, and one less %d, want more", score, capacity, got, other)
+			}
+		}
+	}
+}
+
+func TestEstimateByClass(t *testing.T) {
+	const capacity, limit, request = 8 << 30, 300 * mi, 100 * mi
+	for _, test := range []struct {
+		name         string
+		class        v1.PodQOSClass
+		nodeCritical bool
+		request      uint64
+		priority     int32
+	}{
+		{"guaranteed requests its limit", v1.PodQOSGuaranteed, false, limit, 0},
+		{"guaranteed tells nothing of its priority", v1.PodQOSGuaranteed, true, limit, 0},
+		{"burstable", v1.PodQOSBurstable, false, capacity / 2000 * 25, 0}, // 12 thousandths, and a half
+		{"burstable and node-critical hides its request", v1.PodQOSBurstable, true, 0, nodeCritical},
+		{"best effort", v1.PodQOSBestEffort, false, 0, 0},
+		{"best effort and node-critical", v1.PodQOSBestEffort, true, 0, nodeCritical},
+	} {
+		score := kubeletScore(test.class, test.nodeCritical, request, capacity)
+		memoryLimit := uint64(0)
+		if test.class == v1.PodQOSGuaranteed {
+			memoryLimit = limit
+		}
+		if got := EstimateRequest(test.class, score, memoryLimit, capacity); got != test.request {
+			t.Errorf("%s: request is estimated %d, want %d", test.name, got, test.request)
+		}
+		if got := EstimatePriority(test.class, score); got != test.priority {
+			t.Errorf("%s: priority is estimated %d, want %d", test.name, got, test.priority)
+		}
+	}
+}
+
+func TestEstimateOwner(t *testing.T) {
+	for pod, want := range map[string]string{
+		"node-exporter-x7k2p":             "node-exporter",              // DaemonSet
+		"csi-driver-6q8zn":                "csi-driver",                 // DaemonSet
+		"coredns-76f75df574-4xq9l":        "coredns",                    // Deployment
+		"metrics-server-557ff575fb-kvzrc": "metrics-server",             // Deployment
+		"postgres-0":                      "postgres-0",                 // StatefulSet
+		"postgres-12345":                  "postgres-12345",             // a large one; 1 and 3 are not among the letters
+		"migrate-tzx9h":                   "migrate",                    // Job
+		"indexed-3-bq4nl":                 "indexed-3",                  // indexed Job
+		"backup-29301455-wv2dk":           "backup-29301455",            // CronJob: each Job on its own
+		"etcd-node-1":                     "etcd-node-1",                // static pods: the node's name
+		"kube-apiserver-master":           "kube-apiserver-master",      //
+		"kube-scheduler-ip-10-0-3-1":      "kube-scheduler-ip-10-0-3-1", //
+		"single":                          "single",                     //
+		"-x7k2p":                          "-x7k2p",                     // nothing would be left
+	} {
+		if got := EstimateOwner("kube-system", pod); got != "kube-system/"+want {
+			t.Errorf("owner of %s is %s, want kube-system/%s", pod, got, want)
+		}
+	}
+	// What it is for: the next pod of a DaemonSet, and of the next ReplicaSet, is the same; another one, and another namespace, are not.
+	for _, same := range [][2]string{{"node-exporter-x7k2p", "node-exporter-b5fgh"}, {"coredns-76f75df574-4xq9l", "coredns-6f6b679f8f-zzzzz"}} {
+		if a, b := EstimateOwner("n", same[0]), EstimateOwner("n", same[1]); a != b {
+			t.Errorf("%s and %s are of %s and %s", same[0], same[1], a, b)
+		}
+	}
+	if EstimateOwner("a", "x-x7k2p") == EstimateOwner("b", "x-x7k2p") {
+		t.Error("two namespaces have the same owner")
+	}
+}

@@ -1,0 +1,81 @@
+package evict
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Eviction is one eviction: what was decided, and how far it has come. It is written down before the first step, so that a
+// program that is killed in between takes the rest of the steps at its next start, and does not choose a second pod instead.
+type Eviction struct {
+	UID       string         `json:"uid"`
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	QoS       v1.PodQOSClass `json:"qosClass"`
+	Owner     string         `json:"owner"`
+	Cgroup    string         `json:"cgroup"`
+	Priority  int32          `json:"priority"`
+	Estimated bool           `json:"estimated,omitempty"`
+	// Time of the decision.
+	Time time.Time `json:"time"`
+	// Threshold that was crossed.
+	Threshold Threshold     `json:"threshold"`
+	Way       Way           `json:"way"`
+	Grace     time.Duration `json:"grace,omitempty"`
+	// AvailableBytes were left of LimitBytes; AtBytes is the threshold.
+	AvailableBytes uint64 `json:"availableBytes"`
+	AtBytes        uint64 `json:"thresholdBytes"`
+	LimitBytes     uint64 `json:"limitBytes"`
+	// WorkingSetBytes and RequestBytes of the pod.
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	RequestBytes    uint64 `json:"requestBytes"`
+	// Containers that are stopped: these, and not those that the kubelet starts in their place.
+	Containers []Stopped `json:"containers"`
+	// Gone tells that they have ended, or that they did not in time.
+	Gone bool `json:"gone,omitempty"`
+	// Told tells that the API server knows, or will not.
+	Told bool `json:"told,omitempty"`
+	// Problem is what did not go as it should.
+	Problem string `json:"problem,omitempty"`
+	// DryRun tells that nothing was done.
+	DryRun bool `json:"dryRun,omitempty"`
+
+	// stopping is when its containers were last told to end. It is not written down: the next run tells them again.
+	stopping time.Time
+	// ended is when all of them were seen to have ended.
+	ended time.Time
+}
+
+// Stopped is a container of an eviction.
+type Stopped struct {
+	ID              string `json:"id"`
+	Name            string `json:"name"`
+	Cgroup          string `json:"cgroup"`
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	RequestBytes    uint64 `json:"requestBytes"`
+}
+
+func newEviction(s Snapshot, d Decision) Eviction {
+	e := Eviction{
+		UID: d.Victim.UID, Namespace: d.Victim.Namespace, Name: d.Victim.Name, QoS: d.Victim.QoS, Owner: d.Victim.Owner, Cgroup: d.Victim.Cgroup,
+		Priority: d.Victim.Priority, Estimated: d.Victim.Estimated, Time: s.Now, Threshold: d.Crossed, Way: d.Way, Grace: d.Grace,
+		AvailableBytes: d.Available, AtBytes: d.At, LimitBytes: s.limit(),
+		WorkingSetBytes: d.Victim.Usage.WorkingSet, RequestBytes: d.Victim.Request,
+		Told: d.Way != Evict, DryRun: s.Config.DryRun,
+	}
+	for _, c := range d.Victim.Containers {
+		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request})
+	}
+	return e
+}
+
+// waiting reports whether memory of an eviction is not back.
+func waiting(open []Eviction) bool {
+	for _, e := range open {
+		if !e.Gone {
+			return true
+		}
+	}
+	return false
+}

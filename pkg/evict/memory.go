@@ -1,0 +1,22 @@
+package evict
+
+// Memory is the memory of the partition, in bytes.
+type Memory struct {
+	// Current is memory.current, Max memory.max (cgroupfs.Unlimited for none).
+	Current, Max uint64
+	// InactiveFile, ActiveFile and SlabReclaimable are those of memory.stat: what the kernel takes back before it kills.
+	InactiveFile, ActiveFile, SlabReclaimable uint64
+}
+
+// WorkingSet is what the kubelet goes by: usage without inactive page cache.
+func (m Memory) WorkingSet() uint64 { return m.Current - min(m.InactiveFile, m.Current) }
+
+// Used is what the kernel cannot take back. The kubelet counts active page cache and slabs as used, so that a pod that reads the
+// same files again and again is evicted although the kernel would only have to drop pages; at the limit of a cgroup, which
+// is all that we guard, it drops them (try_charge_memcg, mm/memcontrol.c).
+func (m Memory) Used() uint64 {
+	return m.Current - min(m.InactiveFile+m.ActiveFile+m.SlabReclaimable, m.Current)
+}
+
+// available is what is left below limit.
+func available(limit, used uint64) uint64 { return limit - min(used, limit) }

@@ -1,0 +1,688 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+const partition = "kubepods.slice/kubepods-system.slice"
+
+// node is a node in a folder, whose kernel, runtime, kubelet and API server do what they are asked for. It runs in a synctest bubble.
+type node struct {
+	t testing.TB
+	// ctx is that of the program; crash ends it.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	*disk
+
+	mu   sync.Mutex
+	pods []*nodePod
+	// cache is page cache of the partition in bytes, active and inactive, and slabs.
+	cache [3]uint64
+	// listed is what Pods answers where it is not what runs.
+	listed []Pod
+	// ends is how long what is killed takes to end.
+	ends time.Duration
+	// restarts is when the kubelet starts containers again that have ended, 0 for never, and restarted what they use then.
+	restarts  time.Duration
+	restarted uint64
+	// noKill is a kernel without cgroup.kill, killErr what it answers otherwise.
+	noKill  bool
+	killErr error
+	// beforeKill is called with the container's ID.
+	beforeKill func(id string)
+	scopesErr  error
+	stopErr    error
+	// api answers the n-th call, from 1.
+	api      func(ctx context.Context, n int) error
+	apiCalls int
+	noAPI    bool
+	// confirm answers the n-th call to confirm, and overwrites is how often the kubelet undoes what the API server was told.
+	confirm  func(ctx context.Context, n int) error
+	confirms int
+	// available is called when the program asks whether there is an API server.
+	available  func()
+	overwrites int
+	// fails is how long the kubelet takes to end a pod that has failed.
+	fails time.Duration
+	// lower is LowerLimit.
+	lower func() error
+
+	// did is what the node was asked to do, in order, and said what was told.
+	did, said []string
+	// told counts by pod how often the API server has made it Failed, and nobody has undone that.
+	told    map[string]int
+	evicted []Eviction
+	// confirmed are the UIDs of pods for which that was made sure of.
+	confirmed map[string]bool
+
+	// crashAt is the call at which the program ends, counted from 1; 0 for never.
+	crashAt, calls int
+	crashed        string
+}
+
+// disk is the folder of a node. One after the other may use it: most of what they find in it is as they need it.
+type disk struct {
+	root    string
+	writing sync.Mutex
+	// written is what is in the files, by path.
+	written map[string]string
+}
+
+func newDisk(tb testing.TB) *disk {
+	tb.Helper()
+	// In memory, as cgroups are: the tests make tens of thousands of files.
+	root, err := os.MkdirTemp("/dev/shm", "evict-test-")
+	if err != nil {
+		return &disk{root: tb.TempDir(), written: map[string]string{}}
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(root); err != nil {
+			tb.Error(err)
+		}
+	})
+	return &disk{root: root, written: map[string]string{}}
+}
+
+type nodePod struct {
+	Pod
+	containers []*nodeContainer
+	failed     bool
+	// rest is what it uses beside its containers.
+	rest uint64
+}
+
+type nodeContainer struct {
+	id, name, cgroup string
+	uses             uint64
+	running          bool
+	// immortal is in the state D.
+	immortal bool
+	starts   int
+}
+
+// crash is what a program panics with that ends.
+type crash struct{}
+
+func newNode(tb testing.TB, d *disk) *node {
+	tb.Helper()
+	n := &node{
+		t: tb, disk: d, ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, told: map[string]int{}, confirmed: map[string]bool{},
+	}
+	n.boot()
+	n.files(partition, map[string]string{
+		"memory.max": number(1000 * mi), "memory.events": events(0, 0), "memory.events.local": events(0, 0), "memory.pressure": "",
+	})
+	n.refresh()
+	return n
+}
+
+// boot gives a program that starts its context.
+func (n *node) boot() {
+	n.ctx, n.cancel = context.WithCancel(n.t.Context())
+	n.crashed = ""
+}
+
+// busyNode has 950 of 1000 MiB in use, 500 of them by the pod that goes first.
+func busyNode(tb testing.TB, d *disk) *node {
+	tb.Helper()
+	n := newNode(tb, d)
+	n.start(sized("greedy", 0, 0, 0), 300, 200)
+	n.start(sized("modest", 0, 0, 350), 300)
+	n.start(sized("critical", nodeCritical, 0, 0), 150)
+	return n
+}
+
+// number is always as long, so that a file can be written over in one go while it is read.
+func number(bytes uint64) string { return fmt.Sprintf("%020d\n", bytes) }
+
+func events(oom, oomKill int) string {
+	return fmt.Sprintf("low 0\nhigh 0\nmax 0\noom %020d\noom_kill %020d\noom_group_kill 0\n", oom, oomKill)
+}
+
+func (n *node) files(cgroup string, files map[string]string) {
+	n.t.Helper()
+	n.writing.Lock()
+	defer n.writing.Unlock()
+	dir := filepath.Join(n.root, cgroup)
+	if n.written[dir] == "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			n.t.Error(err)
+		}
+		n.written[dir] = "a folder"
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if n.written[path] == text && text != "" {
+			continue
+		}
+		n.written[path] = text
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			n.t.Error(err)
+			continue
+		}
+		if _, err := file.WriteAt([]byte(text), 0); err != nil {
+			n.t.Error(err)
+		}
+		file.Close()
+	}
+}
+
+func (d *disk) remove(path string) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	path = filepath.Join(d.root, path)
+	maps.DeleteFunc(d.written, func(other, _ string) bool { return other == path || strings.HasPrefix(other, path+"/") })
+	return os.RemoveAll(path)
+}
+
+func (n *node) remove(cgroup string) {
+	if err := n.disk.remove(cgroup); err != nil {
+		n.t.Error(err)
+	}
+}
+
+// start starts a pod whose containers use so many MiB.
+func (n *node) start(p Pod, uses ...int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	slice := "kubepods-system-pod" + p.UID + ".slice"
+	p.QoS, p.Cgroup, p.GracePeriod = v1.PodQOSBurstable, partition+"/"+slice, 30*time.Second
+	pod := &nodePod{Pod: p}
+	for i, use := range uses {
+		pod.containers = append(pod.containers, &nodeContainer{name: fmt.Sprint("c", i+1), uses: uint64(use) * mi})
+	}
+	n.pods = append(n.pods, pod)
+	for _, c := range pod.containers {
+		n.startContainer(pod, c)
+	}
+	n.refresh()
+}
+
+func (n *node) startContainer(p *nodePod, c *nodeContainer) {
+	c.starts++
+	c.id = p.UID + "." + c.name
+	if c.starts > 1 {
+		c.id += fmt.Sprint(".", c.starts)
+	}
+	c.cgroup, c.running = p.Cgroup+"/cri-containerd-"+c.id+".scope", true
+	n.files(c.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
+}
+
+// refresh writes what is in use.
+func (n *node) refresh() {
+	stat := func(cache [3]uint64) string {
+		return "anon 0\ninactive_file " + number(cache[0]) + "active_file " + number(cache[1]) + "slab_reclaimable " + number(cache[2])
+	}
+	sum := n.cache[0] + n.cache[1] + n.cache[2]
+	for _, p := range n.pods {
+		ofPod := p.rest
+		for _, c := range p.containers {
+			if c.running {
+				ofPod += c.uses
+				n.files(c.cgroup, map[string]string{"memory.current": number(c.uses), "memory.stat": stat([3]uint64{})})
+			}
+		}
+		n.files(p.Cgroup, map[string]string{"memory.current": number(ofPod), "memory.stat": stat([3]uint64{})})
+		sum += ofPod
+	}
+	n.files(partition, map[string]string{"memory.current": number(sum), "memory.stat": stat(n.cache)})
+}
+
+// set changes the node.
+func (n *node) set(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+	n.refresh()
+}
+
+func (n *node) pod(name string) *nodePod {
+	for _, p := range n.pods {
+		if p.Name == name {
+			return p
+		}
+	}
+	n.t.Fatalf("no pod %s", name)
+	return nil
+}
+
+// running are the IDs of the containers that run.
+func (n *node) running() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var ids []string
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if c.running {
+				ids = append(ids, c.id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// exit ends a container after a time, as its cgroup does: it is empty first, and then removed by the runtime, and the kubelet starts the
+// container again under another ID.
+func (n *node) exit(cgroup string, after time.Duration) bool {
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if c.cgroup != cgroup || !c.running {
+				continue
+			}
+			if c.immortal {
+				return true
+			}
+			time.AfterFunc(after, func() {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if c.cgroup == cgroup && c.running {
+					n.exited(p, c)
+				}
+			})
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) exited(p *nodePod, c *nodeContainer) {
+	c.running = false
+	cgroup := c.cgroup
+	n.files(cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
+	n.refresh()
+	time.AfterFunc(20*time.Millisecond, func() { n.remove(cgroup) })
+	if n.restarts > 0 {
+		time.AfterFunc(n.restarts, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if !p.failed {
+				c.uses = n.restarted
+				n.startContainer(p, c)
+				n.refresh()
+			}
+		})
+	}
+}
+
+// fail is what the API server and the kubelet do with a pod that is made Failed.
+func (n *node) fail(uid string) {
+	for _, p := range n.pods {
+		if p.UID != uid || p.failed {
+			continue
+		}
+		p.failed = true
+		n.told[uid]++
+		if n.overwrites > 0 {
+			n.overwrites--
+			time.AfterFunc(n.fails/2, func() {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				p.failed = false
+				n.told[uid]--
+			})
+		}
+		time.AfterFunc(n.fails, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if !p.failed {
+				return
+			}
+			for _, c := range p.containers {
+				if c.running {
+					n.exited(p, c)
+				}
+			}
+			n.pods = slices.DeleteFunc(n.pods, func(other *nodePod) bool { return other == p })
+			n.remove(p.Cgroup)
+			n.refresh()
+		})
+	}
+}
+
+func (n *node) toldTimes(uid string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told[uid]
+}
+
+func (n *node) do(format string, args ...any) {
+	n.did = append(n.did, fmt.Sprintf(format, args...))
+}
+
+// all is what was asked for, without what has been seen by an earlier call.
+func (n *node) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	did := n.did
+	n.did = nil
+	return did
+}
+
+// told are the words of Observer and Journal since the last call.
+func (n *node) words() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	said := n.said
+	n.said = nil
+	return said
+}
+
+// call counts what can be the last thing that a program does, and says whether it is.
+func (n *node) call(what string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.crashed != "" {
+		return true
+	}
+	if n.calls++; n.calls != n.crashAt {
+		return false
+	}
+	n.crashed = what
+	n.cancel()
+	return true
+}
+
+// inMain is a call from the goroutine that decides.
+func (n *node) inMain(what string) {
+	if n.call(what) {
+		panic(crash{})
+	}
+}
+
+func (n *node) manager(c Config) *Manager {
+	m := &Manager{
+		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Scopes: n.scopes, Kill: n.kill, Runtime: (*nodeRuntime)(n),
+		API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
+		Observer: (*nodeObserver)(n), Journal: (*nodeJournal)(n),
+	}
+	m.SetConfig(c)
+	return m
+}
+
+// started is a manager that has read its state.
+func (n *node) started(c Config) *Manager {
+	m := n.manager(c)
+	m.load()
+	return m
+}
+
+// run is Run for a while, without what wakes it before its time: the fake clock stands still while it waits for the kernel.
+func (n *node) run(m *Manager, d time.Duration) {
+	end := time.Now().Add(d)
+	for n.ctx.Err() == nil && time.Now().Before(end) {
+		next := m.step(n.ctx)
+		m.reported = false
+		<-time.After(min(next, time.Until(end)))
+	}
+}
+
+// stop ends a program.
+func (n *node) stop(m *Manager) {
+	n.cancel()
+	m.watching.Wait()
+	m.close()
+}
+
+func (n *node) list() []Pod {
+	n.inMain("pods")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listed != nil {
+		return n.listed
+	}
+	var list []Pod
+	for _, p := range n.pods {
+		pod := p.Pod
+		pod.Terminating = pod.Terminating || p.failed
+		for _, c := range p.containers {
+			if c.running {
+				pod.Containers = append(pod.Containers, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup, Request: 1})
+			}
+		}
+		if len(pod.Containers) > 0 {
+			list = append(list, pod)
+		}
+	}
+	return list
+}
+
+func (n *node) scopes(cgroup string) (map[string]string, error) {
+	n.inMain("scopes")
+	if n.scopesErr != nil {
+		return nil, n.scopesErr
+	}
+	units, err := cgroupfs.FS(n.root).Children(cgroup)
+	scopes := map[string]string{}
+	for _, unit := range units {
+		id, _ := strings.CutPrefix(strings.TrimSuffix(unit, ".scope"), "cri-containerd-")
+		scopes[id] = cgroup + "/" + unit
+	}
+	return scopes, err
+}
+
+func (n *node) kill(cgroup string) error {
+	id, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(cgroup), ".scope"), "cri-containerd-")
+	n.inMain("before kill " + id)
+	defer n.inMain("after kill " + id)
+	if n.beforeKill != nil {
+		n.beforeKill(id)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.killErr != nil {
+		return n.killErr
+	}
+	if n.noKill || !n.exit(cgroup, n.ends) {
+		return fs.ErrNotExist
+	}
+	n.do("kill %s", id)
+	return nil
+}
+
+func (n *node) lowerLimit(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.do("lower")
+	return n.lower()
+}
+
+type nodeRuntime node
+
+// Stop answers when the container has ended, as runtimes do. Containers here end only by force.
+func (r *nodeRuntime) Stop(ctx context.Context, id string, grace time.Duration) error {
+	n := (*node)(r)
+	if n.call("stop") {
+		return context.Canceled
+	}
+	n.mu.Lock()
+	n.do("stop %s %s", id, grace)
+	err, takes := n.stopErr, grace+n.ends
+	found := false
+	if err == nil {
+		for _, p := range n.pods {
+			for _, c := range p.containers {
+				found = found || c.id == id && n.exit(c.cgroup, takes)
+			}
+		}
+	}
+	n.mu.Unlock()
+	if !found {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(takes):
+		return nil
+	}
+}
+
+type nodeAPI node
+
+func (a *nodeAPI) Available() bool {
+	if a.available != nil {
+		a.available()
+	}
+	return !a.noAPI
+}
+
+func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
+	n := (*node)(a)
+	if n.call("before API") {
+		return context.Canceled
+	}
+	n.mu.Lock()
+	n.apiCalls++
+	number, answer := n.apiCalls, n.api
+	n.mu.Unlock()
+	if answer != nil {
+		if err := answer(ctx, number); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(2 * time.Millisecond): // to the server and back
+	}
+	n.mu.Lock()
+	n.do("tell %s", e.Name)
+	n.fail(e.UID)
+	n.mu.Unlock()
+	if n.call("after API") {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) error {
+	n := (*node)(a)
+	if n.call("before confirming") {
+		return context.Canceled
+	}
+	n.mu.Lock()
+	n.confirms++
+	number, answer := n.confirms, n.confirm
+	n.mu.Unlock()
+	if answer != nil {
+		if err := answer(ctx, number); err != nil {
+			return err
+		}
+	}
+	n.mu.Lock()
+	n.do("confirm %s", e.Name)
+	n.confirmed[e.UID] = true
+	n.fail(e.UID)
+	n.mu.Unlock()
+	if n.call("after confirming") {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (n *node) say(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.said = append(n.said, fmt.Sprintf(format, args...))
+}
+
+type nodeObserver node
+
+func (o *nodeObserver) Evicting(threshold Threshold, way Way, dryRun bool, took time.Duration) {
+	n := (*node)(o)
+	n.inMain("counted")
+	text := fmt.Sprintf("count %s %s", threshold, way)
+	if dryRun {
+		text += " dry"
+	}
+	if took < 0 || took > time.Second {
+		n.t.Errorf("%s took %s", text, took)
+	}
+	n.say("%s", text)
+}
+func (o *nodeObserver) Failed(step Step) { (*node)(o).say("count failed %s", step) }
+func (o *nodeObserver) Nobody()          { (*node)(o).say("count nobody") }
+func (o *nodeObserver) KernelKilled(limit KilledAt, processes uint64) {
+	(*node)(o).say("count killed at %s %d", limit, processes)
+}
+
+type nodeJournal node
+
+func (j *nodeJournal) Evicting(e Eviction) {
+	n := (*node)(j)
+	n.inMain("said")
+	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Way)
+}
+func (j *nodeJournal) Evicted(e Eviction, _ time.Duration) {
+	n := (*node)(j)
+	n.inMain("said done")
+	n.say("evicted %s %s", e.Name, e.Way)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.evicted = append(n.evicted, e)
+}
+func (j *nodeJournal) Resumed(e Eviction) {
+	n := (*node)(j)
+	n.inMain("said resumed")
+	n.say("resumed %s", e.Name)
+}
+func (j *nodeJournal) Failed(e Eviction, step Step, err error) {
+	(*node)(j).say("failed %s %s: %v", step, e.Name, err)
+}
+func (j *nodeJournal) Nobody(_, _ uint64, order []Candidate) {
+	text := "nobody"
+	for _, c := range order {
+		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
+	}
+	(*node)(j).say("%s", text)
+}
+func (j *nodeJournal) KernelKilled(limit KilledAt, processes uint64) {
+	(*node)(j).say("killed at %s %d", limit, processes)
+}
+func (j *nodeJournal) Warn(err error) { (*node)(j).say("warn %v", err) }
+
+// history reads the state file as another program would.
+func (n *node) history() History {
+	n.t.Helper()
+	h, err := Store(filepath.Join(n.root, "evictions.json")).Read()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return h
+}
+
+// expect compares what the node was asked to do since the last time.
+func (n *node) expect(want ...string) {
+	n.t.Helper()
+	if did := n.all(); !slices.Equal(did, want) {
+		n.t.Fatalf("did %q, want %q; it was said: %q", did, want, n.words())
+	}
+}
+
+// heard compares what was told since the last time.
+func (n *node) heard(want ...string) {
+	n.t.Helper()
+	if said := n.words(); !slices.Equal(said, want) {
+		n.t.Fatalf("told %q, want %q", said, want)
+	}
+}
+
+var errBusy = errors.New("the server is busy")

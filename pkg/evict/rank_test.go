@@ -1,0 +1,157 @@
+package evict
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const mi = 1 << 20
+
+// sized is a pod that uses and requests so many MiB; it has no figures where it uses less than none.
+func sized(name string, priority int32, uses, requests int) Pod {
+	p := Pod{
+		UID: name, Namespace: "kube-system", Name: name, QoS: v1.PodQOSBurstable, Owner: "kube-system/" + name,
+		Priority: priority, Request: uint64(requests) * mi, Measured: uses >= 0,
+	}
+	if p.Measured {
+		p.Usage.WorkingSet = uint64(uses) * mi
+	}
+	return p
+}
+
+func names(pods []Pod) []string {
+	list := make([]string, 0, len(pods))
+	for _, p := range pods {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+// TestRank has the figures of the kubelet's own tests (pkg/kubelet/eviction/helpers_test.go, v1.37.0), and its results. Each list is in
+// the order in which the pods go.
+func TestRank(t *testing.T) {
+	for name, want := range map[string][]Pod{
+		"TestOrderedByExceedsRequestMemory": {
+			sized("exceeds-requests", 1, 101, 100),
+			sized("below-requests", -1, 199, 200),
+		},
+		"TestOrderedByPriority": { // without figures
+			sized("low-priority", -134, -1, 0),
+			sized("medium-priority", 1, -1, 100),
+			sized("high-priority", 12534, -1, 200),
+		},
+		"TestOrderedByMemory": {
+			sized("burstable-high", 2000, 800, 100),
+			sized("best-effort-high", 2000, 500, 0),
+			sized("best-effort-low", 2000, 300, 0),
+			sized("burstable-low", 2000, 300, 100),
+			sized("guaranteed-high", 2000, 800, 1024),
+			sized("guaranteed-low", 2000, 200, 1024),
+		},
+		"TestOrderedByPriorityMemory": {
+			sized("above-requests-low-priority-high-usage", 500, 500, 0),
+			sized("above-requests-low-priority-low-usage", 500, 50, 0),
+			sized("above-requests-high-priority-high-usage", 2000, 600, 100),
+			sized("above-requests-high-priority-low-usage", 2000, 150, 100),
+			sized("below-requests-low-priority-high-usage", 500, 800, 1024),
+			sized("below-requests-low-priority-low-usage", 500, 200, 1024),
+			sized("below-requests-high-priority-high-usage", 2000, 800, 1024),
+			sized("below-requests-high-priority-low-usage", 2000, 200, 1024),
+		},
+		// What the kubelet's comparisons do, and its tests leave out.
+		"without figures, whatever the priority": {
+			sized("unknown", nodeCritical, -1, 100),
+			sized("greedy", -5, 5000, 0),
+			sized("modest", -5, 10, 100),
+		},
+		"as much as the request is not above it": {
+			sized("above", 7, 101, 100),
+			sized("low-priority", 3, 1, 100),
+			sized("exact", 7, 100, 100),
+		},
+		"nothing used, nothing requested": {
+			sized("a-byte-is-above", 7, 1, 0),
+			sized("nothing", 0, 0, 0),
+		},
+		"equals by name": {
+			sized("a", 1, 100, 50),
+			sized("b", 1, 100, 50),
+			sized("c", 1, 150, 100),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 20 {
+				pods := slices.Clone(want)
+				random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+				before := names(pods)
+				if got := names(Rank(pods)); !slices.Equal(got, names(want)) {
+					t.Fatalf("go in the order %q, want %q", got, names(want))
+				}
+				if !slices.Equal(names(pods), before) {
+					t.Fatal("Rank has changed its argument")
+				}
+			}
+		})
+	}
+}
+
+// goesFirst reads the rules again, for two pods: a goes before b. Neither goes before the other where the kubelet leaves it to chance.
+func goesFirst(a, b Pod) bool {
+	if a.Measured != b.Measured {
+		return !a.Measured
+	}
+	aboveA, aboveB := false, false
+	if a.Measured {
+		aboveA, aboveB = a.Usage.WorkingSet > a.Request, b.Usage.WorkingSet > b.Request
+	}
+	if aboveA != aboveB {
+		return aboveA
+	}
+	if a.Priority != b.Priority {
+		return a.Priority < b.Priority
+	}
+	if !a.Measured {
+		return false
+	}
+	// usage(a) - request(a) > usage(b) - request(b), without negative numbers.
+	return a.Usage.WorkingSet+b.Request > b.Usage.WorkingSet+a.Request
+}
+
+func TestRankAgreesWithTheRules(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	// Few values, so that many are equal.
+	priorities := []int32{-1 << 31, -1, 0, 1, 1000, clusterCritical, nodeCritical, 1<<31 - 1}
+	amounts := []int{-1, 0, 1, 99, 100, 101, 1 << 20}
+	for range 2000 {
+		pods := make([]Pod, random.IntN(12))
+		for i := range pods {
+			pods[i] = sized(fmt.Sprint("pod-", random.IntN(8)), priorities[random.IntN(len(priorities))],
+				amounts[random.IntN(len(amounts))], max(0, amounts[random.IntN(len(amounts))]))
+			pods[i].UID = fmt.Sprint(i)
+		}
+		ranked := Rank(pods)
+		for i, a := range ranked {
+			for _, b := range ranked[i+1:] {
+				if goesFirst(b, a) {
+					t.Fatalf("%+v goes before %+v, want it the other way round", a, b)
+				}
+			}
+		}
+		random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		again := Rank(pods)
+		if !slices.EqualFunc(ranked, again, func(a, b Pod) bool { return a.UID == b.UID }) {
+			t.Fatalf("another order of the same pods gives %q, not %q", names(again), names(ranked))
+		}
+		slices.SortFunc(ranked, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
+		slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
+		if !slices.Equal(names(ranked), names(pods)) {
+			t.Fatalf("of %q it makes %q", names(pods), names(ranked))
+		}
+	}
+}

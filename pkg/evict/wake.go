@@ -1,0 +1,118 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stall is the PSI trigger (Documentation/accounting/psi.rst of the kernel): tasks of the partition waited for memory 20 ms of
+// a second. It fires when the kernel reclaims at the limit, or at memory.high.
+const stall = "some 20000 1000000"
+
+// Alarm waits until the kernel reports something about the memory of a cgroup, or until a time is over. It is used by one
+// goroutine, but for Wake and Close.
+type Alarm struct {
+	events, pressure int
+	wake             int
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// NewAlarm opens the files of the cgroup in dir. Without PSI (a kernel with psi=0, or without the right to set a trigger)
+// it goes without, and says so: pressureErr.
+func NewAlarm(dir string) (a *Alarm, pressureErr, err error) {
+	a = &Alarm{events: -1, pressure: -1, wake: -1}
+	if a.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, nil, fmt.Errorf("eventfd: %w", err)
+	}
+	path := filepath.Join(dir, "memory.events")
+	if a.events, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		a.Close()
+		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	a.drain()
+	path = filepath.Join(dir, "memory.pressure")
+	fd, openErr := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if openErr == nil {
+		_, openErr = unix.Write(fd, []byte(stall+"\x00"))
+		if openErr != nil {
+			_ = unix.Close(fd) // nothing was written
+			fd = -1
+		}
+	}
+	if openErr != nil {
+		return a, &os.PathError{Op: "set a trigger", Path: path, Err: openErr}, nil
+	}
+	a.pressure = fd
+	return a, nil, nil
+}
+
+// Wake ends a Wait, or the next one. It may be called from any goroutine.
+func (a *Alarm) Wake() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		_, _ = unix.Write(a.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // full is awake
+	}
+}
+
+// Wait waits for the kernel, for Wake, for ctx to end, or d. It reports whether memory.events has changed. An epoll that the Go
+// runtime waits for, as for a socket, was tried in place of ppoll: it costs no less.
+func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
+	stop := context.AfterFunc(ctx, a.Wake)
+	defer stop()
+	fds := []unix.PollFd{{Fd: int32(a.wake), Events: unix.POLLIN}, {Fd: int32(a.events), Events: unix.POLLPRI}, {Fd: int32(a.pressure), Events: unix.POLLPRI}}
+	timeout := unix.NsecToTimespec(d.Nanoseconds())
+	_, err = unix.Ppoll(fds, &timeout, nil)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if errors.Is(err, unix.EINTR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("waiting for memory events: %w", err)
+	}
+	if fds[0].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(a.wake, count[:]) // empty is read
+	}
+	if fds[1].Revents != 0 {
+		a.drain()
+	}
+	if fds[2].Revents&(unix.POLLERR|unix.POLLNVAL) != 0 {
+		// The cgroup is gone, and the trigger would fire for ever.
+		_ = unix.Close(a.pressure)
+		a.pressure = -1
+	}
+	return fds[1].Revents != 0, nil
+}
+
+// drain reads memory.events: until then it is news.
+func (a *Alarm) drain() {
+	var buffer [256]byte
+	if _, err := unix.Pread(a.events, buffer[:], 0); errors.Is(err, unix.ENODEV) {
+		_ = unix.Close(a.events) // the cgroup is gone
+		a.events = -1
+	}
+}
+
+// Close ends it.
+func (a *Alarm) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, fd := range []int{a.events, a.pressure, a.wake} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing is buffered
+		}
+	}
+}

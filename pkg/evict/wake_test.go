@@ -1,0 +1,164 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// cgroup is a folder with files.
+func cgroup(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestAlarm(t *testing.T) {
+	dir := cgroup(t, "memory.events", "memory.pressure")
+	a, pressureErr, err := NewAlarm(dir)
+	if err != nil || pressureErr != nil {
+		t.Fatal(err, pressureErr)
+	}
+	// The trigger that the kernel parses ends with a zero (psi_trigger_create).
+	if text, err := os.ReadFile(filepath.Join(dir, "memory.pressure")); err != nil || string(text) != "some 20000 1000000\x00" {
+		t.Errorf("trigger is %q, %v", text, err)
+	}
+	wait := func(ctx context.Context, d time.Duration) (time.Duration, bool, error) {
+		begin := time.Now()
+		events, err := a.Wait(ctx, d)
+		return time.Since(begin), events, err
+	}
+	if took, events, err := wait(t.Context(), 20*time.Millisecond); err != nil || events || took < 20*time.Millisecond {
+		t.Errorf("without an event waited %s, %t, %v", took, events, err)
+	}
+	a.Wake()
+	a.Wake()
+	if took, events, err := wait(t.Context(), time.Hour); err != nil || events || took > time.Minute {
+		t.Errorf("woken before waited %s, %t, %v", took, events, err)
+	}
+	if took, _, err := wait(t.Context(), 20*time.Millisecond); err != nil || took < 20*time.Millisecond {
+		t.Errorf("woken once more: waited %s, %v", took, err)
+	}
+	woken := make(chan struct{})
+	go func() { defer close(woken); a.Wake() }()
+	if took, _, err := wait(t.Context(), time.Hour); err != nil || took > time.Minute {
+		t.Errorf("woken meanwhile waited %s, %v", took, err)
+	}
+	<-woken
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	if _, _, err := wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	if _, _, err := wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended before by %v", err)
+	}
+	a.Close()
+	a.Wake() // of a goroutine that comes late: no file of somebody else may be written to
+}
+
+func TestAlarmWithoutPressure(t *testing.T) {
+	a, pressureErr, err := NewAlarm(cgroup(t, "memory.events"))
+	if err != nil || !errors.Is(pressureErr, fs.ErrNotExist) {
+		t.Fatalf("%v, pressure %v; want that there is none", err, pressureErr)
+	}
+	defer a.Close()
+	a.Wake()
+	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAlarmOfNothing(t *testing.T) {
+	if _, _, err := NewAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
+func TestKillCgroup(t *testing.T) {
+	dir := cgroup(t, "cgroup.kill")
+	if err := KillCgroup(dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || string(text) != "1" {
+		t.Errorf("written was %q, %v", text, err)
+	}
+	for _, dir := range []string{cgroup(t), filepath.Join(dir, "gone.scope")} {
+		if err := KillCgroup(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want fs.ErrNotExist", err)
+		}
+	}
+}
+
+// TestRun runs in real time: the kernel cannot wait in any other.
+func TestRun(t *testing.T) {
+	n := busyNode(t, newDisk(t))
+	defer n.cancel()
+	n.noAPI = true
+	evicted := make(chan string, 1)
+	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next look is a second away
+	looked := make(chan struct{}, 1)
+	pods := m.Pods
+	m.Pods = func() []Pod {
+		select {
+		case looked <- struct{}{}:
+		default:
+		}
+		return pods()
+	}
+	m.Journal = &journalOf{(*nodeJournal)(n), evicted}
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(n.ctx) }()
+	m.SetConfig(hardOnly)
+	<-looked
+	if name := <-evicted; name != "greedy" {
+		t.Errorf("evicted %s", name)
+	}
+	n.expect("kill greedy.c1", "kill greedy.c2")
+	n.cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	if m.alarm != nil || m.meter != nil {
+		t.Error("files are left open")
+	}
+	m.SetConfig(hardOnly) // late
+}
+
+// journalOf sends the names of evicted pods.
+type journalOf struct {
+	Journal
+	evicted chan<- string
+}
+
+func (j *journalOf) Evicted(e Eviction, took time.Duration) {
+	j.Journal.Evicted(e, took)
+	j.evicted <- e.Name
+}
+
+// TestRunWithoutAPartition: it comes later, or the program ends before.
+func TestRunWithoutAPartition(t *testing.T) {
+	n := busyNode(t, newDisk(t))
+	defer n.cancel()
+	m := n.manager(hardOnly)
+	m.Slice = "kubepods.slice/kubepods-none.slice"
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(n.ctx) }()
+	n.cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	if !m.Report().Time.IsZero() {
+		t.Error("there is a report of nothing")
+	}
+	n.expect()
+}
