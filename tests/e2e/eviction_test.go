@@ -222,6 +222,7 @@ func TestSoakEviction(t *testing.T) {
 
 // slowGrowth: a leak is evicted, each time, and nobody else notices.
 func (e *evictor) slowGrowth(t *testing.T, times int) {
+	t.Helper()
 	for i := range times {
 		name := fmt.Sprintf("leaker-%d", i)
 		e.create(t, leaker(name, "20Mi"))
@@ -388,7 +389,7 @@ func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
 		t.Fatal(err)
 	}
-	var names []string
+	names := make([]string, 0, len(status.Eviction.Order))
 	for _, c := range status.Eviction.Order {
 		names = append(names, c.Name)
 	}
@@ -606,6 +607,7 @@ func (e *evictor) onlySpared(t *testing.T) {
 
 // killed: the monitor is killed at the moment that an eviction is written down, and up to some milliseconds later.
 func (e *evictor) killed(t *testing.T, times int) {
+	t.Helper()
 	run(t, e.Node, fmt.Sprintf("systemd-run --unit=killer -p StandardOutput=file:/run/killer killer %s /run/node-partition/monitor/evictions.json %d", monitorUnit, times))
 	becomes(t, e.Node, "head -1 /run/killer", "watching")
 	for i := range times {
@@ -614,7 +616,7 @@ func (e *evictor) killed(t *testing.T, times int) {
 		e.evicted(t, name)
 		becomes(t, e.Node, "grep -c '^killed' /run/killer", strconv.Itoa(i+1))
 		becomes(t, e.Node, "systemctl is-active "+monitorUnit, "active")
-		eventually(t, e.Node, "the eviction is through", func(ctx context.Context) (bool, string, error) {
+		eventually(t, e.Node, "the eviction is through", func(context.Context) (bool, string, error) {
 			h := e.history(t)
 			return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
 		})

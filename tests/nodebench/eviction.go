@@ -110,7 +110,7 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 }
 
 func millis(all []watched) float64 {
-	var values []float64
+	values := make([]float64, 0, len(all))
 	for _, w := range all {
 		values = append(values, w.Millis)
 	}

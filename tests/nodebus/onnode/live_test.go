@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -103,8 +105,9 @@ func TestLiveMove(t *testing.T) {
 	}
 	t.Logf("%+v in %d calls", moved, c.Calls()-before)
 	box.wantWhole(t, m)
-	if c.Calls()-before != 2 {
-		t.Errorf("%d calls, want 2", c.Calls()-before)
+	// Two questions, one for all properties because the files have addresses and bandwidths, and StartTransientUnit.
+	if c.Calls()-before != 4 {
+		t.Errorf("%d calls, want 4", c.Calls()-before)
 	}
 	if moved.OutsideBytes == 0 || moved.Froze || moved.Rounds != 1 {
 		t.Errorf("moved %+v", moved)
@@ -151,10 +154,97 @@ func TestLiveMove(t *testing.T) {
 	})
 }
 
-// controlFiles is what can be set of a cgroup.
+// controlFiles is what can be set of a cgroup, of the controllers that it has.
 func controlFiles(tb testing.TB, cgroup string) string {
 	tb.Helper()
-	return shell(tb, "cd /sys/fs/cgroup/"+cgroup+" && grep -H . cpu.idle cpu.weight cpu.max cpu.max.burst cpuset.cpus cpuset.mems hugetlb.*.max io.max io.weight memory.*max memory.high memory.low memory.min memory.oom.group pids.max cgroup.max.depth")
+	return shell(tb, "cd /sys/fs/cgroup/"+cgroup+" || exit; grep -Hs . cpu.idle cpu.weight cpu.max cpu.max.burst cpuset.cpus cpuset.mems hugetlb.*.max io.max io.weight memory.*max memory.high memory.low memory.min memory.oom.group pids.max cgroup.max.depth; true")
+}
+
+// TestScopeSettings: the files of a scope say what systemd says, as it was made, as it was changed, and moved. What was moved keeps
+// its limits when systemd reads its files again and when it applies all properties because one has changed.
+func TestScopeSettings(t *testing.T) {
+	c := connect(t, systemd.Options{})
+	m := mover(t, c)
+	box := startContainer(t, "set", "sleep 1000 & wait",
+		"MemoryMax=300M", "MemoryHigh=250M", "MemoryLow=10M", "MemoryMin=1M", "MemorySwapMax=50M", "CPUWeight=33", "CPUQuota=25%", "CPUQuotaPeriodSec=67ms",
+		"TasksMax=123", "AllowedCPUs=0-1", "AllowedMemoryNodes=0", "IOWeight=50", "DevicePolicy=strict", "DeviceAllow=/dev/null rw", "DeviceAllow=char-pts rw",
+		"KillMode=mixed", "TimeoutStopSec=7s")
+	same := func(name string, atMost uint64) {
+		t.Helper()
+		before := c.Calls()
+		set, err := c.ScopeSettings(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := c.Calls() - before
+		all, err := c.ScopeProperties(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := carried(set), carried(all)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the files say\n%v\nsystemd says\n%v\n%s", name, got, want, shell(t, "systemctl cat "+name))
+		}
+		if calls > atMost {
+			t.Errorf("%s: %d calls, want %d:\n%s", name, calls, atMost, shell(t, "systemctl cat "+name))
+		}
+	}
+	// The last is for a client that has to subscribe anew.
+	const fromFiles, fromAll, somewhere = 2, 3, 10
+	same(box.name, fromFiles)
+	shell(t, "systemctl set-property --runtime "+box.name+" MemoryMax=200M MemoryHigh=infinity CPUQuota=30% DeviceAllow= 'DeviceAllow=/dev/zero r' TasksMax=infinity CPUWeight=idle")
+	same(box.name, fromFiles)
+	shell(t, "systemctl set-property --runtime "+box.name+" CPUWeight=77 CPUQuota=")
+	same(box.name, fromFiles)
+	shell(t, "systemctl daemon-reload")
+	same(box.name, fromFiles)
+	// systemd 252 writes CPUs so that they may be added or replace others.
+	shell(t, "systemctl set-property --runtime "+box.name+" AllowedCPUs=0 CPUQuota=40%")
+	same(box.name, fromAll)
+	shell(t, "systemctl set-property --runtime "+box.name+" AllowedCPUs=0-1")
+	same(box.name, fromFiles)
+
+	controls := controlFiles(t, box.cgroup)
+	before := c.Calls()
+	if _, err := m.Move(t.Context(), box.request); err != nil {
+		t.Fatal(err)
+	}
+	if calls := c.Calls() - before; calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
+	}
+	box.wantWhole(t, m)
+	name := box.request.NewName
+	same(name, fromFiles)
+	for _, command := range []string{"daemon-reload", "set-property --runtime " + name + " CPUWeight=77", "daemon-reexec"} {
+		shell(t, "systemctl "+command)
+		if command == "daemon-reexec" {
+			same(name, somewhere)
+		} else {
+			same(name, fromFiles)
+		}
+		if got := controlFiles(t, box.newCgroup); got != controls {
+			t.Errorf("control files before:\n%s\nafter %s:\n%s", controls, command, got)
+		}
+	}
+	if err := livemove.StopScope(t.Context(), c, name); err != nil {
+		t.Fatal(err)
+	}
+	wantNothingLeft(t, id)
+}
+
+// carried are the properties that a scope that takes over gets, in a form that can be compared.
+func carried(old systemd.Properties) map[string]any {
+	all := map[string]any{}
+	for _, p := range livemove.Properties(old, "a.slice", "") {
+		switch value := p.Value.(type) {
+		case []systemd.DeviceRule:
+			p.Value = slices.SortedFunc(slices.Values(value), func(a, b systemd.DeviceRule) int { return strings.Compare(a.Node, b.Node) })
+		case []byte:
+			p.Value = string(bytes.TrimRight(value, "\x00")) // systemd says as much of a set as it has room for
+		}
+		all[p.Name] = p.Value
+	}
+	return all
 }
 
 // TestLiveMoveOfForkers: whatever forks is moved whole.
@@ -259,8 +349,8 @@ func TestDeviceRules(t *testing.T) {
 // forgetful leaves the device rules behind.
 type forgetful struct{ livemove.Systemd }
 
-func (f forgetful) ScopeProperties(ctx context.Context, name string) (systemd.Properties, error) {
-	all, err := f.Systemd.ScopeProperties(ctx, name)
+func (f forgetful) ScopeSettings(ctx context.Context, name string) (systemd.Properties, error) {
+	all, err := f.Systemd.ScopeSettings(ctx, name)
 	delete(all, "DevicePolicy")
 	delete(all, "DeviceAllow")
 	return all, err
