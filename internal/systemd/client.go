@@ -33,6 +33,8 @@ type Options struct {
 	PrivateAddress string
 	// ControlDir is where systemd keeps what SetUnitProperties sets until the next boot; empty is where it is.
 	ControlDir string
+	// TransientDir is where systemd keeps the units that were made through D-Bus; empty is where it is.
+	TransientDir string
 }
 
 const (
@@ -43,6 +45,7 @@ const (
 	systemBus      = "unix:path=/run/dbus/system_bus_socket"
 	privateSocket  = "unix:path=/run/systemd/private"
 	runtimeControl = "/run/systemd/system.control"
+	transientUnits = "/run/systemd/transient"
 )
 
 // ErrNotConnected says that neither the bus nor systemd's own socket could be reached.
@@ -68,6 +71,7 @@ func New(o Options) *Client {
 	setDefault(&o.BusAddress, systemBus)
 	setDefault(&o.PrivateAddress, privateSocket)
 	setDefault(&o.ControlDir, runtimeControl)
+	setDefault(&o.TransientDir, transientUnits)
 	setNoop(&o.Wake)
 	setNoop(&o.OnReloaded)
 	if o.OnConnected == nil {

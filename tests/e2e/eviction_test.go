@@ -93,7 +93,7 @@ func (e *evictor) create(t *testing.T, s spec) *v1.Pod {
 	return created
 }
 
-// containers are the IDs of all containers of pods that are not to be evicted.
+// containers are the phases and container IDs of all pods that are not to be evicted.
 func (e *evictor) containers(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := e.control.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -107,7 +107,7 @@ func (e *evictor) containers(t *testing.T) map[string]string {
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
-			ids[pod.Namespace+"/"+pod.Name] = c.ContainerID
+			ids[pod.Namespace+"/"+pod.Name] = string(pod.Status.Phase) + " " + c.ContainerID
 		}
 	}
 	return ids

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,29 +37,55 @@ type control struct {
 
 // readControls reads the control files that a cgroup has.
 func readControls(dir string) ([]control, error) {
-	entries, err := os.ReadDir(dir)
+	names, err := controlNames(dir)
 	if err != nil {
 		return nil, err
 	}
-	var all []control
+	return readNamed(dir, names)
+}
+
+// controlNames are the names of control files that a cgroup may have. Only the sizes of huge pages make it read the directory.
+func controlNames(dir string) ([]string, error) {
+	var names []string
 	for _, pattern := range controlFiles {
-		for _, e := range entries {
-			if ok, _ := path.Match(pattern, e.Name()); !ok {
-				continue
-			}
-			data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			if absent(err) {
-				continue // the controller has been taken away
-			}
-			if err != nil {
-				return nil, err
-			}
-			value := strings.TrimSpace(string(data))
-			if e.Name() == "cpu.weight" && value == "0" {
-				continue // that is cpu.idle, and cannot be written
-			}
-			all = append(all, control{e.Name(), value})
+		if !strings.Contains(pattern, "*") {
+			names = append(names, pattern)
+			continue
 		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		prefix, suffix, _ := strings.Cut(pattern, "*")
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	return names, nil
+}
+
+// readNamed reads those of the files that are there.
+func readNamed(dir string, names []string) ([]control, error) {
+	d, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	var all []control
+	for _, name := range names {
+		value, err := d.read(name)
+		if absent(err) {
+			continue // there is no such controller, or it has been taken away
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name == "cpu.weight" && value == "0" {
+			continue // that is cpu.idle, and cannot be written
+		}
+		all = append(all, control{name, value})
 	}
 	return all, nil
 }
@@ -87,7 +112,11 @@ func difference(want, have []control) []control {
 
 // writeControls makes the control files of a cgroup those of want.
 func (m Mover) writeControls(cgroup string, want []control) error {
-	have, err := readControls(m.dir(cgroup))
+	names := make([]string, 0, len(want))
+	for _, w := range want {
+		names = append(names, w.File)
+	}
+	have, err := readNamed(m.dir(cgroup), names)
 	if err != nil {
 		return err
 	}
@@ -95,7 +124,7 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 		if err := m.enable(cgroup, lacking); err != nil {
 			return err
 		}
-		if have, err = readControls(m.dir(cgroup)); err != nil {
+		if have, err = readNamed(m.dir(cgroup), names); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,82 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// TestCarried: of each property that is carried, another value than the usual one is in what the new scope is given.
+func TestCarried(t *testing.T) {
+	for _, c := range carried {
+		var value any
+		switch standard := c.standard.(type) {
+		case string:
+			value = standard + "x"
+		case bool:
+			value = !standard
+		case uint64:
+			value = standard ^ 1
+		case uint32:
+			value = standard ^ 1
+		case int32:
+			value = standard ^ 1
+		case systemd.InterfaceRule:
+			value = systemd.InterfaceRule{Allow: true, Names: []string{"eth0"}}
+		default: // a list
+			one := reflect.MakeSlice(reflect.TypeOf(standard), 1, 1)
+			value = one.Interface()
+		}
+		want := systemd.Property{Name: c.name, Value: value}
+		got := Properties(systemd.PropertiesOf(want), "a.slice", "")
+		if !slices.ContainsFunc(got, func(p systemd.Property) bool { return reflect.DeepEqual(p, want) }) {
+			t.Errorf("%v is lost: %v", want, got)
+		}
+	}
+	// What systemd.Client.ScopeSettings understands by itself, so that nobody else is asked for it. Delegate is always set.
+	for name := range strings.FieldsSeq(`MemoryMax MemoryHigh MemoryLow MemoryMin MemorySwapMax MemoryZSwapMax TasksMax CPUWeight IOWeight
+		CPUQuotaPerSecUSec CPUQuotaPeriodUSec TimeoutStopUSec AllowedCPUs AllowedMemoryNodes DevicePolicy DeviceAllow KillMode`) {
+		if !slices.ContainsFunc(carried, func(c struct {
+			name     string
+			standard any
+		}) bool {
+			return c.name == name
+		}) {
+			t.Errorf("%s is not carried", name)
+		}
+	}
+}
+
+// TestControls: all files, of which there may be more than fits into the buffer.
+func TestControls(t *testing.T) {
+	dir := t.TempDir()
+	var want []control
+	for _, name := range controlFiles {
+		text := "7"
+		switch {
+		case strings.Contains(name, "*"):
+			write(t, filepath.Join(dir, strings.Replace(name, "*", "1GB", 1)), "1")
+			want = append(want, control{strings.Replace(name, "*", "1GB", 1), "1"})
+			name = strings.Replace(name, "*", "2MB", 1)
+		case name == "io.max":
+			text = strings.TrimSpace(strings.Repeat("8:0 rbps=1 wbps=max riops=max wiops=max\n", 1000))
+		}
+		write(t, filepath.Join(dir, name), text)
+		want = append(want, control{name, text})
+	}
+	write(t, filepath.Join(dir, "hugetlb.2MB.current"), "1")
+	write(t, filepath.Join(dir, "memory.current"), "1")
+	if got, err := readControls(dir); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got  %.500v, %v\nwant %.500v", got, err, want)
+	}
+	write(t, filepath.Join(dir, "cpu.weight"), "0") // cpu.idle
+	if err := os.Remove(filepath.Join(dir, "pids.max")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readNamed(dir, []string{"cpu.weight", "pids.max", "rdma.max"})
+	if err != nil || !slices.Equal(got, []control{{"rdma.max", "7"}}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := readControls(filepath.Join(dir, "none")); !absent(err) {
+		t.Errorf("of a cgroup that is gone: %v", err)
+	}
+}
+
 func TestDifference(t *testing.T) {
 	want := []control{
 		{"cpu.max", "12345 67000"}, {"memory.oom.group", "1"}, {"memory.max", "max"}, {"pids.max", "5"}, {"cpuset.cpus", ""},
@@ -90,6 +166,8 @@ func TestNames(t *testing.T) {
 type fake struct {
 	properties systemd.Properties
 	calls      []string
+	started    []systemd.Property
+	start      func()
 	thaw       func() error
 }
 
@@ -105,7 +183,18 @@ func (f *fake) ScopeProperties(context.Context, string) (systemd.Properties, err
 	return f.properties, f.call("ScopeProperties")
 }
 
-func (f *fake) StartScope(context.Context, string, []systemd.Property, []uint32) error {
+func (f *fake) ScopeSettings(context.Context, string) (systemd.Properties, error) {
+	if f.properties == nil {
+		return nil, systemd.ErrNoUnit
+	}
+	return f.properties, f.call("ScopeSettings")
+}
+
+func (f *fake) StartScope(_ context.Context, _ string, properties []systemd.Property, _ []uint32) error {
+	f.started = properties
+	if f.start != nil {
+		f.start()
+	}
 	return f.call("StartScope")
 }
 func (f *fake) ResetFailed(context.Context, string) error { return f.call("ResetFailed") }
@@ -177,6 +266,47 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("records stay: %v", left)
 			}
 		})
+	}
+}
+
+// TestMove: what systemd says of the old scope and what its files say are in the new one.
+func TestMove(t *testing.T) {
+	f, m, r, dir := node(t)
+	f.properties = systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup},
+		systemd.Property{Name: "MemoryMax", Value: uint64(1 << 30)}, systemd.Property{Name: "DevicePolicy", Value: "strict"})
+	limits := map[string]string{
+		"memory.max": "1073741824", "cpu.max": "12345 67000", "hugetlb.2MB.max": "4194304", "cpu.weight": "33", "pids.max": "max", "memory.oom.group": "1",
+		"io.max": "8:0 rbps=1 wbps=max riops=max wiops=max",
+	}
+	for name, text := range limits {
+		write(t, filepath.Join(dir, name), text)
+	}
+	to := filepath.Join(string(m.Cgroups), "kubepods.slice/kubepods-system.slice", r.NewName)
+	f.start = func() {
+		if _, err := os.Stat(filepath.Join(m.StateDir, scope+recordSuffix)); err != nil {
+			t.Errorf("no record before the scope is started: %v", err)
+		}
+		for name := range limits {
+			write(t, filepath.Join(to, name), "")
+		}
+	}
+	// There are no processes that could be moved.
+	if _, err := m.Move(t.Context(), r); !errors.Is(err, ErrGone) {
+		t.Errorf("error %v", err)
+	}
+	if !slices.Equal(f.calls, []string{"ScopeSettings", "StartScope"}) {
+		t.Errorf("systemd was called for %q", f.calls)
+	}
+	for _, want := range []systemd.Property{{Name: "MemoryMax", Value: uint64(1 << 30)}, {Name: "DevicePolicy", Value: "strict"}, {Name: "Slice", Value: r.TargetSlice}} {
+		if !slices.ContainsFunc(f.started, func(p systemd.Property) bool { return reflect.DeepEqual(p, want) }) {
+			t.Errorf("the new scope was not given %v, but %v", want, f.started)
+		}
+	}
+	for name, want := range limits {
+		data, err := os.ReadFile(filepath.Join(to, name))
+		if err != nil || strings.TrimSpace(string(data)) != want {
+			t.Errorf("%s is %q, %v; want %s", name, data, err, want)
+		}
 	}
 }
 

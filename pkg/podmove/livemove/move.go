@@ -13,6 +13,8 @@ import (
 
 // Systemd is what a move needs of systemd; *systemd.Client is one.
 type Systemd interface {
+	// ScopeSettings returns ControlGroup and what was set; it is much faster than ScopeProperties.
+	ScopeSettings(ctx context.Context, name string) (systemd.Properties, error)
 	ScopeProperties(ctx context.Context, name string) (systemd.Properties, error)
 	StartScope(ctx context.Context, name string, properties []systemd.Property, pids []uint32) error
 	ResetFailed(ctx context.Context, name string) error
@@ -92,11 +94,11 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
 	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(cgroupfs.SlicePath(r.TargetSlice), r.NewName)}
-	// systemd takes some milliseconds to answer, of ten times as many that the move takes.
+	// systemd and the bus take some milliseconds to answer, and others work for it.
 	var nodeErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { nodeErr = t.prepare() })
-	old, err := m.Systemd.ScopeProperties(ctx, r.Scope)
+	old, err := m.Systemd.ScopeSettings(ctx, r.Scope)
 	reading.Wait()
 	defer t.anchor.end()
 	if errors.Is(err, systemd.ErrNoUnit) {

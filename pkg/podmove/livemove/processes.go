@@ -48,6 +48,14 @@ func hold(dir, cgroup string) (processes, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(pids) == 0 {
+		return nil, nil
+	}
+	proc, err := openFolder("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer proc.close()
 	held := make(processes, 0, len(pids))
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(int(pid), 0)
@@ -59,7 +67,7 @@ func hold(dir, cgroup string) (processes, error) {
 			return nil, fmt.Errorf("process %d: %w", pid, err)
 		}
 		p := process{pid, fd}
-		if !p.in(cgroup) {
+		if !p.in(proc, cgroup) {
 			_ = unix.Close(fd)
 			continue
 		}
@@ -69,16 +77,34 @@ func hold(dir, cgroup string) (processes, error) {
 }
 
 // in reports whether /proc says that the process is in a cgroup.
-func (p process) in(cgroup string) bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-	return err == nil && strings.TrimSpace(string(data)) == "0::/"+cgroup
+func (p process) in(proc *folder, cgroup string) bool {
+	text, err := proc.read(strconv.FormatUint(uint64(p.pid), 10) + "/cgroup")
+	return err == nil && text == "0::/"+cgroup
 }
 
 // ended reports whether the process has exited, so that its number may be another's.
 func (p process) ended() bool {
 	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
+	n, err := uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
 	return err == nil && n > 0
+}
+
+// ended are the numbers of those that have exited.
+func (ps processes) ended() []uint32 {
+	fds := make([]unix.PollFd, len(ps))
+	for i, p := range ps {
+		fds[i] = unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN}
+	}
+	if n, err := uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
+		return nil
+	}
+	var ended []uint32
+	for i, p := range ps {
+		if fds[i].Revents != 0 {
+			ended = append(ended, p.pid)
+		}
+	}
+	return ended
 }
 
 // moveTo moves processes into the cgroup dir, as AttachProcessesToUnit of systemd does. That refuses all of them when one
@@ -112,12 +138,7 @@ func (ps processes) release() {
 // descriptors of processes there, and the numbers come round after four million processes (kernel.pid_max as systemd sets
 // it), so that nobody will see this.
 func (ps processes) strangers(dir string) error {
-	var ended []uint32
-	for _, p := range ps {
-		if p.ended() {
-			ended = append(ended, p.pid)
-		}
-	}
+	ended := ps.ended()
 	if len(ended) == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"nodepartition/internal/systemd"
 )
@@ -27,19 +28,21 @@ func (t *transfer) prepare() error {
 		return err
 	}
 	t.record = record{Scope: t.Scope, Cgroup: t.Cgroup, NewCgroup: t.newCgroup}
-	var controlsErr, ownerErr, memoryErr error
+	var anchorErr, controlsErr, ownerErr, memoryErr error
+	// It takes as long as the files, and does so on another CPU.
+	var starting sync.WaitGroup
+	starting.Go(func() { t.anchor, anchorErr = newAnchor() })
 	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
 	t.record.Owner, ownerErr = ownerOf(t.dir(t.Cgroup))
 	t.moved.OutsideBytes, memoryErr = t.Cgroups.MemoryCurrent(t.Cgroup)
+	starting.Wait()
 	if err := errors.Join(controlsErr, ownerErr, memoryErr); err != nil {
 		if absent(err) {
 			return fmt.Errorf("%w: %w", ErrGone, err)
 		}
 		return err
 	}
-	var err error
-	t.anchor, err = newAnchor()
-	return err
+	return anchorErr
 }
 
 // run moves, and leaves a record for Recover as long as it is not done.
@@ -50,22 +53,18 @@ func (t *transfer) run(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return errors.Join(err, t.record.remove(t.StateDir))
 	}
-	var err error
-	empty := false
-	if !t.FreezeFirst {
-		empty, err = t.rounds(softRounds)
-	}
-	if err == nil && !empty {
-		empty, err = t.frozenRounds(ctx)
-	}
-	if err == nil && !empty {
-		err = errors.New("the old scope gets new processes again and again")
-	}
+	// The files take as long as the processes, for which the kernel waits for all CPUs (percpu_down_write of
+	// cgroup_threadgroup_rwsem); and what they limit is limited as soon as the processes come.
+	var finishErr error
+	var finishing sync.WaitGroup
+	finishing.Go(func() { finishErr = t.finish(t.record) })
+	err := t.moveAll(ctx)
+	finishing.Wait()
 	if errors.Is(err, ErrOwnCgroups) {
 		t.anchor.end()
 		return t.rollBack(err)
 	}
-	if finishErr := t.finish(t.record); finishErr != nil {
+	if finishErr != nil {
 		return errors.Join(err, finishErr)
 	}
 	if err != nil {
@@ -75,6 +74,22 @@ func (t *transfer) run(ctx context.Context) error {
 		err = ErrGone
 	}
 	return errors.Join(err, t.record.remove(t.StateDir))
+}
+
+// moveAll empties the old scope.
+func (t *transfer) moveAll(ctx context.Context) error {
+	empty := false
+	var err error
+	if !t.FreezeFirst {
+		empty, err = t.rounds(softRounds)
+	}
+	if err == nil && !empty {
+		empty, err = t.frozenRounds(ctx)
+	}
+	if err == nil && !empty {
+		err = errors.New("the old scope gets new processes again and again")
+	}
+	return err
 }
 
 // rollBack moves what is in the new scope to where it came from, and returns why.
