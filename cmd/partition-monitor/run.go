@@ -154,6 +154,7 @@ func (m *monitor) build() {
 	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
 	m.evictor = m.newEvictor()
+	m.reconciler.Evicting = m.evictor.Evicting
 }
 
 // documentation is what systemctl status shows of the units that we make.

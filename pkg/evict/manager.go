@@ -56,6 +56,8 @@ type Manager struct {
 	report Report
 	alarm  *Alarm
 	told   []told
+	// evicting are the UIDs of pods that go for good, the open evictions and the last ones.
+	evicting map[string]bool
 
 	// Of the goroutine in Run.
 	state    State
@@ -124,6 +126,13 @@ func (m *Manager) Report() Report {
 	return m.report
 }
 
+// Evicting tells whether a pod is being evicted for good, or was a moment ago.
+func (m *Manager) Evicting(uid string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.evicting[uid]
+}
+
 // Run looks after the partition until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.watching.Wait()
@@ -147,6 +156,7 @@ func (m *Manager) load() {
 	if m.state.Cooldown == nil {
 		m.state.Cooldown = map[string]time.Time{}
 	}
+	m.remember()
 }
 
 // step looks once, and returns when to look again.
@@ -596,9 +606,23 @@ func (m *Manager) keep(e Eviction) {
 
 // save writes the state down. An eviction is not put off where that fails: it would be made twice at worst.
 func (m *Manager) save() {
+	m.remember()
 	if err := m.Store.write(History{Open: m.state.Open, Cooldown: m.state.Cooldown, Last: m.last}); err != nil {
 		m.failed(Eviction{}, StepState, err)
 	}
+}
+
+// remember keeps what Evicting tells.
+func (m *Manager) remember() {
+	evicting := map[string]bool{}
+	for _, e := range slices.Concat(m.last, m.state.Open) {
+		if e.Way == Evict && !e.DryRun {
+			evicting[e.UID] = true
+		}
+	}
+	m.mu.Lock()
+	m.evicting = evicting
+	m.mu.Unlock()
 }
 
 // countKills tells of processes that the kernel has killed.

@@ -307,3 +307,19 @@ func TestContainerID(t *testing.T) {
 		}
 	}
 }
+
+// A pod that is being evicted is not moved, whatever the kubelet has said of it so far.
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	known := &KubeletPod{GracePeriod: time.Minute}
+	told, untold := Pod{Kubelet: known}, Pod{}
+	for _, p := range []*Pod{&told, &untold} {
+		p.terminate()
+		if !p.Kubelet.Terminating {
+			t.Errorf("%+v", p.Kubelet)
+		}
+	}
+	if told.Kubelet.GracePeriod != time.Minute || known.Terminating {
+		t.Errorf("%+v of %+v", told.Kubelet, known)
+	}
+}

@@ -277,7 +277,7 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 
 func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
-		Terminating: known.Terminating, Initializing: known.Initializing, GracePeriod: known.GracePeriod,
+		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, GracePeriod: known.GracePeriod,
 	}
 }
 

@@ -40,6 +40,8 @@ type Reconciler struct {
 	Observer Observer
 	// NRI tells the state of creation-time placement.
 	NRI func() NRIState
+	// Evicting tells whether a pod is being evicted: it ends, and the kubelet will say so. nil is nobody.
+	Evicting func(uid string) bool
 	// Journal hears what is done and why, and what fails.
 	Journal Journal
 	// Tick is the longest time between two passes.
@@ -229,6 +231,11 @@ func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
 	pods, observed, err := r.Gatherer.Pods(ctx)
 	if err != nil {
 		return Snapshot{}, err
+	}
+	for i := range pods {
+		if r.Evicting != nil && r.Evicting(pods[i].UID) {
+			pods[i].terminate()
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

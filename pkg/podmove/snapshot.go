@@ -84,6 +84,16 @@ type Pod struct {
 	Orphans []string
 }
 
+// terminate says of a pod that it ends, whatever the kubelet has said.
+func (p *Pod) terminate() {
+	known := KubeletPod{}
+	if p.Kubelet != nil {
+		known = *p.Kubelet
+	}
+	known.Terminating = true
+	p.Kubelet = &known
+}
+
 // KubeletPod is what only the kubelet knows of a pod.
 type KubeletPod struct {
 	// Terminating pods are being deleted; Initializing ones have init containers to run.

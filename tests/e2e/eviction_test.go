@@ -130,6 +130,24 @@ func (e *evictor) evicted(t *testing.T, name string) *v1.Pod {
 	return pod
 }
 
+// failed waits until a pod has ended for good. Between the death of its processes and the next start of the monitor the kubelet may have
+// started its container again. When that one ends with status 0, the kubelet drops the reason of the phase, and leaves the phase
+// and the condition (generateAPIPodStatus, 1.37.0).
+func (e *evictor) failed(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, e.Node, name+" failed", func(ctx context.Context) (bool, string, error) {
+		pod, err := e.control.Client().CoreV1().Pods(members).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		target := slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+		})
+		ended := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
+		return pod.Status.Phase == v1.PodFailed && target && ended, fmt.Sprintf("%+v", pod.Status), nil
+	})
+}
+
 // remove deletes a pod and waits until it is gone.
 func (e *evictor) remove(t *testing.T, namespace, name string) {
 	t.Helper()
@@ -618,7 +636,7 @@ func (e *evictor) killed(t *testing.T, times int) {
 	for i := range times {
 		name := fmt.Sprintf("leaker-killed-%d", i)
 		pod := e.create(t, leaker(name, "20Mi"))
-		e.evicted(t, name)
+		e.failed(t, name)
 		becomes(t, e.Node, "grep -c '^killed' /run/killer", strconv.Itoa(i+1))
 		becomes(t, e.Node, "systemctl is-active "+monitorUnit, "active")
 		eventually(t, e.Node, "the eviction is through", func(context.Context) (bool, string, error) {

@@ -29,6 +29,9 @@ func evictionSection(threshold string) string {
 	return "systemPartition:\n  memoryLimit: 1Gi\n  namespaces: [kube-system]\n  evictionHard: {memory.available: " + threshold + "}\n"
 }
 
+// limit of the partition in bytes.
+const limit = 1 << 30
+
 // speeds are growths with the margin that is to be enough for them.
 var speeds = []struct{ rate, margin string }{{"5Mi", "32Mi"}, {"50Mi", "32Mi"}, {"200Mi", "64Mi"}, {"500Mi", "128Mi"}}
 
@@ -132,11 +135,17 @@ func (e *evictions) speed(ctx context.Context, rate, margin string, times int) (
 	if err != nil {
 		return figure.Figure{}, err
 	}
+	speed, err := parseMebi(rate)
+	if err != nil {
+		return figure.Figure{}, err
+	}
+	// The last five seconds of its growth.
+	start := fmt.Sprintf("%dMi", max(8, (int64(limit)-int64(bytes)-5*int64(speed))>>20))
 	inTime := 0
 	var all []watched
 	var growth []float64
 	for range times {
-		w, err := e.leak(ctx, "kube-system", rate, fmt.Sprintf("-threshold %d", bytes))
+		w, err := e.leak(ctx, "kube-system", start, rate, fmt.Sprintf("-threshold %d", bytes))
 		if err != nil {
 			return figure.Figure{}, err
 		}
@@ -157,7 +166,7 @@ func (e *evictions) byMonitor(ctx context.Context, times int) ([]watched, error)
 	}
 	var all []watched
 	for range times {
-		w, err := e.leak(ctx, "kube-system", leakRate, fmt.Sprintf("-threshold %d", 64<<20))
+		w, err := e.leak(ctx, "kube-system", "700Mi", leakRate, fmt.Sprintf("-threshold %d", 64<<20))
 		if err != nil {
 			return all, err
 		}
@@ -179,7 +188,7 @@ func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error)
 	if err != nil {
 		return nil, err
 	}
-	threshold := kib<<10 - 700<<20
+	threshold := kib<<10 - 600<<20
 	config := e.config + fmt.Sprintf("evictionHard: {memory.available: \"%d\"}\nevictionPressureTransitionPeriod: 1s\n", threshold)
 	if err := e.WriteFile(ctx, lab.KubeletConfigPath, []byte(config), 0o644); err != nil {
 		return nil, err
@@ -192,7 +201,7 @@ func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error)
 		if err := e.noPressure(ctx); err != nil {
 			return all, err
 		}
-		w, err := e.leak(ctx, "default", leakRate, fmt.Sprintf("-node -threshold %d", threshold))
+		w, err := e.leak(ctx, "default", "400Mi", leakRate, fmt.Sprintf("-node -threshold %d", threshold))
 		if err != nil {
 			return all, err
 		}
@@ -235,14 +244,14 @@ func (e *evictions) configure(ctx context.Context, section string) error {
 }
 
 // leak has a pod grow, and tells what was seen when it was evicted.
-func (e *evictions) leak(ctx context.Context, namespace, rate, flags string) (w watched, err error) {
+func (e *evictions) leak(ctx context.Context, namespace, start, rate, flags string) (w watched, err error) {
 	e.pods++
 	pods := e.control.Client().CoreV1().Pods(namespace)
 	pod := systemPod(fmt.Sprintf("leaker-%d", e.pods))
 	pod.Namespace = namespace
 	pod.Spec.NodeName = e.Name
 	pod.Spec.Containers[0].Image = lab.PodtoolImage
-	pod.Spec.Containers[0].Command = []string{"/podtool", "leak", "15s", "8Mi", rate, "3Gi"}
+	pod.Spec.Containers[0].Command = []string{"/podtool", "leak", "15s", start, rate, "3Gi"}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return w, err
 	}
