@@ -43,7 +43,7 @@ type evictions struct {
 	pods    int
 }
 
-// eviction measures the time from a threshold to the end of a process: the monitor's, and the kubelet's own at node level on
+// eviction measures the time from a threshold to the signal that ends a process: the monitor's, and the kubelet's own at node level on
 // the same node with the same load.
 func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 	control, err := lab.StartControlPlane(ctx, b.progress)
@@ -106,7 +106,7 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 		return all, err
 	}
 	own, kubelet := millis(ours), millis(theirs)
-	add(figure.Figure{Name: "from the threshold to the victim's end, to the kubelet's own eviction", Value: own / kubelet, Limit: new(0.05)})
+	add(figure.Figure{Name: "from the threshold to the signal that ends the victim, to the kubelet's own eviction", Value: own / kubelet, Limit: new(0.05)})
 	add(figure.Figure{Name: "  by the monitor", Value: own, Unit: "ms"})
 	add(figure.Figure{Name: "  by the kubelet", Value: kubelet, Unit: "ms"})
 	return all, nil
@@ -251,7 +251,7 @@ func (e *evictions) leak(ctx context.Context, namespace, start, rate, flags stri
 	pod.Namespace = namespace
 	pod.Spec.NodeName = e.Name
 	pod.Spec.Containers[0].Image = lab.PodtoolImage
-	pod.Spec.Containers[0].Command = []string{"/podtool", "leak", "15s", start, rate, "3Gi"}
+	pod.Spec.Containers[0].Command = []string{"/podtool", "leak", "20s", start, rate, "3Gi"}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return w, err
 	}

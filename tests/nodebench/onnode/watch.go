@@ -30,7 +30,8 @@ type watched struct {
 }
 
 // watch waits until available memory is below a threshold, of the partition or of the node, and then until a process of a container
-// ends. It looks each millisecond, which is far less than what it is compared with takes.
+// has got a signal that ends it. It looks each millisecond, which is far less than what it is compared with takes; where both came between two
+// looks, the time from the earlier look counts.
 func watch(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
 	node := flags.Bool("node", false, "the node's memory, as the kubelet counts it, and not the partition's")
@@ -39,50 +40,64 @@ func watch(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	available := partitionAvailable
+	root := cgroupfs.FS(cgroupfs.Mount)
+	meter, err := root.MemoryMeter(cgroupfs.SlicePath(slices.SystemSlice))
+	if err != nil {
+		return err
+	}
+	defer meter.Close()
+	available := func() (uint64, error) { return partitionAvailable(meter) }
 	if *node {
 		available = nodeAvailable
 	}
-	root := cgroupfs.FS(cgroupfs.Mount)
 	before, _, err := root.OOMEvents(cgroupfs.SlicePath(slices.SystemSlice))
 	if err != nil {
 		return err
 	}
-	process, err := openProcess(*container)
+	process, err := findProcess(*container)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(process)
 	fmt.Fprintln(os.Stderr, "watching")
 	type sample struct {
 		at   time.Time
 		left uint64
 	}
 	var samples []sample
-	for {
+	signalled := false
+	for !signalled {
 		left, err := available()
 		if err != nil {
 			return err
 		}
-		samples = append(samples, sample{time.Now(), left})
+		signalled, err = process.signalled()
+		if err != nil {
+			return err
+		}
+		if !signalled {
+			samples = append(samples, sample{time.Now(), left})
+		}
 		if left < *threshold {
 			break
 		}
-		if ended, err := ends(process, time.Millisecond); err != nil || ended {
-			return errors.Join(err, fmt.Errorf("the victim ended before, at %d bytes", left))
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	crossed := samples[len(samples)-1]
-	early := samples[max(0, len(samples)-100)]
-	for ended := false; !ended; {
-		if ended, err = ends(process, time.Second); err != nil {
+		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+	}
+	if len(samples) == 0 {
+		return errors.New("the victim had ended before the first look")
+	}
+	crossed := samples[len(samples)-1]
+	if signalled && crossed.left > *threshold+*threshold/2 {
+		return fmt.Errorf("the victim ended with %d bytes available", crossed.left)
+	}
+	early := samples[max(0, len(samples)-100)]
+	for !signalled {
+		if signalled, err = process.signalled(); err != nil {
+			return err
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
 		}
 	}
 	took := time.Since(crossed.at)
@@ -96,46 +111,57 @@ func watch(ctx context.Context, args []string) error {
 	})
 }
 
-// openProcess opens the first process of a container.
-func openProcess(container string) (int, error) {
+// process is the folder of one in /proc.
+type process string
+
+// findProcess finds the first process of a container.
+func findProcess(container string) (process, error) {
 	const pods = cgroupfs.Mount + "/kubepods.slice"
 	for _, pattern := range []string{"*-pod*.slice/*", "*.slice/*-pod*.slice/*", "*.slice/*.slice/*-pod*.slice/*"} {
 		scopes, err := filepath.Glob(filepath.Join(pods, pattern+container+".scope/cgroup.procs"))
 		if err != nil {
-			return 0, err
+			return "", err
 		}
 		for _, scope := range scopes {
 			text, err := os.ReadFile(scope)
 			if err != nil {
-				return 0, err
+				return "", err
 			}
 			first, _, _ := strings.Cut(string(text), "\n")
-			pid, err := strconv.Atoi(first)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", scope, err)
-			}
-			return unix.PidfdOpen(pid, 0)
+			return process("/proc/" + first), nil
 		}
 	}
-	return 0, fmt.Errorf("container %s has no cgroup", container)
+	return "", fmt.Errorf("container %s has no cgroup", container)
 }
 
-// ends waits for a process to end.
-func ends(process int, d time.Duration) (bool, error) {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(d.Milliseconds()))
-	if errors.Is(err, unix.EINTR) {
-		return false, nil
+// Bits of the flags in /proc/PID/stat (include/linux/sched.h): a process that ends, and one that a signal ends. The memory of a large one takes
+// a while to go after that.
+const (
+	flagExiting  = 0x4
+	flagSignaled = 0x400
+)
+
+// signalled reports whether a signal has ended the process.
+func (p process) signalled() (bool, error) {
+	text, err := os.ReadFile(string(p) + "/stat")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return true, nil
 	}
-	return n > 0, err
+	if err != nil {
+		return false, err
+	}
+	// Behind the name, which may have spaces: state, ppid, pgrp, session, tty_nr, tpgid, flags (proc_pid_stat(5)).
+	_, rest, ok := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 7 {
+		return false, fmt.Errorf("%s/stat is %q", p, text)
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return flags&(flagExiting|flagSignaled) != 0, err
 }
 
 // partitionAvailable is what pkg/evict goes by.
-func partitionAvailable() (uint64, error) {
-	meter, err := cgroupfs.FS(cgroupfs.Mount).MemoryMeter(cgroupfs.SlicePath(slices.SystemSlice))
-	if err != nil {
-		return 0, err
-	}
-	defer meter.Close()
+func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
 	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
 		return 0, err
