@@ -83,7 +83,7 @@ func openKubeconfig(kubeconfig string) (*kubeapi.Client, string, error) {
 
 // Evict implements evict.API.
 func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
-	if err := a.Confirm(ctx, e); err != nil {
+	if err := a.mark(ctx, e); err != nil {
 		return err
 	}
 	client, err := a.get()
@@ -101,21 +101,38 @@ func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
 }
 
 // Confirm implements evict.API.
-func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) error {
+func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
+	client, err := a.get()
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	}
+	ended, err := client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
+	if ended || err != nil {
+		return ended, a.final(err)
+	}
+	return false, a.mark(ctx, e)
+}
+
+// final says of an error whether another attempt is worth it.
+func (a *apiServer) final(err error) error {
+	if errors.Is(err, kubeapi.ErrForbidden) || errors.Is(err, kubeapi.ErrCredentials) || errors.Is(err, kubeapi.ErrStatic) {
+		a.forget()
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	}
+	return err
+}
+
+func (a *apiServer) mark(ctx context.Context, e evict.Eviction) error {
 	client, err := a.get()
 	if err != nil {
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
 	message, _ := kubeapi.Message(figures(e))
 	err = client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Message: message, Now: e.Time})
-	switch {
-	case errors.Is(err, kubeapi.ErrGone):
+	if errors.Is(err, kubeapi.ErrGone) {
 		return nil // somebody has deleted it: it does not come back
-	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials), errors.Is(err, kubeapi.ErrStatic):
-		a.forget()
-		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
-	return err
+	return a.final(err)
 }
 
 // forget has the kubeconfig read again: what it holds may have been replaced.

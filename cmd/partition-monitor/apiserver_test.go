@@ -316,27 +316,30 @@ func TestConfirm(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.came()
-	confirm := func(want ...string) {
+	confirm := func(settles bool, want ...string) {
 		t.Helper()
-		if err := a.Confirm(t.Context(), anEviction()); err != nil {
-			t.Error(err)
+		if settled, err := a.Confirm(t.Context(), anEviction()); err != nil || settled != settles {
+			t.Errorf("settled: %t, %v; want %t", settled, err, settles)
 		}
 		if came := c.came(); !slices.Equal(came, want) {
 			t.Errorf("requests %v; want %v", came, want)
 		}
 	}
-	confirm(getPod) // as it was left
+	confirm(true, getPod) // as it was left
 	c.pod.Status.Phase = v1.PodRunning
-	confirm(getPod, patchPod)
+	confirm(false, getPod, getPod, patchPod)
+	confirm(true, getPod) // marked again
+	c.pod.Status.Phase = v1.PodSucceeded
+	confirm(true, getPod)
 	c.answers[getPod] = http.StatusNotFound
-	confirm(getPod) // deleted by now
+	confirm(true, getPod) // deleted by now
 	c.answers[getPod] = http.StatusServiceUnavailable
-	if err := a.Confirm(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
+	if settled, err := a.Confirm(t.Context(), anEviction()); settled || err == nil || errors.Is(err, evict.ErrFinal) {
 		t.Errorf("%v; want an error that is not final", err)
 	}
 	c.answers[getPod], c.pod.Status.Phase = 0, v1.PodRunning
 	c.answers[patchPod] = http.StatusForbidden
-	if err := a.Confirm(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
+	if settled, err := a.Confirm(t.Context(), anEviction()); settled || !errors.Is(err, evict.ErrFinal) {
 		t.Errorf("%v; want a final error", err)
 	}
 }

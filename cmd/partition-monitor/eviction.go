@@ -96,6 +96,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 			return inventory(m.reconciler.Pods(), known, capacity)
 		},
 		Scopes:     containerScopes(fs),
+		Rest:       func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
 		Kill:       func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime:    mover{runtime: m.runtime},
 		API:        &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log},

@@ -112,3 +112,21 @@ func containerScopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, 
 		return scopes, nil
 	}
 }
+
+// containerCgroups are the cgroups of the containers of a pod, in whichever partition.
+func containerCgroups(found []podmove.Pod, uid string) []string {
+	var cgroups []string
+	for i := range found {
+		if found[i].UID != uid {
+			continue
+		}
+		for _, c := range found[i].Containers {
+			for _, at := range [][2]string{{c.Slice, c.Unit}, {c.AlsoSlice, c.AlsoUnit}} {
+				if at[1] != "" {
+					cgroups = append(cgroups, cgroupfs.SlicePath(at[0])+"/"+at[1])
+				}
+			}
+		}
+	}
+	return cgroups
+}

@@ -352,3 +352,32 @@ func TestContainerScopes(t *testing.T) {
 		t.Errorf("a slice that is gone: %v, %v", got, err)
 	}
 }
+
+// All containers of a pod are part of it, in whichever partition they are, both places of a half-way move, and no other pod's.
+func TestContainerCgroups(t *testing.T) {
+	t.Parallel()
+	p := placed("dns", podmove.Burstable, true)
+	p = with(p, p.Guest, "inside", cri.Resources{})
+	p = with(p, p.Home, "outside", cri.Resources{})
+	p = with(p, p.Guest, "both", cri.Resources{})
+	p.Containers[2].AlsoUnit, p.Containers[2].AlsoSlice = "partition-both.scope", p.Home.Slice
+	p.Containers = append(p.Containers, podmove.Container{ID: "id-nowhere", Name: "nowhere", Running: true})
+	other := inGuest("other", podmove.Burstable, cri.Resources{})
+	home, guest := cgroupfs.SlicePath(p.Home.Slice), cgroupfs.SlicePath(p.Guest.Slice)
+	want := []string{
+		guest + "/cri-containerd-id-inside.scope", home + "/cri-containerd-id-outside.scope",
+		guest + "/cri-containerd-id-both.scope", home + "/partition-both.scope",
+	}
+	found := []podmove.Pod{other, p}
+	if got := containerCgroups(found, p.UID); !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+	for _, uid := range []string{"", "uid-of-nobody"} {
+		if got := containerCgroups(found, uid); len(got) > 0 {
+			t.Errorf("of %q: %q", uid, got)
+		}
+	}
+	if got := containerCgroups(nil, p.UID); len(got) > 0 {
+		t.Errorf("before the first pass: %q", got)
+	}
+}

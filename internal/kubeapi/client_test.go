@@ -261,6 +261,53 @@ func TestNotMarked(t *testing.T) {
 	}
 }
 
+// To ask changes nothing.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
+	notFound := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
+	const get, dryRun = "GET " + podPath, "PATCH " + podPath + "/status?dryRun=All"
+	for name, test := range map[string]struct {
+		answers []answer
+		ended   bool
+		want    error
+		lines   []string
+	}{
+		"running":         {[]answer{give(running())}, false, nil, []string{get}},
+		"pending":         {[]answer{give(ended(v1.PodPending))}, false, nil, []string{get}},
+		"failed":          {[]answer{give(ended(v1.PodFailed))}, true, nil, []string{get}},
+		"succeeded":       {[]answer{give(ended(v1.PodSucceeded))}, true, nil, []string{get}},
+		"gone":            {[]answer{notFound}, true, nil, []string{get}},
+		"recreated":       {[]answer{give(otherUID())}, true, nil, []string{get}},
+		"forbidden, gone": {[]answer{forbidden, notFound}, true, nil, []string{get, dryRun}},
+		"forbidden":       {[]answer{forbidden}, false, ErrForbidden, []string{get, dryRun}},
+		"unauthorized":    {[]answer{refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)}, false, ErrCredentials, []string{get}},
+		"overload":        {[]answer{refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)}, false, ErrUnreachable, []string{get}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAPIServer(t, test.answers...)
+			got, err := newTestClient(t, s.URL).Ended(t.Context(), eviction)
+			if got != test.ended || !errors.Is(err, test.want) {
+				t.Errorf("%t, %v; want %t, %v", got, err, test.ended, test.want)
+			}
+			if lines := s.lines(); !slices.Equal(lines, test.lines) {
+				t.Errorf("requests %v; want %v", lines, test.lines)
+			}
+		})
+	}
+	t.Run("unreachable", func(t *testing.T) {
+		t.Parallel()
+		s := newAPIServer(t, give(ended(v1.PodFailed)))
+		c := newTestClient(t, s.URL)
+		s.Close()
+		got, err := c.Ended(t.Context(), eviction)
+		if wantError(t, err, ErrUnreachable, "connection refused"); got {
+			t.Error("ended")
+		}
+	})
+}
+
 // A pod that never holds still does not keep us.
 func TestAlwaysChanged(t *testing.T) {
 	t.Parallel()

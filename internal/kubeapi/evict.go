@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,20 @@ type Eviction struct {
 // maxConflicts is how often a pod may change between our look at it and our change: kubelet and controllers do it a few times while
 // a pod ends.
 const maxConflicts = 10
+
+// Ended reports whether a pod has failed, succeeded, or is gone.
+func (c *Client) Ended(ctx context.Context, e Eviction) (bool, error) {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	pod, err := c.pod(ctx, e)
+	if errors.Is(err, ErrGone) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded, nil
+}
 
 // MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted, the condition DisruptionTarget, and that it
 // is not ready. It returns nil without a change for a pod that has succeeded or failed already, of whatever reason: that is final, and so a

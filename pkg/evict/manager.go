@@ -25,8 +25,8 @@ type API interface {
 	// Evict has a pod end as after the kubelet's own eviction. It may be called again for the same eviction. An error that
 	// is ErrFinal is not worth another attempt.
 	Evict(ctx context.Context, e Eviction) error
-	// Confirm does so again after a while, where somebody has overwritten it.
-	Confirm(ctx context.Context, e Eviction) error
+	// Confirm reports whether the pod still ends, and has it do so again where somebody has overwritten it.
+	Confirm(ctx context.Context, e Eviction) (settled bool, err error)
 }
 
 // ErrFinal says that another attempt would end as this one.
@@ -41,6 +41,8 @@ type Manager struct {
 	Pods func() []Pod
 	// Scopes lists the scopes of containers below a pod's cgroup, those too that were started a moment ago, by container ID.
 	Scopes func(podCgroup string) (map[string]string, error)
+	// Rest lists the cgroups of all containers of a pod, in and outside of the partition.
+	Rest func(uid string) []string
 	// Kill kills all processes of a cgroup at once (KillCgroup), or returns an error that is fs.ErrNotExist where the kernel cannot.
 	Kill    func(cgroup string) error
 	Runtime Runtime
@@ -424,9 +426,6 @@ func (m *Manager) stopped(uid string) map[string]bool {
 // stop stops the containers of an eviction: at once by the kernel, where there is no grace period. The runtime sees them end as it
 // sees them killed by anybody else; asked to, it would take a hundred times as long (docs/architecture.md).
 func (m *Manager) stop(ctx context.Context, e Eviction) {
-	if e.Grace > 0 && e.Way == Evict && !e.Told {
-		return // the kubelet does, with preStop and in order, when it hears of it
-	}
 	for _, c := range e.Containers {
 		if e.Grace > 0 {
 			m.ask(ctx, e, c)
@@ -530,10 +529,6 @@ func (m *Manager) progress(ctx context.Context) {
 				// It was not evicted for certain. Of a server that did not answer one cannot know.
 				delete(m.state.Cooldown, e.Owner)
 			}
-			if !e.Gone && e.Grace > 0 {
-				e.stopping = time.Now()
-				m.stop(ctx, *e) // which was left to the kubelet
-			}
 		}
 	}
 	for i := range m.state.Open {
@@ -555,9 +550,6 @@ func (m *Manager) progress(ctx context.Context) {
 			if m.drained(*e) {
 				e.Gone, changed = true, true
 			}
-		case e.Grace > 0 && e.Way == Evict && late > 0:
-			// The kubelet gives the pod its own grace period, which may be longer.
-			m.hurry(ctx, *e, e.Threshold)
 		case late > endTimeout:
 			e.Gone, changed = true, true
 			e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; going on with the next pod", endTimeout)

@@ -38,7 +38,8 @@ type node struct {
 	listed []Pod
 	// ends is how long what is killed takes to end.
 	ends time.Duration
-	// restarts is when the kubelet starts containers again that have ended, 0 for never, and restarted what they use then.
+	// restarts is when the kubelet looks at a pod of which a container has ended, and starts that again where the pod has not failed: 0 for
+	// never, and restarted what it uses then.
 	restarts  time.Duration
 	restarted uint64
 	// noKill is a kernel without cgroup.kill, killErr what it answers otherwise.
@@ -52,13 +53,15 @@ type node struct {
 	api      func(ctx context.Context, n int) error
 	apiCalls int
 	noAPI    bool
-	// confirm answers the n-th call to confirm, and overwrites is how often the kubelet undoes what the API server was told.
+	// confirm answers the n-th call to confirm.
 	confirm  func(ctx context.Context, n int) error
 	confirms int
 	// available is called when the program asks whether there is an API server.
-	available  func()
-	overwrites int
-	// fails is how long the kubelet takes to end a pod that has failed.
+	available func()
+	// overwrites is how often the kubelet undoes what the API server was told although it is about to look at the pod, and overwritten how
+	// often it has undone it, for whatever reason.
+	overwrites, overwritten int
+	// fails is how long the kubelet takes to end a pod that has failed, from when a container of it has ended.
 	fails time.Duration
 	// lower is LowerLimit.
 	lower func() error
@@ -68,8 +71,10 @@ type node struct {
 	// told counts by pod how often the API server has made it Failed, and nobody has undone that.
 	told    map[string]int
 	evicted []Eviction
-	// confirmed are the UIDs of pods for which that was made sure of.
+	// confirmed tells by UID whether that was found to be so when it was last asked.
 	confirmed map[string]bool
+	// resting are the UIDs of pods of which this run of the program has asked what is left: it is not the goroutine that decides who does.
+	resting map[string]bool
 
 	// crashAt is the call at which the program ends, counted from 1; 0 for never.
 	crashAt, calls int
@@ -102,7 +107,10 @@ func newDisk(tb testing.TB) *disk {
 type nodePod struct {
 	Pod
 	containers []*nodeContainer
-	failed     bool
+	// failed is what the API server has, and ending that the kubelet follows it.
+	failed, ending bool
+	// looks are those of the kubelet that are to come, because a container has ended.
+	looks int
 	// rest is what it uses beside its containers.
 	rest uint64
 }
@@ -135,7 +143,7 @@ func newNode(tb testing.TB, d *disk) *node {
 // boot gives a program that starts its context.
 func (n *node) boot() {
 	n.ctx, n.cancel = context.WithCancel(n.t.Context())
-	n.crashed = ""
+	n.crashed, n.resting = "", map[string]bool{}
 }
 
 // busyNode has 950 of 1000 MiB in use, 500 of them by the pod that goes first.
@@ -309,20 +317,51 @@ func (n *node) exited(p *nodePod, c *nodeContainer) {
 	n.files(cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
 	n.refresh()
 	time.AfterFunc(20*time.Millisecond, func() { n.remove(cgroup) })
-	if n.restarts > 0 {
-		time.AfterFunc(n.restarts, func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			if !p.failed {
-				c.uses = n.restarted
-				n.startContainer(p, c)
-				n.refresh()
-			}
-		})
+	delay := n.restarts
+	if delay == 0 {
+		delay = n.fails
 	}
+	p.looks++
+	time.AfterFunc(delay, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		p.looks--
+		switch {
+		case p.ending:
+		case p.failed:
+			n.end(p, n.fails-delay)
+		case n.restarts > 0:
+			c.uses = n.restarted
+			n.startContainer(p, c)
+			n.refresh()
+		}
+	})
 }
 
-// fail is what the API server and the kubelet do with a pod that is made Failed.
+// end is what the kubelet does with a pod that it has found to have failed.
+func (n *node) end(p *nodePod, after time.Duration) {
+	p.ending = true
+	time.AfterFunc(max(0, after), func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, c := range p.containers {
+			if c.running && c.immortal {
+				return
+			}
+		}
+		for _, c := range p.containers {
+			if c.running {
+				n.exited(p, c)
+			}
+		}
+		n.pods = slices.DeleteFunc(n.pods, func(other *nodePod) bool { return other == p })
+		n.remove(p.Cgroup)
+		n.refresh()
+	})
+}
+
+// fail is what the API server does with a pod that is made Failed. The kubelet sees that when it looks at the pod: after a container of it has
+// ended, and not before. What it has started again meanwhile it writes over it.
 func (n *node) fail(uid string) {
 	for _, p := range n.pods {
 		if p.UID != uid || p.failed {
@@ -330,37 +369,28 @@ func (n *node) fail(uid string) {
 		}
 		p.failed = true
 		n.told[uid]++
-		if n.overwrites > 0 {
+		overwrites := n.overwrites > 0
+		if overwrites {
 			n.overwrites--
-			time.AfterFunc(n.fails/2, func() {
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				p.failed = false
-				n.told[uid]--
-			})
 		}
-		time.AfterFunc(n.fails, func() {
+		time.AfterFunc(n.fails/2, func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if !p.failed {
-				return
+			again := slices.ContainsFunc(p.containers, func(c *nodeContainer) bool { return c.running && c.starts > 1 })
+			if p.failed && !p.ending && (overwrites || again && p.looks == 0) {
+				p.failed = false
+				n.told[uid]--
+				n.overwritten++
 			}
-			for _, c := range p.containers {
-				if c.running {
-					n.exited(p, c)
-				}
-			}
-			n.pods = slices.DeleteFunc(n.pods, func(other *nodePod) bool { return other == p })
-			n.remove(p.Cgroup)
-			n.refresh()
 		})
 	}
 }
 
-func (n *node) toldTimes(uid string) int {
+// toldTimes is how often the pod that goes first has been made Failed, and is still.
+func (n *node) toldTimes() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.told[uid]
+	return n.told["greedy"]
 }
 
 func (n *node) do(format string, args ...any) {
@@ -409,7 +439,7 @@ func (n *node) inMain(what string) {
 
 func (n *node) manager(c Config) *Manager {
 	m := &Manager{
-		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Scopes: n.scopes, Kill: n.kill, Runtime: (*nodeRuntime)(n),
+		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
 		API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
 		Observer: (*nodeObserver)(n), Journal: (*nodeJournal)(n),
 	}
@@ -478,10 +508,44 @@ func (n *node) scopes(cgroup string) (map[string]string, error) {
 	return scopes, err
 }
 
+// restOf has those too that have ended.
+func (n *node) restOf(uid string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resting[uid] = true
+	var cgroups []string
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if p.UID == uid {
+				cgroups = append(cgroups, c.cgroup)
+			}
+		}
+	}
+	return cgroups
+}
+
 func (n *node) kill(cgroup string) error {
 	id, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(cgroup), ".scope"), "cri-containerd-")
-	n.inMain("before kill " + id)
-	defer n.inMain("after kill " + id)
+	uid, _, _ := strings.Cut(id, ".")
+	n.mu.Lock()
+	resting := n.resting[uid]
+	n.mu.Unlock()
+	if !resting {
+		n.inMain("before kill " + id)
+		defer n.inMain("after kill " + id)
+		return n.killNow(cgroup, id)
+	}
+	if n.call("before killing the rest") {
+		return context.Canceled
+	}
+	err := n.killNow(cgroup, id)
+	if n.call("after killing the rest") {
+		return context.Canceled
+	}
+	return err
+}
+
+func (n *node) killNow(cgroup, id string) error {
 	if n.beforeKill != nil {
 		n.beforeKill(id)
 	}
@@ -561,7 +625,7 @@ func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(2 * time.Millisecond): // to the server and back
+	case <-time.After(4 * time.Millisecond): // to the server and back: what was killed has ended
 	}
 	n.mu.Lock()
 	n.do("tell %s", e.Name)
@@ -573,10 +637,10 @@ func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
 	return nil
 }
 
-func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) error {
+func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) (settled bool, err error) {
 	n := (*node)(a)
 	if n.call("before confirming") {
-		return context.Canceled
+		return false, context.Canceled
 	}
 	n.mu.Lock()
 	n.confirms++
@@ -584,18 +648,19 @@ func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) error {
 	n.mu.Unlock()
 	if answer != nil {
 		if err := answer(ctx, number); err != nil {
-			return err
+			return false, err
 		}
 	}
 	n.mu.Lock()
 	n.do("confirm %s", e.Name)
-	n.confirmed[e.UID] = true
+	settled = !slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.UID == e.UID && !p.failed })
+	n.confirmed[e.UID] = settled
 	n.fail(e.UID)
 	n.mu.Unlock()
 	if n.call("after confirming") {
-		return context.Canceled
+		return false, context.Canceled
 	}
-	return nil
+	return settled, nil
 }
 
 func (n *node) say(format string, args ...any) {

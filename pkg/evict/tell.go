@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,14 +25,8 @@ func (m *Manager) tell(ctx context.Context, e Eviction) {
 		}
 		evicted := err == nil
 		if evicted {
-			// Until the kubelet has seen a container end, it may write the pod's status as it was before (syncBatch of
-			// pkg/kubelet/status/status_manager.go): it looks at containers each second (PLEG).
-			select {
-			case <-ctx.Done():
-			case <-time.After(confirmAfter):
-				if err = m.tellUntil(ctx, e, m.API.Confirm); err != nil {
-					err = fmt.Errorf("%w: %w", errUnconfirmed, err)
-				}
+			if err = m.confirm(ctx, e); err != nil {
+				err = fmt.Errorf("%w: %w", errUnconfirmed, err)
 			}
 		}
 		if ctx.Err() != nil {
@@ -47,11 +42,63 @@ func (m *Manager) tell(ctx context.Context, e Eviction) {
 	})
 }
 
+// confirm sees to it that the kubelet follows. The kubelet looks at a pod anew when one of its containers ends (PLEG), each second, or else once
+// in a minute or two; until then it writes the pod's status as it was over what the API server was told (syncBatch,
+// pkg/kubelet/status/status_manager.go). A container that it has started between the kill and the word of the API server runs on then, in a
+// pod that is Running again: seen with 1.37.0 where the monitor was killed in between. So what runs of the pod is ended once more.
+func (m *Manager) confirm(ctx context.Context, e Eviction) error {
+	begin := time.Now()
+	for rounds := 0; rounds < confirms; {
+		// A container that has been given time has it; one that was started in its place has not.
+		ended, err := m.ended(e)
+		if graceful := e.Grace > 0 && !ended && err == nil && time.Since(begin) < e.Grace+endTimeout; !graceful {
+			m.endRest(e)
+			rounds++
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(confirmAfter):
+		}
+		settled := false
+		err = m.tellUntil(ctx, e, func(ctx context.Context, e Eviction) (err error) {
+			settled, err = m.API.Confirm(ctx, e)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if settled && len(m.rest(e)) == 0 {
+			return nil
+		}
+	}
+	return errRunsOn
+}
+
+// rest are the cgroups of containers of an evicted pod that run.
+func (m *Manager) rest(e Eviction) []string {
+	return slices.DeleteFunc(m.Rest(e.UID), func(cgroup string) bool {
+		populated, err := m.Cgroups.Populated(cgroup)
+		return err == nil && !populated
+	})
+}
+
+func (m *Manager) endRest(e Eviction) {
+	for _, cgroup := range m.rest(e) {
+		if err := m.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
+			m.failed(e, StepStop, err)
+		}
+	}
+}
+
+// errRunsOn says that the kubelet does not end the pod.
+var errRunsOn = errors.New("the kubelet does not end the pod")
+
 // errLate says that it is too late to tell: the containers run again.
 var errLate = errors.New("the API server was not told in time, the kubelet starts the containers again")
 
 // errUnconfirmed says that the pod was evicted, and that this could not be made sure of.
-var errUnconfirmed = errors.New("the API server was told, and not a second time: if the kubelet has overwritten it, it starts the containers again")
+var errUnconfirmed = errors.New("the API server was told, and whether the kubelet follows is not certain")
 
 const (
 	// apiAttempt is how long one attempt may take: a connection that is half open answers nothing. The first one has a TLS handshake,
@@ -59,8 +106,9 @@ const (
 	apiAttempt = 5 * time.Second
 	// apiLatest is how old an eviction may be that a new run of the program tells the API server of: it may have been told already.
 	apiLatest = time.Minute
-	// confirmAfter is two of the kubelet's looks.
+	// confirmAfter is two of the kubelet's looks, and confirms how often it is waited for.
 	confirmAfter = 2 * time.Second
+	confirms     = 5
 )
 
 // tellUntil tries for apiTimeout, and once at least.
