@@ -49,9 +49,9 @@ func (m *Manager) tell(ctx context.Context, e Eviction) {
 func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
 	for rounds := 0; rounds < confirms; {
-		// A container that has been given time has it; one that was started in its place has not.
+		// A container that has been given time has it, and what does not end after that progress sees to; one that was started in its place has none.
 		ended, err := m.ended(e)
-		if graceful := e.Grace > 0 && !ended && err == nil && time.Since(begin) < e.Grace+endTimeout; !graceful {
+		if graceful := e.Grace > 0 && !ended && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
 			m.endRest(e)
 			rounds++
 		}
