@@ -12,6 +12,7 @@ type anchor struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	once  sync.Once
+	gone  chan struct{} // closed when it has ended
 }
 
 func newAnchor() (*anchor, error) {
@@ -23,7 +24,7 @@ func newAnchor() (*anchor, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a process for the new scope: %w; it needs cat, of coreutils", err)
 	}
-	return &anchor{cmd: cmd, stdin: stdin}, nil
+	return &anchor{cmd: cmd, stdin: stdin, gone: make(chan struct{})}, nil
 }
 
 func (a *anchor) pid() uint32 { return uint32(a.cmd.Process.Pid) }
@@ -36,6 +37,9 @@ func (a *anchor) end() {
 	a.once.Do(func() {
 		_ = a.cmd.Process.Kill()
 		_ = a.stdin.Close()
-		go func() { _ = a.cmd.Wait() }()
+		go func() {
+			_ = a.cmd.Wait()
+			close(a.gone)
+		}()
 	})
 }

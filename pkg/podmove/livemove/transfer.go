@@ -59,6 +59,11 @@ func (t *transfer) run(ctx context.Context) error {
 	var finishing sync.WaitGroup
 	finishing.Go(func() { finishErr = t.finish(t.record) })
 	err := t.moveAll(ctx)
+	if err == nil && t.moved.Pids > 0 {
+		// The container holds the scope now, and is to be alone in it when we return.
+		t.anchor.end()
+		<-t.anchor.gone
+	}
 	finishing.Wait()
 	if errors.Is(err, ErrOwnCgroups) {
 		t.anchor.end()
