@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -340,147 +339,6 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	return pods[:n]
 }
 
-// begin takes the steps of an eviction that cannot wait.
-func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
-	e := newEviction(s, d)
-	if s.Config.DryRun {
-		if s.Now.Before(m.dryRun[e.UID]) {
-			return
-		}
-		m.dryRun[e.UID] = s.Now.Add(again)
-		m.Journal.Evicting(e)
-		m.Observer.Evicting(e.Threshold, e.Way, true, time.Since(s.Now))
-		m.keep(e)
-		m.save()
-		return
-	}
-	e.stopping = time.Now()
-	m.state.Open = append(m.state.Open, e)
-	if e.Way == Evict {
-		m.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
-	}
-	m.save()
-	m.stop(ctx, e)
-	m.Observer.Evicting(e.Threshold, e.Way, false, time.Since(s.Now))
-	m.Journal.Evicting(e)
-	m.tell(ctx, e)
-}
-
-// choose decides. A pod of which nothing is left to stop is no choice: its containers may have ended since the list of pods was made, and
-// what did not end a moment ago will not end now.
-func (m *Manager) choose(s Snapshot) Decision {
-	for {
-		d := Decide(s)
-		if d.Victim == nil {
-			return d
-		}
-		if d.Victim.Containers = m.containers(*d.Victim); len(d.Victim.Containers) > 0 {
-			return d
-		}
-		s.Pods = slices.DeleteFunc(s.Pods, func(p Pod) bool { return p.UID == d.Victim.UID })
-	}
-}
-
-// containers are those of a pod that are left to stop, with those that were started since the list of pods was made.
-func (m *Manager) containers(p Pod) []Container {
-	known := map[string]Container{}
-	for _, c := range p.Containers {
-		known[c.ID] = c
-	}
-	list := slices.Clone(p.Containers)
-	if scopes, err := m.Scopes(p.Cgroup); err != nil {
-		m.warn(err)
-	} else {
-		list = list[:0]
-		for _, id := range slices.Sorted(maps.Keys(scopes)) {
-			c := known[id]
-			c.ID, c.Cgroup = id, scopes[id]
-			list = append(list, c)
-		}
-	}
-	stopped := m.stopped(p.UID)
-	list = slices.DeleteFunc(list, func(c Container) bool {
-		populated, err := m.Cgroups.Populated(c.Cgroup)
-		return stopped[c.Cgroup] || err == nil && !populated
-	})
-	for i := range list {
-		list[i].WorkingSet, _ = m.Cgroups.WorkingSet(list[i].Cgroup) // for the message only
-	}
-	return list
-}
-
-// stopped are the containers of a pod that were told to end lately, by their cgroups: a live move gives them another one.
-func (m *Manager) stopped(uid string) map[string]bool {
-	stopped := map[string]bool{}
-	for _, e := range slices.Concat(m.last, m.state.Open) {
-		if e.UID != uid || e.DryRun || time.Since(e.stopping) > again {
-			continue
-		}
-		for _, c := range e.Containers {
-			stopped[c.Cgroup] = true
-		}
-	}
-	return stopped
-}
-
-// stop stops the containers of an eviction: at once by the kernel, where there is no grace period. The runtime sees them end as it
-// sees them killed by anybody else; asked to, it would take a hundred times as long (docs/architecture.md).
-func (m *Manager) stop(ctx context.Context, e Eviction) {
-	for _, c := range e.Containers {
-		if e.Grace > 0 {
-			m.ask(ctx, e, c)
-			continue
-		}
-		if err := m.kill(c); err != nil {
-			if !errors.Is(err, errNoKill) {
-				m.failed(e, StepStop, err)
-			}
-			m.ask(ctx, e, c)
-		}
-	}
-}
-
-// errNoKill says that the kernel cannot kill a cgroup: before Linux 5.14.
-var errNoKill = errors.New("no cgroup.kill")
-
-// kill kills what is in a container. That it is gone already is success.
-func (m *Manager) kill(c Stopped) error {
-	err := m.Kill(c.Cgroup)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if populated, _ := m.Cgroups.Populated(c.Cgroup); populated {
-		return errNoKill
-	}
-	return nil
-}
-
-// ask has the runtime stop a container, and does not wait for it.
-func (m *Manager) ask(ctx context.Context, e Eviction, c Stopped) {
-	m.watching.Go(func() {
-		if err := m.Runtime.Stop(ctx, c.ID, e.Grace); err != nil && ctx.Err() == nil {
-			if populated, _ := m.Cgroups.Populated(c.Cgroup); populated {
-				m.failed(e, StepStop, err)
-			}
-		}
-		m.wake()
-	})
-}
-
-// hurry ends the grace period of an eviction, which has come to be one for the given threshold.
-func (m *Manager) hurry(ctx context.Context, e Eviction, threshold Threshold) {
-	for i := range m.state.Open {
-		if m.state.Open[i].UID == e.UID && m.state.Open[i].Time.Equal(e.Time) {
-			m.state.Open[i].Grace = 0
-			m.state.Open[i].Threshold = threshold
-			m.state.Open[i].stopping = time.Now()
-		}
-	}
-	e.Grace = 0
-	m.save()
-	m.stop(ctx, e)
-}
-
 func (m *Manager) wake() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -500,94 +358,6 @@ func (m *Manager) resume(ctx context.Context) {
 		}
 		m.tell(ctx, e)
 	}
-}
-
-// progress looks how far the open evictions have come.
-func (m *Manager) progress(ctx context.Context) {
-	m.mu.Lock()
-	news := m.told
-	m.told = nil
-	m.mu.Unlock()
-	changed := false
-	for _, t := range news {
-		for i := range m.state.Open {
-			e := &m.state.Open[i]
-			if e.UID != t.uid || !e.Time.Equal(t.at) {
-				continue
-			}
-			e.Told, changed = true, true
-			if t.err == nil {
-				continue
-			}
-			e.Problem = t.err.Error()
-			if t.evicted {
-				continue
-			}
-			// The kubelet starts its containers again.
-			e.Way = Restart
-			if errors.Is(t.err, ErrFinal) {
-				// It was not evicted for certain. Of a server that did not answer one cannot know.
-				delete(m.state.Cooldown, e.Owner)
-			}
-		}
-	}
-	for i := range m.state.Open {
-		e := &m.state.Open[i]
-		if e.Gone {
-			continue
-		}
-		if e.ended.IsZero() {
-			ended, err := m.ended(*e)
-			if err != nil {
-				m.warn(err)
-			}
-			if ended {
-				e.ended = time.Now()
-			}
-		}
-		switch late := time.Since(e.stopping) - e.Grace; {
-		case !e.ended.IsZero():
-			if m.drained(*e) {
-				e.Gone, changed = true, true
-			}
-		case late > endTimeout:
-			e.Gone, changed = true, true
-			e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; going on with the next pod", endTimeout)
-			m.failed(*e, StepTimeout, errors.New(e.Problem))
-			if e.Grace > 0 {
-				m.hurry(ctx, *e, e.Threshold)
-			}
-		}
-	}
-	m.state.Open = slices.DeleteFunc(m.state.Open, func(e Eviction) bool {
-		if !e.Gone || !e.Told {
-			return false
-		}
-		m.keep(e)
-		m.Journal.Evicted(e, time.Since(e.Time))
-		return true
-	})
-	if changed {
-		forgetCooldown(m.state.Cooldown, time.Now())
-		m.save()
-	}
-}
-
-// ended reports whether the containers of an eviction are gone.
-func (m *Manager) ended(e Eviction) (bool, error) {
-	for _, c := range e.Containers {
-		if populated, err := m.Cgroups.Populated(c.Cgroup); err != nil || populated {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// drained reports whether the memory of an eviction whose processes have ended is back. What files in memory hold (emptyDir with the medium
-// Memory) is freed when the kubelet unmounts them, and not at all where the pod stays: that is waited for a little.
-func (m *Manager) drained(e Eviction) bool {
-	left, err := m.Cgroups.WorkingSet(e.Cgroup)
-	return err != nil || left < e.WorkingSetBytes/2 || time.Since(e.ended) > drainTimeout
 }
 
 // keep adds an eviction to those that status shows.
@@ -615,26 +385,6 @@ func (m *Manager) remember() {
 	m.mu.Lock()
 	m.evicting = evicting
 	m.mu.Unlock()
-}
-
-// countKills tells of processes that the kernel has killed.
-func (m *Manager) countKills() {
-	killed, atLimit, err := m.Cgroups.OOMEvents(m.Slice)
-	if err != nil {
-		return // gone, which the next look sees
-	}
-	if m.oom.known && atLimit > m.oom.atLimit {
-		m.oom.at = time.Now()
-	}
-	if m.oom.known && killed > m.oom.killed {
-		limit := AtPod
-		if time.Since(m.oom.at) < longest { // the limit counts first (mem_cgroup_oom), and may have been all that the last look saw
-			limit = AtPartition
-		}
-		m.Observer.KernelKilled(limit, killed-m.oom.killed)
-		m.Journal.KernelKilled(limit, killed-m.oom.killed)
-	}
-	m.oom.known, m.oom.killed, m.oom.atLimit = true, killed, atLimit
 }
 
 func (m *Manager) failed(e Eviction, step Step, err error) {
