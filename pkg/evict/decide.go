@@ -79,6 +79,24 @@ type Candidate struct {
 // limit is what memory is guarded for: what the kernel enforces, or less where the configuration asks for it.
 func (s Snapshot) limit() uint64 { return min(s.Config.Limit, s.Memory.Max) }
 
+// rounding is more than the kernel rounds a limit down by: to whole pages, of 64 KiB on some machines.
+const rounding = 1 << 17
+
+// effective is the configuration for the limit that is in force. While that is below the configured one, because a limit that was raised
+// is about to be applied, or an operator has lowered it, the thresholds are the same parts of it: those of the larger limit would have
+// pods go for nothing.
+func (s Snapshot) effective() Config {
+	c := s.Config
+	if c.Limit < rounding || s.Memory.Max > c.Limit-rounding {
+		return c
+	}
+	part := float64(s.Memory.Max) / float64(c.Limit)
+	for _, amount := range []*uint64{&c.Hard, &c.Soft, &c.MinimumReclaim} {
+		*amount = uint64(float64(*amount) * part)
+	}
+	return c
+}
+
 // Pressure reports whether Decide needs the pods.
 func Pressure(s Snapshot) bool {
 	crossed, _ := s.crossed()
@@ -87,7 +105,7 @@ func Pressure(s Snapshot) bool {
 
 // crossed is the threshold that asks for an eviction now, and the state that follows.
 func (s Snapshot) crossed() (Threshold, State) {
-	state, c := s.State, s.Config
+	state, c := s.State, s.effective()
 	left := available(s.limit(), s.Memory.Used())
 	if c.Off {
 		return "", State{Open: state.Open, Cooldown: state.Cooldown}
@@ -121,7 +139,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 // Decide says what is to be done.
 func Decide(s Snapshot) Decision {
 	crossed, state := s.crossed()
-	c := s.Config
+	c := s.effective()
 	d := Decision{State: state, Crossed: crossed, Available: available(s.limit(), s.Memory.Used()), At: c.threshold(crossed)}
 	for _, pod := range Rank(s.Pods) {
 		d.Order = append(d.Order, Candidate{pod, c.Spare.reason(pod)})

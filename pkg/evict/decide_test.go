@@ -147,7 +147,8 @@ func TestTheLimitIsTheLower(t *testing.T) {
 		lower            bool
 	}{
 		"as configured":                     {1000, 1000, 850, 150, "", false},
-		"the kernel's is lower":             {2000, 1000, 950, 50, Hard, false},
+		"the kernel's is lower":             {2000, 1000, 951, 49, Hard, false}, // and the threshold half as large, as the limit
+		"the kernel's is lower, above it":   {2000, 1000, 949, 51, "", false},
 		"no limit of the kernel's":          {1000, math.MaxUint64, 950, 50, Hard, false},
 		"no limit of the kernel's, below":   {1000, math.MaxUint64, 850, 150, "", true},
 		"lowered below what is used":        {1000, 2000, 1500, 0, Hard, false},
@@ -402,5 +403,31 @@ func TestNoPodsIsNotNobody(t *testing.T) {
 	t.Parallel()
 	if d := Decide(look(50)); d.Nobody || d.Victim != nil || d.Crossed != Hard {
 		t.Errorf("%+v", d)
+	}
+}
+
+// A limit that is raised reaches the kernel later than us. Until then its threshold, which is larger, is not that of the limit in force.
+func TestLimitIsRaised(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		used uint64
+		want Threshold
+	}{
+		"below the new threshold alone": {160 * mi, ""},
+		"below the old one too":         {200 * mi, Hard},
+	} {
+		s := Snapshot{
+			Config: Config{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}, Memory: Memory{Current: test.used, Max: 256 * mi},
+			State: State{Cooldown: map[string]time.Time{}},
+		}
+		if d := Decide(s); d.Crossed != test.want || test.want != "" && d.At != 64*mi {
+			t.Errorf("%s: crossed %q at %d; want %q", name, d.Crossed, d.At, test.want)
+		}
+		// The kernel rounds a limit down to whole pages: that is not another limit.
+		s.Memory.Max = s.Config.Limit - 4096
+		s.Memory.Current = s.Memory.Max - 127*mi
+		if d := Decide(s); d.Crossed != Hard || d.At != 128*mi {
+			t.Errorf("%s: rounded: crossed %q at %d", name, d.Crossed, d.At)
+		}
 	}
 }
