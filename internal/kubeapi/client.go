@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -115,10 +116,14 @@ func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 // regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
 	done := make(chan rest.Result, 1)
+	var mu sync.Mutex
+	left := false // before there was a result
 	go func() {
 		// client-go would wait as long as an answer of 429 says. Who calls us knows whether it is still worth it.
 		result := request.MaxRetries(0).Do(ctx)
-		if unanswered(result.Error()) {
+		mu.Lock()
+		defer mu.Unlock()
+		if unanswered(result.Error()) && !left {
 			// The next request must not wait for a dead connection, which Go's health check finds after 45 s (configureHTTP2Transport,
 			// k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet does it after heartbeats that failed (updateDialer, cmd/kubelet/app,
 			// v1.37.0).
@@ -130,6 +135,11 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 	case result := <-done:
 		return result, result.Error()
 	case <-ctx.Done():
+		// By us and now: later it would cut off the next attempt.
+		mu.Lock()
+		defer mu.Unlock()
+		left = true
+		c.connections.CloseAll()
 		return rest.Result{}, ctx.Err()
 	}
 }
