@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -110,7 +109,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 // memoryCapacity is the node's memory in bytes, as the kubelet counts it (MemTotal; GetMachineMemoryCapacity of cAdvisor). 0 where
 // it cannot be read, which makes all estimates of requests 0.
 func memoryCapacity() uint64 {
-	proc, err := procfs.NewFS(filepath.Join("/", "proc"))
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}

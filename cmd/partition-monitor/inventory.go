@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -105,7 +103,7 @@ func containerScopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, 
 		}
 		scopes := map[string]string{}
 		for _, unit := range units {
-			if id := podmove.ContainerID(unit); id != "" && strings.HasSuffix(unit, ".scope") {
+			if id := podmove.ContainerID(unit); id != "" {
 				scopes[id] = podCgroup + "/" + unit
 			}
 		}

@@ -33,7 +33,7 @@ func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 		fd   *int
 	}{{"memory.current", &m.current}, {"memory.max", &m.max}, {"memory.stat", &m.stat}} {
 		path := filepath.Join(m.path, file.name)
-		fd, err := uninterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+		fd, err := Uninterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 		if err != nil {
 			m.Close()
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -87,7 +87,7 @@ func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
 }
 
 func (m *MemoryMeter) read(fd int, name string) ([]byte, error) {
-	n, err := uninterrupted(func() (int, error) { return unix.Pread(fd, m.buffer[:], 0) })
+	n, err := Uninterrupted(func() (int, error) { return unix.Pread(fd, m.buffer[:], 0) })
 	if err != nil {
 		return nil, gone(&os.PathError{Op: "read", Path: filepath.Join(m.path, name), Err: err})
 	}

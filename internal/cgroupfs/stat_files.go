@@ -30,7 +30,7 @@ type files struct {
 
 func (f *files) open() {
 	path := filepath.Join(string(f.root), f.cgroup)
-	f.dir, f.err = uninterrupted(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	f.dir, f.err = Uninterrupted(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if f.err != nil {
 		f.err = &fs.PathError{Op: "open", Path: path, Err: f.err}
 		f.dir = -1
@@ -60,7 +60,7 @@ func (f *files) read(name string) ([]byte, bool) {
 	if f.err != nil {
 		return nil, false
 	}
-	n, err := readAt(f.dir, name, f.buffer[:])
+	n, err := ReadAt(f.dir, name, f.buffer[:])
 	switch {
 	case err == nil && n == len(f.buffer):
 		f.fail(name, fmt.Errorf("holds %d bytes or more: not a file of a cgroup", n))
@@ -76,20 +76,20 @@ func (f *files) read(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// readAt reads a file below the directory dir with one read: the kernel formats the whole of such a file first and then
+// ReadAt reads a file below the directory dir with one read: the kernel formats the whole of such a file first and then
 // copies as much as there is room for (seq_read_iter, fs/seq_file.c). A second one, to see the end, would be a fifth of all
 // system calls.
-func readAt(dir int, name string, buffer []byte) (int, error) {
-	fd, err := uninterrupted(func() (int, error) { return unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+func ReadAt(dir int, name string, buffer []byte) (int, error) {
+	fd, err := Uninterrupted(func() (int, error) { return unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	return uninterrupted(func() (int, error) { return unix.Read(fd, buffer) })
+	return Uninterrupted(func() (int, error) { return unix.Read(fd, buffer) })
 }
 
-// uninterrupted repeats a system call that a signal interrupted, as package os does: the Go runtime sends itself signals.
-func uninterrupted(call func() (int, error)) (int, error) {
+// Uninterrupted repeats a system call that a signal interrupted, as package os does: the Go runtime sends itself signals.
+func Uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
 		if !errors.Is(err, unix.EINTR) {

@@ -41,7 +41,11 @@ func (c *Client) Ended(ctx context.Context, e Eviction) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded, nil
+	return hasEnded(pod), nil
+}
+
+func hasEnded(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded
 }
 
 // MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted, the condition DisruptionTarget, and that it
@@ -62,7 +66,7 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		if pod, err = c.pod(ctx, e); err != nil {
 			return err
 		}
-		if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
+		if hasEnded(pod) {
 			return nil
 		}
 		// A strategic merge patch, as the kubelet's (PatchPodStatus, pkg/util/pod): what others write to the status stays. A JSON patch

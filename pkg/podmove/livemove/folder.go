@@ -1,13 +1,14 @@
 package livemove
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // folder reads many small files of one directory, with three system calls each. os.ReadFile has nine for a file of a cgroup: it
@@ -19,7 +20,7 @@ type folder struct {
 }
 
 func openFolder(name string) (*folder, error) {
-	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -30,12 +31,7 @@ func (f *folder) close() { _ = unix.Close(f.fd) } // of an O_PATH descriptor
 
 // read returns the text of a file. The kernel gives as much of it at once as there is room for (seq_read_iter, fs/seq_file.c).
 func (f *folder) read(name string) (string, error) {
-	fd, err := uninterrupted(func() (int, error) { return unix.Openat(f.fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
-	if err != nil {
-		return "", &fs.PathError{Op: "open", Path: filepath.Join(f.name, name), Err: err}
-	}
-	defer unix.Close(fd)
-	n, err := uninterrupted(func() (int, error) { return unix.Read(fd, f.buffer[:]) })
+	n, err := cgroupfs.ReadAt(f.fd, name, f.buffer[:])
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: filepath.Join(f.name, name), Err: err}
 	}
@@ -49,14 +45,4 @@ func (f *folder) read(name string) (string, error) {
 		text = string(all)
 	}
 	return strings.TrimSpace(text), nil
-}
-
-// uninterrupted repeats a system call that a signal interrupted, as package os does: the Go runtime sends itself signals.
-func uninterrupted(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if !errors.Is(err, unix.EINTR) {
-			return n, err
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // process is one that a file descriptor holds on to: its number is given to nobody else unnoticed.
@@ -85,7 +87,7 @@ func (p process) in(proc *folder, cgroup string) bool {
 // ended reports whether the process has exited, so that its number may be another's.
 func (p process) ended() bool {
 	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-	n, err := uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
+	n, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
 	return err == nil && n > 0
 }
 
@@ -95,7 +97,7 @@ func (ps processes) ended() []uint32 {
 	for i, p := range ps {
 		fds[i] = unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN}
 	}
-	if n, err := uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
+	if n, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
 		return nil
 	}
 	var ended []uint32
