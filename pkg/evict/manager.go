@@ -295,18 +295,20 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 	case d.Nobody || s.Config.DryRun && d.Crossed != "":
 		return longest / 10
 	}
-	distance := d.Available - min(s.Config.Hard, d.Available)
-	if s.Config.Soft > s.Config.Hard && d.Available >= s.Config.Soft {
-		distance = d.Available - s.Config.Soft
+	c := s.effective()
+	distance := d.Available - min(c.Hard, d.Available)
+	if c.Soft > c.Hard && d.Available >= c.Soft {
+		distance = d.Available - c.Soft
 	}
 	return Interval(distance, speed)
 }
 
 // note keeps what the look has found for Report, and says what is new.
 func (m *Manager) note(s Snapshot, d Decision) {
+	c := s.effective()
 	m.mu.Lock()
 	m.report = Report{
-		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: available(s.limit(), s.Memory.Used()), Hard: s.Config.Hard, Soft: s.Config.Soft,
+		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: d.Available, Hard: c.Hard, Soft: c.Soft,
 		Crossed: d.Crossed, Nobody: d.Nobody,
 	}
 	m.mu.Unlock()

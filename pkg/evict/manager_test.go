@@ -1529,3 +1529,22 @@ func (n *node) crashCheck(told, refused bool, what string) {
 		n.t.Fatalf("%s: written down is %+v", what, e)
 	}
 }
+
+// TestLookBelowAnotherLimit: where the limit in force stays below the configured one, the thresholds are parts of that one, for the time of
+// the next look and for the report too.
+func TestLookBelowAnotherLimit(t *testing.T) {
+	t.Parallel()
+	m := &Manager{}
+	s := Snapshot{
+		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: Memory{Current: 850 * mi, Max: 1000 * mi},
+		State: State{Cooldown: map[string]time.Time{}},
+	}
+	d := Decide(s)
+	m.note(s, d)
+	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
+		t.Errorf("crossed %q, %+v", d.Crossed, report)
+	}
+	if next := m.next(s, d); next != Interval(50*mi, 0) {
+		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 0))
+	}
+}
