@@ -16,8 +16,10 @@ CACHE := $(or $(NODE_PARTITION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nod
 GOLANGCI_LINT_VERSION := v2.12.2
 
 E2E_FLAGS ?= -timeout 70m
+# go test -v, and at the end once more what failed: these outputs are long.
+NODE_TEST := $(GO) run gotest.tools/gotestsum@v1.13.0 --format standard-verbose -- -count=1
 
-.PHONY: all build install test test-unit test-e2e soak lint bench fuzz demo clean help setup-node
+.PHONY: all build install test test-unit test-e2e test-nodes soak lint bench fuzz demo clean help setup-node
 
 all: build
 
@@ -55,18 +57,23 @@ test-unit:
 	$(GO) vet ./...
 	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench -e /tests/kubeapi -e /tests/nodebus -e /tests/nodebench)
 
-## test-e2e: the tests on real nodes, which tests/lab boots
+## test-e2e: the tests on real nodes, which tests/lab boots; each on the kinds of nodes that differ in what it shows
 test-e2e: setup-node
 	tests/lab/lab prepare
-	$(GO) test -count=1 -v $(E2E_FLAGS) -run 'TestNode$$|TestControlPlane|TestNothingStaysBehind' ./tests/lab
-	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/kubeapi
-	$(GO) test -count=1 -v $(E2E_FLAGS) ./tests/nodebus
-	$(GO) test -count=1 -v $(E2E_FLAGS) -skip '^TestSoak' ./tests/e2e
+	$(NODE_TEST) $(E2E_FLAGS) -run 'TestNode$$|TestControlPlane|TestNothingStaysBehind' ./tests/lab
+	$(NODE_TEST) $(E2E_FLAGS) ./tests/kubeapi
+	$(NODE_TEST) $(E2E_FLAGS) ./tests/nodebus
+	$(NODE_TEST) -short $(E2E_FLAGS) -skip '^TestSoak' ./tests/e2e
+
+## test-nodes: every test on every kind of node; takes an hour more
+test-nodes: setup-node
+	tests/lab/lab prepare
+	$(NODE_TEST) -timeout 3h -skip '^TestSoak' ./tests/e2e
 
 ## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes an hour
 soak: setup-node
 	tests/lab/lab prepare
-	$(GO) test -count=1 -v -timeout 3h -run '^TestSoak' ./tests/e2e
+	$(NODE_TEST) -timeout 3h -run '^TestSoak' ./tests/e2e
 
 ## lint: gofmt, go vet, golangci-lint
 lint:

@@ -11,7 +11,7 @@ import (
 
 // TestKEP5894 is the list of end-to-end tests of KEP-5894, by the names it has there, but for eviction.
 func TestKEP5894(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for _, flavour := range kinds(flavours(t), "trixie", "bookworm") {
 		t.Run(flavour, func(t *testing.T) {
 			n := monitored(t, lab.Options{Flavour: flavour}, "96Mi")
 			t.Run("System partition cgroup hierarchy is created when feature is enabled and configured", func(t *testing.T) {

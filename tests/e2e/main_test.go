@@ -1,5 +1,5 @@
 // Package e2e shows the project on real nodes: virtual machines with systemd as PID 1, a stock runtime and a stock
-// kubelet, made by tests/lab. Every test is run on every flavour.
+// kubelet, made by tests/lab. Every test is run on every flavour; with -short some are run only on those that differ in what they show.
 package e2e
 
 import (
@@ -89,6 +89,15 @@ func flavours(t *testing.T) []string {
 func debians(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(flavours(t), func(name string) bool { return name == "crio" })
+}
+
+// kinds returns, with -short, those of the names that are enough to see what differs between kinds of nodes: "make test" has to end
+// in an hour. "make test-nodes" has them all.
+func kinds(all []string, enough ...string) []string {
+	if !testing.Short() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(enough, name) })
 }
 
 // run runs a command on the node and returns its output without white space around it.

@@ -22,7 +22,7 @@ import (
 // TestPlacement: pods of the partition are where they belong from their first byte, with the kubelet's limits, and everything
 // that works for a pod of the default partition works for them.
 func TestPlacement(t *testing.T) {
-	for _, flavour := range flavours(t) {
+	for _, flavour := range kinds(flavours(t), "trixie", "crio") {
 		t.Run(flavour, func(t *testing.T) {
 			control := lab.ControlPlaneForTest(t)
 			n := monitored(t, lab.Options{Flavour: flavour, ControlPlane: control}, "1Gi")

@@ -14,7 +14,7 @@ import (
 // TestWithoutPartition: a node without a section, and one with node_partition=0, are as a node that never had the
 // program: the same units, the same cgroups with the same limits.
 func TestWithoutPartition(t *testing.T) {
-	for _, flavour := range debians(t) {
+	for _, flavour := range kinds(debians(t), "trixie") {
 		t.Run(flavour, func(t *testing.T) {
 			never := lab.ForTest(t, lab.Options{Flavour: flavour})
 			if err := never.WaitReady(t.Context()); err != nil {

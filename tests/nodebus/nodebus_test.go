@@ -39,11 +39,15 @@ func TestOnNode(t *testing.T) {
 			n := lab.ForTest(t, lab.Options{Flavour: flavour, NoPods: true, Files: []lab.File{{Path: onNode, Source: program, Mode: 0o755}}})
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
+			// What boots makes units and reloads systemd, and the kubelet makes slices that wake a client: not in the middle of a test.
+			if err := n.WaitReady(ctx); err != nil {
+				t.Fatal(err)
+			}
 			run := func(arguments string) {
 				out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 %s -test.v -test.timeout %s %s", onNode, timeout, arguments))
 				t.Log(out)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("%v: of these tests:\n%s", err, failed(out))
 				}
 			}
 			run("")
@@ -52,4 +56,24 @@ func TestOnNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failed is what the tests that failed have said, out of all that was said: where only the end of a long output is kept, the
+// reason is to be in there.
+func failed(out string) string {
+	var parts, said []string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "=== RUN") && !strings.Contains(line, "/") {
+			said = nil
+		}
+		said = append(said, line)
+		if strings.HasPrefix(line, "--- FAIL") {
+			parts = append(parts, said...)
+		}
+	}
+	if len(parts) == 0 {
+		const lines = 20 // a panic, or the time limit
+		parts = said[max(0, len(said)-lines):]
+	}
+	return strings.Join(parts, "")
 }

@@ -17,9 +17,8 @@ import (
 // Both move the same container there and back; the difference is reading the settings, the control files and the rest.
 func BenchmarkMove(b *testing.B) {
 	c := connect(b, systemd.Options{})
-	box := startContainer(b, "bench", "for i in 1 2 3 4 5 6 7; do sleep 1000 & done; wait", "MemoryMax=300M", "CPUWeight=33", "CPUQuota=250%",
+	box := startContainer(b, "bench", 8, "for i in 1 2 3 4 5 6 7; do sleep 1000 & done; wait", "MemoryMax=300M", "CPUWeight=33", "CPUQuota=250%",
 		"TasksMax=123", "DevicePolicy=strict", "DeviceAllow=/dev/null rwm", "DeviceAllow=/dev/zero rwm", "DeviceAllow=char-pts rwm")
-	eventually(b, "all processes run", func() bool { return len(strings.Fields(file(b, box.cgroup, "cgroup.procs"))) == 8 })
 	old, err := c.ScopeSettings(b.Context(), box.name)
 	if err != nil {
 		b.Fatal(err)

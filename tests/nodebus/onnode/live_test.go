@@ -31,7 +31,9 @@ type container struct {
 // id is of no container.
 const id = "b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b"
 
-func startContainer(tb testing.TB, uid, script string, properties ...string) container {
+// startContainer returns when that many processes, at least, are in the scope, all of them the script's. systemd-run is in there itself
+// before it is the script, and may be so for a second on a busy machine.
+func startContainer(tb testing.TB, uid string, processes int, script string, properties ...string) container {
 	tb.Helper()
 	name := "cri-containerd-" + id + ".scope"
 	from, fromCgroup := pod(uid + "from")
@@ -41,6 +43,13 @@ func startContainer(tb testing.TB, uid, script string, properties ...string) con
 		for _, slice := range []string{from, to} {
 			_ = exec.Command("systemctl", "stop", slice).Run()
 		}
+	})
+	eventually(tb, "the processes of "+name+" run", func() bool {
+		pids := strings.Fields(file(tb, fromCgroup+"/"+name, "cgroup.procs"))
+		return len(pids) >= processes && !slices.ContainsFunc(pids, func(pid string) bool {
+			comm, err := os.ReadFile("/proc/" + pid + "/comm")
+			return err == nil && strings.HasPrefix(string(comm), "systemd-run")
+		})
 	})
 	return container{s, fromCgroup + "/" + name, toCgroup + "/" + podmove.LiveScope(name), livemove.Request{
 		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: podmove.LiveScope(name),
@@ -77,7 +86,8 @@ func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 func TestLiveMove(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
-	box := startContainer(t, "plain", "sleep 1000 & sleep 1001 & head -c 20000000 /dev/zero | tail -c 20000000 >/tmp/livemove & wait",
+	t.Setenv("WRITTEN", filepath.Join(t.TempDir(), "written"))
+	box := startContainer(t, "plain", 3, `head -c 20000000 /dev/zero >"$WRITTEN"; sleep 1000 & sleep 1001 & wait`,
 		"MemoryMax=300M", "MemoryLow=10M", "CPUWeight=33", "CPUQuota=25%", "TasksMax=123", "AllowedCPUs=0-1", "DevicePolicy=strict",
 		"DeviceAllow=/dev/null rw", "DeviceAllow=char-pts rw", "IOWeight=50", "IOReadBandwidthMax=/dev/vda 10M", "IPAddressDeny=10.1.0.0/16",
 		"KillMode=mixed", "TimeoutStopSec=7s")
@@ -165,7 +175,7 @@ func controlFiles(tb testing.TB, cgroup string) string {
 func TestScopeSettings(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
-	box := startContainer(t, "set", "sleep 1000 & wait",
+	box := startContainer(t, "set", 2, "sleep 1000 & wait",
 		"MemoryMax=300M", "MemoryHigh=250M", "MemoryLow=10M", "MemoryMin=1M", "MemorySwapMax=50M", "CPUWeight=33", "CPUQuota=25%", "CPUQuotaPeriodSec=67ms",
 		"TasksMax=123", "AllowedCPUs=0-1", "AllowedMemoryNodes=0", "IOWeight=50", "DevicePolicy=strict", "DeviceAllow=/dev/null rw", "DeviceAllow=char-pts rw",
 		"KillMode=mixed", "TimeoutStopSec=7s")
@@ -263,7 +273,7 @@ func TestLiveMoveOfForkers(t *testing.T) {
 			t.Setenv("ONNODE", exe)
 			c := connect(t, systemd.Options{})
 			m := mover(t, c)
-			box := startContainer(t, "fork", script)
+			box := startContainer(t, "fork", 1, script)
 			for i := range 6 {
 				// As it comes, and standing still.
 				m.FreezeFirst = i >= 3
@@ -312,7 +322,7 @@ func TestDeviceRules(t *testing.T) {
 		n := lines()
 		eventually(t, "more openings", func() bool { return lines() > n+20 })
 	}
-	box := startContainer(t, "dev", probe, rules...)
+	box := startContainer(t, "dev", 1, probe, rules...)
 	wait()
 	m := mover(t, c)
 	if _, err := m.Move(t.Context(), box.request); err != nil {
@@ -330,7 +340,7 @@ func TestDeviceRules(t *testing.T) {
 	wantNothingLeft(t, id)
 
 	t.Run("not carried", func(t *testing.T) {
-		box := startContainer(t, "devn", probe, rules...)
+		box := startContainer(t, "devn", 1, probe, rules...)
 		m := mover(t, forgetful{c})
 		if _, err := m.Move(t.Context(), box.request); err != nil {
 			t.Fatal(err)
@@ -389,7 +399,7 @@ func TestKilledWhileFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("ONNODE", exe)
-	box := startContainer(t, "kill", `exec "$ONNODE" chain`)
+	box := startContainer(t, "kill", 1, `exec "$ONNODE" chain`)
 	state := filepath.Join(t.TempDir(), "moving")
 	cmd := exec.Command(exe, "move-and-die")
 	cmd.Env = append(os.Environ(), "SCOPE="+box.name, "CGROUP="+box.cgroup, "SLICE="+box.request.TargetSlice, "NEWNAME="+box.request.NewName, "STATE="+state)
@@ -428,7 +438,7 @@ func TestKilledWhileFrozen(t *testing.T) {
 func TestHalfMoved(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
-	box := startContainer(t, "half", "sleep 1000 & sleep 1000 & sleep 1000 & wait", "MemoryMax=100M")
+	box := startContainer(t, "half", 4, "sleep 1000 & sleep 1000 & sleep 1000 & wait", "MemoryMax=100M")
 	first, err := strconv.ParseUint(strings.Fields(file(t, box.cgroup, "cgroup.procs"))[0], 10, 32)
 	if err != nil {
 		t.Fatal(err)
@@ -459,7 +469,7 @@ func TestHalfMoved(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
-	box := startContainer(t, "ref", "sleep 1000 & wait")
+	box := startContainer(t, "ref", 2, "sleep 1000 & wait")
 	dir := filepath.Join(cgroupfs.Mount, box.cgroup)
 
 	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o755); err != nil {
