@@ -71,8 +71,9 @@ type failure struct {
 const (
 	// soon is when to look again where something is about to change without an event.
 	soon = time.Second
-	// apart is the least time between two passes, so that a burst of events costs one.
-	apart = 50 * time.Millisecond
+	// quiet is how long nothing may have woken it before a pass begins, and patience how long wakes put a pass off: they are the steps in
+	// which containers start and end, which have the CPU first. Nobody waits for a pass: new containers are placed without one.
+	quiet, patience = 200 * time.Millisecond, time.Second
 	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
 	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
 	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
@@ -187,12 +188,27 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case <-time.After(next):
 		}
 		// Passes take at most a fifth of the time, whatever the node has to say.
+		if err := r.settled(ctx, 4*took); err != nil {
+			return err
+		}
+	}
+}
+
+// settled waits for that long at least, and until nothing has woken it for a while, as far as patience goes.
+func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
+	begin := time.Now()
+	for wait := max(least, quiet); wait > 0; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(max(apart, 4*took)):
+		case <-time.After(wait):
+			return nil
+		case <-r.wake:
+			passed := time.Since(begin)
+			wait = max(least-passed, min(quiet, patience-passed))
 		}
 	}
+	return nil
 }
 
 func (r *Reconciler) isMoving() bool {

@@ -130,6 +130,7 @@ type events struct {
 	mu     sync.Mutex
 	placed []string
 	failed []error
+	passes int
 }
 
 func (e *events) Placed(way Way, to Partition, result Result, _ time.Duration) {
@@ -137,12 +138,21 @@ func (e *events) Placed(way Way, to Partition, result Result, _ time.Duration) {
 	defer e.mu.Unlock()
 	e.placed = append(e.placed, fmt.Sprint(way, " ", to, " ", result))
 }
-func (e *events) Reconciled(time.Duration, error) {}
-func (e *events) Connected(string, bool)          {}
-func (e *events) FormulaSeen(Formula)             {}
-func (e *events) PassesAgain()                    {}
-func (e *events) Moving(Move, Container)          {}
-func (e *events) Killing(string)                  {}
+func (e *events) Reconciled(time.Duration, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.passes++
+}
+func (e *events) reconciled() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.passes
+}
+func (e *events) Connected(string, bool) {}
+func (e *events) FormulaSeen(Formula)    {}
+func (e *events) PassesAgain()           {}
+func (e *events) Moving(Move, Container) {}
+func (e *events) Killing(string)         {}
 func (e *events) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -274,6 +284,35 @@ func TestMisplacedIsMovedLiveAndBack(t *testing.T) {
 		}
 		if len(e.placed) != 2 || e.placed[1] != "live default success" {
 			t.Errorf("observed %q", e.placed)
+		}
+	})
+}
+
+// TestPassesAreApart: a pass waits until what wakes it has come to rest, but not for ever, and none is forgotten.
+func TestPassesAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, e := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		before := e.reconciled()
+		r.Wake()
+		<-time.After(quiet + time.Millisecond)
+		synctest.Wait()
+		if n := e.reconciled() - before; n != 1 {
+			t.Errorf("%d passes after one wake, want 1", n)
+		}
+		before = e.reconciled()
+		const burst = 10 * time.Second
+		for range burst / (quiet / 2) {
+			r.Wake()
+			<-time.After(quiet / 2)
+		}
+		<-time.After(quiet)
+		synctest.Wait()
+		if n := e.reconciled() - before; n < int(burst/patience)-2 || n > int(burst/patience)+1 {
+			t.Errorf("%d passes in %s of wakes, want one in each %s", n, burst, patience)
 		}
 	})
 }
