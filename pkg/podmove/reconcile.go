@@ -73,7 +73,7 @@ const (
 	soon = time.Second
 	// quiet is how long nothing may have woken it before a pass begins, and patience how long wakes put a pass off: they are the steps in
 	// which containers start and end, which have the CPU first. Nobody waits for a pass: new containers are placed without one.
-	quiet, patience = 200 * time.Millisecond, time.Second
+	quiet, patience = 500 * time.Millisecond, 2 * time.Second
 	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
 	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
 	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
