@@ -4,6 +4,7 @@ package cgroupfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,16 +19,21 @@ const Mount = "/sys/fs/cgroup"
 // FS is a mounted cgroup v2 hierarchy, or a folder that looks like one.
 type FS string
 
-// errNoFile says that a cgroup has no such file, or is gone.
-var errNoFile = fs.ErrNotExist
+// maxShort is more than a file holds that has a limit, a number or the few lines of cgroup.events.
+const maxShort = 256
 
-// read returns the text of a file of a cgroup without the final newline.
+// read returns the text of a short file of a cgroup without the final newline.
 func (f FS) read(cgroup, name string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(string(f), cgroup, name))
+	var buffer [maxShort]byte
+	path := filepath.Join(string(f), cgroup, name)
+	n, err := ReadAt(unix.AT_FDCWD, path, buffer[:])
 	if err != nil {
-		return "", gone(err)
+		return "", gone(&fs.PathError{Op: "read", Path: path, Err: err})
 	}
-	return strings.TrimSuffix(string(data), "\n"), nil
+	if n == len(buffer) {
+		return "", fmt.Errorf("%s: holds %d bytes or more: not what was to be read", path, n)
+	}
+	return strings.TrimSuffix(string(buffer[:n]), "\n"), nil
 }
 
 // Path is where the cgroup at path is in the file system.

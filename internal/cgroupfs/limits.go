@@ -1,10 +1,8 @@
 package cgroupfs
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -35,9 +33,9 @@ var NoLimits = Limits{MemoryMax: Unlimited, CPUWeight: 100, CPUQuotaPerSec: Unli
 // its controller is not enabled, counts as no limit; a cgroup that is not there is an error that is fs.ErrNotExist.
 func (f FS) Limits(path string) (Limits, error) {
 	limits := NoLimits
-	if err := f.exists(path); err != nil {
-		return limits, err
-	}
+	files := files{root: f, cgroup: path}
+	files.open()
+	defer files.close()
 	for _, file := range []struct {
 		name  string
 		parse func(string) error
@@ -47,18 +45,15 @@ func (f FS) Limits(path string) (Limits, error) {
 		{"cpu.max", func(s string) (err error) { limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s); return }},
 		{"pids.max", func(s string) (err error) { limits.TasksMax, err = parseMax(s); return }},
 	} {
-		text, err := f.read(path, file.name)
-		if errors.Is(err, errNoFile) {
+		text, ok := files.read(file.name)
+		if !ok {
 			continue
 		}
-		if err != nil {
-			return limits, err
-		}
-		if err := file.parse(text); err != nil {
-			return limits, fmt.Errorf("%s: %w", filepath.Join(string(f), path, file.name), err)
+		if err := file.parse(strings.TrimSuffix(string(text), "\n")); err != nil {
+			files.fail(file.name, err)
 		}
 	}
-	return limits, nil
+	return limits, files.result()
 }
 
 // parseMax parses a number or "max".

@@ -3,6 +3,7 @@ package cgroupfs
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -105,7 +106,7 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 		return 0, err
 	}
 	if !usage.HasMemory {
-		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), errNoFile)
+		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
 	}
 	return usage.WorkingSet(), nil
 }

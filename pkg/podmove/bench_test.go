@@ -1,0 +1,65 @@
+package podmove
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/podsapi"
+)
+
+// BenchmarkSteadyPass is a pass with nothing to do, as far as it is ours: the cgroups are files of a tmpfs or a disk, and the lists of
+// runtime and kubelet are there.
+func BenchmarkSteadyPass(b *testing.B) {
+	for _, pods := range []int{50, 500} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			r := &Reconciler{config: members, failed: map[string]failure{}, NRI: func() NRIState { return Working }, Journal: &events{}}
+			r.Gatherer = placedPods(b, pods).gatherer()
+			b.ReportAllocs()
+			for b.Loop() {
+				snapshot, err := r.Snapshot(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if d := Decide(snapshot); len(d.Ensure) > 0 || d.Move != nil || len(d.Pods) != pods {
+					b.Fatalf("decided %+v", d)
+				}
+			}
+		})
+	}
+}
+
+// placedPods is a node with pods of one container, each where it belongs.
+func placedPods(b *testing.B, count int) *node {
+	b.Helper()
+	n := &node{root: b.TempDir(), pods: map[types.UID]*podsapi.Pod{}}
+	files := map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"}
+	for i := range count {
+		uid := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
+		sandbox, container := fmt.Sprintf("a%063x", i), fmt.Sprintf("c%063x", i)
+		home, guest := cgroupfs.SlicePath(PodSlice(Default, Burstable, uid)), cgroupfs.SlicePath(PodSlice(System, Burstable, uid))
+		for _, dir := range []string{home, home + "/cri-containerd-" + sandbox + ".scope", guest, guest + "/cri-containerd-" + container + ".scope"} {
+			dir = filepath.Join(n.root, dir)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				b.Fatal(err)
+			}
+			for name, content := range files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: sandbox, UID: uid, Namespace: "kube-system", Name: fmt.Sprint("pod-", i), Ready: true})
+		n.containers = append(n.containers, cri.Container{ID: container, SandboxID: sandbox, Name: "main", State: cri.Running})
+		n.pods[types.UID(uid)] = &podsapi.Pod{
+			UID: uid, Namespace: "kube-system", Name: fmt.Sprint("pod-", i), QoS: "Burstable", RestartPolicy: "Always", MilliCPU: 100,
+			Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+		}
+	}
+	return n
+}
