@@ -74,18 +74,47 @@ systemPartition:
   namespaces: [kube-system]
 `
 
-// node boots a node and measures on it.
+// part is something to measure on a node; alone has no kubelet on it, which would remove containers and slices of pods that it does not
+// know.
+type part struct {
+	name    string
+	nri     bool
+	alone   bool
+	measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
+}
+
+// node measures on nodes of a kind: on one without a kubelet, and on one with it. What is left of five hundred pods would keep a node that is to be
+// used again from ending.
 func (b *bench) node(ctx context.Context, name string) (all []measured, err error) {
 	flavour, err := lab.FlavourByName(name)
 	if err != nil {
 		return nil, err
 	}
+	for _, parts := range [][]part{
+		{{"create", true, true, b.create}, {"move", false, true, b.move}, {"reconcile", true, true, b.reconcile}},
+		{{"idle", true, false, b.idle}},
+	} {
+		parts = slices.DeleteFunc(parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
+		if len(parts) == 0 {
+			continue
+		}
+		m, err := b.on(ctx, flavour, parts)
+		all = append(all, m...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// on boots a node and measures on it.
+func (b *bench) on(ctx context.Context, flavour lab.Flavour, parts []part) (all []measured, err error) {
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
 		return nil, err
 	}
 	n, err := lab.Start(ctx, lab.Options{
-		Flavour: name, NoPods: true, MemoryMiB: 6144, Progress: b.progress,
+		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, Progress: b.progress,
 		Files: []lab.File{
 			config,
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
@@ -101,31 +130,25 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			dir := filepath.Join(os.TempDir(), "nodebench-"+n.Name)
-			err = errors.Join(fmt.Errorf("%s: %w; what the node was like is in %s", name, err, dir), n.Collect(ctx, dir))
+			err = errors.Join(fmt.Errorf("%s: %w; what the node was like is in %s", flavour.Name, err, dir), n.Collect(ctx, dir))
 		}
 		err = errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}()
 	if err := n.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	// A kubelet removes containers and slices of pods that it does not know.
-	if _, err := n.Run(ctx, "systemctl is-active "+unit+" && systemctl stop kubelet.service "+unit); err != nil {
+	stop := ""
+	if parts[0].alone {
+		stop = " && systemctl stop kubelet.service " + unit
+	}
+	if _, err := n.Run(ctx, "systemctl is-active "+unit+stop); err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
-		name    string
-		nri     bool
-		measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
-	}{
-		{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}, {"idle", true, b.idle},
-	} {
-		if !b.wants(part.name) || part.nri && !flavour.NRI {
-			continue
-		}
-		b.progress(name + ": " + part.name)
+	for _, part := range parts {
+		b.progress(flavour.Name + ": " + part.name)
 		figures, err := part.measure(ctx, n, flavour)
 		for _, f := range figures {
-			all = append(all, measured{name, f})
+			all = append(all, measured{flavour.Name, f})
 			b.progress(fmt.Sprintf("  %s: %s %s %s", strings.TrimSpace(f.Name), number(f.Value), f.Unit, f.Note))
 		}
 		if err != nil {
@@ -207,11 +230,8 @@ const calm = 30 * time.Second
 // runtime have patience.
 const atOnce = 10
 
-// idle boots the node anew, has it run pods, and watches it.
+// idle has the node run pods, and watches it.
 func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
-	if err := n.Reboot(ctx); err != nil {
-		return nil, err
-	}
 	names := make([]string, b.pods)
 	for i := range names {
 		names[i] = fmt.Sprintf("idle-%d", i)
