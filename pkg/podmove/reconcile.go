@@ -72,7 +72,8 @@ const (
 	// soon is when to look again where something is about to change without an event.
 	soon = time.Second
 	// quiet is how long nothing may have woken it before a pass begins, and patience how long wakes put a pass off: they are the steps in
-	// which containers start and end, which have the CPU first. Nobody waits for a pass: new containers are placed without one.
+	// which containers start and end, which have the CPU first. What waits for a pass is an in-place resize: new
+	// containers are placed, and the slices of their pods made, without one.
 	quiet, patience = 500 * time.Millisecond, 2 * time.Second
 	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
 	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
