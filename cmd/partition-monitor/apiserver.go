@@ -106,9 +106,9 @@ func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
-	ended, err := client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
+	ended, known, err := client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
 	if ended || err != nil {
-		return ended, a.final(err)
+		return known, a.final(err)
 	}
 	return false, a.mark(ctx, e)
 }

@@ -331,6 +331,8 @@ func TestConfirm(t *testing.T) {
 	confirm(true, getPod) // marked again
 	c.pod.Status.Phase = v1.PodSucceeded
 	confirm(true, getPod)
+	c.pod.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+	confirm(false, getPod) // the kubelet has not written it
 	c.answers[getPod] = http.StatusNotFound
 	confirm(true, getPod) // deleted by now
 	c.answers[getPod] = http.StatusServiceUnavailable

@@ -11,7 +11,7 @@ import (
 )
 
 // inventory makes of what a pass has found, and of what the kubelet has told since, the pods that an eviction can choose from: those
-// with containers in the partition. capacity is the node's memory in bytes.
+// with a slice in the partition. One whose sandbox runs may have no container there, and may have started one since. capacity is the node's memory in bytes.
 func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
@@ -29,7 +29,7 @@ func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 				pod.Containers = append(pod.Containers, container(c, k, pod, p.Guest, unit, capacity))
 			}
 		}
-		if len(pod.Containers) == 0 {
+		if len(pod.Containers) == 0 && !p.Ready {
 			continue
 		}
 		if k != nil {

@@ -198,7 +198,24 @@ func TestMarkEvictedConditionsThatAreThere(t *testing.T) {
 
 func ended(phase v1.PodPhase) *v1.Pod {
 	pod := running()
-	pod.Status.Phase = phase
+	pod.Status.Phase, pod.Status.Conditions = phase, nil
+	return pod
+}
+
+// Of a container, to the kubelet.
+var (
+	runs       = v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	waits      = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	terminated = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137}}
+)
+
+// written is a failed pod that is not ready for a reason, with containers.
+func written(reason string, states ...v1.ContainerState) *v1.Pod {
+	pod := ended(v1.PodFailed)
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: reason}}
+	for _, state := range states {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, v1.ContainerStatus{State: state})
+	}
 	return pod
 }
 
@@ -268,28 +285,32 @@ func TestEnded(t *testing.T) {
 	notFound := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
 	const get, dryRun = "GET " + podPath, "PATCH " + podPath + "/status?dryRun=All"
 	for name, test := range map[string]struct {
-		answers []answer
-		ended   bool
-		want    error
-		lines   []string
+		answers      []answer
+		ended, known bool
+		want         error
+		lines        []string
 	}{
-		"running":         {[]answer{give(running())}, false, nil, []string{get}},
-		"pending":         {[]answer{give(ended(v1.PodPending))}, false, nil, []string{get}},
-		"failed":          {[]answer{give(ended(v1.PodFailed))}, true, nil, []string{get}},
-		"succeeded":       {[]answer{give(ended(v1.PodSucceeded))}, true, nil, []string{get}},
-		"gone":            {[]answer{notFound}, true, nil, []string{get}},
-		"recreated":       {[]answer{give(otherUID())}, true, nil, []string{get}},
-		"forbidden, gone": {[]answer{forbidden, notFound}, true, nil, []string{get, dryRun}},
-		"forbidden":       {[]answer{forbidden}, false, ErrForbidden, []string{get, dryRun}},
-		"unauthorized":    {[]answer{refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)}, false, ErrCredentials, []string{get}},
-		"overload":        {[]answer{refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)}, false, ErrUnreachable, []string{get}},
+		"running":          {[]answer{give(running())}, false, false, nil, []string{get}},
+		"pending":          {[]answer{give(ended(v1.PodPending))}, false, false, nil, []string{get}},
+		"marked":           {[]answer{give(written(podFailed, runs))}, true, false, nil, []string{get}},
+		"marked in part":   {[]answer{give(written(podFailed, terminated, runs))}, true, false, nil, []string{get}},
+		"marked, had back": {[]answer{give(written("ContainersNotReady", waits))}, true, false, nil, []string{get}},
+		"failed":           {[]answer{give(written(podFailed, terminated, waits))}, true, true, nil, []string{get}},
+		"never started":    {[]answer{give(ended(v1.PodFailed))}, true, true, nil, []string{get}},
+		"succeeded":        {[]answer{give(written(podCompleted, terminated))}, true, true, nil, []string{get}},
+		"gone":             {[]answer{notFound}, true, true, nil, []string{get}},
+		"recreated":        {[]answer{give(otherUID())}, true, true, nil, []string{get}},
+		"forbidden, gone":  {[]answer{forbidden, notFound}, true, true, nil, []string{get, dryRun}},
+		"forbidden":        {[]answer{forbidden}, false, false, ErrForbidden, []string{get, dryRun}},
+		"unauthorized":     {[]answer{refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)}, false, false, ErrCredentials, []string{get}},
+		"overload":         {[]answer{refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)}, false, false, ErrUnreachable, []string{get}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newAPIServer(t, test.answers...)
-			got, err := newTestClient(t, s.URL).Ended(t.Context(), eviction)
-			if got != test.ended || !errors.Is(err, test.want) {
-				t.Errorf("%t, %v; want %t, %v", got, err, test.ended, test.want)
+			got, known, err := newTestClient(t, s.URL).Ended(t.Context(), eviction)
+			if got != test.ended || known != test.known || !errors.Is(err, test.want) {
+				t.Errorf("%t, %t, %v; want %t, %t, %v", got, known, err, test.ended, test.known, test.want)
 			}
 			if lines := s.lines(); !slices.Equal(lines, test.lines) {
 				t.Errorf("requests %v; want %v", lines, test.lines)
@@ -301,7 +322,7 @@ func TestEnded(t *testing.T) {
 		s := newAPIServer(t, give(ended(v1.PodFailed)))
 		c := newTestClient(t, s.URL)
 		s.Close()
-		got, err := c.Ended(t.Context(), eviction)
+		got, _, err := c.Ended(t.Context(), eviction)
 		if wantError(t, err, ErrUnreachable, "connection refused"); got {
 			t.Error("ended")
 		}

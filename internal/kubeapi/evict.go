@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,18 +31,33 @@ type Eviction struct {
 // a pod ends.
 const maxConflicts = 10
 
-// Ended reports whether a pod has failed, succeeded, or is gone.
-func (c *Client) Ended(ctx context.Context, e Eviction) (bool, error) {
+// Ended reports whether a pod has failed, succeeded, or is gone, and whether its kubelet knows. Until it does, it may write what it knows
+// over the phase, and start the pod's containers again.
+func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
 	pod, err := c.pod(ctx, e)
 	if errors.Is(err, ErrGone) {
-		return true, nil
+		return true, true, nil
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return hasEnded(pod), nil
+	ended = hasEnded(pod)
+	return ended, ended && kubeletKnows(pod), nil
+}
+
+// kubeletKnows tells from the status of a pod that has ended whether its kubelet has written it since. The kubelet then says of no container
+// that it runs, and why the pod is not ready (GenerateContainersReadyCondition, pkg/kubelet/status/generate.go, since 1.24); MarkEvicted says
+// that of pods alone that were ready, and so had containers that ran.
+func kubeletKnows(pod *v1.Pod) bool {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+		if c.State.Running != nil {
+			return false
+		}
+	}
+	ready := condition(pod, v1.PodReady)
+	return ready == nil || ready.Reason == podFailed || ready.Reason == podCompleted
 }
 
 func hasEnded(pod *v1.Pod) bool {
@@ -154,8 +170,9 @@ type conditionPatch struct {
 	Message            *string      `json:"message"`
 }
 
-// podFailed is the reason for which a failed pod is not ready (PodFailed, pkg/kubelet/status/generate.go).
-const podFailed = "PodFailed"
+// podFailed and podCompleted are the reasons for which a pod that has ended is not ready (PodFailed and PodCompleted,
+// pkg/kubelet/status/generate.go).
+const podFailed, podCompleted = "PodFailed", "PodCompleted"
 
 // evictedPatch makes the status of a pod what the kubelet's own eviction makes of it.
 func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {

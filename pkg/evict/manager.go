@@ -24,7 +24,7 @@ type API interface {
 	// Evict has a pod end as after the kubelet's own eviction. It may be called again for the same eviction. An error that
 	// is ErrFinal is not worth another attempt.
 	Evict(ctx context.Context, e Eviction) error
-	// Confirm reports whether the pod still ends, and has it do so again where somebody has overwritten it.
+	// Confirm reports whether the pod has ended and its kubelet knows, and has it end again where somebody has overwritten it.
 	Confirm(ctx context.Context, e Eviction) (settled bool, err error)
 }
 
@@ -322,11 +322,17 @@ func (m *Manager) note(s Snapshot, d Decision) {
 // measured are the pods with figures.
 func (m *Manager) measured() []Pod { return Measure(m.Cgroups, m.Pods(), m.warn) }
 
-// Measure returns the pods with figures. Those whose cgroup is gone are left out; of those that cannot be read warn hears.
+// Measure returns the pods with figures. Those whose cgroup is gone are left out, and so are those of whose containers none was known that runs, and
+// none runs; of those that cannot be read warn hears.
 func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	pods = slices.Clone(pods)
 	n := 0
 	for _, p := range pods {
+		if len(p.Containers) == 0 {
+			if populated, err := cgroups.Populated(p.Cgroup); err == nil && !populated {
+				continue
+			}
+		}
 		bytes, err := cgroups.WorkingSet(p.Cgroup)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -348,8 +348,8 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 	}{
 		// As it was on the node.
 		"it runs and is not killed": {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
-		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{"greedy.c1.7", "greedy.c2.7"}, 0, 10},
-		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, 6},
+		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirms+2), fmt.Sprint("greedy.c2.", confirms+2)}, 0, 2 * confirms},
+		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirms + 1},
 		"it may not be killed":      {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 		"there is no cgroup.kill":   {func(n *node, _ *Manager) { n.noKill = true }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 	} {
@@ -493,6 +493,32 @@ func TestStartedSinceTheList(t *testing.T) {
 		n.listed[0].Containers = n.listed[0].Containers[:1]
 		n.run(n.started(hardOnly), 50*time.Millisecond)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+	})
+	// As seen on a node: its container had ended when the list was made, the kubelet has started it again, and others went for it.
+	bubble(t, func(n *node) {
+		n.listed = n.list()
+		n.listed[0].Containers = nil
+		n.run(n.started(hardOnly), 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+	})
+}
+
+// TestNothingRuns: a pod of which nothing is known to run, and nothing does, is not in the order, whatever its slice is charged for.
+func TestNothingRuns(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.listed = n.list()
+		n.listed[0].Containers = nil
+		n.set(func() {
+			n.pod("greedy").rest = 300 * mi
+			for _, c := range n.pod("greedy").containers {
+				n.exited(n.pod("greedy"), c)
+			}
+		})
+		for _, p := range Measure(n.started(hardOnly).Cgroups, n.listed, func(err error) { n.t.Error(err) }) {
+			if p.Name == "greedy" {
+				n.t.Errorf("%+v is in the order", p)
+			}
+		}
 	})
 }
 

@@ -240,14 +240,17 @@ func (n *node) refresh() {
 	}
 	sum := n.cache[0] + n.cache[1] + n.cache[2]
 	for _, p := range n.pods {
-		ofPod := p.rest
+		ofPod, populated := p.rest, 0
 		for _, c := range p.containers {
 			if c.running {
 				ofPod += c.uses
+				populated = 1
 				n.files(c.cgroup, map[string]string{"memory.current": number(c.uses), "memory.stat": stat([3]uint64{})})
 			}
 		}
-		n.files(p.Cgroup, map[string]string{"memory.current": number(ofPod), "memory.stat": stat([3]uint64{})})
+		n.files(p.Cgroup, map[string]string{
+			"memory.current": number(ofPod), "memory.stat": stat([3]uint64{}), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),
+		})
 		sum += ofPod
 	}
 	n.files(partition, map[string]string{"memory.current": number(sum), "memory.stat": stat(n.cache)})

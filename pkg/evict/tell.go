@@ -45,7 +45,8 @@ func (m *Manager) tell(ctx context.Context, e Eviction) {
 // confirm sees to it that the kubelet follows. The kubelet looks at a pod anew when one of its containers ends (PLEG), each second, or else once
 // in a minute or two; until then it writes the pod's status as it was over what the API server was told (syncBatch,
 // pkg/kubelet/status/status_manager.go). A container that it has started between the kill and the word of the API server runs on then, in a
-// pod that is Running again: seen with 1.37.0 where the monitor was killed in between. So what runs of the pod is ended once more.
+// pod that is Running again: seen with 1.37.0 where the monitor was killed in between, and where the runtime told the kubelet of the end 14 s late. So what
+// runs of the pod is ended once more, until the kubelet has said itself that the pod has ended.
 func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
 	for rounds := 0; rounds < confirms; {
@@ -106,9 +107,10 @@ const (
 	apiAttempt = 5 * time.Second
 	// apiLatest is how old an eviction may be that a new run of the program tells the API server of: it may have been told already.
 	apiLatest = time.Minute
-	// confirmAfter is two of the kubelet's looks, and confirms how often it is waited for.
+	// confirmAfter is two of the kubelet's looks, and confirms how often it is waited for: two minutes in all, the longest that a kubelet
+	// leaves a pod alone.
 	confirmAfter = 2 * time.Second
-	confirms     = 5
+	confirms     = 60
 )
 
 // tellUntil tries for apiTimeout, and once at least.
