@@ -12,8 +12,9 @@ import (
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	var want []string
-	for i := range 300 {
+	const children = 300
+	want := make([]string, 0, children)
+	for i := range children {
 		name := fmt.Sprintf("kubepods-besteffort-pod%08d.slice", i)
 		want = append(want, name)
 		if err := os.MkdirAll(filepath.Join(root, "kubepods.slice", name), 0o755); err != nil {
