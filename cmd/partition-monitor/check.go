@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/slices"
@@ -118,7 +119,7 @@ func maxText(value uint64) string {
 	return fmt.Sprint(value)
 }
 
-// sockets tries what the service talks to.
+// sockets looks at what the service talks to.
 func (c checks) sockets(ctx context.Context, add func(grade, string, ...any)) {
 	endpoint, name, version, err := c.runtime.version(ctx)
 	if err != nil {
@@ -126,13 +127,13 @@ func (c checks) sockets(ctx context.Context, add func(grade, string, ...any)) {
 	} else {
 		add(gradeOK, "container runtime: %s %s at %s", name, version, endpoint)
 	}
-	if err := dial(ctx, c.nri); err != nil {
+	if err := served(ctx, c.nri); err != nil {
 		add(gradeWarning, "NRI: %v: containers are moved after they have started, and memory that they had charged stays outside; "+
 			"use a runtime that serves NRI (containerd 2.0, CRI-O 1.26), or switch it on in its configuration", err)
 	} else {
 		add(gradeOK, "NRI: served at %s: containers are placed when they are created", c.nri)
 	}
-	if err := dial(ctx, c.podsAPI); err != nil {
+	if err := served(ctx, c.podsAPI); err != nil {
 		add(gradeWarning, "kubelet's Pods API: %v: requests are taken from the runtime, and no pod is restarted to be moved; "+
 			"use kubelet 1.37, or the feature gate PodsAPI of 1.36", err)
 	} else {
@@ -146,13 +147,21 @@ func (c checks) sockets(ctx context.Context, add func(grade, string, ...any)) {
 	}
 }
 
-func dial(ctx context.Context, socket string) error {
+// served reports whether a process has a stream socket, and does not connect to it: containerd logs an error for who does and registers no NRI plugin.
+// A datagram socket cannot connect to it, and is told so where there is one to connect to (unix_find_bsd, net/unix/af_unix.c of the kernel).
+func served(ctx context.Context, socket string) error {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", socket)
-	if err != nil {
-		return err
+	conn, err := dialer.DialContext(ctx, "unixgram", socket)
+	if errors.Is(err, unix.EPROTOTYPE) {
+		return nil
 	}
-	return conn.Close()
+	if err == nil {
+		return errors.Join(fmt.Errorf("%s: a datagram socket", socket), conn.Close())
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		failed.Net = "unix"
+	}
+	return err
 }
 
 // flatten takes apart what errors.Join put together.

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	partition "nodepartition/pkg/slices"
 )
@@ -134,4 +140,44 @@ func TestCheckDeferredLimit(t *testing.T) {
 	// Down to it: from here on systemd would have to apply it.
 	n.write(systemCgroup+"/memory.current", "50331648")
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
+}
+
+// TestServed: looking whether a socket is served is nothing that its server notices.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	if err := served(t.Context(), socket); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "dial unix "+socket) {
+		t.Errorf("without a socket: %v", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := served(t.Context(), socket); err != nil {
+		t.Errorf("served: %v", err)
+	}
+	ours, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	if _, err := io.WriteString(ours, "ours"); err != nil {
+		t.Fatal(err)
+	}
+	first, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	text := make([]byte, len("ours"))
+	if _, err := io.ReadFull(first, text); err != nil || string(text) != "ours" {
+		t.Errorf("somebody has connected before us: %q, %v", text, err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := served(t.Context(), socket); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("left over: %v", err)
+	}
 }

@@ -140,7 +140,7 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 	}
 	r.Journal = journal{slog.New(slog.DiscardHandler)}
 	r.NRI = func() podmove.NRIState {
-		if dial(ctx, c.String(flagNRI)) == nil {
+		if served(ctx, c.String(flagNRI)) == nil {
 			return podmove.Working
 		}
 		return podmove.Unavailable
