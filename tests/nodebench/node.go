@@ -74,12 +74,10 @@ systemPartition:
   namespaces: [kube-system]
 `
 
-// part is something to measure on a node; alone has no kubelet on it, which would remove containers and slices of pods that it does not
-// know.
+// part is something to measure on a node.
 type part struct {
 	name    string
 	nri     bool
-	alone   bool
 	measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
 }
 
@@ -90,15 +88,18 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	if err != nil {
 		return nil, err
 	}
-	for _, parts := range [][]part{
-		{{"create", true, true, b.create}, {"move", false, true, b.move}, {"reconcile", true, true, b.reconcile}},
-		{{"idle", true, false, b.idle}},
+	for _, group := range []struct {
+		kubelet bool
+		parts   []part
+	}{
+		{false, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
+		{true, []part{{"idle", true, b.idle}}},
 	} {
-		parts = slices.DeleteFunc(parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
+		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
 		if len(parts) == 0 {
 			continue
 		}
-		m, err := b.on(ctx, flavour, parts)
+		m, err := b.on(ctx, flavour, group.kubelet, parts)
 		all = append(all, m...)
 		if err != nil {
 			return all, err
@@ -107,8 +108,9 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	return all, nil
 }
 
-// on boots a node and measures on it.
-func (b *bench) on(ctx context.Context, flavour lab.Flavour, parts []part) (all []measured, err error) {
+// on boots a node and measures on it, with the kubelet and the monitor's service or without them: a kubelet removes containers and slices of
+// pods that it does not know.
+func (b *bench) on(ctx context.Context, flavour lab.Flavour, kubelet bool, parts []part) (all []measured, err error) {
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
 		return nil, err
@@ -138,7 +140,7 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, parts []part) (all 
 		return nil, err
 	}
 	stop := ""
-	if parts[0].alone {
+	if !kubelet {
 		stop = " && systemctl stop kubelet.service " + unit
 	}
 	if _, err := n.Run(ctx, "systemctl is-active "+unit+stop); err != nil {
