@@ -68,6 +68,7 @@ test-e2e: setup-node
 ## test-nodes: every test on every kind of node; takes an hour more
 test-nodes: setup-node
 	tests/lab/lab prepare
+	$(NODE_TEST) -timeout 3h -run '^TestNode(ControlPlane|Streams)$$' ./tests/lab
 	$(NODE_TEST) -timeout 3h -skip '^TestSoak' ./tests/e2e
 
 ## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes an hour
