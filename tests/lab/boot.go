@@ -84,10 +84,12 @@ func (n *Node) boot(ctx context.Context, o Options, img image) error {
 	return nil
 }
 
-// maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation. One in some
-// fifty does (qemu 7.2, kernel 6.12), two seconds in, with an int3 oops: the kernel patches its own code while other
-// CPUs run it, and the emulator's threads do not always see it as processors do. KVM has no such excuse.
+// maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation, whose bugs a
+// test is not about (see qemuRelease). KVM has no such excuse.
 const maxPanics = 3
+
+// panicMark is what a kernel that panics says on its console.
+const panicMark = "Kernel panic - not syncing"
 
 // maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
 // then qemu ends at once.
@@ -123,7 +125,7 @@ func (n *Node) startUp(ctx context.Context, oldBoot string) error {
 // panicked reports whether a kernel has said so on the console, behind an offset.
 func panicked(console string, offset int64) bool {
 	data, err := os.ReadFile(console)
-	return err == nil && int64(len(data)) > offset && bytes.Contains(data[offset:], []byte("Kernel panic - not syncing"))
+	return err == nil && int64(len(data)) > offset && bytes.Contains(data[offset:], []byte(panicMark))
 }
 
 // fileSize is 0 for a file that is not there.

@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -31,6 +33,19 @@ func collected() [][2]string {
 // cgroupFiles is what Collect reads of each cgroup, as arguments of find.
 const cgroupFiles = "-name cgroup.procs -o -name 'memory.*' -o -name 'cpu.*' -o -name 'cpuset.*' -o -name pids.max"
 
+// guestPanic returns how the guest's kernel has panicked by what its console says, if it has: no test finds the cause of
+// that in what it asked for last.
+func guestPanic(console []byte) error {
+	if !bytes.Contains(console, []byte(panicMark)) {
+		return nil
+	}
+	lines := strings.Split(strings.ReplaceAll(string(console), "\r", ""), "\n")
+	first := slices.IndexFunc(lines, func(line string) bool {
+		return strings.Contains(line, "Oops") || strings.Contains(line, "BUG:") || strings.Contains(line, panicMark)
+	})
+	return fmt.Errorf("the guest's kernel panicked:\n%s", strings.Join(lines[first:min(first+12, len(lines))], "\n"))
+}
+
 // Collect writes what explains a failure into dir: the journal, the cgroup tree with its limits, units, pods,
 // the kubelet's configuration and the console. It goes on when a part fails; the error says which.
 func (n *Node) Collect(ctx context.Context, dir string) error {
@@ -42,7 +57,7 @@ func (n *Node) Collect(ctx context.Context, dir string) error {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644)
 	}
-	failed = append(failed, err)
+	failed = append(failed, err, guestPanic(console))
 	asked := collected()
 	if err := n.CheckRunning(); err != nil {
 		failed, asked = append(failed, err), nil
@@ -50,6 +65,10 @@ func (n *Node) Collect(ctx context.Context, dir string) error {
 	for _, c := range asked {
 		out, err := n.Run(ctx, c[1])
 		if err != nil {
+			if ended := n.CheckRunning(); ended != nil {
+				failed = append(failed, ended)
+				break
+			}
 			failed = append(failed, err)
 			if out == "" {
 				out = err.Error() + "\n"

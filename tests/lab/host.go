@@ -15,7 +15,6 @@ type tool struct{ program, pkg string }
 
 func hostTools() []tool {
 	return []tool{
-		{"qemu-system-x86_64", "qemu-system-x86"},
 		{"qemu-img", "qemu-utils"},
 		{"mmdebstrap", "mmdebstrap"},
 		{"mke2fs", "e2fsprogs"},

@@ -21,6 +21,8 @@ import (
 // image is a prepared flavour: what a node boots from. All of it is read-only, nodes write to overlays.
 type image struct {
 	dir string
+	// qemu is the program that boots it.
+	qemu string
 }
 
 func (i image) kernel() string { return filepath.Join(i.dir, "kernel") }
@@ -78,10 +80,13 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (Cache,
 func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	programs := f.allPrograms()
 	binaries := make([]string, len(programs))
-	var debian string
+	var debian, qemu string
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error
+		if qemu, err = c.qemu(groupCtx, progress); err != nil {
+			return err
+		}
 		debian, err = c.debian(groupCtx, f, progress)
 		return err
 	})
@@ -103,12 +108,12 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 		return image{}, err
 	}
 	dir, err := c.Ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
-		return assemble(ctx, f, debian, binaries, image{dir: dir}, progress)
+		return assemble(ctx, f, debian, binaries, image{dir, qemu}, progress)
 	})
 	if err != nil {
 		return image{}, err
 	}
-	return image{dir: dir}, nil
+	return image{dir, qemu}, nil
 }
 
 // allPrograms returns what is built for a flavour; the first are the container images', podPrograms in number.

@@ -36,7 +36,7 @@ func (c Cache) prune() error {
 		return err
 	}
 	var failed []error
-	for _, kind := range []string{"debian", "programs", "images", "kvm", "etcd"} {
+	for _, kind := range []string{"debian", "programs", "images", "kvm", "etcd", "qemu"} {
 		failed = append(failed, eachFolder(filepath.Join(c.Dir, kind), func(path string, age time.Duration) error {
 			name, _, isPartial := strings.Cut(filepath.Base(path), partialMark)
 			if !isPartial && (age < unusedAge || slices.Contains(keep, path)) {
@@ -81,6 +81,11 @@ func (c Cache) current() ([]string, error) {
 		all = append(all, debian, c.Path("images", f.Name, key))
 		all = append(all, binaries...)
 	}
+	key, err := qemuKey()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, c.Path("qemu", qemuRelease, key))
 	for _, p := range []Program{kubeAPIServer(), kubeControllerManager()} {
 		key, err := programKey(p, sources)
 		if err != nil {

@@ -136,12 +136,8 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	path, err := exec.LookPath("qemu-system-x86_64")
-	if err != nil {
-		return nil, err
-	}
 	q := &qemu{exited: make(chan struct{}), stderr: &lockedBuffer{}}
-	cmd := exec.Command(path, m.args()...)
+	cmd := exec.Command(m.Image.qemu, m.args()...)
 	if life == tiedToThisProcess {
 		cmd.Stderr = q.stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

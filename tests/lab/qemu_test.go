@@ -72,19 +72,19 @@ func TestMachineArgsOfTwoMachinesAreIndependent(t *testing.T) {
 	}
 }
 
-// fakeQemu puts a program of that name first in PATH.
-func fakeQemu(t *testing.T, script string) {
+// fakeQemu returns an image whose machines are a shell script.
+func fakeQemu(t *testing.T, script string) image {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	path := filepath.Join(t.TempDir(), "qemu-system-x86_64")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return image{qemu: path}
 }
 
 func TestStartQemuEnds(t *testing.T) {
-	fakeQemu(t, "echo 'Could not set up host forwarding rule' >&2\nsleep 0.2\nexit 1\n")
-	q, err := startQemu(t.Context(), machine{}, tiedToThisProcess)
+	img := fakeQemu(t, "echo 'Could not set up host forwarding rule' >&2\nsleep 0.2\nexit 1\n")
+	q, err := startQemu(t.Context(), machine{Image: img}, tiedToThisProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func TestStartQemuEnds(t *testing.T) {
 
 func TestQemuKill(t *testing.T) {
 	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
-		fakeQemu(t, "trap '' TERM\nexec sleep 1000\n")
-		q, err := startQemu(t.Context(), machine{Console: filepath.Join(t.TempDir(), "console.log")}, life)
+		img := fakeQemu(t, "trap '' TERM\nexec sleep 1000\n")
+		q, err := startQemu(t.Context(), machine{Image: img, Console: filepath.Join(t.TempDir(), "console.log")}, life)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,11 +133,11 @@ func TestChooseAccelRefusesUnknown(t *testing.T) {
 
 func TestChooseAccelFallsBack(t *testing.T) {
 	t.Setenv("LAB_ACCEL", "kvm")
-	fakeQemu(t, "echo no kvm >&2; exit 1\n")
+	img := fakeQemu(t, "echo no kvm >&2; exit 1\n")
 	cache := Cache{Dir: t.TempDir()}
 	var told []string
 	tell := func(line string) { told = append(told, line) }
-	got, err := chooseAccel(t.Context(), cache, image{}, tell)
+	got, err := chooseAccel(t.Context(), cache, img, tell)
 	if err != nil || got != softwareEmulation {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -145,21 +145,21 @@ func TestChooseAccelFallsBack(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	// "no" is asked again, "yes" is kept.
-	fakeQemu(t, `for a; do case $a in *path=*) echo "Linux version" >"${a##*path=}";; esac; done; exec sleep 1000`)
-	if got, err := chooseAccel(t.Context(), cache, image{}, tell); err != nil || got != hardwareKVM {
+	img = fakeQemu(t, `for a; do case $a in *path=*) echo "Linux version" >"${a##*path=}";; esac; done; exec sleep 1000`)
+	if got, err := chooseAccel(t.Context(), cache, img, tell); err != nil || got != hardwareKVM {
 		t.Errorf("%s, %v", got, err)
 	}
-	fakeQemu(t, "exit 1\n")
-	if got, err := chooseAccel(t.Context(), cache, image{}, tell); err != nil || got != hardwareKVM {
+	img = fakeQemu(t, "exit 1\n")
+	if got, err := chooseAccel(t.Context(), cache, img, tell); err != nil || got != hardwareKVM {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
 // A machine that ends before anybody looks at it keeps its reason, tied or not.
 func TestStartQemuEndsAtOnce(t *testing.T) {
-	fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")
+	img := fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")
 	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
-		q, err := startQemu(t.Context(), machine{Console: filepath.Join(t.TempDir(), "console.log")}, life)
+		q, err := startQemu(t.Context(), machine{Image: img, Console: filepath.Join(t.TempDir(), "console.log")}, life)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,11 +181,11 @@ func TestStartTriesAnotherPort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			fakeQemu(t, "echo x >>"+filepath.Join(dir, "starts")+"\n"+tc.script+"\n")
+			img := fakeQemu(t, "echo x >>"+filepath.Join(dir, "starts")+"\n"+tc.script+"\n")
 			t.Setenv("LAB_ARTIFACTS", filepath.Join(dir, "artifacts"))
 			n := &Node{Name: "n", Dir: filepath.Join(dir, "n"), conn: &connection{node: "n"}}
 			n.options.Progress = func(string) {}
-			n.machine = machine{Console: n.ConsolePath(), Accel: softwareEmulation, NoReboot: true}
+			n.machine = machine{Image: img, Console: n.ConsolePath(), Accel: softwareEmulation, NoReboot: true}
 			if err := os.Mkdir(n.Dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -213,10 +213,10 @@ func TestStartTriesAnotherPort(t *testing.T) {
 // A guest that hangs at its first instruction says nothing: that is what was seen where KVM is half there.
 func TestProbeKVMEndsASilentGuest(t *testing.T) {
 	dir := t.TempDir()
-	fakeQemu(t, "echo $$ >"+filepath.Join(dir, "pid")+"; exec sleep 1000\n")
+	img := fakeQemu(t, "echo $$ >"+filepath.Join(dir, "pid")+"; exec sleep 1000\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := probeKVM(ctx, image{}, filepath.Join(dir, "console.log")); !errors.Is(err, context.DeadlineExceeded) {
+	if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "pid"))

@@ -1,0 +1,55 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// qemuRelease is the Debian that all machines get their qemu from, whatever the host is. Before 8.1 qemu may translate a
+// page while another CPU writes to it, and keep what it read: a guest's kernel that patches its own code then meets an
+// int3 that is no more, and panics. With Debian 12's qemu 7.2 that was one boot in some fifty, and once a node that
+// had been up for two minutes. The same qemu everywhere also lets figures be compared: 10.0 needs half of the time of 7.2
+// for the same work of a guest (docs/performance.md).
+const qemuRelease = "trixie"
+
+// qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not have.
+const qemuWrapper = `#!/bin/sh
+usr=${0%/*}/root/usr
+exec "$usr/lib64/ld-linux-x86-64.so.2" --argv0 qemu-system-x86_64 --library-path "$usr/lib/x86_64-linux-gnu" \
+	"$usr/bin/qemu-system-x86_64" -L "$usr/share/qemu" -L "$usr/share/seabios" "$@"
+`
+
+// qemuArgs is what mmdebstrap is started with: the package and what it depends on, unpacked and not installed.
+func qemuArgs() []string {
+	return []string{"--mode=root", "--variant=extract", "--include=qemu-system-x86", qemuRelease}
+}
+
+func qemuKey() (Key, error) { return KeyOf(qemuArgs(), qemuWrapper) }
+
+// qemu returns the path of the program that runs machines.
+func (c Cache) qemu(ctx context.Context, progress func(string)) (string, error) {
+	key, err := qemuKey()
+	if err != nil {
+		return "", err
+	}
+	dir, err := c.Ensure(ctx, "qemu", qemuRelease, key, func(ctx context.Context, dir string) error {
+		done := step(progress, "unpacking qemu")
+		err := withTemp(dir, func(temp []string) error {
+			return command(ctx, "", temp, "mmdebstrap", append(qemuArgs(), filepath.Join(dir, "root"))...)
+		})
+		if err != nil {
+			return fmt.Errorf("unpack qemu of Debian %s: %w", qemuRelease, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(qemuWrapper), 0o755); err != nil {
+			return err
+		}
+		if err := command(ctx, dir, nil, filepath.Join(dir, "qemu-system-x86_64"), "--version"); err != nil {
+			return fmt.Errorf("qemu of Debian %s does not start here: %w", qemuRelease, err)
+		}
+		done()
+		return nil
+	})
+	return filepath.Join(dir, "qemu-system-x86_64"), err
+}
