@@ -1,0 +1,348 @@
+package evict
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAPIServer(t *testing.T) {
+	type answers = func(ctx context.Context, n int) error
+	hangs := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+	busy := func(until int) answers {
+		return func(_ context.Context, n int) error {
+			if n < until {
+				return errBusy
+			}
+			return nil
+		}
+	}
+	takes := func(d time.Duration) answers {
+		return func(ctx context.Context, n int) error {
+			if n > 1 {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(d):
+				return nil
+			}
+		}
+	}
+	no := func(context.Context, int) error { return fmt.Errorf("forbidden: %w", ErrFinal) }
+	for name, test := range map[string]struct {
+		api, confirm   answers
+		off            bool
+		way            Way
+		problem        string
+		calls          int // 15 for so many at most
+		confirms       int
+		cooldown       bool
+		rest           bool // was started before it answered
+		earliest, late time.Duration
+	}{
+		"answers":              {way: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmAfter, late: confirmAfter},
+		"is busy for a moment": {api: busy(4), way: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmAfter, late: confirmAfter + time.Second},
+		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), way: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmAfter},
+		"takes too long once":  {api: takes(apiAttempt + 1), way: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmAfter, late: apiAttempt + confirmAfter + time.Second},
+		"says no":              {api: no, way: Restart, problem: "forbidden: not tried again", calls: 1},
+		"says no at last": {api: func(_ context.Context, n int) error {
+			if n < 3 {
+				return errBusy
+			}
+			return ErrFinal
+		}, way: Restart, problem: "not tried again", calls: 3, late: time.Second},
+		// Nobody knows whether it was evicted.
+		"is busy": {api: busy(1000), way: Restart, problem: errLate.Error() + ": the server is busy", calls: 15, cooldown: true,
+			earliest: apiTimeout, late: apiTimeout},
+		"hangs": {api: hangs, way: Restart, problem: errLate.Error() + ": context deadline exceeded", calls: 2, cooldown: true,
+			earliest: apiTimeout, late: apiTimeout + time.Second},
+		"is not known": {off: true, way: Restart},
+		// It was evicted all the same.
+		"is busy for a moment when it is confirmed": {confirm: busy(4), way: Evict, calls: 1, confirms: 4, cooldown: true,
+			earliest: confirmAfter, late: confirmAfter + time.Second},
+		"is busy when it is confirmed": {confirm: busy(1000), way: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
+			cooldown: true, earliest: confirmAfter + apiTimeout, late: confirmAfter + apiTimeout},
+		"hangs when it is confirmed": {confirm: hangs, way: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
+			cooldown: true, earliest: confirmAfter + apiTimeout, late: confirmAfter + apiTimeout + time.Second},
+		"says no when it is confirmed": {confirm: no, way: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
+			cooldown: true, earliest: confirmAfter, late: confirmAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.api, n.confirm, n.noAPI, n.restarts, n.restarted = test.api, test.confirm, test.off, time.Second, 50*mi
+				m := n.started(hardOnly)
+				decided := time.Now()
+				for time.Since(decided) < 30*time.Second && len(n.evicted) == 0 {
+					n.run(m, time.Second)
+				}
+				// What is over is seen with the next look here (run).
+				if took := time.Since(decided); took < test.earliest || took > test.late+2*longest {
+					n.t.Errorf("took %s, want %s to %s", took, test.earliest, test.late)
+				}
+				n.run(m, 10*time.Second)
+				if len(n.evicted) != 1 {
+					n.t.Fatalf("came to an end: %+v; did %q", n.evicted, n.all())
+				}
+				e := n.evicted[0]
+				if e.Way != test.way || !e.Told || !e.Gone || e.Problem != test.problem {
+					n.t.Errorf("ended as %+v, want %s, %q", e, test.way, test.problem)
+				}
+				for _, calls := range [][2]int{{n.apiCalls, test.calls}, {n.confirms, test.confirms}} {
+					if calls[0] != calls[1] && (calls[1] < 15 || calls[0] > calls[1] || calls[0] < 5) {
+						n.t.Errorf("%d calls, want %d", calls[0], calls[1])
+					}
+				}
+				want := []string{"kill greedy.c1", "kill greedy.c2"}
+				if test.way == Evict {
+					want = append(want, "tell greedy")
+				}
+				if test.rest {
+					want = append(want, "kill greedy.c1.2", "kill greedy.c2.2")
+				}
+				if test.way == Evict && test.problem == "" {
+					want = append(want, "confirm greedy")
+				}
+				n.expect(want...)
+				h := n.history()
+				if _, cooldown := h.Cooldown["kube-system/greedy"]; cooldown != test.cooldown {
+					n.t.Errorf("cooldown %v, want one: %t", h.Cooldown, test.cooldown)
+				}
+				failed := slices.Contains(n.words(), "count failed api")
+				if failed != (test.problem != "") {
+					n.t.Errorf("failure was counted: %t", failed)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedIsTriedAgain: who was not evicted because the API server refused to goes by it again.
+func TestRefusedIsTriedAgain(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(_ context.Context, number int) error {
+			if number == 1 {
+				return ErrFinal
+			}
+			return nil
+		}
+		n.restarts, n.restarted = time.Second, 250*mi
+		m := n.started(hardOnly)
+		n.run(m, 30*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2", "tell greedy", "confirm greedy")
+	})
+}
+
+// TestUnknownIsNotTriedAgain: of whom nobody knows whether it was evicted the containers are stopped the next time.
+func TestUnknownIsNotTriedAgain(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(context.Context, int) error { return errBusy }
+		n.restarts, n.restarted = 20*time.Second, 250*mi
+		n.run(n.started(hardOnly), 22*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2")
+		if e := n.evicted[1]; e.Way != Restart || e.Problem != "" {
+			n.t.Errorf("the second time it ended as %+v", e)
+		}
+	})
+}
+
+// TestKubeletOverwrites: what the kubelet writes over the API server is told again before the eviction counts as told, and the containers
+// that it has started meanwhile end.
+func TestKubeletOverwrites(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
+		m := n.started(hardOnly)
+		n.run(m, confirmAfter)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.toldTimes() != 0 {
+			n.t.Fatalf("running are %q: want it overwritten", got)
+		}
+		n.run(m, time.Second)
+		n.expect("confirm greedy", "kill greedy.c1.2", "kill greedy.c2.2")
+		n.heard("count hard evict", "evicting greedy hard evict")
+		if h := n.history(); len(h.Open) != 1 || h.Open[0].Told {
+			n.t.Errorf("before it is found to be so the state is %+v", h)
+		}
+		n.run(m, 3*time.Second)
+		n.expect("confirm greedy")
+		n.heard("evicted greedy evict")
+		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
+			n.t.Errorf("running are %q", got)
+		}
+	})
+}
+
+// restartedMeanwhile is a node whose program was killed between the kill and the word of the API server, and whose kubelet has started the
+// containers again since.
+func (n *node) restartedMeanwhile() {
+	n.t.Helper()
+	n.restarts, n.restarted = 300*time.Millisecond, 5*mi
+	n.crashAt = 6
+	n.untilCrash(n.started(hardOnly), time.Second)
+	if n.crashed != "after kill greedy.c2" {
+		n.t.Fatalf("ended at %q", n.crashed)
+	}
+	<-time.After(time.Second)
+	n.expect("kill greedy.c1", "kill greedy.c2")
+	if got := n.running(); !slices.Equal(got, []string{"critical.c1", "greedy.c1.2", "greedy.c2.2", "modest.c1"}) {
+		n.t.Fatalf("running are %q: want them started again", got)
+	}
+	n.words()
+	n.boot()
+}
+
+// TestRestartedBeforeTheAPIServerHears: seen on a node. The kubelet writes the pod as it is over what the next run tells the API server, and
+// does not look at it anew until one of its containers ends.
+func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
+	const tell, confirm = "tell greedy", "confirm greedy"
+	kill := func(start int) []string {
+		return []string{fmt.Sprint("kill greedy.c1.", start), fmt.Sprint("kill greedy.c2.", start)}
+	}
+	for name, test := range map[string]struct {
+		overwrites int
+		want       []string
+	}{
+		"ended before the kubelet writes":       {0, slices.Concat([]string{tell}, kill(2), []string{confirm})},
+		"ended after the kubelet has written":   {1, slices.Concat([]string{tell}, kill(2), []string{confirm}, kill(3), []string{confirm})},
+		"ended after the kubelet wrote 4 times": {4, slices.Concat([]string{tell}, kill(2), []string{confirm}, kill(3), []string{confirm}, kill(4), []string{confirm}, kill(5), []string{confirm}, kill(6), []string{confirm})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.restartedMeanwhile()
+				n.overwrites = test.overwrites
+				m := n.started(hardOnly)
+				n.run(m, 20*time.Second)
+				n.expect(test.want...)
+				n.heard("resumed greedy", "evicted greedy evict")
+				if n.overwritten != test.overwrites {
+					n.t.Errorf("overwritten %d times, want %d", n.overwritten, test.overwrites)
+				}
+				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
+					n.t.Errorf("running are %q, and Failed was greedy %d times: want it Failed, and nothing of it running", got, n.toldTimes())
+				}
+				if e := n.evicted[0]; e.Way != Evict || e.Problem != "" || !e.Gone || !e.Told {
+					n.t.Errorf("ended as %+v", e)
+				}
+			})
+		})
+	}
+}
+
+// TestKubeletDoesNotEndIt: that is said after a while, and the pod counts as evicted, for the API server was told.
+func TestKubeletDoesNotEndIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*node, *Manager)
+		runs     []string // of it
+		toldLast int
+		kills    int // after the API server was told
+	}{
+		// As it was on the node.
+		"it runs and is not killed": {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirms+2), fmt.Sprint("greedy.c2.", confirms+2)}, 0, 2 * confirms},
+		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirms + 1},
+		"it may not be killed":      {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"there is no cgroup.kill":   {func(n *node, _ *Manager) { n.noKill = true }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.restartedMeanwhile()
+				m := n.started(hardOnly)
+				test.change(n, m)
+				n.run(m, confirms*confirmAfter)
+				if len(n.evicted) != 0 {
+					n.t.Errorf("given up early: %+v", n.evicted)
+				}
+				n.run(m, 10*time.Second)
+				if len(n.evicted) != 1 || n.confirms != confirms {
+					n.t.Fatalf("through are %+v after %d tries", n.evicted, n.confirms)
+				}
+				if e := n.evicted[0]; e.Way != Evict || e.Problem != errUnconfirmed.Error()+": "+errRunsOn.Error() || n.history().Cooldown["kube-system/greedy"].IsZero() {
+					n.t.Errorf("ended as %+v", e)
+				}
+				kills := 0
+				for _, did := range n.all() {
+					if strings.HasPrefix(did, "kill ") {
+						kills++
+					}
+				}
+				if kills != test.kills {
+					n.t.Errorf("killed %d times, want %d", kills, test.kills)
+				}
+				said := n.words()
+				if !slices.Contains(said, "count failed api") || slices.Contains(said, "count failed stop") != (n.killErr != nil) {
+					n.t.Errorf("told %q", said)
+				}
+				got := slices.DeleteFunc(n.running(), func(id string) bool { return !strings.HasPrefix(id, "greedy.") })
+				if !slices.Equal(got, test.runs) || n.toldTimes() != test.toldLast {
+					n.t.Errorf("running are %q, want %q; Failed is it %d times, want %d", got, test.runs, n.toldTimes(), test.toldLast)
+				}
+			})
+		})
+	}
+}
+
+// TestRestOutsideThePartition: a container of the pod that is elsewhere ends as well, at once where there is no grace period, and only where
+// the pod is evicted.
+func TestRestOutsideThePartition(t *testing.T) {
+	for name, test := range map[string]struct {
+		config Config
+		noAPI  bool
+		want   []string
+	}{
+		"evicted":    {hardOnly, false, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "kill greedy.outside", "tell greedy"}},
+		"stopped":    {hardOnly, true, []string{"kill greedy.c1", "kill greedy.c2"}},
+		"with grace": {softOnly, false, []string{"confirm greedy", "kill greedy.outside", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.noAPI, n.fails = test.noAPI, time.Hour
+				outside := &nodeContainer{id: "greedy.outside", name: "outside", cgroup: "kubepods.slice/elsewhere/cri-containerd-greedy.outside.scope", running: true, starts: 1}
+				n.files(outside.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
+				n.set(func() { n.pod("greedy").containers = append(n.pod("greedy").containers, outside) })
+				n.run(n.started(test.config), 40*time.Second)
+				n.expectSorted(test.want...)
+				if len(n.evicted) != 1 || n.evicted[0].Problem != "" || slices.ContainsFunc(n.evicted[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
+					n.t.Errorf("through are %+v", n.evicted)
+				}
+				if runs := slices.Contains(n.running(), outside.id); runs == slices.Contains(test.want, "kill "+outside.id) {
+					n.t.Errorf("it runs: %t", runs)
+				}
+			})
+		})
+	}
+}
+
+// TestMayBeAskedByAnybody: who is asked for the API server may ask for what the manager knows.
+func TestMayBeAskedByAnybody(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		n.available = func() { m.Report(); m.SetConfig(hardOnly) }
+		n.run(m, 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+	})
+}
+
+// TestTheNextOneDoesNotWaitForTheAPIServer: one at a time is over when the memory is back.
+func TestTheNextOneDoesNotWaitForTheAPIServer(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+		c := hardOnly
+		c.Limit = 500 * mi
+		n.lower = func() error { return nil }
+		m := n.started(c)
+		n.run(m, 100*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "lower")
+		if h := n.history(); len(h.Open) != 2 || !h.Open[0].Gone || h.Open[0].Told || h.Open[1].UID != "modest" {
+			n.t.Errorf("open are %+v", h.Open)
+		}
+		n.run(m, 15*time.Second)
+		if len(n.evicted) != 2 {
+			n.t.Errorf("through are %+v", n.evicted)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package evict
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// untilCrash runs a program until it ends by a panic.
+func (n *node) untilCrash(m *Manager, d time.Duration) {
+	defer n.stop(m)
+	defer func() {
+		if r := recover(); r != nil && r != (crash{}) {
+			panic(r)
+		}
+	}()
+	n.run(m, d)
+}
+
+// slowAPI answers when the containers have ended.
+func slowAPI(ctx context.Context, _ int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(200 * time.Millisecond):
+		return nil
+	}
+}
+
+// TestCrashes ends the program at each thing that it does, starts it again after a while, and ends it there once more.
+func TestCrashes(t *testing.T) {
+	soft := softOnly
+	soft.SoftGrace, soft.MaxPodGrace = time.Second, time.Second
+	const enough = 8 * time.Second                             // for all of it
+	slowKubelet := func(n *node) { n.fails = 3 * time.Second } // longer than the grace period
+	refuses := func(n *node) { n.api = func(context.Context, int) error { return ErrFinal } }
+	// What there is to end at.
+	begun := []string{"pods", "scopes", "counted", "said", "before API", "said done"}
+	told := append(slices.Clone(begun), "after API", "before confirming", "after confirming")
+	killed := []string{"before kill greedy.c1", "after kill greedy.c1", "before kill greedy.c2", "after kill greedy.c2"}
+	stopped := []string{"stop"}
+	rest := []string{"before killing the rest", "after killing the rest"}
+	for _, test := range []struct {
+		name   string
+		config Config
+		down   time.Duration
+		twice  bool
+		change func(*node)
+		points [][]string
+	}{
+		{"at once", hardOnly, 0, true, nil, [][]string{told, killed}},
+		{"at once, without cgroup.kill", hardOnly, 0, false, func(n *node) { n.noKill = true }, [][]string{told, killed, stopped}},
+		{"at once, with a slow API server", hardOnly, 0, true, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
+		{"at once, refused", hardOnly, 0, false, refuses, [][]string{begun, killed}},
+		{"at once, overwritten", hardOnly, 0, false, func(n *node) { n.overwrites = 1 }, [][]string{told, killed, rest}},
+		{"after a second", hardOnly, time.Second, true, nil, [][]string{told, killed, rest}},
+		{"after a second, overwritten", hardOnly, time.Second, false, func(n *node) { n.overwrites = 1 }, [][]string{told, killed, rest}},
+		{"after a second, refused", hardOnly, time.Second, false, refuses, [][]string{begun, killed}},
+		{"after a second, with a slow API server", hardOnly, time.Second, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
+		{"too late for the API server", hardOnly, apiLatest + 1, true, nil, [][]string{told, killed}},
+		{"too late for a slow API server", hardOnly, apiLatest + 1, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
+		{"soft", soft, 0, true, nil, [][]string{told, stopped}},
+		{"soft, after a second", soft, time.Second, false, nil, [][]string{told, stopped}},
+		{"soft, too late for the API server", soft, apiLatest + 1, false, nil, [][]string{told, stopped}},
+		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{told, stopped}},
+		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{told, stopped}},
+		{"soft, with a slow kubelet, too late", soft, apiLatest + 1, false, slowKubelet, [][]string{told, stopped}},
+		{"soft, refused", soft, 0, false, refuses, [][]string{begun, stopped}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			disk, seen := newDisk(t), map[string]bool{}
+			refused := slices.Index(test.points[0], "after API") < 0
+			scenario := func(first, second int) (crashed int) {
+				for _, left := range []string{partition + "/kubepods-system-podgreedy.slice", "evictions.json"} {
+					if err := disk.remove(left); err != nil {
+						t.Fatal(err)
+					}
+				}
+				disk.bubble(t, func(n *node) {
+					n.restarts, n.restarted = 300*time.Millisecond, 5*mi
+					if test.change != nil {
+						test.change(n)
+					}
+					var at []string
+					for _, crashAt := range []int{first, second} {
+						if crashAt == 0 {
+							continue
+						}
+						n.calls, n.crashAt = 0, crashAt
+						m := n.started(test.config)
+						n.untilCrash(m, enough)
+						if n.crashed == "" {
+							break
+						}
+						crashed++
+						at = append(at, n.crashed)
+						seen[n.crashed] = true
+						<-time.After(test.down)
+						n.boot()
+						n.do(startedAgain)
+					}
+					if n.ctx.Err() != nil {
+						n.boot()
+					}
+					n.calls, n.crashAt = 0, 0
+					m := n.started(test.config)
+					n.run(m, enough)
+					n.stop(m)
+					n.crashCheck(test.down < apiLatest && !refused, refused, fmt.Sprintf("ended at %q", at))
+				})
+				return crashed
+			}
+			missing := func(point string) bool { return !seen[point] }
+			wanted := slices.Concat(test.points...)
+			// What goes on at the same time is counted in one order or the other, and so one time may leave out what the next does not.
+			for try := 0; try == 0 || try < 5 && slices.ContainsFunc(wanted, missing); try++ {
+				for first := 1; scenario(first, 0) > 0; first++ {
+					if !test.twice {
+						continue
+					}
+					for second := 1; scenario(first, second) > 1; second++ {
+					}
+				}
+			}
+			for _, point := range wanted {
+				if missing(point) {
+					t.Errorf("has not ended at %q, only at %q", point, slices.Sorted(maps.Keys(seen)))
+				}
+			}
+			if test.twice && !seen["said resumed"] {
+				t.Error("has not ended where it goes on")
+			}
+		})
+	}
+}
+
+// crashCheck checks what is left when it is over: one pod has gone, with the containers that it had, and no other was touched. What the kubelet
+// has started in their place has ended only where the same run had told the API server before.
+// told is that the API server had to be told, and refused that it would not hear of it.
+func (n *node) crashCheck(told, refused bool, what string) {
+	n.t.Helper()
+	evicts := false
+	for _, did := range n.did {
+		switch {
+		case did == startedAgain:
+			evicts = false
+		case did == "tell greedy":
+			evicts = true
+		case slices.Contains([]string{"kill greedy.c1", "kill greedy.c2", "confirm greedy"}, did),
+			strings.HasPrefix(did, "stop greedy.c1 "), strings.HasPrefix(did, "stop greedy.c2 "):
+		case evicts && (strings.HasPrefix(did, "kill greedy.c1.") || strings.HasPrefix(did, "kill greedy.c2.")):
+		default:
+			n.t.Fatalf("%s: did %q, want greedy's first containers to end and no other but of a pod that is evicted", what, n.did)
+		}
+	}
+	var rest []string
+	for _, id := range n.running() {
+		if id == "greedy.c1" || id == "greedy.c2" {
+			n.t.Fatalf("%s: %s still runs; did %q", what, id, n.did)
+		}
+		if !strings.HasPrefix(id, "greedy.") {
+			rest = append(rest, id)
+		}
+	}
+	if !slices.Equal(rest, []string{"critical.c1", "modest.c1"}) {
+		n.t.Fatalf("%s: of the others run %q", what, rest)
+	}
+	h := n.history()
+	if len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "greedy" || !h.Last[0].Gone || !h.Last[0].Told {
+		n.t.Fatalf("%s: written down is %+v", what, h)
+	}
+	e := h.Last[0]
+	if len(n.told) > 1 || n.told["greedy"] > 1 || told && n.told["greedy"] != 1 {
+		n.t.Fatalf("%s: the API server was told %v; written down is %+v; said %q", what, n.told, e, n.said)
+	}
+	if refused && (e.Way != Restart || len(h.Cooldown) != 0) || !refused && len(h.Cooldown) != 1 {
+		n.t.Fatalf("%s: written down is %+v with the cooldown %v", what, e, h.Cooldown)
+	}
+	// Whether the pod is evicted is the same in the file and at the API server, but where it was told and nobody was left to hear the answer.
+	if e.Way == Evict && n.told["greedy"] != 1 {
+		n.t.Fatalf("%s: written down as evicted, and nobody was told", what)
+	}
+	if e.Way == Evict && (!n.confirmed["greedy"] || len(n.running()) != 2) {
+		n.t.Fatalf("%s: written down as evicted, confirmed is %v, and %q run", what, n.confirmed, n.running())
+	}
+	if told && (e.Way != Evict || e.Problem != "") {
+		n.t.Fatalf("%s: written down is %+v", what, e)
+	}
+}

@@ -1,0 +1,207 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+func (n *node) list() []Pod {
+	n.inMain("pods")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listed != nil {
+		return n.listed
+	}
+	var list []Pod
+	for _, p := range n.pods {
+		pod := p.Pod
+		pod.Terminating = pod.Terminating || p.failed
+		for _, c := range p.containers {
+			if c.running {
+				pod.Containers = append(pod.Containers, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup, Request: 1})
+			}
+		}
+		if len(pod.Containers) > 0 {
+			list = append(list, pod)
+		}
+	}
+	return list
+}
+
+func (n *node) scopes(cgroup string) (map[string]string, error) {
+	n.inMain("scopes")
+	if n.scopesErr != nil {
+		return nil, n.scopesErr
+	}
+	units, err := cgroupfs.FS(n.root).Children(cgroup)
+	scopes := map[string]string{}
+	for _, unit := range units {
+		id, _ := strings.CutPrefix(strings.TrimSuffix(unit, ".scope"), "cri-containerd-")
+		scopes[id] = cgroup + "/" + unit
+	}
+	return scopes, err
+}
+
+// restOf has those too that have ended.
+func (n *node) restOf(uid string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resting[uid] = true
+	var cgroups []string
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if p.UID == uid {
+				cgroups = append(cgroups, c.cgroup)
+			}
+		}
+	}
+	return cgroups
+}
+
+func (n *node) kill(cgroup string) error {
+	id, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(cgroup), ".scope"), "cri-containerd-")
+	uid, _, _ := strings.Cut(id, ".")
+	n.mu.Lock()
+	resting := n.resting[uid]
+	n.mu.Unlock()
+	if !resting {
+		n.inMain("before kill " + id)
+		defer n.inMain("after kill " + id)
+		return n.killNow(cgroup, id)
+	}
+	if n.call("before killing the rest") {
+		return context.Canceled
+	}
+	err := n.killNow(cgroup, id)
+	if n.call("after killing the rest") {
+		return context.Canceled
+	}
+	return err
+}
+
+func (n *node) killNow(cgroup, id string) error {
+	if n.beforeKill != nil {
+		n.beforeKill(id)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.killErr != nil {
+		return n.killErr
+	}
+	if n.noKill || !n.exit(cgroup, n.ends) {
+		return fs.ErrNotExist
+	}
+	n.do("kill %s", id)
+	return nil
+}
+
+func (n *node) lowerLimit(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.do("lower")
+	return n.lower()
+}
+
+type nodeRuntime node
+
+// Stop answers when the container has ended, as runtimes do. Containers here end only by force.
+func (r *nodeRuntime) Stop(ctx context.Context, id string, grace time.Duration) error {
+	n := (*node)(r)
+	if n.call("stop") {
+		return context.Canceled
+	}
+	n.mu.Lock()
+	n.do("stop %s %s", id, grace)
+	err, takes := n.stopErr, grace+n.ends
+	found := false
+	if err == nil {
+		for _, p := range n.pods {
+			for _, c := range p.containers {
+				found = found || c.id == id && n.exit(c.cgroup, takes)
+			}
+		}
+	}
+	n.mu.Unlock()
+	if !found {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(takes):
+		return nil
+	}
+}
+
+type nodeAPI node
+
+func (a *nodeAPI) Available() bool {
+	if a.available != nil {
+		a.available()
+	}
+	return !a.noAPI
+}
+
+func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
+	n := (*node)(a)
+	if n.call("before API") {
+		return context.Canceled
+	}
+	n.mu.Lock()
+	n.apiCalls++
+	number, answer := n.apiCalls, n.api
+	n.mu.Unlock()
+	if answer != nil {
+		if err := answer(ctx, number); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(4 * time.Millisecond): // to the server and back: what was killed has ended
+	}
+	n.mu.Lock()
+	n.do("tell %s", e.Name)
+	n.fail(e.UID)
+	n.mu.Unlock()
+	if n.call("after API") {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) (settled bool, err error) {
+	n := (*node)(a)
+	if n.call("before confirming") {
+		return false, context.Canceled
+	}
+	n.mu.Lock()
+	n.confirms++
+	number, answer := n.confirms, n.confirm
+	n.mu.Unlock()
+	if answer != nil {
+		if err := answer(ctx, number); err != nil {
+			return false, err
+		}
+	}
+	n.mu.Lock()
+	n.do("confirm %s", e.Name)
+	settled = !slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.UID == e.UID && !p.failed })
+	n.confirmed[e.UID] = settled
+	n.fail(e.UID)
+	n.mu.Unlock()
+	if n.call("after confirming") {
+		return false, context.Canceled
+	}
+	return settled, nil
+}
+
+var errBusy = errors.New("the server is busy")

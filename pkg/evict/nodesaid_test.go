@@ -1,0 +1,120 @@
+package evict
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+func (n *node) do(format string, args ...any) {
+	n.did = append(n.did, fmt.Sprintf(format, args...))
+}
+
+// all is what was asked for, without what has been seen by an earlier call.
+func (n *node) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	did := n.did
+	n.did = nil
+	return did
+}
+
+// told are the words of Observer and Journal since the last call.
+func (n *node) words() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	said := n.said
+	n.said = nil
+	return said
+}
+
+func (n *node) say(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.said = append(n.said, fmt.Sprintf(format, args...))
+}
+
+type nodeObserver node
+
+func (o *nodeObserver) Evicting(threshold Threshold, way Way, dryRun bool, took time.Duration) {
+	n := (*node)(o)
+	n.inMain("counted")
+	text := fmt.Sprintf("count %s %s", threshold, way)
+	if dryRun {
+		text += " dry"
+	}
+	if took < 0 || took > time.Second {
+		n.t.Errorf("%s took %s", text, took)
+	}
+	n.say("%s", text)
+}
+func (o *nodeObserver) Failed(step Step) { (*node)(o).say("count failed %s", step) }
+func (o *nodeObserver) Nobody()          { (*node)(o).say("count nobody") }
+func (o *nodeObserver) KernelKilled(limit KilledAt, processes uint64) {
+	(*node)(o).say("count killed at %s %d", limit, processes)
+}
+
+type nodeJournal node
+
+func (j *nodeJournal) Evicting(e Eviction) {
+	n := (*node)(j)
+	n.inMain("said")
+	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Way)
+}
+func (j *nodeJournal) Evicted(e Eviction, _ time.Duration) {
+	n := (*node)(j)
+	n.inMain("said done")
+	n.say("evicted %s %s", e.Name, e.Way)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.evicted = append(n.evicted, e)
+}
+func (j *nodeJournal) Resumed(e Eviction) {
+	n := (*node)(j)
+	n.inMain("said resumed")
+	n.say("resumed %s", e.Name)
+}
+func (j *nodeJournal) Failed(e Eviction, step Step, err error) {
+	(*node)(j).say("failed %s %s: %v", step, e.Name, err)
+}
+func (j *nodeJournal) Nobody(_, _ uint64, order []Candidate) {
+	text := "nobody"
+	for _, c := range order {
+		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
+	}
+	(*node)(j).say("%s", text)
+}
+func (j *nodeJournal) KernelKilled(limit KilledAt, processes uint64) {
+	(*node)(j).say("killed at %s %d", limit, processes)
+}
+func (j *nodeJournal) Warn(err error) { (*node)(j).say("warn %v", err) }
+
+// history reads the state file as another program would.
+func (n *node) history() History {
+	n.t.Helper()
+	h, err := Store(filepath.Join(n.root, "evictions.json")).Read()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return h
+}
+
+// expect compares what the node was asked to do since the last time.
+func (n *node) expect(want ...string) {
+	n.t.Helper()
+	if did := n.all(); !slices.Equal(did, want) {
+		n.t.Fatalf("did %q, want %q; it was said: %q", did, want, n.words())
+	}
+}
+
+// heard compares what was told since the last time.
+func (n *node) heard(want ...string) {
+	n.t.Helper()
+	if said := n.words(); !slices.Equal(said, want) {
+		n.t.Fatalf("told %q, want %q", said, want)
+	}
+}
+
+// startedAgain is, in what a node was asked to do, that the program was started again.
+const startedAgain = "start again"

@@ -1,0 +1,309 @@
+package evict
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// softOnly has it with a grace period.
+var softOnly = Config{
+	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Spare: DefaultSpare, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
+}
+
+func TestSoftThreshold(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
+		m := n.softBegun()
+		n.run(m, longest)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+		n.run(m, 25*time.Second)
+		n.expectSorted("confirm greedy")
+		n.heard("count soft evict", "evicting greedy soft evict", "evicted greedy evict")
+		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
+			n.t.Errorf("running are %q", got)
+		}
+		if e := n.evicted[0]; e.Threshold != Soft || e.Grace != 20*time.Second || e.Problem != "" {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
+// softBegun is a node on which the soft threshold has just been crossed for long enough, with its manager.
+func (n *node) softBegun() *Manager {
+	n.t.Helper()
+	m := n.started(softOnly)
+	n.run(m, softOnly.SoftGrace)
+	n.expect()
+	return m
+}
+
+// expectSorted is expect where containers are stopped at the same time, and where the API server is asked again and again while a pod
+// has time to end.
+func (n *node) expectSorted(want ...string) {
+	n.t.Helper()
+	n.mu.Lock()
+	slices.Sort(n.did)
+	n.did = slices.Compact(n.did)
+	n.mu.Unlock()
+	n.expect(want...)
+}
+
+// TestSoftWithoutAPIServer: nobody but us asks the runtime.
+func TestSoftWithoutAPIServer(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.noAPI = true
+		m := n.softBegun()
+		n.run(m, longest)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.run(m, 25*time.Second)
+		n.expect()
+		n.heard("count soft restart", "evicting greedy soft restart", "evicted greedy restart")
+	})
+}
+
+// TestSoftOutlastsItsGrace: what the runtime does not end is killed endTimeout after its grace period.
+func TestSoftOutlastsItsGrace(t *testing.T) {
+	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.ends, n.noKill = time.Minute, noKill
+				n.set(func() { // so that there is no next one
+					n.pods = slices.DeleteFunc(n.pods, func(p *nodePod) bool { return p.Name == "modest" })
+					n.pod("critical").containers[0].uses = 450 * mi
+				})
+				m := n.softBegun()
+				n.run(m, 20*time.Second+endTimeout-longest)
+				n.expectSorted("confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+				n.words()
+				n.set(func() { n.ends = time.Millisecond })
+				n.run(m, 2*longest)
+				if noKill {
+					n.expectSorted("confirm greedy", "stop greedy.c1 0s", "stop greedy.c2 0s")
+				} else {
+					n.expectSorted("confirm greedy", "kill greedy.c1", "kill greedy.c2")
+				}
+				n.run(m, 5*time.Second)
+				n.expectSorted("confirm greedy")
+				if got := n.running(); !slices.Equal(got, []string{"critical.c1"}) {
+					n.t.Errorf("running are %q", got)
+				}
+				if said := n.words(); !slices.Contains(said, "count failed timeout") || !slices.Contains(said, "evicted greedy evict") {
+					n.t.Errorf("told %q", said)
+				}
+				if e := n.evicted[0]; e.Threshold != Soft || e.Way != Evict || !strings.Contains(e.Problem, "have not ended 10s after") {
+					n.t.Errorf("ended as %+v, want that it went by the soft threshold, and late", e)
+				}
+			})
+		})
+	}
+}
+
+// TestSoftEvictedBecomesHard: what was given time is killed where that turns out to be too long.
+func TestSoftEvictedBecomesHard(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.softBegun()
+		n.run(m, 10*time.Second)
+		n.expectSorted("confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+		n.set(func() { n.pod("modest").containers[0].uses = 349 * mi })
+		n.run(m, 50*time.Millisecond)
+		n.set(func() { n.did = slices.DeleteFunc(n.did, func(what string) bool { return what == "confirm greedy" }) }) // about now
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.run(m, time.Minute)
+		n.expect()
+		if e := n.evicted[0]; e.Threshold != Hard || e.Way != Evict || e.Grace != 0 || e.Problem != "" {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
+// TestSoftIsNotTold: the runtime has been asked already, and there is as much time as ever.
+func TestSoftIsNotTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		known time.Duration // since the decision
+	}{"refused": {ErrFinal, 0}, "late": {errBusy, apiTimeout}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.api = func(context.Context, int) error { return test.err }
+				n.ends = 5 * time.Second // after its grace period
+				m := n.softBegun()
+				n.run(m, 50*time.Millisecond)
+				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+				if test.known > 0 {
+					if h := n.history(); h.Open[0].Way != Evict || h.Open[0].Told {
+						n.t.Errorf("written down is %+v", h)
+					}
+					n.run(m, test.known)
+					n.expect()
+				}
+				n.words()
+				if h := n.history(); h.Open[0].Way != Restart || !h.Open[0].Told || len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
+					n.t.Errorf("written down is %+v", h)
+				}
+				n.run(m, 24*time.Second-test.known)
+				n.expect()
+				n.heard()
+				n.run(m, 3*time.Second)
+				n.heard("evicted greedy restart")
+				if e := n.evicted[0]; e.Threshold != Soft || e.Problem == "" || strings.Contains(e.Problem, "have not ended") {
+					n.t.Errorf("ended as %+v", e)
+				}
+				n.expect()
+			})
+		})
+	}
+}
+
+// TestSoftIsNotToldAndBecomesHard: what the runtime was asked for late has no grace period at the hard threshold either.
+func TestSoftIsNotToldAndBecomesHard(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(context.Context, int) error { return ErrFinal }
+		m := n.softBegun()
+		n.run(m, 5*time.Second)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.set(func() { n.pod("modest").containers[0].uses = 349 * mi })
+		n.run(m, 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+	})
+}
+
+// TestSoftIsNotToldInItsGrace: nothing is asked for again when telling fails only after the grace period.
+func TestSoftIsNotToldInItsGrace(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(context.Context, int) error { return errBusy }
+		n.ends = 8 * time.Second // until after telling has failed
+		c := softOnly
+		c.MaxPodGrace = 5 * time.Second
+		m := n.started(c)
+		n.run(m, c.SoftGrace+4*time.Second)
+		n.expectSorted("stop greedy.c1 5s", "stop greedy.c2 5s")
+		n.run(m, 30*time.Second)
+		n.expect()
+		if e := n.evicted[0]; e.Way != Restart || e.Threshold != Soft || !strings.HasPrefix(e.Problem, errLate.Error()) {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
+// TestSoftIsNotConfirmed: it was evicted, and has its grace period still.
+func TestSoftIsNotConfirmed(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.confirm = func(context.Context, int) error { return ErrFinal }
+		m := n.softBegun()
+		n.run(m, 19*time.Second)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+		if len(n.evicted) != 0 {
+			n.t.Errorf("through are %+v", n.evicted)
+		}
+		n.run(m, 3*time.Second)
+		n.expect()
+		if e := n.evicted[0]; e.Way != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
+// TestSoftResumed: a new run asks the runtime again, and tells the API server where it does not know that to be done.
+func TestSoftResumed(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*node, *Eviction)
+		want   []string
+		way    Way
+	}{
+		"not told":                  {func(*node, *Eviction) {}, []string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
+		"told":                      {func(_ *node, e *Eviction) { e.Told = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
+		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "tell greedy"}, Evict},
+		"not told, and no more":     {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-apiLatest - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"not told, and refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"told that it cannot be":    {func(_ *node, e *Eviction) { e.Told, e.Way = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"with a kubelet that takes long": {func(n *node, _ *Eviction) { n.fails = time.Hour },
+			[]string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.manager(softOnly)
+				e := Eviction{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now(), Threshold: Soft, Way: Evict, Grace: 20 * time.Second, WorkingSetBytes: 500 * mi}
+				for _, c := range n.pod("greedy").containers {
+					e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
+				}
+				test.change(n, &e)
+				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+					n.t.Fatal(err)
+				}
+				m.load()
+				n.run(m, 30*time.Second)
+				n.expectSorted(test.want...)
+				if len(n.evicted) != 1 || n.evicted[0].Way != test.way || !n.evicted[0].Gone || !n.evicted[0].Told {
+					n.t.Errorf("through are %+v", n.evicted)
+				}
+				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
+					n.t.Errorf("running are %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestResumedLate: a new run has as long as any to tell the API server, and what it has told it confirms, however late that is.
+func TestResumedLate(t *testing.T) {
+	for _, age := range []time.Duration{0, 30 * time.Second, apiLatest - time.Second, apiLatest} {
+		t.Run(age.String(), func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.manager(hardOnly)
+				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Way: Evict, Gone: true}
+				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+					n.t.Fatal(err)
+				}
+				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that nobody else goes
+				begin := time.Now()
+				n.api = func(context.Context, int) error {
+					if time.Since(begin) < apiTimeout/2 {
+						return errBusy
+					}
+					return nil
+				}
+				m.load()
+				n.run(m, 15*time.Second)
+				n.expect("tell greedy", "kill greedy.c1", "kill greedy.c2", "confirm greedy") // they run here
+				n.heard("resumed greedy", "evicted greedy evict")
+			})
+		})
+	}
+}
+
+// TestSoftBecomesHard: a grace period ends at the hard threshold, with the cgroup.kill or without, and from then on there is as much time
+// as for any other.
+func TestSoftBecomesHard(t *testing.T) {
+	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.noAPI, n.noKill = true, noKill
+				m := n.started(softOnly)
+				n.run(m, softOnly.SoftGrace+15*time.Second)
+				if did := n.all(); len(did) != 2 || !strings.HasPrefix(did[0], "stop greedy.c") {
+					n.t.Fatalf("did %q", did)
+				}
+				n.set(func() { n.ends = 5 * time.Second; n.pod("modest").containers[0].uses = 349 * mi })
+				n.run(m, 3*time.Second)
+				want := []string{"kill greedy.c1", "kill greedy.c2"}
+				if noKill {
+					want = []string{"stop greedy.c1 0s", "stop greedy.c2 0s"}
+				}
+				did := n.all()
+				slices.Sort(did)
+				if !slices.Equal(did, want) {
+					n.t.Fatalf("did %q, want %q", did, want)
+				}
+				n.run(m, 10*time.Second)
+				n.expect()
+				n.heard("count soft restart", "evicting greedy soft restart", "evicted greedy restart")
+				if e := n.evicted[0]; e.Threshold != Hard || e.Grace != 0 || e.Problem != "" {
+					n.t.Errorf("ended as %+v", e)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStateFileIsBroken(t *testing.T) {
+	bubble(t, func(n *node) {
+		path := filepath.Join(n.root, "evictions.json")
+		if err := os.WriteFile(path, []byte(`{"open":[{"uid":"mod`), 0o600); err != nil {
+			n.t.Fatal(err)
+		}
+		m := n.started(hardOnly)
+		n.heard("count failed state", "failed state : state of evictions: "+path+": unexpected end of JSON input; remove it")
+		n.run(m, 4*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
+		if h := n.history(); len(h.Last) != 1 {
+			n.t.Errorf("state is %+v", h)
+		}
+	})
+}
+
+func TestStateFileCannotBeWritten(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.manager(hardOnly)
+		m.Store = Store(filepath.Join(n.root, "nowhere", "evictions.json"))
+		m.load()
+		n.run(m, 4*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
+		said := n.words()
+		if !slices.Contains(said, "count failed state") || !slices.Contains(said, "evicted greedy evict") {
+			n.t.Errorf("told %q", said)
+		}
+	})
+}
+
+// TestStateFileIsReplaced: what a program left that was killed while it wrote is in nobody's way.
+func TestStateFileIsReplaced(t *testing.T) {
+	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
+	if h, err := s.Read(); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {
+		t.Errorf("of nothing it reads %+v, %v", h, err)
+	}
+	want := History{
+		Open:     []Eviction{{UID: "a", Cgroup: "c", Time: noon, Way: Evict, Grace: time.Second, Containers: []Stopped{{ID: "x", Cgroup: "y"}}, Gone: true}},
+		Cooldown: map[string]time.Time{"o": noon}, Last: []Eviction{{UID: "b", Problem: "none"}},
+	}
+	half := filepath.Join(filepath.Dir(string(s)), ".evictions.json.new")
+	if err := os.WriteFile(half, []byte(strings.Repeat("{", 1<<16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Read()
+	if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("read %+v, %v; want %+v", got, err, want)
+	}
+	if data, err := os.ReadFile(string(s)); err != nil || !strings.Contains(string(data), `"cgroup":"c"`) {
+		t.Errorf("wrote %s, %v", data, err)
+	}
+	info, err := os.Stat(string(s))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: want it private", info.Mode(), err)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+	if err := os.Chmod(filepath.Dir(string(s)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Store(filepath.Dir(string(s))).Read(); err == nil || !strings.Contains(err.Error(), "state of evictions") {
+		t.Errorf("a folder reads as %v", err)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		for i := range kept + 5 {
+			n.run(m, 4*time.Second)
+			n.start(sized(fmt.Sprint("p", i), 0, 0, 0), 500)
+		}
+		n.run(m, 4*time.Second)
+		h := n.history()
+		if len(h.Last) != kept || h.Last[kept-1].UID != fmt.Sprint("p", kept+4) || h.Last[0].UID != "p5" {
+			n.t.Errorf("kept are %d, %s to %s", len(h.Last), h.Last[0].UID, h.Last[len(h.Last)-1].UID)
+		}
+		n.run(m, hardOnly.Cooldown)
+		n.start(sized("last", 0, 0, 0), 500)
+		n.run(m, 4*time.Second)
+		if h := n.history(); len(h.Cooldown) != 1 {
+			n.t.Errorf("cooldowns that are over are kept: %v", h.Cooldown)
+		}
+	})
+}
