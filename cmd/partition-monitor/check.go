@@ -22,6 +22,7 @@ func checkCommand() *cli.Command {
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 where something is wrong",
 		Flags: socketFlags(),
 		Action: func(c *cli.Context) error {
+			likeService(c, cgroupfs.Mount, "/proc")
 			if _, err := moveMode(c); err != nil {
 				return err
 			}

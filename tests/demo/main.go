@@ -178,7 +178,7 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 	}
 	for _, step := range []struct{ title, command string }{
 		{"The eviction, in the journal", "journalctl -b -o cat --no-pager -u partition-monitor.service PARTITION_POD=leaker-" + nodeName},
-		{"The other pods run on, and the kernel has killed nobody", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status --eviction-spare=node-critical"},
+		{"The other pods run on, and the kernel has killed nobody", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status"},
 	} {
 		out, err := node.Run(ctx, step.command)
 		if err != nil {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// serviceCgroup is where systemd keeps the service, unless somebody gave it another Slice=.
+const serviceCgroup = "system.slice/partition-monitor.service"
+
+// likeService sets the flags that the user has not given to what the running service was started with: by
+// PARTITION_MONITOR_ARGS, or by a drop-in of its unit. What it shows is then what the service goes by. Where nothing runs, the defaults stay.
+func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
+	args := serviceArgs(cgroups, proc)
+	if args == nil {
+		return
+	}
+	service, err := parseRun(args)
+	if err != nil {
+		// It is of another version, or stopped by its own command line in this moment.
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: the flags of the running service: %v: going by the defaults; restart it if it was updated\n", err)
+		return
+	}
+	for _, f := range c.Command.Flags {
+		name := f.Names()[0]
+		if c.IsSet(name) || !service.IsSet(name) {
+			continue
+		}
+		if err := c.Set(name, fmt.Sprint(service.Value(name))); err != nil {
+			fmt.Fprintf(c.App.ErrWriter, "partition-monitor: --%s of the running service: %v: going by the default\n", name, err)
+		}
+	}
+}
+
+// serviceArgs returns the command line of the running service, nil where none runs.
+func serviceArgs(cgroups cgroupfs.FS, proc string) []string {
+	pids, err := os.ReadFile(filepath.Join(cgroups.Path(serviceCgroup), "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		data, err := os.ReadFile(filepath.Join(proc, pid, "cmdline"))
+		args := strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
+		if err == nil && len(args) > 1 && args[1] == "run" {
+			return args
+		}
+	}
+	return nil
+}
+
+// parseRun reads a command line of run as run does, and runs nothing.
+func parseRun(args []string) (*cli.Context, error) {
+	app := newApp(io.Discard, io.Discard)
+	var parsed *cli.Context
+	app.Command("run").Action = func(c *cli.Context) error {
+		parsed = c
+		return nil
+	}
+	if err := app.Run(args); err != nil {
+		return nil, err
+	}
+	if parsed == nil {
+		return nil, fmt.Errorf("%q runs nothing", strings.Join(args, " "))
+	}
+	return parsed, nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// What status and check go by is what the running service goes by, unless the user says otherwise.
+func TestLikeService(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service []string // nil where none runs
+		user    []string
+		want    string // listen, move and cooldown
+		warned  string
+	}{
+		"none runs":              {nil, nil, "127.0.0.1:9948 auto 5m0s", ""},
+		"as it is delivered":     {[]string{"run"}, nil, "127.0.0.1:9948 auto 5m0s", ""},
+		"with flags":             {[]string{"run", "--listen=:1", "--move", "never", "--eviction-cooldown=1m", "--debug"}, nil, ":1 never 1m0s", ""},
+		"an empty flag":          {[]string{"run", "--listen="}, nil, " auto 5m0s", ""},
+		"the user says more":     {[]string{"run", "--listen=:1", "--move=never"}, []string{"--move=live"}, ":1 live 5m0s", ""},
+		"of another version":     {[]string{"run", "--listen=:1", "--not-here"}, nil, "127.0.0.1:9948 auto 5m0s", "not-here"},
+		"another program of its": {[]string{"version"}, nil, "127.0.0.1:9948 auto 5m0s", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cgroups, proc := t.TempDir(), t.TempDir()
+			write := func(path, text string) {
+				t.Helper()
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.service != nil {
+				// The first one has ended since.
+				write(filepath.Join(cgroups, serviceCgroup, "cgroup.procs"), "41\n42\n")
+				write(filepath.Join(proc, "42", "cmdline"), strings.Join(append([]string{"/usr/bin/partition-monitor"}, tc.service...), "\x00")+"\x00")
+			}
+			var stderr bytes.Buffer
+			var got string
+			app := newApp(&stderr, &stderr)
+			app.Command("status").Action = func(c *cli.Context) error {
+				likeService(c, cgroupfs.FS(cgroups), proc)
+				got = fmt.Sprint(c.String(flagListen), " ", c.String(flagMove), " ", c.Duration(flagCooldown))
+				return nil
+			}
+			if err := app.Run(append([]string{"partition-monitor", "status"}, tc.user...)); err != nil {
+				t.Fatal(err)
+			}
+			if got != tc.want {
+				t.Errorf("goes by %q, want %q", got, tc.want)
+			}
+			if said := stderr.String(); (said == "") != (tc.warned == "") || !strings.Contains(said, tc.warned) {
+				t.Errorf("said %q, want something of %q", said, tc.warned)
+			}
+		})
+	}
+}
