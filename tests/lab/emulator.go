@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// qemuRelease is the Debian that all machines get their qemu from, whatever the host is. Before 8.1 qemu may translate a
-// page while another CPU writes to it, and keep what it read: a guest's kernel that patches its own code then meets an
-// int3 that is no more, and panics. With Debian 12's qemu 7.2 that was one boot in some fifty, and once a node that
-// had been up for two minutes. The same qemu everywhere also lets figures be compared: 10.0 needs half of the time of 7.2
-// for the same work of a guest (docs/performance.md).
+// qemuRelease is the Debian that all machines get their qemu from, whatever the host is. With Debian 12's 7.2 one boot in
+// some fifty ended in a panic, and once a node that had been up for two minutes: an int3 oops where the guest's kernel had patched its
+// own code. That fits a translation that was made while another CPU wrote to the page; qemu locks the page before since 8.1
+// (tb_lock_page0, accel/tcg). The same qemu everywhere also lets figures be compared: 10.0 takes half of the time of 7.2 for
+// the same work of a guest (docs/performance.md).
 const qemuRelease = "trixie"
 
 // qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not have.
