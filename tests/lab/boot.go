@@ -85,7 +85,7 @@ func (n *Node) boot(ctx context.Context, o Options, img image) error {
 }
 
 // maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation, whose bugs a
-// test is not about (see qemuRelease). KVM has no such excuse.
+// test is not about (see securityModules). KVM has no such excuse.
 const maxPanics = 3
 
 // panicMark is what a kernel that panics says on its console.

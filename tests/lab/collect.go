@@ -57,9 +57,9 @@ func (n *Node) Collect(ctx context.Context, dir string) error {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "console.log"), console, 0o644)
 	}
-	failed = append(failed, err, guestPanic(console))
+	failed = append(failed, err)
 	asked := collected()
-	if err := n.CheckRunning(); err != nil {
+	if err := errors.Join(guestPanic(console), n.CheckRunning()); err != nil {
 		failed, asked = append(failed, err), nil
 	}
 	for _, c := range asked {

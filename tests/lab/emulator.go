@@ -7,11 +7,8 @@ import (
 	"path/filepath"
 )
 
-// qemuRelease is the Debian that all machines get their qemu from, whatever the host is. With Debian 12's 7.2 one boot in
-// some fifty ended in a panic, and once a node that had been up for two minutes: an int3 oops where the guest's kernel had patched its
-// own code. That fits a translation that was made while another CPU wrote to the page; qemu locks the page before since 8.1
-// (tb_lock_page0, accel/tcg). The same qemu everywhere also lets figures be compared: 10.0 takes half of the time of 7.2 for
-// the same work of a guest (docs/performance.md).
+// qemuRelease is the Debian that all machines get their qemu from, whatever the host is: 10.0 takes half of the time of
+// Debian 12's 7.2 for the same work of a guest (docs/performance.md), and figures of two hosts can be compared.
 const qemuRelease = "trixie"
 
 // qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not have.
