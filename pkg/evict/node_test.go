@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
 	"nodepartition/internal/cgroupfs"
 )
 
