@@ -110,7 +110,9 @@ func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool
 	if ended || err != nil {
 		return known, a.final(err)
 	}
-	return false, a.mark(ctx, e)
+	// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
+	// write over whatever we say.
+	return known, a.mark(ctx, e)
 }
 
 // final says of an error whether another attempt is worth it.

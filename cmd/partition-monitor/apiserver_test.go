@@ -329,6 +329,9 @@ func TestConfirm(t *testing.T) {
 	c.pod.Status.Phase = v1.PodRunning
 	confirm(false, getPod, getPod, patchPod)
 	confirm(true, getPod) // marked again
+	c.pod.Status.Reason = ""
+	confirm(true, getPod, getPod, patchPod) // the kubelet knows, and has dropped the reason
+	confirm(true, getPod)
 	c.pod.Status.Phase = v1.PodSucceeded
 	confirm(true, getPod)
 	c.pod.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}

@@ -176,6 +176,27 @@ func TestMarkEvicted(t *testing.T) {
 	}
 }
 
+// What a kubelet has made of an eviction is put right.
+func TestMarkEvictedAgain(t *testing.T) {
+	t.Parallel()
+	pod := dropped(written(podFailed, terminated))
+	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low.", LastTransitionTime: metav1.NewTime(then),
+	})
+	s := newAPIServer(t, give(pod))
+	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.requests) != 2 {
+		t.Fatalf("requests %v", s.lines())
+	}
+	want := `{"phase":"Failed","reason":"Evicted","message":"low.","conditions":[{"type":"DisruptionTarget","status":"True",` +
+		`"observedGeneration":3,"lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"TerminationByKubelet","message":"low."}]}`
+	if patch := s.requests[1]; patch.line != "PATCH "+podPath+"/status" || !strings.Contains(patch.body, want) {
+		t.Errorf("%s %s\nwant  %s", patch.line, patch.body, want)
+	}
+}
+
 // A condition that the pod has keeps the time of its transition while its status stays; what it has to say is replaced.
 func TestMarkEvictedConditionsThatAreThere(t *testing.T) {
 	t.Parallel()
@@ -209,9 +230,22 @@ var (
 	terminated = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137}}
 )
 
-// written is a failed pod that is not ready for a reason, with containers.
-func written(reason string, states ...v1.ContainerState) *v1.Pod {
+// failed is a pod that failed for a reason.
+func failed(reason string) *v1.Pod {
 	pod := ended(v1.PodFailed)
+	pod.Status.Reason = reason
+	return pod
+}
+
+// dropped is one whose kubelet has dropped the reason.
+func dropped(pod *v1.Pod) *v1.Pod {
+	pod.Status.Reason = ""
+	return pod
+}
+
+// written is an evicted pod that is not ready for a reason, with containers.
+func written(reason string, states ...v1.ContainerState) *v1.Pod {
+	pod := failed(ReasonEvicted)
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: reason}}
 	for _, state := range states {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, v1.ContainerStatus{State: state})
@@ -238,7 +272,9 @@ func TestNotMarked(t *testing.T) {
 		want    error
 		lines   []string
 	}{
-		"failed":              {[]answer{give(ended(v1.PodFailed))}, nil, []string{get}},
+		"evicted":             {[]answer{give(failed(ReasonEvicted))}, nil, []string{get}},
+		"failed":              {[]answer{give(failed("DeadlineExceeded"))}, nil, []string{get}},
+		"changed, failed":     {[]answer{give(running()), conflict, give(failed("DeadlineExceeded"))}, nil, []string{get, patch, get}},
 		"succeeded":           {[]answer{give(ended(v1.PodSucceeded))}, nil, []string{get}},
 		"another UID":         {[]answer{give(otherUID())}, ErrGone, []string{get}},
 		"mirror pod":          {[]answer{give(mirror)}, ErrStatic, []string{get}},
@@ -296,7 +332,9 @@ func TestEnded(t *testing.T) {
 		"marked in part":   {[]answer{give(written(podFailed, terminated, runs))}, true, false, nil, []string{get}},
 		"marked, had back": {[]answer{give(written("ContainersNotReady", waits))}, true, false, nil, []string{get}},
 		"failed":           {[]answer{give(written(podFailed, terminated, waits))}, true, true, nil, []string{get}},
-		"never started":    {[]answer{give(ended(v1.PodFailed))}, true, true, nil, []string{get}},
+		"of its own":       {[]answer{give(failed("DeadlineExceeded"))}, true, true, nil, []string{get}},
+		"dropped":          {[]answer{give(dropped(written(podFailed, terminated)))}, false, true, nil, []string{get}},
+		"dropped, runs":    {[]answer{give(dropped(written(podFailed, runs)))}, false, false, nil, []string{get}},
 		"succeeded":        {[]answer{give(written(podCompleted, terminated))}, true, true, nil, []string{get}},
 		"gone":             {[]answer{notFound}, true, true, nil, []string{get}},
 		"recreated":        {[]answer{give(otherUID())}, true, true, nil, []string{get}},

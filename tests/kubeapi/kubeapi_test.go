@@ -70,6 +70,7 @@ func TestOnAPIServer(t *testing.T) {
 	for name, test := range map[string]func(*cluster){
 		"evicted":                 evicted,
 		"ended already":           endedAlready,
+		"reason dropped":          reasonDropped,
 		"another UID":             anotherUID,
 		"another node's":          anotherNodes,
 		"static":                  static,
@@ -249,9 +250,9 @@ func evicted(c *cluster) {
 }
 
 func endedAlready(c *cluster) {
-	for name, phase := range map[string]v1.PodPhase{"failed": v1.PodFailed, "succeeded": v1.PodSucceeded} {
+	for name, status := range map[string]v1.PodStatus{"failed": {Phase: v1.PodFailed, Reason: "DeadlineExceeded"}, "succeeded": {Phase: v1.PodSucceeded}} {
 		pod := c.pod(name, nil)
-		pod.Status.Phase = phase
+		pod.Status.Phase, pod.Status.Reason = status.Phase, status.Reason
 		pod, err := c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{})
 		if err != nil {
 			c.t.Fatal(err)
@@ -259,6 +260,19 @@ func endedAlready(c *cluster) {
 		c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
 		c.wantUntouched(pod)
 	}
+}
+
+// A kubelet may drop the reason with its first write.
+func reasonDropped(c *cluster) {
+	pod := c.pod("dropped", nil)
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	marked := c.wantEvicted(pod)
+	marked.Status.Reason, marked.Status.Message = "", ""
+	if _, err := c.kubelet.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), marked, metav1.UpdateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.wantEvicted(pod)
 }
 
 // A pod of the same name, as a StatefulSet makes it, is another pod.
