@@ -59,13 +59,14 @@ func (n *Node) Collect(ctx context.Context, dir string) error {
 	}
 	failed = append(failed, err)
 	asked := collected()
-	if err := errors.Join(guestPanic(console), n.CheckRunning()); err != nil {
-		failed, asked = append(failed, err), nil
+	if err := n.CheckRunning(); err != nil {
+		failed, asked = append(failed, guestPanic(console), err), nil
 	}
 	for _, c := range asked {
 		out, err := n.Run(ctx, c[1])
 		if err != nil {
-			if ended := n.CheckRunning(); ended != nil {
+			// A panic may be of an earlier boot; of a machine that ends, qemu takes a moment.
+			if ended := errors.Join(guestPanic(console), n.CheckRunning()); ended != nil {
 				failed = append(failed, ended)
 				break
 			}
