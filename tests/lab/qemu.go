@@ -55,8 +55,8 @@ func kernelArgs() []string {
 
 // securityModules are Debian's, without bpf. systemd 257 attaches a program to its hook of file_open whenever it starts or is
 // executed anew, for RestrictFileSystems=, and the kernel patches that function while other CPUs open files. Under emulation they now
-// and then run what was translated in between: an int3 oops in bpf_lsm_file_open, in one boot of some fifty, and after
-// minutes of re-execution (kernel 6.12; qemu 7.2 and 10.0).
+// and then run what was translated in between: an int3 oops in bpf_lsm_file_open (kernel 6.12; seen with qemu 7.2 after two minutes, and with
+// 10.0 after minutes of re-execution). One boot of some fifty had an int3 oops when systemd started, which fits.
 const securityModules = "lsm=lockdown,landlock,yama,integrity,apparmor"
 
 // args returns the arguments of qemu-system-x86_64.
