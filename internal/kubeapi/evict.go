@@ -33,7 +33,7 @@ const maxConflicts = 10
 
 // Ended reports whether a pod is gone, has succeeded, or has failed for a reason, and whether its kubelet knows that it has ended. Until it
 // does, it may write what it knows over the phase, and start the pod's containers again. Of a pod that has failed and nobody says why, ended is
-// false: that is what some kubelets' writes leave of an eviction, see unexplained.
+// false, see isFinal.
 func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -44,7 +44,7 @@ func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err 
 	if err != nil {
 		return false, false, err
 	}
-	return hasEnded(pod) && !unexplained(pod), hasEnded(pod) && kubeletKnows(pod), nil
+	return isFinal(pod), hasEnded(pod) && kubeletKnows(pod), nil
 }
 
 // kubeletKnows tells from the status of a pod that has ended whether its kubelet has written it since. The kubelet then says of no container
@@ -64,12 +64,13 @@ func hasEnded(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded
 }
 
-// unexplained reports whether a pod has failed without a reason. A kubelet that learns of the phase from the API server keeps the reason only
-// where its own last status had that phase already: its first write drops it, and where ending the containers takes long
-// that one arrives before the second, which would have taken the reason over from the API server (generateAPIPodStatus,
-// pkg/kubelet/kubelet_pods.go; seen with 1.37.0 and a runtime that did not answer for two seconds).
-func unexplained(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodFailed && pod.Status.Reason == ""
+// isFinal reports whether a pod has succeeded, or failed for a reason. One that has failed for none is what some of a kubelet's writes leave of an
+// eviction: it learns of the phase from the API server, and keeps the reason only where its own last status had that phase already.
+// Its first write drops it, and where ending the containers takes long that one arrives before the second, which would have taken
+// the reason over from the API server (generateAPIPodStatus, pkg/kubelet/kubelet_pods.go; seen with 1.37.0 and a runtime that did not
+// answer for two seconds).
+func isFinal(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed && pod.Status.Reason != ""
 }
 
 // MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted, the condition DisruptionTarget, and that it
@@ -91,7 +92,7 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		if pod, err = c.pod(ctx, e); err != nil {
 			return err
 		}
-		if hasEnded(pod) && !unexplained(pod) {
+		if isFinal(pod) {
 			return nil
 		}
 		// A strategic merge patch, as the kubelet's (PatchPodStatus, pkg/util/pod): what others write to the status stays. A JSON patch

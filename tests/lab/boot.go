@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,9 +87,6 @@ func (n *Node) boot(ctx context.Context, o Options, img image) error {
 // test is not about (see securityModules). KVM has no such excuse.
 const maxPanics = 3
 
-// panicMark is what a kernel that panics says on its console.
-const panicMark = "Kernel panic - not syncing"
-
 // maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
 // then qemu ends at once.
 const maxPorts = 5
@@ -125,7 +121,7 @@ func (n *Node) startUp(ctx context.Context, oldBoot string) error {
 // panicked reports whether a kernel has said so on the console, behind an offset.
 func panicked(console string, offset int64) bool {
 	data, err := os.ReadFile(console)
-	return err == nil && int64(len(data)) > offset && bytes.Contains(data[offset:], []byte(panicMark))
+	return err == nil && int64(len(data)) > offset && guestPanic(data[offset:]) != nil
 }
 
 // fileSize is 0 for a file that is not there.

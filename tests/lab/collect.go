@@ -33,6 +33,9 @@ func collected() [][2]string {
 // cgroupFiles is what Collect reads of each cgroup, as arguments of find.
 const cgroupFiles = "-name cgroup.procs -o -name 'memory.*' -o -name 'cpu.*' -o -name 'cpuset.*' -o -name pids.max"
 
+// panicMark is what a kernel that panics says on its console.
+const panicMark = "Kernel panic - not syncing"
+
 // guestPanic returns how the guest's kernel has panicked by what its console says, if it has: no test finds the cause of
 // that in what it asked for last.
 func guestPanic(console []byte) error {

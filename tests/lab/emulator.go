@@ -11,6 +11,9 @@ import (
 // Debian 12's 7.2 for the same work of a guest (docs/performance.md), and figures of two hosts can be compared.
 const qemuRelease = "trixie"
 
+// qemuProgram is the file of an entry that is started, with qemuWrapper in it.
+const qemuProgram = "qemu-system-x86_64"
+
 // qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not have.
 const qemuWrapper = `#!/bin/sh
 usr=${0%/*}/root/usr
@@ -39,14 +42,15 @@ func (c Cache) qemu(ctx context.Context, progress func(string)) (string, error) 
 		if err != nil {
 			return fmt.Errorf("unpack qemu of Debian %s: %w", qemuRelease, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(qemuWrapper), 0o755); err != nil {
+		program := filepath.Join(dir, qemuProgram)
+		if err := os.WriteFile(program, []byte(qemuWrapper), 0o755); err != nil {
 			return err
 		}
-		if err := command(ctx, dir, nil, filepath.Join(dir, "qemu-system-x86_64"), "--version"); err != nil {
+		if err := command(ctx, dir, nil, program, "--version"); err != nil {
 			return fmt.Errorf("qemu of Debian %s does not start here: %w", qemuRelease, err)
 		}
 		done()
 		return nil
 	})
-	return filepath.Join(dir, "qemu-system-x86_64"), err
+	return filepath.Join(dir, qemuProgram), err
 }
