@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -46,78 +48,76 @@ func TestSoakChurn(t *testing.T) {
 		}
 	}
 	t.Logf("CHURN_SEED=%d", seed)
-	for _, flavour := range flavours(t) {
-		t.Run(flavour, func(t *testing.T) {
-			n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
-			if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
-				t.Fatal(err)
-			}
-			c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
+	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
+			t.Fatal(err)
+		}
+		c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
+		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+		t.Run("quiet", func(t *testing.T) {
+			// What the kubelet and the runtime complain of without the monitor, they may complain of with it.
+			run(t, n, "systemctl stop "+monitorUnit)
+			before := complaints(t, n, "-1s")
+			c.run(t, "without", nil)
+			without := complaints(t, n, before.since)
+			run(t, n, "systemctl start "+monitorUnit)
 			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-			t.Run("quiet", func(t *testing.T) {
-				// What the kubelet and the runtime complain of without the monitor, they may complain of with it.
-				run(t, n, "systemctl stop "+monitorUnit)
-				before := complaints(t, n, "-1s")
-				c.run(t, "without", nil)
-				without := complaints(t, n, before.since)
-				run(t, n, "systemctl start "+monitorUnit)
-				inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
 
-				mark := complaints(t, n, "-1s")
-				found := c.run(t, "quiet", nil)
-				if c.placing && len(found.Misplaced) > 0 {
-					t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
+			mark := complaints(t, n, "-1s")
+			found := c.run(t, "quiet", nil)
+			if c.placing && len(found.Misplaced) > 0 {
+				t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
+			}
+			c.settled(t)
+			with := complaints(t, n, mark.since)
+			for text, count := range with.count {
+				switch {
+				case without.count[text] > 0:
+				case ofCgroups.MatchString(text):
+					t.Errorf("%d times, and never without the monitor: %s", count, text)
+				default:
+					// On a busy node they complain of what others are late with, now of this and now of that.
+					t.Logf("%d times, and not without the monitor: %s", count, text)
 				}
-				c.settled(t)
-				with := complaints(t, n, mark.since)
-				for text, count := range with.count {
-					switch {
-					case without.count[text] > 0:
-					case ofCgroups.MatchString(text):
-						t.Errorf("%d times, and never without the monitor: %s", count, text)
-					default:
-						// On a busy node they complain of what others are late with, now of this and now of that.
-						t.Logf("%d times, and not without the monitor: %s", count, text)
-					}
-				}
-				t.Logf("%d samples of %d containers; %d kinds of complaints without the monitor, %d with it", found.Samples, found.Containers, len(without.count), len(with.count))
-			})
-			t.Run("killed", func(t *testing.T) {
-				kills := 0
-				c.run(t, "killed", func(step, steps int) {
-					// Twenty times at random moments, all over the run.
-					if kills < 20 && c.random.IntN(steps-step) < 20-kills {
-						run(t, n, "systemctl kill --signal=KILL "+monitorUnit)
-						kills++
-					}
-				})
-				t.Logf("killed %d times", kills)
-				if kills != 20 {
-					t.Errorf("killed %d times, want 20", kills)
-				}
-				c.settled(t)
-			})
-			t.Run("reloaded", func(t *testing.T) {
-				// Not without pause: the runtime's own calls fail while systemd executes itself anew ("Message recipient disconnected from
-				// message bus without replying", runc with systemd 257), and an emulated node would do nothing else.
-				// Containers fail to start meanwhile, and the kubelet's back-off grows. What is asked for is where they are and with which limits.
-				c.patience = 20 * time.Second
-				found := c.run(t, "reloaded", func(step, _ int) {
-					if step == 0 {
-						run(t, n, "systemd-run --unit=reloads sh -c 'while true; do systemctl daemon-reload; sleep 5; systemctl daemon-reexec; sleep 5; done'")
-					}
-				})
-				stopped(t, n, "reloads.service")
-				if c.placing && len(found.Misplaced) > 0 {
-					t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
-				}
-				if found.Unlimited > 0 {
-					t.Errorf("the partition had no limit in %d of %d samples", found.Unlimited, found.Samples)
-				}
-				c.settled(t)
-			})
+			}
+			t.Logf("%d samples of %d containers; %d kinds of complaints without the monitor, %d with it", found.Samples, found.Containers, len(without.count), len(with.count))
 		})
-	}
+		t.Run("killed", func(t *testing.T) {
+			kills := 0
+			c.run(t, "killed", func(step, steps int) {
+				// Twenty times at random moments, all over the run.
+				if kills < 20 && c.random.IntN(steps-step) < 20-kills {
+					run(t, n, "systemctl kill --signal=KILL "+monitorUnit)
+					kills++
+				}
+			})
+			t.Logf("killed %d times", kills)
+			if kills != 20 {
+				t.Errorf("killed %d times, want 20", kills)
+			}
+			c.settled(t)
+		})
+		t.Run("reloaded", func(t *testing.T) {
+			// Not without pause: the runtime's own calls fail while systemd executes itself anew ("Message recipient disconnected from
+			// message bus without replying", runc with systemd 257), and an emulated node would do nothing else.
+			// Containers fail to start meanwhile, and the kubelet's back-off grows. What is asked for is where they are and with which limits.
+			c.patience = 20 * time.Second
+			found := c.run(t, "reloaded", func(step, _ int) {
+				if step == 0 {
+					run(t, n, "systemd-run --unit=reloads sh -c 'while true; do systemctl daemon-reload; sleep 5; systemctl daemon-reexec; sleep 5; done'")
+				}
+			})
+			stopped(t, n, "reloads.service")
+			if c.placing && len(found.Misplaced) > 0 {
+				t.Errorf("misplaced in some of %d samples: %v", found.Samples, found.Misplaced)
+			}
+			if found.Unlimited > 0 {
+				t.Errorf("the partition had no limit in %d of %d samples", found.Unlimited, found.Samples)
+			}
+			c.settled(t)
+		})
+	})
 }
 
 // churner creates and deletes pods.

@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -9,35 +11,33 @@ import (
 
 // TestConfigured boots a node with a system partition and then does to it what an operator does.
 func TestConfigured(t *testing.T) {
-	for _, flavour := range debians(t) {
-		t.Run(flavour, func(t *testing.T) {
-			n := lab.ForTest(t, lab.Options{
-				Flavour: flavour,
-				Files:   []lab.File{installed(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
-			})
-			if err := n.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, step := range []struct {
-				name string
-				test func(*testing.T, *lab.Node)
-			}{
-				{"boot", booted},
-				{"verify", verify},
-				{"changed limit", changedLimit},
-				{"broken file", brokenFile},
-				{"kubelet restarted", kubeletRestarted},
-				{"repaired file", repairedFile},
-				{"killed generator", killedGenerator},
-				{"section removed", sectionRemoved},
-			} {
-				t.Run(step.name, func(t *testing.T) {
-					step.test(t, n)
-					kubeletUnharmed(t, n)
-				})
-			}
+	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{
+			Flavour: flavour,
+			Files:   []lab.File{installed(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
 		})
-	}
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			name string
+			test func(*testing.T, *lab.Node)
+		}{
+			{"boot", booted},
+			{"verify", verify},
+			{"changed limit", changedLimit},
+			{"broken file", brokenFile},
+			{"kubelet restarted", kubeletRestarted},
+			{"repaired file", repairedFile},
+			{"killed generator", killedGenerator},
+			{"section removed", sectionRemoved},
+		} {
+			t.Run(step.name, func(t *testing.T) {
+				step.test(t, n)
+				kubeletUnharmed(t, n)
+			})
+		}
+	})
 }
 
 // reserved is part of the configuration of TestConfigured: with a reservation, the kubelet's limit on kubepods.slice

@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -82,7 +84,7 @@ func (e *evictor) placed(t *testing.T, name string) {
 func (e *evictor) create(t *testing.T, s spec) *v1.Pod {
 	t.Helper()
 	pod := s.pod()
-	pod.Spec.NodeName = e.Name
+	pod.Spec.NodeName = e.Hostname
 	if _, err := e.control.Client().CoreV1().Pods(s.namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func (e *evictor) unharmed(t *testing.T) {
 		t.Errorf("containers before: %v\nand after: %v", e.before, after)
 	}
 	want(t, e.Node, "awk '$1 == \"oom_kill\" { print $2 }' "+systemCgroup+"/memory.events", "0")
-	node, err := e.control.Client().CoreV1().Nodes().Get(t.Context(), e.Name, metav1.GetOptions{})
+	node, err := e.control.Client().CoreV1().Nodes().Get(t.Context(), e.Hostname, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,42 +202,80 @@ func (e *evictor) evictions(t *testing.T, name string) []evict.Eviction {
 	return slices.DeleteFunc(e.history(t).Last, func(v evict.Eviction) bool { return v.Name != name })
 }
 
-// TestEviction: what happens when a pod of the partition leaks. What depends on neither the kernel nor the runtime is shown on the
-// first kind of node alone.
+// TestEviction: a pod of the partition that leaks is evicted, on each kind of node.
 func TestEviction(t *testing.T) {
-	for i, flavour := range flavours(t) {
-		t.Run(flavour, func(t *testing.T) {
-			e := newEvictor(t, flavour)
-			t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 1) })
-			if i > 0 || !placing(flavour) {
-				return // after a live move some of the memory stays outside, and the figures are not what the tests below expect
-			}
-			t.Run("final state", e.finalState)
-			t.Run("order", e.order)
-			t.Run("page cache", e.pageCache)
-			t.Run("user pod", e.userPod)
-			t.Run("controller", e.controller)
-			t.Run("without rights", e.withoutRights)
-			t.Run("API server gone", e.apiServerGone)
-			t.Run("lowered limit", e.loweredLimit)
-			t.Run("only spared pods", e.onlySpared)
-		})
-	}
+	onEach(t, kinds(allFlavours(), "trixie", "bookworm", "crio"), func(t *testing.T, flavour string) {
+		newEvictor(t, flavour).slowGrowth(t, 1)
+	})
+}
+
+// The tests below are what depends on neither the kernel nor the runtime. After a live move some of the memory stays outside, and the
+// figures are not what they expect: they need a runtime that places.
+
+// TestEvictionReports: how an eviction looks to others, and to whom it does not happen.
+func TestEvictionReports(t *testing.T) {
+	evictions(t,
+		eviction{"final state", (*evictor).finalState, []string{evicts}},
+		eviction{"page cache", (*evictor).pageCache, nil},
+		eviction{"user pod", (*evictor).userPod, nil},
+		eviction{"only spared pods", (*evictor).onlySpared, []string{"all its pods are spared"}},
+	)
+}
+
+// TestEvictionOrder: who goes first, and what a lowered limit does.
+func TestEvictionOrder(t *testing.T) {
+	evictions(t,
+		eviction{"lowered limit", (*evictor).loweredLimit, []string{evicts}},
+		eviction{"order", (*evictor).order, nil},
+	)
+}
+
+// TestEvictionWithout: an API server that is gone, rights that are missing, and a controller that makes the pod again.
+func TestEvictionWithout(t *testing.T) {
+	evictions(t,
+		eviction{"controller", (*evictor).controller, []string{evicts}},
+		eviction{"without rights", (*evictor).withoutRights, []string{evicts}},
+		eviction{"API server gone", (*evictor).apiServerGone, []string{evicts}},
+	)
+}
+
+// evicts is what the monitor says when it evicts, with priority warning.
+const evicts = "^evicting a pod"
+
+// eviction is a part of a test on one node, with what the monitor complains of meanwhile.
+type eviction struct {
+	name       string
+	run        func(*evictor, *testing.T)
+	complaints []string
+}
+
+// evictions runs parts of a test on one node.
+func evictions(t *testing.T, all ...eviction) {
+	t.Helper()
+	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+		var e *evictor
+		parts := make([]lab.Part, 0, len(all))
+		for _, one := range all {
+			parts = append(parts, lab.Part{Name: one.name, Run: func(t *testing.T, _ *lab.Node) { one.run(e, t) }, Complaints: one.complaints})
+		}
+		lab.InTurn(t, func(t *testing.T) *lab.Node {
+			e = newEvictor(t, flavour)
+			return e.Node
+		}, parts...)
+	})
 }
 
 // TestSoakEviction: twenty times, and twenty times more with the monitor killed in the middle.
 func TestSoakEviction(t *testing.T) {
-	for _, flavour := range flavours(t) {
-		t.Run(flavour, func(t *testing.T) {
-			killer := filepath.Join(t.TempDir(), "killer")
-			if err := program.Build("nodepartition/tests/e2e/killer", killer); err != nil {
-				t.Fatal(err)
-			}
-			e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})
-			t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 20) })
-			t.Run("killed", func(t *testing.T) { e.killed(t, 20) })
-		})
-	}
+	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+		killer := filepath.Join(t.TempDir(), "killer")
+		if err := program.Build("nodepartition/tests/e2e/killer", killer); err != nil {
+			t.Fatal(err)
+		}
+		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})
+		t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 20) })
+		t.Run("killed", func(t *testing.T) { e.killed(t, 20) })
+	})
 }
 
 // slowGrowth: a leak is evicted, each time, and nobody else notices.
@@ -378,7 +418,7 @@ func (e *evictor) startOver(t *testing.T) {
 		}
 	}
 	eventually(t, e.Node, "no memory pressure", func(ctx context.Context) (bool, string, error) {
-		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Name, metav1.GetOptions{})
+		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -475,7 +515,7 @@ func (e *evictor) controller(t *testing.T) {
 	const name = "leaker-set"
 	labels := map[string]string{"app": name}
 	pod := leaker(name, "40Mi").pod()
-	pod.Spec.NodeName = e.Name
+	pod.Spec.NodeName = e.Hostname
 	sets := e.control.Client().AppsV1().DaemonSets(members)
 	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -11,39 +13,37 @@ import (
 
 // TestKEP5894 is the list of end-to-end tests of KEP-5894, by the names it has there, but for eviction.
 func TestKEP5894(t *testing.T) {
-	for _, flavour := range kinds(flavours(t), "trixie", "bookworm") {
-		t.Run(flavour, func(t *testing.T) {
-			n := monitored(t, lab.Options{Flavour: flavour}, "96Mi")
-			t.Run("System partition cgroup hierarchy is created when feature is enabled and configured", func(t *testing.T) {
-				want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(96<<20))
-				want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
-				want(t, n, "cd "+systemCgroup+" && ls -d kubepods-system-b*.slice", "kubepods-system-besteffort.slice\nkubepods-system-burstable.slice")
-			})
-			t.Run("Pods in configured namespaces are placed under kubepods/system/ cgroup", func(t *testing.T) {
-				inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-			})
-			t.Run("Pods in other namespaces remain in the default cgroup hierarchy", func(t *testing.T) {
-				inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
-				inSlice(t, n, "default", "user-besteffort", podmove.Default, podmove.BestEffort)
-			})
-			t.Run("Memory limit is enforced on the system partition cgroup", func(t *testing.T) { memoryLimitEnforced(t, n) })
-			t.Run("System Pods running in the default partition (wrong partition) are restarted and moved to the system partition on the next Pod sync (e.g., after enabling the feature on an existing node)",
-				func(t *testing.T) { turnedOffAndOn(t, n, flavour) })
-			t.Run("Feature disabled: no system partition cgroup is created, all Pods use default hierarchy", func(t *testing.T) {
-				configure(t, n, "")
-				becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-				if err := n.Reboot(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := n.WaitReady(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-				inSlice(t, n, "kube-system", "system-agent", podmove.Default, podmove.Burstable)
-				want(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-			})
+	onEach(t, kinds(allFlavours(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
+		n := monitored(t, lab.Options{Flavour: flavour}, "96Mi")
+		t.Run("System partition cgroup hierarchy is created when feature is enabled and configured", func(t *testing.T) {
+			want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(96<<20))
+			want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
+			want(t, n, "cd "+systemCgroup+" && ls -d kubepods-system-b*.slice", "kubepods-system-besteffort.slice\nkubepods-system-burstable.slice")
 		})
-	}
+		t.Run("Pods in configured namespaces are placed under kubepods/system/ cgroup", func(t *testing.T) {
+			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+		})
+		t.Run("Pods in other namespaces remain in the default cgroup hierarchy", func(t *testing.T) {
+			inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
+			inSlice(t, n, "default", "user-besteffort", podmove.Default, podmove.BestEffort)
+		})
+		t.Run("Memory limit is enforced on the system partition cgroup", func(t *testing.T) { memoryLimitEnforced(t, n) })
+		t.Run("System Pods running in the default partition (wrong partition) are restarted and moved to the system partition on the next Pod sync (e.g., after enabling the feature on an existing node)",
+			func(t *testing.T) { turnedOffAndOn(t, n, flavour) })
+		t.Run("Feature disabled: no system partition cgroup is created, all Pods use default hierarchy", func(t *testing.T) {
+			configure(t, n, "")
+			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
+			if err := n.Reboot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
+			inSlice(t, n, "kube-system", "system-agent", podmove.Default, podmove.Burstable)
+			want(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
+		})
+	})
 }
 
 // memoryLimitEnforced: two pods without limits of their own that together want more than the partition has: the kernel kills in

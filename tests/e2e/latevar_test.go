@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -13,45 +15,44 @@ import (
 
 // TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
 func TestLateVar(t *testing.T) {
-	for _, flavour := range debians(t) {
-		t.Run(flavour, func(t *testing.T) {
-			n := lab.ForTest(t, lab.Options{
-				Flavour: flavour,
-				Files: []lab.File{
-					installed(), kubeletConfig(t, partition("256Mi", "0-1")),
-					// Drop-ins are on the root file system: half a configuration until /var is there.
-					{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
-					{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
-					{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
-					{Path: "/etc/default/kubelet", Data: []byte("KUBELET_EXTRA_ARGS=--config-dir=" + dropins + "\n")},
-				},
-				LateVar: true,
-			})
-			if err := n.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			want(t, n, "findmnt -n -o TARGET /var", "/var")
-			wantLimits(t, n, "536870912", "0-1")
-			want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
-			startedBeforeKubelet(t, n)
-			want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
-			want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
-			want(t, n, "journalctl -b -o cat -t partition-generator", "")
-			want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
-			// The kubelet has merged the same files, sections that it does not know included.
-			merged := configz(t, n)
-			if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0-1" || merged.CgroupDriver != "systemd" {
-				t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0-1, systemd",
-					merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
-			}
-			configure(t, n, partition("256Mi", "1-2"))
-			wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "1-2": CPU 2 is not one of reservedSystemCPUs, 0-1`)
-			wantLimits(t, n, "536870912", "0-1")
-			// A reload later on changes nothing, and a broken file keeps it.
-			configure(t, n, partition("1Gi", "x"))
-			wantLimits(t, n, "536870912", "0-1")
+	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{
+			Flavour: flavour,
+			Files: append(programs(),
+				kubeletConfig(t, partition("256Mi", "0-1")),
+				// Drop-ins are on the root file system: half a configuration until /var is there.
+				lab.File{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
+				lab.File{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
+				lab.File{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
+				lab.File{Path: "/etc/default/kubelet", Data: []byte("KUBELET_EXTRA_ARGS=--config-dir=" + dropins + "\n")},
+			),
+			LateVar: true,
 		})
-	}
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, n, "findmnt -n -o TARGET /var", "/var")
+		placedAtBoot(t, n, flavour)
+		wantLimits(t, n, "536870912", "0-1")
+		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
+		startedBeforeKubelet(t, n)
+		want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
+		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
+		want(t, n, "journalctl -b -o cat -t partition-generator", "")
+		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
+		// The kubelet has merged the same files, sections that it does not know included.
+		merged := configz(t, n)
+		if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0-1" || merged.CgroupDriver != "systemd" {
+			t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0-1, systemd",
+				merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
+		}
+		configure(t, n, partition("256Mi", "1-2"))
+		wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "1-2": CPU 2 is not one of reservedSystemCPUs, 0-1`)
+		wantLimits(t, n, "536870912", "0-1")
+		// A reload later on changes nothing, and a broken file keeps it.
+		configure(t, n, partition("1Gi", "x"))
+		wantLimits(t, n, "536870912", "0-1")
+	})
 }
 
 const (

@@ -1,9 +1,12 @@
+//go:build node
+
 package e2e
 
 import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,20 +18,17 @@ import (
 
 // TestLiveMove: on a runtime without NRI the processes of running containers are taken over, all of them and with their rules.
 func TestLiveMove(t *testing.T) {
-	for _, flavour := range flavours(t) {
-		if placing(flavour) {
-			continue // there nothing is moved live unless asked for, and tests/nodebus moves there
-		}
-		t.Run(flavour, func(t *testing.T) {
-			n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
-			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-			t.Run("forks all the time", func(t *testing.T) { forksAreMoved(t, n) })
-			t.Run("device rules", func(t *testing.T) { deviceRulesHold(t, n) })
-			t.Run("host PID namespace", func(t *testing.T) { hostPIDIsKilled(t, n) })
-			t.Run("limits", func(t *testing.T) { limitsAreCarried(t, n) })
-			t.Run("back", func(t *testing.T) { movedBack(t, n) })
-		})
-	}
+	// Elsewhere nothing is moved live unless asked for, and tests/nodebus moves there.
+	withoutNRI := slices.DeleteFunc(allFlavours(), placing)
+	onEach(t, kinds(withoutNRI, "bookworm"), func(t *testing.T, flavour string) {
+		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+		t.Run("forks all the time", func(t *testing.T) { forksAreMoved(t, n) })
+		t.Run("device rules", func(t *testing.T) { deviceRulesHold(t, n) })
+		t.Run("host PID namespace", func(t *testing.T) { hostPIDIsKilled(t, n) })
+		t.Run("limits", func(t *testing.T) { limitsAreCarried(t, n) })
+		t.Run("back", func(t *testing.T) { movedBack(t, n) })
+	})
 }
 
 // forksAreMoved: every process of the container's PID namespace is in the new scope, and the old one is gone.

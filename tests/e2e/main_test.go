@@ -1,5 +1,5 @@
-// Package e2e shows the project on real nodes: virtual machines with systemd as PID 1, a stock runtime and a stock
-// kubelet, made by tests/lab. Every test is run on every flavour; with -short some are run only on those that differ in what they show.
+//go:build node
+
 package e2e
 
 import (
@@ -68,36 +68,50 @@ func kubeletConfig(t *testing.T, section string) lab.File {
 	return file
 }
 
-// flavours returns the names of all kinds of nodes, or of those that LAB_FLAVOURS names. Nodes run one after the
-// other: one takes about what two cores give.
-func flavours(t *testing.T) []string {
+// onEach runs a test on each of these kinds of nodes, side by side with all other tests: the lab lets as many machines run at
+// once as the host holds.
+func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour string)) {
 	t.Helper()
-	wanted := strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
+	t.Parallel()
+	if len(flavours) == 0 {
+		t.Skip("nothing to show on LAB_FLAVOURS=" + os.Getenv("LAB_FLAVOURS"))
+	}
+	for _, flavour := range flavours {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			test(t, flavour)
+		})
+	}
+}
+
+// allFlavours returns the names of all kinds of nodes.
+func allFlavours() []string {
 	var names []string
 	for _, f := range lab.Flavours() {
-		if len(wanted) == 0 || slices.Contains(wanted, f.Name) {
-			names = append(names, f.Name)
-		}
-	}
-	if len(names) == 0 {
-		t.Fatalf("LAB_FLAVOURS=%s: there is none of them", os.Getenv("LAB_FLAVOURS"))
+		names = append(names, f.Name)
 	}
 	return names
 }
 
-// debians are the flavours that differ in systemd: what only the generator does is tested on these. The runtime is nothing to it.
-func debians(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(flavours(t), func(name string) bool { return name == "crio" })
+// debians are the kinds that differ in systemd: what only the generator does is tested on these. The runtime is nothing to it.
+func debians() []string {
+	return slices.DeleteFunc(allFlavours(), func(name string) bool { return name == "crio" })
 }
 
-// kinds returns, with -short, those of the names that are enough to see what differs between kinds of nodes: "make test" has to end
-// in an hour. "make test-nodes" has them all.
+// kinds returns those of all kinds on which a test is run: where LAB_FLAVOURS names some, those; where LAB_EVERYTHING is set, all
+// ("make test-nodes"); else those that are enough to see what differs between them.
 func kinds(all []string, enough ...string) []string {
-	if !testing.Short() {
-		return all
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(enough, name) })
+	wanted := strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		switch {
+		case len(wanted) > 0:
+			return !slices.Contains(wanted, name)
+		case os.Getenv("LAB_EVERYTHING") != "":
+			return false
+		default:
+			return !slices.Contains(enough, name)
+		}
+	})
 }
 
 // run runs a command on the node and returns its output without white space around it.

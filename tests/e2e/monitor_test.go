@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -37,7 +39,8 @@ func programs() []lab.File {
 // placing tells whether a flavour's runtime places containers when it creates them.
 func placing(flavour string) bool { return flavour != "bookworm" }
 
-// monitored boots a node with a partition of that much memory and the monitor, and waits until both run.
+// monitored restores a node, gives it a partition of that much memory and the monitor as the README has it for a node that runs, and
+// waits until they do. Its members run outside and are brought in: TestLateVar and TestBoot show what a boot does.
 func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
 	t.Helper()
 	return monitoredWith(t, o, partition(memory, "0-1"))
@@ -46,11 +49,17 @@ func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
 // monitoredWith is monitored with a section of the kubelet's configuration.
 func monitoredWith(t *testing.T, o lab.Options, section string) *lab.Node {
 	t.Helper()
-	o.Files = append(o.Files, append(programs(), kubeletConfig(t, section))...)
+	o.Restore = true
+	o.Files = append(o.Files, programs()...)
 	n := lab.ForTest(t, o)
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload && systemctl start slices.target")
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -7,6 +9,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,24 +25,24 @@ import (
 // TestPlacement: pods of the partition are where they belong from their first byte, with the kubelet's limits, and everything
 // that works for a pod of the default partition works for them.
 func TestPlacement(t *testing.T) {
-	for _, flavour := range kinds(flavours(t), "trixie", "crio") {
-		t.Run(flavour, func(t *testing.T) {
-			control := lab.ControlPlaneForTest(t)
+	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+		control := lab.ControlPlaneForTest(t)
+		lab.InTurn(t, func(t *testing.T) *lab.Node {
 			n := monitored(t, lab.Options{Flavour: flavour, ControlPlane: control}, "1Gi")
 			want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
-			t.Run("QoS", func(t *testing.T) { qosSlices(t, n, flavour) })
-			if placing(flavour) {
-				t.Run("first byte", func(t *testing.T) { fromFirstByte(t, n) })
-			}
-			t.Run("names", func(t *testing.T) { notMixedUp(t, n) })
-			t.Run("streams", func(t *testing.T) { streams(t, n) })
-			t.Run("resize", func(t *testing.T) { resized(t, n, control, flavour) })
-			t.Run("back-off", func(t *testing.T) { backOff(t, n) })
-			t.Run("figures", func(t *testing.T) { figures(t, n, flavour) })
-			t.Run("forged signals", func(t *testing.T) { forgedSignals(t, n) })
-			t.Run("metrics", func(t *testing.T) { metricsServed(t, n, flavour) })
-		})
-	}
+			return n
+		}, slices.DeleteFunc([]lab.Part{
+			{Name: "QoS", Run: func(t *testing.T, n *lab.Node) { qosSlices(t, n, flavour) }},
+			{Name: "first byte", Run: fromFirstByte},
+			{Name: "names", Run: notMixedUp},
+			{Name: "streams", Run: streams},
+			{Name: "resize", Run: func(t *testing.T, n *lab.Node) { resized(t, n, control, flavour) }},
+			{Name: "back-off", Run: backOff},
+			{Name: "figures", Run: func(t *testing.T, n *lab.Node) { figures(t, n, flavour) }},
+			{Name: "forged signals", Run: forgedSignals},
+			{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
+		}, func(p lab.Part) bool { return p.Name == "first byte" && !placing(flavour) })...)
+	})
 }
 
 // qosSlices: a pod of each class, its slice, the limits of the kubelet's slice on ours, and the weights while they come and go.
@@ -61,7 +64,7 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 		const read = " && cat memory.max cpu.weight cpu.max pids.max | xargs"
 		limits := run(t, n, "cd "+cgroupRoot+cgroupfs.SlicePath(kubelets)+read)
 		becomes(t, n, "cd "+cgroupRoot+cgroupfs.SlicePath(ours)+read, limits)
-		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Name)
+		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Hostname)
 	}
 	// system-agent has 100m (tests/lab), on top of 300m and 700m.
 	formula := podmove.Linear
@@ -213,7 +216,7 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 		t.Fatal(err)
 	}
 	pod := spec{namespace: "kube-system", name: "resized", requests: resources("100m", "32Mi"), limits: resources("200m", "64Mi"), change: func(p *v1.Pod) {
-		p.Spec.NodeName = n.Name
+		p.Spec.NodeName = n.Hostname
 	}}.pod()
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -317,7 +320,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 			return false, "", err
 		}
 		for _, pod := range s.Pods {
-			name := strings.TrimSuffix(pod.PodRef.Name, "-"+n.Name)
+			name := strings.TrimSuffix(pod.PodRef.Name, "-"+n.Hostname)
 			if _, ok := podLevel[name]; !ok || len(pod.Containers) == 0 {
 				continue
 			}

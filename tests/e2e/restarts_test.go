@@ -1,3 +1,5 @@
+//go:build node
+
 package e2e
 
 import (
@@ -24,47 +26,45 @@ func TestSoakRestarts(t *testing.T) {
 	}
 	t.Logf("RESTARTS_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for _, flavour := range flavours(t) {
-		t.Run(flavour, func(t *testing.T) {
-			n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
-			runtime := map[bool]string{true: "crio.service", false: "containerd.service"}[flavour == "crio"]
-			restarts := []string{
-				"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",
-				"systemctl restart dbus.service", "systemctl daemon-reexec", "systemctl daemon-reload",
-				"systemctl kill --signal=KILL " + monitorUnit, "systemctl stop " + monitorUnit + "; systemctl restart " + runtime + " dbus.service; systemctl start " + monitorUnit,
+	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		runtime := map[bool]string{true: "crio.service", false: "containerd.service"}[flavour == "crio"]
+		restarts := []string{
+			"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",
+			"systemctl restart dbus.service", "systemctl daemon-reexec", "systemctl daemon-reload",
+			"systemctl kill --signal=KILL " + monitorUnit, "systemctl stop " + monitorUnit + "; systemctl restart " + runtime + " dbus.service; systemctl start " + monitorUnit,
+		}
+		random.Shuffle(len(restarts), func(i, j int) { restarts[i], restarts[j] = restarts[j], restarts[i] })
+		for i, restart := range restarts {
+			t.Log(restart)
+			run(t, n, restart)
+			s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
+			apply(t, n, s)
+			inSlice(t, n, "kube-system", s.name, podmove.System, podmove.Burstable)
+			slice := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+			home := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+			becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+home+"/cpu.weight"))
+			remove(t, n, s)
+			noSlicesLeft(t, n)
+			becomes(t, n, "systemctl is-active "+monitorUnit, "active")
+			for _, source := range []string{"systemd", "kubelet", "runtime"} {
+				wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
 			}
-			random.Shuffle(len(restarts), func(i, j int) { restarts[i], restarts[j] = restarts[j], restarts[i] })
-			for i, restart := range restarts {
-				t.Log(restart)
-				run(t, n, restart)
-				s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
-				apply(t, n, s)
-				inSlice(t, n, "kube-system", s.name, podmove.System, podmove.Burstable)
-				slice := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
-				home := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
-				becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+home+"/cpu.weight"))
-				remove(t, n, s)
-				noSlicesLeft(t, n)
-				becomes(t, n, "systemctl is-active "+monitorUnit, "active")
-				for _, source := range []string{"systemd", "kubelet", "runtime"} {
-					wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
-				}
-			}
-			t.Run("made while the monitor was down", func(t *testing.T) {
-				run(t, n, "systemctl stop "+monitorUnit)
-				s := spec{namespace: "kube-system", name: "missed"}
-				apply(t, n, s)
-				inSlice(t, n, "kube-system", "missed", podmove.Default, podmove.BestEffort)
-				run(t, n, "systemctl start "+monitorUnit)
-				inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
-				wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
-				// A stop of the monitor changes nothing.
-				run(t, n, "systemctl stop "+monitorUnit)
-				inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
-				run(t, n, "systemctl start "+monitorUnit)
-				remove(t, n, s)
-				noSlicesLeft(t, n)
-			})
+		}
+		t.Run("made while the monitor was down", func(t *testing.T) {
+			run(t, n, "systemctl stop "+monitorUnit)
+			s := spec{namespace: "kube-system", name: "missed"}
+			apply(t, n, s)
+			inSlice(t, n, "kube-system", "missed", podmove.Default, podmove.BestEffort)
+			run(t, n, "systemctl start "+monitorUnit)
+			inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+			wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
+			// A stop of the monitor changes nothing.
+			run(t, n, "systemctl stop "+monitorUnit)
+			inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+			run(t, n, "systemctl start "+monitorUnit)
+			remove(t, n, s)
+			noSlicesLeft(t, n)
 		})
-	}
+	})
 }

@@ -46,34 +46,26 @@ func (n *Node) keepLogs(dir string) error {
 		os.WriteFile(filepath.Join(dir, "qemu.log"), n.qemu.messages(), 0o644))
 }
 
-// boot makes the node's disks, starts qemu and waits for sshd.
-func (n *Node) boot(ctx context.Context, o Options, img image) error {
+// boot makes the disks of a machine, starts it and waits for sshd.
+func (n *Node) boot(ctx context.Context, o Options, m machine) error {
 	files, err := nodeFiles(o, n.keys)
 	if err != nil {
 		return err
 	}
-	m := machine{
-		Name: n.Name, Image: img, Root: disk{filepath.Join(n.Dir, "root.qcow2"), "qcow2"},
-		Seed: filepath.Join(n.Dir, "seed.tar"), Console: n.ConsolePath(),
-		MemoryMiB: o.MemoryMiB, CPUs: o.CPUs, KernelArgs: o.KernelArgs,
-	}
+	m.Name, m.Console, m.KernelArgs = n.Name, n.ConsolePath(), o.KernelArgs
+	m.Root, m.Seed = disk{filepath.Join(n.Dir, "root.qcow2"), "qcow2"}, filepath.Join(n.Dir, "seed.tar")
 	if err := writeTarPath(m.Seed, files); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	if err := overlay(ctx, img.root(), m.Root.Path); err != nil {
+	if err := overlay(ctx, disk{m.Image.root(), "raw"}, m.Root.Path); err != nil {
 		return err
 	}
 	if o.LateVar {
 		m.Var = &disk{filepath.Join(n.Dir, "var.qcow2"), "qcow2"}
-		if err := overlay(ctx, img.latevar(), m.Var.Path); err != nil {
+		if err := overlay(ctx, disk{m.Image.latevar(), "raw"}, m.Var.Path); err != nil {
 			return err
 		}
 	}
-	if m.Accel, err = chooseAccel(ctx, n.cache, img, o.Progress); err != nil {
-		return err
-	}
-	// See Reboot. A node that nobody watches reboots by itself.
-	m.NoReboot = !o.Detached
 	n.machine, n.options = m, o
 	done := step(o.Progress, "booting "+n.Name)
 	if err := n.startUp(ctx, ""); err != nil {
@@ -163,8 +155,8 @@ func freePort() (int, error) {
 }
 
 // overlay makes an empty disk over a read-only one.
-func overlay(ctx context.Context, base, path string) error {
-	return command(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, path)
+func overlay(ctx context.Context, base disk, path string) error {
+	return command(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", base.Format, "-b", base.Path, path)
 }
 
 // nodeFiles returns a node's seed: its defaults, what the options ask for, and the mark that it is whole.

@@ -26,7 +26,7 @@ func (n *Node) runningContainers(ctx context.Context, namespace, name string) ([
 	}
 	defer conn.Close()
 	runtime := cri.NewRuntimeServiceClient(conn)
-	labels := map[string]string{"io.kubernetes.pod.name": name + "-" + n.Name, "io.kubernetes.pod.namespace": namespace}
+	labels := map[string]string{"io.kubernetes.pod.name": name + "-" + n.Hostname, "io.kubernetes.pod.namespace": namespace}
 	sandboxes, err := runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{Filter: &cri.PodSandboxFilter{
 		LabelSelector: labels, State: &cri.PodSandboxStateValue{State: cri.PodSandboxState_SANDBOX_READY},
 	}})

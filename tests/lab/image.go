@@ -43,7 +43,18 @@ const (
 // Prepare makes everything expensive of a flavour and keeps it in the cache. A second call takes the time of
 // a few hashes. The steps that take long are told to progress.
 func Prepare(ctx context.Context, flavour string, progress func(string)) error {
-	_, _, err := prepare(ctx, flavour, progress)
+	c, img, err := prepare(ctx, flavour, progress)
+	if err != nil {
+		return err
+	}
+	f, err := FlavourByName(flavour)
+	if err != nil {
+		return err
+	}
+	if progress == nil {
+		progress = func(string) {}
+	}
+	_, err = c.snapshot(ctx, f, img, func(line string) { progress(f.Name + ": " + line) })
 	return err
 }
 

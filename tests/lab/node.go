@@ -42,6 +42,10 @@ type Options struct {
 	ControlPlane *ControlPlane
 	// MemoryMiB is 4096 when zero, CPUs is 4.
 	MemoryMiB, CPUs int
+	// Restore takes the node from a snapshot of one whose pods run, in seconds. Files are put into the running node, systemd is reloaded,
+	// and the kubelet restarted where it reads one of them or joins a ControlPlane. What only a boot gives is refused: KernelArgs, LateVar,
+	// NoPods, another size.
+	Restore bool
 	// Detached lets the machine outlive this process, until Stop or "lab down". Otherwise the kernel kills
 	// it when this process ends.
 	Detached bool
@@ -51,8 +55,10 @@ type Options struct {
 
 // Node is a running machine.
 type Node struct {
-	// Name is its host name and Flavour the flavour's name.
+	// Name is what the lab calls it, and Flavour the flavour's name.
 	Name, Flavour string
+	// Hostname is its host name, with which the names of its static pods end. Nodes that are restored from one snapshot share it.
+	Hostname string
 	// Dir holds its disks and its console's log. Stop removes it.
 	Dir string
 	// Port is where its sshd is on loopback.
@@ -69,6 +75,7 @@ type Node struct {
 	qemu    *qemu   // nil when another process started it
 	options Options
 	machine machine // how qemu was started, unless another process did
+	finish  func()  // ends the node of a test, see ForTest
 }
 
 // ConsolePath returns the file that the serial console is written to.
@@ -93,10 +100,6 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := keys.clientConfig()
-	if err != nil {
-		return nil, err
-	}
 	if err := cache.removeDead(ctx); err != nil {
 		return nil, err
 	}
@@ -112,20 +115,54 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := cache.removeUnfinished(ctx, o.Name); err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("node %s: %w", o.Name, err)
+	}
+	n, err := cache.newNode(o, keys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.bootOrRestore(ctx, o, img); err != nil {
+		return nil, errors.Join(n.startFailed(ctx, err), os.RemoveAll(dir))
+	}
+	return n, nil
+}
+
+// newNode returns a node whose machine has not been started.
+func (c Cache) newNode(o Options, k keys, dir string) (*Node, error) {
+	config, err := k.clientConfig()
+	if err != nil {
+		return nil, err
+	}
 	owner, err := identify(os.Getpid())
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", o.Name, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("node %s: %w", o.Name, err)
-	}
-	n := &Node{Name: o.Name, Flavour: o.Flavour, Dir: dir, cache: cache, keys: keys, owner: owner}
+	n := &Node{Name: o.Name, Hostname: o.Name, Flavour: o.Flavour, Dir: dir, cache: c, keys: k, owner: owner}
 	n.conn = &connection{node: n.Name, config: config}
 	n.http = n.HTTPClient()
-	if err := n.boot(ctx, o, img); err != nil {
-		return nil, errors.Join(n.startFailed(ctx, err), os.RemoveAll(dir))
-	}
 	return n, nil
+}
+
+func (n *Node) bootOrRestore(ctx context.Context, o Options, img image) error {
+	a, err := chooseAccel(ctx, n.cache, img, o.Progress)
+	if err != nil {
+		return err
+	}
+	if !o.Restore {
+		// See Reboot. A node that nobody watches reboots by itself.
+		return n.boot(ctx, o, machine{Image: img, MemoryMiB: o.MemoryMiB, CPUs: o.CPUs, Accel: a, NoReboot: !o.Detached})
+	}
+	f, err := FlavourByName(o.Flavour)
+	if err != nil {
+		return err
+	}
+	s, err := n.cache.snapshot(ctx, f, img, o.Progress)
+	if err != nil {
+		return err
+	}
+	n.Hostname = f.hostname()
+	return n.restore(ctx, o, img, a, s)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -148,16 +185,24 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("node %s: Detached with a ControlPlane: the control plane ends with this process: leave out one of them", o.Name)
 	}
 	if o.MemoryMiB == 0 {
-		o.MemoryMiB = 4096
+		o.MemoryMiB = defaultMemoryMiB
 	}
 	if o.CPUs == 0 {
-		o.CPUs = 4
+		o.CPUs = defaultCPUs
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	if o.Restore {
+		if err := o.restorable(); err != nil {
+			return o, fmt.Errorf("node %s: %w", o.Name, err)
+		}
+	}
 	return o, nil
 }
+
+// The size of a node that nobody wants otherwise.
+const defaultMemoryMiB, defaultCPUs = 4096, 4
 
 // CheckRunning returns an error when the machine has ended. Another node may be on its port then, and all nodes have the
 // same host key.
@@ -214,6 +259,7 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 // state is what other processes know of a node.
 type state struct {
 	Name, Flavour string
+	Hostname      string
 	Process       Process
 	Owner         Process // who started it
 	Port          int
@@ -230,7 +276,7 @@ type state struct {
 
 func (n *Node) writeState() error {
 	o := n.options
-	s := state{Name: n.Name, Flavour: n.Flavour, Process: n.process, Owner: n.owner, Port: n.Port, Started: n.Started, Detached: o.Detached}
+	s := state{Name: n.Name, Flavour: n.Flavour, Hostname: n.Hostname, Process: n.process, Owner: n.owner, Port: n.Port, Started: n.Started, Detached: o.Detached}
 	for _, f := range o.Files {
 		s.Options.Files = append(s.Options.Files, f.Path)
 	}

@@ -79,7 +79,7 @@ func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error)
 		return nil, err
 	}
 	for i := range pods {
-		if pods[i].Namespace == namespace && pods[i].Name == name+"-"+n.Name {
+		if pods[i].Namespace == namespace && pods[i].Name == name+"-"+n.Hostname {
 			return &pods[i], nil
 		}
 	}
@@ -165,12 +165,12 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			running[p.Namespace+"/"+p.Name] = podRuns(p)
 		}
 		for _, p := range wanted {
-			if !running[p.Namespace+"/"+p.Name+"-"+n.Name] {
+			if !running[p.Namespace+"/"+p.Name+"-"+n.Hostname] {
 				return false, seen, nil
 			}
 		}
 		if p := n.options.ControlPlane; p != nil {
-			ready, node, err := p.nodeReady(ctx, n.Name)
+			ready, node, err := p.nodeReady(ctx, n.Hostname)
 			return ready, seen + "; node " + node, err
 		}
 		return true, seen, nil

@@ -104,3 +104,32 @@ func (p Process) end(ctx context.Context, grace time.Duration) error {
 	}
 	return fmt.Errorf("process %d is there after SIGTERM and SIGKILL", p.PID)
 }
+
+// cpuTime is how long this host has computed for the machine since it was started last; 0 when it has ended.
+func (n *Node) cpuTime() time.Duration {
+	proc, err := procfs.NewProc(n.process.PID)
+	if err != nil || !n.process.Alive() {
+		return 0
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(stat.CPUTime() * float64(time.Second))
+}
+
+// availableMiB is how much memory of this host is free or can be freed.
+func availableMiB() (int, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, err
+	}
+	info, err := fs.Meminfo()
+	if err != nil {
+		return 0, fmt.Errorf("memory of this machine: %w", err)
+	}
+	if info.MemAvailableBytes == nil {
+		return 0, errors.New("memory of this machine: /proc/meminfo has no MemAvailable")
+	}
+	return int(*info.MemAvailableBytes >> 20), nil
+}

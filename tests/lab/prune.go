@@ -36,7 +36,7 @@ func (c Cache) prune() error {
 		return err
 	}
 	var failed []error
-	for _, kind := range []string{"debian", "programs", "images", "kvm", "etcd", "qemu"} {
+	for _, kind := range []string{"debian", "programs", "images", "snapshots", "kvm", "etcd", "qemu"} {
 		failed = append(failed, eachFolder(filepath.Join(c.Dir, kind), func(path string, age time.Duration) error {
 			name, _, isPartial := strings.Cut(filepath.Base(path), partialMark)
 			if !isPartial && (age < unusedAge || slices.Contains(keep, path)) {

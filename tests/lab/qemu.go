@@ -41,8 +41,10 @@ type machine struct {
 	CPUs       int
 	Accel      accel
 	KernelArgs []string
-	NoReboot   bool // end instead of rebooting
-	Snapshot   bool // throw away what is written
+	NoReboot   bool   // end instead of rebooting
+	Snapshot   bool   // throw away what is written
+	Control    bool   // take commands, see qmp
+	Incoming   string // file of a saved machine that goes on instead of booting
 }
 
 // kernelArgs are the same for every machine. Mitigations cost much under emulation and protect nothing here.
@@ -50,6 +52,8 @@ func kernelArgs() []string {
 	return []string{
 		"root=/dev/vda", "rw", "console=ttyS0", "psi=1", "net.ifnames=0", "mitigations=off", "nowatchdog",
 		"loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1", securityModules,
+		// On a busy host the emulated timer is late for the kernel's test of it: "IO-APIC + timer doesn't work!" (6.12, qemu 10.0).
+		"no_timer_check",
 	}
 }
 
@@ -69,6 +73,8 @@ func (m machine) args() []string {
 		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
 		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
+		// A guest that finds another one here has been copied: it seeds its random numbers anew.
+		"-device", "vmgenid,guid=auto",
 	}
 	args = append(args, driveArgs("lab-root", m.Root, false)...)
 	if m.Seed != "" {
@@ -89,8 +95,17 @@ func (m machine) args() []string {
 	if m.Snapshot {
 		args = append(args, "-snapshot")
 	}
+	if m.Control {
+		args = append(args, "-chardev", "stdio,id=control,signal=off", "-mon", "chardev=control,mode=control")
+	}
+	if m.Incoming != "" {
+		args = append(args, "-global", "migration."+mappedRAM+"=on", "-incoming", "file:"+m.Incoming)
+	}
 	return args
 }
+
+// mappedRAM is a capability of qemu's migration, which a saved machine has to be loaded with as well.
+const mappedRAM = "mapped-ram"
 
 // consoleArg is the argument by which a machine is known: no two write the same console.
 func consoleArg(console string) string { return "file,id=console,append=on,path=" + escape(console) }
@@ -133,6 +148,7 @@ type qemu struct {
 	exited  chan struct{}
 	stderr  *lockedBuffer
 	log     string // the file of its messages instead of stderr, if it has one
+	control *qmp   // nil without machine.Control
 	waitErr error  // set before exited is closed
 }
 
@@ -157,6 +173,17 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 		defer log.Close()
 		cmd.Stderr = log
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
+	if m.Control {
+		to, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, fmt.Errorf("start qemu: %w", err)
+		}
+		from, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, fmt.Errorf("start qemu: %w", err)
+		}
+		q.control = newQMP(to, from)
 	}
 	ended, err := start(cmd)
 	if err != nil {

@@ -232,7 +232,7 @@ func Open(ctx context.Context, name string) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		Name: s.Name, Flavour: s.Flavour, Dir: c.nodeDir(name), Port: s.Port, Started: s.Started,
+		Name: s.Name, Flavour: s.Flavour, Hostname: s.Hostname, Dir: c.nodeDir(name), Port: s.Port, Started: s.Started,
 		cache: c, keys: keys, process: s.Process,
 		conn: &connection{node: s.Name, addr: fmt.Sprintf("127.0.0.1:%d", s.Port), config: config},
 	}

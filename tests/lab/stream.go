@@ -202,7 +202,7 @@ func (n *Node) podName(ctx context.Context, namespace, name string) (string, err
 		return "", err
 	}
 	for _, p := range pods {
-		if p.Namespace == namespace && (p.Name == name || p.Name == name+"-"+n.Name) {
+		if p.Namespace == namespace && (p.Name == name || p.Name == name+"-"+n.Hostname) {
 			return p.Name, nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 )
@@ -20,11 +21,29 @@ func ForTest(tb testing.TB, o Options) *Node {
 	if o.Progress == nil {
 		o.Progress = func(line string) { tb.Log("lab: " + line) }
 	}
-	n, err := Start(tb.Context(), o)
+	c, err := DefaultCache()
 	if err != nil {
 		tb.Fatalf("lab: %v", err)
 	}
-	tb.Cleanup(func() {
+	wanted := time.Now()
+	release, err := c.takePlace(tb.Context(), tb.Name())
+	if err != nil {
+		tb.Fatalf("lab: %v", err)
+	}
+	began := time.Now()
+	n, err := Start(tb.Context(), o)
+	if err != nil {
+		release()
+		tb.Fatalf("lab: %v", err)
+	}
+	up := time.Now()
+	n.finish = sync.OnceFunc(func() {
+		defer release()
+		if err := c.noteDuration(tb.Name(), time.Since(began)); err != nil {
+			tb.Logf("lab: %v", err)
+		}
+		tb.Logf("lab: %s: place after %.1f s, up after %.1f s more, used for %.1f s, %.1f s of CPU time", n.Name,
+			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds())
 		// The test's own context has ended by now.
 		ctx := context.Background()
 		if tb.Failed() {
@@ -40,6 +59,7 @@ func ForTest(tb testing.TB, o Options) *Node {
 			tb.Errorf("lab: %v", err)
 		}
 	})
+	tb.Cleanup(n.finish)
 	return n
 }
 

@@ -1,5 +1,5 @@
-// Package nodebus shows internal/systemd and pkg/podmove/livemove on real systemds: it builds the tests of the folder onnode
-// and runs them on nodes of tests/lab, as root, without a kubelet's pods.
+//go:build node
+
 package nodebus
 
 import (
@@ -24,7 +24,9 @@ const onNode = "/root/onnode.test"
 // timeout is for all tests on one node.
 const timeout = 20 * time.Minute
 
+// TestOnNode runs the tests of onnode on each systemd.
 func TestOnNode(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "onnode.test")
 	build := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "nodepartition/tests/nodebus/onnode")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -36,23 +38,21 @@ func TestOnNode(t *testing.T) {
 			continue
 		}
 		t.Run(flavour, func(t *testing.T) {
-			n := lab.ForTest(t, lab.Options{Flavour: flavour, NoPods: true, Files: []lab.File{{Path: onNode, Source: program, Mode: 0o755}}})
+			t.Parallel()
+			n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			// What boots makes units and reloads systemd, and the kubelet makes slices that wake a client: not in the middle of a test.
-			if err := n.WaitReady(ctx); err != nil {
+			// The kubelet makes slices that wake a client: not in the middle of a test. Of its pods only processes that sleep stay.
+			if _, err := n.Run(ctx, "systemctl stop kubelet.service containerd.service"); err != nil {
 				t.Fatal(err)
 			}
-			run := func(arguments string) {
-				out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 %s -test.v -test.timeout %s %s", onNode, timeout, arguments))
-				t.Log(out)
-				if err != nil {
-					t.Errorf("%v: of these tests:\n%s", err, failed(out))
-				}
+			if err := n.CopyTo(ctx, lab.File{Path: onNode, Source: program, Mode: 0o755}); err != nil {
+				t.Fatal(err)
 			}
-			run("")
-			if !t.Failed() {
-				run("-test.run '^$' -test.bench . -test.benchtime 40x")
+			out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 %s -test.v -test.timeout %s", onNode, timeout))
+			t.Log(out)
+			if err != nil {
+				t.Errorf("%v: of these tests:\n%s", err, failed(out))
 			}
 		})
 	}

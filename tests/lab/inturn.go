@@ -1,0 +1,103 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Part is a part of a test that needs a node, and leaves it as it was.
+type Part struct {
+	// Name is that of the subtest.
+	Name string
+	// Run is what it does.
+	Run func(*testing.T, *Node)
+	// Complaints are patterns of what the programs under test say meanwhile with priority warning or worse, one line each. Any other
+	// complaint is a failure.
+	Complaints []string
+}
+
+// cleanTimeout is how long a node may take to be as it was: the kubelet removes the volumes of a pod some seconds after the pod.
+const cleanTimeout = 45 * time.Second
+
+// InTurn runs parts of a test on one node, one after the other. After each the node has to be as it was before the first: its
+// units, its cgroups with their limits, the files of its configuration; and the programs under test have complained of nothing that the
+// part does not name. A part that leaves it otherwise fails, by its name and with the differences, and the next part
+// gets a fresh node from start.
+func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
+	t.Helper()
+	var n *Node
+	var clean Look
+	for _, p := range parts {
+		if n == nil {
+			n = start(t)
+			var err error
+			if clean, err = n.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ok := t.Run(p.Name, func(t *testing.T) {
+			since, err := n.now(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Run(t, n)
+			if t.Failed() {
+				return
+			}
+			if err := n.waitClean(t.Context(), clean); err != nil {
+				t.Errorf("%s leaves its node dirty: %v", t.Name(), err)
+			}
+			n.checkComplaints(t, p, since)
+		})
+		if !ok {
+			n.finish()
+			n = nil
+		}
+	}
+}
+
+// now is the node's own time, as journalctl takes it.
+func (n *Node) now(ctx context.Context) (string, error) {
+	out, err := n.Run(ctx, "date +%s.%6N")
+	return strings.TrimSpace(out), err
+}
+
+// waitClean waits until the node is as it was at an earlier look.
+func (n *Node) waitClean(ctx context.Context, clean Look) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("not clean after %s", cleanTimeout))
+	defer cancel()
+	return n.Eventually(ctx, "the node as it was", func(ctx context.Context) (bool, string, error) {
+		now, err := n.Look(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		differences := now.Differences(clean)
+		return len(differences) == 0, strings.Join(differences, "\n"), nil
+	})
+}
+
+// complaints is what is asked of the journal: the programs under test, and what systemd says of their units.
+const complaints = "journalctl -o cat --no-pager -p warning --since=@%[1]s -t partition-generator -t partition-monitor; " +
+	"journalctl -o cat --no-pager -p warning --since=@%[1]s _PID=1 | grep -e kubepods-system -e partition- -e node-partition; true"
+
+func (n *Node) checkComplaints(t *testing.T, p Part, since string) {
+	t.Helper()
+	out, err := n.Run(t.Context(), fmt.Sprintf(complaints, since))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		expected := line == ""
+		for _, pattern := range p.Complaints {
+			expected = expected || regexp.MustCompile(pattern).MatchString(line)
+		}
+		if !expected {
+			t.Errorf("%s: the journal has a complaint that the part does not name: %s", t.Name(), line)
+		}
+	}
+}

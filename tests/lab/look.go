@@ -1,0 +1,135 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Look is what can be seen of a node: by name, what its units, its cgroups and its files are. Several things may have one
+// name once what differs from boot to boot is taken out of it, such as the IDs of containers.
+type Look struct {
+	// Units are their states; Cgroups the limits that are set; Files modes, sizes and link targets of the files that say how a
+	// node is configured.
+	Units, Cgroups, Files map[string][]string
+}
+
+// limitFiles are the files of a cgroup that say what was set, and not what is used.
+var limitFiles = []string{
+	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max", "memory.oom.group",
+	"cpu.weight", "cpu.max", "cpuset.cpus", "cpuset.mems", "pids.max", "io.weight",
+	"cgroup.subtree_control", "cgroup.type",
+}
+
+// Names that differ from boot to boot, or from node to node.
+var varying = []struct {
+	pattern *regexp.Regexp
+	to      string
+}{
+	{regexp.MustCompile(`[0-9a-f]{64}`), "ID"},
+	{regexp.MustCompile(`-pod[0-9a-f_]{32,36}`), "-podUID"},
+	{regexp.MustCompile(`pods-[0-9a-f]{8}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{4}\\x2d[0-9a-f]{12}`), "pods-UID"},
+	{regexp.MustCompile(`pods-[0-9a-f]{32}`), "pods-UID"},
+	{regexp.MustCompile(`netns-cni\\x2d[0-9a-f\\x-]+\.mount`), "netns-cni-ID.mount"},
+	{regexp.MustCompile(`volumes-kubernetes\.io\\x7eprojected-.*\.mount`), "volumes.mount"},
+	{regexp.MustCompile(`session-[0-9c]+\.scope`), "session-N.scope"},
+	{regexp.MustCompile(`sshd?@[^/]*\.service`), "ssh@N.service"},
+}
+
+func withoutIDs(name string) string {
+	for _, v := range varying {
+		name = v.pattern.ReplaceAllString(name, v.to)
+	}
+	return name
+}
+
+// comesAndGoes are units that are there or not depending on the moment: jobs of timers, and what the lab's own login brings.
+var comesAndGoes = regexp.MustCompile(`^(session-|user@|user-runtime-dir@|user-0\.slice|ssh@|sshd@|systemd-tmpfiles-clean|systemd-(hostnamed|timedated|localed)|.*\.device$|run-user-0)`)
+
+// ComesAndGoes tells whether a unit of that name is there or not depending on the moment.
+func ComesAndGoes(unit string) bool { return comesAndGoes.MatchString(unit) }
+
+// configured are the folders whose files say how a node is configured.
+const configured = "/etc /usr/lib/systemd /usr/bin/partition-* /run/systemd/generator /run/systemd/generator.early /run/systemd/generator.late " +
+	"/run/systemd/system /run/systemd/system.control /run/systemd/transient /run/node-partition/units"
+
+// Look looks at the node. Of the files only those of configuration are looked at, not those of pods and of the runtime.
+func (n *Node) Look(ctx context.Context) (Look, error) {
+	l := Look{Units: map[string][]string{}, Cgroups: map[string][]string{}, Files: map[string][]string{}}
+	add := func(to map[string][]string, name, value string) {
+		to[name] = append(to[name], value)
+		slices.Sort(to[name])
+	}
+	const end = "== end of a part"
+	out, err := n.Run(ctx, "systemctl list-units --all --plain --no-legend; echo '"+end+"'; "+
+		"awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo; echo; echo '"+end+"'; "+
+		"find "+configured+" -not -type d -printf '%p %M %s %l\\n' 2>/dev/null; true")
+	if err != nil {
+		return l, err
+	}
+	parts := strings.Split(out, end+"\n")
+	if len(parts) != 3 {
+		return l, fmt.Errorf("node %s: look: %d parts, want 3", n.Name, len(parts))
+	}
+	for line := range strings.Lines(parts[0]) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || comesAndGoes.MatchString(fields[0]) {
+			continue
+		}
+		add(l.Units, withoutIDs(fields[0]), strings.Join(fields[1:4], " "))
+	}
+	memory := strings.TrimSpace(parts[1]) // differs by some pages from boot to boot
+	tree, err := n.CgroupTree(ctx, limitFiles...)
+	if err != nil {
+		return l, err
+	}
+	for _, group := range tree {
+		path := withoutIDs(group.Path)
+		if strings.Contains(group.Path, "user.slice/") || comesAndGoes.MatchString(path[strings.LastIndex(path, "/")+1:]) {
+			continue
+		}
+		values := ""
+		for _, name := range slices.Sorted(maps.Keys(group.Values)) {
+			value := group.Values[name]
+			if value == memory {
+				value = "MemTotal"
+			}
+			values += name + "=" + value + " "
+		}
+		add(l.Cgroups, path, values)
+	}
+	for line := range strings.Lines(parts[2]) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if base := name[strings.LastIndex(name, "/")+1:]; comesAndGoes.MatchString(base) {
+			continue
+		}
+		add(l.Files, withoutIDs(name), value)
+	}
+	return l, nil
+}
+
+// Differences says what is not as it was at an earlier look, one line each, sorted.
+func (l Look) Differences(earlier Look) []string {
+	var all []string
+	for what, seen := range map[string][2]map[string][]string{
+		"unit": {earlier.Units, l.Units}, "cgroup": {earlier.Cgroups, l.Cgroups}, "file": {earlier.Files, l.Files},
+	} {
+		for name, value := range seen[0] {
+			if got, ok := seen[1][name]; !ok {
+				all = append(all, fmt.Sprintf("%s %s is missing", what, name))
+			} else if !slices.Equal(got, value) {
+				all = append(all, fmt.Sprintf("%s %s: %q, was %q", what, name, got, value))
+			}
+		}
+		for name := range seen[1] {
+			if _, ok := seen[0][name]; !ok {
+				all = append(all, fmt.Sprintf("%s %s was not there before", what, name))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

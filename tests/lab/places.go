@@ -1,0 +1,128 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// placesEnv says how many machines of tests may run at once on this host.
+const placesEnv = "LAB_NODES"
+
+// places returns how many machines of tests may run at once: as many as the host has cores and one more, because a node waits as
+// long as it works, but none beyond what the host's memory holds.
+func places() (int, error) {
+	if text := os.Getenv(placesEnv); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return 0, fmt.Errorf("%s=%s: want a number of machines, 1 or more", placesEnv, text)
+		}
+		return n, nil
+	}
+	memory, err := availableMiB()
+	if err != nil {
+		return 0, err
+	}
+	return max(1, min(runtime.NumCPU()+1, memory/(defaultMemoryMiB+512))), nil
+}
+
+// takePlace waits for one of the places that the tests of all processes on this host share. Of those that wait, the one that took
+// longest last time goes first, and one that was never seen before all others: a long test that begins last is waited for. The kernel
+// gives a place back when this process ends, however it ends.
+func (c Cache) takePlace(ctx context.Context, test string) (release func(), err error) {
+	n, err := places()
+	if err != nil {
+		return nil, err
+	}
+	queue := filepath.Join(c.Dir, "places", "queue")
+	if err := os.MkdirAll(queue, 0o755); err != nil {
+		return nil, fmt.Errorf("place for a machine: %w", err)
+	}
+	ticket := filepath.Join(queue, ticketName(c.lastDuration(test), time.Now()))
+	leave, err := tryLock(ticket)
+	if err != nil || leave == nil {
+		return nil, fmt.Errorf("place for a machine: queue with %s: %w", ticket, err)
+	}
+	defer leave()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		first, err := firstInQueue(queue)
+		if err != nil {
+			return nil, fmt.Errorf("place for a machine: %w", err)
+		}
+		for i := 0; i < n && first == ticket; i++ {
+			release, err := tryLock(filepath.Join(c.Dir, "places", strconv.Itoa(i)))
+			if err != nil {
+				return nil, fmt.Errorf("place for a machine: %w", err)
+			}
+			if release != nil {
+				return release, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("place for a machine: %d run: %w", n, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// ticketName sorts by the last duration, longest first, and then by who came first; no two that come are the same.
+func ticketName(last time.Duration, came time.Time) string {
+	const day = 24 * 60 * 60
+	order := 0 // not known
+	if last > 0 {
+		order = max(1, day-int(last.Seconds()))
+	}
+	return fmt.Sprintf("%05d-%019d-%d", order, came.UnixNano(), os.Getpid())
+}
+
+// firstInQueue returns the ticket whose turn it is, and removes those whose owners have ended.
+func firstInQueue(queue string) (string, error) {
+	entries, err := os.ReadDir(queue) // sorted by name
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		ticket := filepath.Join(queue, e.Name())
+		dead, err := tryLock(ticket)
+		if err != nil {
+			return "", err
+		}
+		if dead == nil {
+			return ticket, nil
+		}
+		dead() // which removes it
+	}
+	return "", nil
+}
+
+// lastDuration is how long a test had its node when it ran last, 0 when that is not known.
+func (c Cache) lastDuration(test string) time.Duration {
+	data, err := os.ReadFile(c.durationFile(test))
+	if err != nil {
+		return 0
+	}
+	last, err := time.ParseDuration(string(data))
+	if err != nil {
+		return 0
+	}
+	return last
+}
+
+// noteDuration writes down how long a test had its node.
+func (c Cache) noteDuration(test string, took time.Duration) error {
+	if err := os.MkdirAll(filepath.Dir(c.durationFile(test)), 0o755); err != nil {
+		return err
+	}
+	return writeFileAtomic(c.durationFile(test), []byte(took.Round(time.Second).String()), 0o644)
+}
+
+func (c Cache) durationFile(test string) string {
+	return filepath.Join(c.Dir, "durations", notInFileName.ReplaceAllString(test, "_"))
+}

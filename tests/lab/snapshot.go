@@ -1,0 +1,271 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A snapshot is a node of a flavour that was stopped when its pods ran: its memory in a file, its disk below the disks of
+// those that are restored from it. A node is restored in seconds, and a boot takes half a minute of two cores.
+//
+// What a restored node has in common with the others of its flavour: host name, machine ID, boot ID and MAC address, the UIDs of
+// its static pods, and what its caches hold. What it has of its own: the port of its sshd, and its
+// random numbers, which the kernel seeds anew (vmgenid). Its clock stood still: setClock sets it.
+type snapshot struct{ dir string }
+
+// memory is what qemu saves and loads: RAM and the state of the devices.
+func (s snapshot) memory() string { return filepath.Join(s.dir, "memory") }
+
+// root is the disk at that moment, over the image's; seed is the other disk that the machine has.
+func (s snapshot) root() string { return filepath.Join(s.dir, "root.qcow2") }
+func (s snapshot) seed() string { return filepath.Join(s.dir, "seed.tar") }
+
+const (
+	// snapshotRevision is raised when a snapshot of the same inputs is made otherwise.
+	snapshotRevision = 2
+	// snapshotMemoryMiB and snapshotCPUs are the default size of a node.
+	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, defaultCPUs
+	// saveTimeout is many times what saving takes: two seconds for a node of which 1 GiB is in use.
+	saveTimeout = 2 * time.Minute
+)
+
+// snapshotMachine is the machine of a snapshot and of all that are restored from it: they have to have the same devices.
+func snapshotMachine(img image, a accel) machine {
+	return machine{Image: img, MemoryMiB: snapshotMemoryMiB, CPUs: snapshotCPUs, Accel: a, NoReboot: true}
+}
+
+// snapshotKey covers everything that a snapshot is made from: the image with its programs, the files of every node, the machine
+// and the very qemu, whose next version need not understand what this one has saved. A snapshot of other inputs has another key.
+func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
+	files, err := hashTree(guest, "guest/seed")
+	if err != nil {
+		return "", err
+	}
+	version, err := exec.CommandContext(ctx, img.qemu, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", img.qemu, err)
+	}
+	return KeyOf(img.dir, k.dir, string(version), files, snapshotMachine(img, a).args(), a.hostDependence(), snapshotRevision)
+}
+
+// hostDependence returns what a machine takes from the host: under KVM its processor.
+func (a accel) hostDependence() string {
+	if a != hardwareKVM {
+		return ""
+	}
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return err.Error()
+	}
+	first, _, _ := strings.Cut(string(data), "\n\n")
+	var kept []string
+	for line := range strings.Lines(first) {
+		if strings.HasPrefix(line, "model name") || strings.HasPrefix(line, "flags") || strings.HasPrefix(line, "microcode") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// snapshot returns the snapshot of a flavour and makes it first when it is not there.
+func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func(string)) (snapshot, error) {
+	k, err := c.keys(ctx)
+	if err != nil {
+		return snapshot{}, err
+	}
+	a, err := chooseAccel(ctx, c, img, progress)
+	if err != nil {
+		return snapshot{}, err
+	}
+	key, err := snapshotKey(ctx, img, k, a)
+	if err != nil {
+		return snapshot{}, fmt.Errorf("snapshot of %s: %w", f.Name, err)
+	}
+	dir, err := c.Ensure(ctx, "snapshots", f.Name, key, func(ctx context.Context, dir string) error {
+		done := step(progress, "booting a node and saving it when its pods run")
+		if err := c.save(ctx, f, img, k, a, snapshot{dir}); err != nil {
+			return fmt.Errorf("snapshot of %s: %w", f.Name, err)
+		}
+		done()
+		return nil
+	})
+	return snapshot{dir}, err
+}
+
+// save boots a node of a flavour and leaves its snapshot in the folder s.
+func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
+	o, err := Options{Name: f.hostname(), Flavour: f.Name}.withDefaults()
+	if err != nil {
+		return err
+	}
+	n, err := c.newNode(o, k, s.dir)
+	if err != nil {
+		return err
+	}
+	m := snapshotMachine(img, a)
+	m.Control = true
+	if err := n.boot(ctx, o, m); err != nil {
+		return n.startFailed(ctx, err)
+	}
+	defer func() {
+		if err != nil {
+			err = n.startFailed(ctx, err)
+		}
+	}()
+	if err := n.WaitReady(ctx); err != nil {
+		return err
+	}
+	if err := n.settle(ctx); err != nil {
+		return err
+	}
+	n.conn.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, saveTimeout, fmt.Errorf("not saved in %s", saveTimeout))
+	defer cancel()
+	if err := n.qemu.save(ctx, s.memory()); err != nil {
+		return err
+	}
+	// Others than the disks and the memory are of no use to a restored node.
+	for _, name := range []string{stateName, consoleName} {
+		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostname is the host name of the nodes that are restored from a snapshot of the flavour.
+func (f Flavour) hostname() string { return strings.NewReplacer("+", "-", ".", "-").Replace(f.Name) }
+
+// settle waits until the boot is over, so that nothing that comes once is in the middle of it when the node is saved, and
+// gives back the memory of files that nobody will read again.
+func (n *Node) settle(ctx context.Context) error {
+	_, err := n.Run(ctx, "systemctl is-system-running --wait >/dev/null; systemctl --failed --plain --no-legend | grep . && exit 1; sync; fstrim / 2>/dev/null; true")
+	return err
+}
+
+// restore starts the machine from a snapshot and waits for its ssh.
+func (n *Node) restore(ctx context.Context, o Options, img image, a accel, s snapshot) error {
+	m := snapshotMachine(img, a)
+	m.Name, m.Console, m.Incoming = n.Name, n.ConsolePath(), s.memory()
+	m.Root, m.Seed = disk{filepath.Join(n.Dir, "root.qcow2"), "qcow2"}, s.seed()
+	if err := overlay(ctx, disk{s.root(), "qcow2"}, m.Root.Path); err != nil {
+		return err
+	}
+	m.NoReboot = !o.Detached
+	n.machine, n.options = m, o
+	done := step(o.Progress, "restoring "+n.Name)
+	if err := n.startUp(ctx, ""); err != nil {
+		return err
+	}
+	// Whoever reboots it boots its disks.
+	n.machine.Incoming = ""
+	if err := n.setClock(ctx); err != nil {
+		return err
+	}
+	done()
+	return n.install(ctx, o)
+}
+
+// setClock gives the node this machine's time. Its own went on where it was when it was saved.
+func (n *Node) setClock(ctx context.Context) error {
+	now := time.Now()
+	_, err := n.Run(ctx, fmt.Sprintf("date --set=@%d.%06d >/dev/null", now.Unix(), now.Nanosecond()/1000))
+	return err
+}
+
+// install puts files into a restored node as into any that runs: systemd is reloaded, and the kubelet joins the control plane.
+func (n *Node) install(ctx context.Context, o Options) error {
+	files := o.Files
+	if o.ControlPlane != nil {
+		joins, err := o.ControlPlane.join(n.Hostname)
+		if err != nil {
+			return err
+		}
+		files = mergeFiles(joins, files)
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	if err := n.CopyTo(ctx, files...); err != nil {
+		return err
+	}
+	command := "systemctl daemon-reload"
+	if o.ControlPlane != nil || kubeletReads(files) {
+		command += " && systemctl restart kubelet.service"
+	}
+	_, err := n.Run(ctx, command)
+	return err
+}
+
+// kubeletReads tells whether a running kubelet has to start again for one of the files.
+func kubeletReads(files []File) bool {
+	for _, f := range files {
+		if f.Path == KubeletConfigPath || f.Path == "/etc/default/kubelet" {
+			return true
+		}
+	}
+	return false
+}
+
+// restorable returns an error for options that only a boot can give.
+func (o Options) restorable() error {
+	switch {
+	case o.LateVar, len(o.KernelArgs) > 0, o.NoPods:
+		return errors.New("a restored node has booted: LateVar, KernelArgs and NoPods need a boot")
+	case o.MemoryMiB != snapshotMemoryMiB, o.CPUs != snapshotCPUs:
+		return fmt.Errorf("a restored node has %d MiB and %d CPUs: another size needs a boot", snapshotMemoryMiB, snapshotCPUs)
+	}
+	return nil
+}
+
+// save writes the memory of the machine and the state of its devices to a file, and ends it. Its disks are whole then.
+func (q *qemu) save(ctx context.Context, path string) error {
+	for _, c := range []qmpCommand{
+		{Execute: "qmp_capabilities"},
+		// The file is as large as the memory, with holes for pages of zeros, and each page has its place: loading reads it once.
+		{Execute: "migrate-set-capabilities", Arguments: map[string]any{
+			"capabilities": []map[string]any{{"capability": mappedRAM, "state": true}},
+		}},
+		// Nobody waits for the machine: it is stopped at once, and its pages are written once. One that is stopped by a command
+		// would be restored as stopped.
+		{Execute: "migrate-set-parameters", Arguments: map[string]any{"downtime-limit": saveTimeout.Milliseconds(), "max-bandwidth": 0}},
+		{Execute: "migrate", Arguments: map[string]any{"uri": "file:" + path}},
+	} {
+		if _, err := q.control.run(ctx, c); err != nil {
+			return fmt.Errorf("save the machine: %w", err)
+		}
+	}
+	err := waitFor(ctx, "the machine's memory in "+path, 50*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		data, err := q.control.run(ctx, qmpCommand{Execute: "query-migrate"})
+		if err != nil {
+			return false, "", err
+		}
+		var answer struct {
+			Status string `json:"status"`
+			Error  string `json:"error-desc"`
+		}
+		if err := json.Unmarshal(data, &answer); err != nil {
+			return false, "", err
+		}
+		return answer.Status == "completed", answer.Status + " " + answer.Error, nil
+	})
+	if err != nil {
+		return fmt.Errorf("save the machine: %w", err)
+	}
+	if _, err := q.control.run(ctx, qmpCommand{Execute: "quit"}); err != nil {
+		return fmt.Errorf("end the saved machine: %w", err)
+	}
+	select {
+	case <-q.exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end the saved machine: %w", context.Cause(ctx))
+	}
+}

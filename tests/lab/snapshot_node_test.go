@@ -1,0 +1,134 @@
+//go:build node
+
+package lab
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNodeRestored restores two nodes at once from one snapshot: their pods run, their clocks are this machine's, what one writes the
+// other does not see, their random numbers differ. One is rebooted.
+func TestNodeRestored(t *testing.T) {
+	t.Parallel()
+	var nodes []*Node
+	random := map[string]bool{}
+	for i := range 2 {
+		nodes = append(nodes, restored(t, i, random))
+	}
+	n := nodes[1]
+	boot, err := n.bootID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := n.bootID(t.Context()); err != nil || again == boot {
+		t.Errorf("boot ID %s after the reboot, %s before: %v", again, boot, err)
+	}
+	if mark, err := n.ReadFile(t.Context(), "/root/mark"); err != nil || strings.TrimSpace(string(mark)) != "1" {
+		t.Errorf("after the reboot the node's own file says %q: %v", mark, err)
+	}
+	if _, err := n.Run(t.Context(), "journalctl -q -b -1 -n 1 -u kubelet"); err != nil {
+		t.Errorf("the journal of the boot before: %v", err)
+	}
+}
+
+// TestSoakRestore restores twenty nodes, one after the other.
+func TestSoakRestore(t *testing.T) {
+	t.Parallel()
+	random := map[string]bool{}
+	for i := range 20 {
+		began := time.Now()
+		n := restored(t, i, random)
+		t.Logf("restore %d: ready after %.1f s", i, time.Since(began).Seconds())
+		n.finish()
+	}
+}
+
+// restored restores a node whose pods run, looks at it, and leaves a mark on its disk.
+func restored(t *testing.T, i int, random map[string]bool) *Node {
+	t.Helper()
+	n := ForTest(t, Options{Restore: true})
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := n.Run(t.Context(), "date +%s; head -c 16 /dev/urandom | od -An -tx1 | tr -d ' '; cat /root/mark 2>/dev/null; echo "+strconv.Itoa(i)+" >/root/mark; sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(out)
+	if len(fields) != 2 {
+		t.Fatalf("restore %d: the node says %q, want a time and random bytes, and no mark of another node", i, out)
+	}
+	const tolerance = 5 // seconds
+	if seconds, err := strconv.ParseInt(fields[0], 10, 64); err != nil || max(seconds, time.Now().Unix())-min(seconds, time.Now().Unix()) > tolerance {
+		t.Errorf("restore %d: the node's clock says %s, here it is %d", i, fields[0], time.Now().Unix())
+	}
+	if random[fields[1]] {
+		t.Errorf("restore %d: random bytes %s for the second time", i, fields[1])
+	}
+	random[fields[1]] = true
+	return n
+}
+
+// dirtyChild is set for TestDirtyChild.
+const dirtyChild = "LAB_TEST_DIRTY_CHILD"
+
+// TestDirtyChild is not a test: TestDirtyNodeIsFound runs it in another process.
+func TestDirtyChild(t *testing.T) {
+	if os.Getenv(dirtyChild) == "" {
+		return
+	}
+	leaves := func(command string) func(*testing.T, *Node) {
+		return func(t *testing.T, n *Node) {
+			if _, err := n.Run(t.Context(), command); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	InTurn(t, func(t *testing.T) *Node { return ForTest(t, Options{Restore: true}) },
+		Part{Name: "clean", Run: leaves("touch /etc/something && rm /etc/something && systemctl start tmp-not-there.mount 2>/dev/null; true")},
+		Part{Name: "leaves a unit", Run: leaves("systemd-run --unit=left-behind --slice=left.slice -p MemoryMax=64M sleep 2147483647; touch /etc/left-behind.conf")},
+		Part{Name: "gets a fresh node", Run: leaves("! test -e /etc/left-behind.conf && ! systemctl is-active left-behind.service")},
+		Part{Name: "complains", Run: leaves("echo '<4>something is wrong' | systemd-cat -t partition-monitor --level-prefix=true")},
+		Part{Name: "complains as it says", Run: leaves("echo '<4>something is wrong' | systemd-cat -t partition-monitor --level-prefix=true"), Complaints: []string{"^something is wrong$"}},
+	)
+}
+
+// TestDirtyNodeIsFound: a part of a test that leaves its node otherwise than it was fails, and the one behind it has another node.
+func TestDirtyNodeIsFound(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDirtyChild$", "-test.v")
+	cmd.Env = append(os.Environ(), dirtyChild+"=1")
+	data, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Error("a dirty node is no failure")
+	}
+	out := string(data)
+	for _, want := range []string{
+		"--- PASS: TestDirtyChild/clean ", "--- FAIL: TestDirtyChild/leaves_a_unit ", "--- PASS: TestDirtyChild/gets_a_fresh_node ",
+		"--- FAIL: TestDirtyChild/complains ", "--- PASS: TestDirtyChild/complains_as_it_says ",
+		"TestDirtyChild/leaves_a_unit leaves its node dirty", "unit left-behind.service was not there before", "cgroup /left.slice was not there before",
+		"file /etc/left-behind.conf was not there before",
+		"TestDirtyChild/complains: the journal has a complaint that the part does not name: something is wrong",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
