@@ -1,4 +1,5 @@
-// Package kubeapi shows internal/kubeapi on a real API server of tests/lab, with the rights of a kubelet, without a node.
+//go:build node
+
 package kubeapi
 
 import (

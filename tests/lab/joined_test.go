@@ -1,3 +1,5 @@
+//go:build node
+
 package lab
 
 import (
@@ -16,9 +18,6 @@ import (
 // TestNodeControlPlane: a node joins, runs what the API gives it, and takes a change of a running pod down to its cgroup, also
 // after a reboot. The kubelet's own server answers as on a node without a control plane.
 func TestNodeControlPlane(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts a virtual machine")
-	}
 	ctx := t.Context()
 	p := ControlPlaneForTest(t)
 	n := ForTest(t, Options{ControlPlane: p})

@@ -1,3 +1,5 @@
+//go:build node
+
 package lab
 
 import (
@@ -30,9 +32,6 @@ func TestChild(t *testing.T) {
 
 // TestNothingStaysBehind: whichever way the process ends that started a machine, the machine ends with it.
 func TestNothingStaysBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts virtual machines")
-	}
 	if err := Prepare(t.Context(), "", func(line string) { t.Log(line) }); err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build node
+
 package lab
 
 import (
@@ -9,12 +11,8 @@ import (
 	"time"
 )
 
-// TestNode takes real nodes, one for each runtime, through all that Node can do. "make test-unit" leaves it out with -short;
-// "make test" runs it.
+// TestNode takes real nodes, one for each runtime, through all that Node can do.
 func TestNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts virtual machines")
-	}
 	for _, flavour := range []string{"trixie", "crio"} {
 		t.Run(flavour, func(t *testing.T) {
 			f, err := FlavourByName(flavour)

@@ -1,3 +1,5 @@
+//go:build node
+
 package lab
 
 import (
@@ -37,9 +39,6 @@ spec:
 
 // TestNodeStreams: exec, logs, attach and port-forward, by way of what podtool's subcommands do.
 func TestNodeStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: starts virtual machines")
-	}
 	for _, f := range Flavours() {
 		t.Run(f.Name, func(t *testing.T) {
 			n := ForTest(t, Options{Flavour: f.Name, NoPods: true, Files: podtoolPods()})
