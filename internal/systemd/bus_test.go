@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"nodepartition/tests/needs"
 )
 
 // bus is a dbus-daemon of the test's own, without rules on who may do what: those of the system bus are in tests/nodebus.
@@ -31,9 +33,7 @@ const busConfig = `<busconfig>
 
 func newBus(t *testing.T) *bus {
 	t.Helper()
-	if _, err := exec.LookPath("dbus-daemon"); err != nil {
-		t.Fatalf("%v: install the Debian package dbus-daemon", err)
-	}
+	needs.Program(t, "dbus-daemon", "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,27 @@
+// Package needs says what a test lacks of this machine: outside CI the test is skipped, in CI it fails.
+package needs
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Program returns the path of a program, which comes with a Debian package of this name.
+func Program(tb testing.TB, name, debianPackage string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Cannot(tb, "%v: install the package %s", err, debianPackage)
+	}
+	return path
+}
+
+// Cannot ends a test that cannot run on this machine. In CI, where the variable CI is set, every test has to run.
+func Cannot(tb testing.TB, format string, args ...any) {
+	tb.Helper()
+	if os.Getenv("CI") != "" {
+		tb.Fatalf(format, args...)
+	}
+	tb.Skipf(format, args...)
+}
