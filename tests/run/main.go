@@ -1,0 +1,172 @@
+// Command run runs tests and shows how far they are: what each one came to, what runs now and for how long, and how many
+// are to go. At the end it checks that every test there is has really run.
+//
+//	go run ./tests/run [-tags node] [-lines subtest] [-want trixie,crio] PACKAGE...
+//
+// The last line of its output counts tests: those at the top and, with -lines subtest, those one level down. Besides, it
+// counts as failed a package that fails without one of its tests, a test that did not run, and a kind of node that -want
+// names and no test has shown; and as skipped a test further down that was skipped. Where the variable CI is set a skipped
+// test fails the run.
+//
+// Why not gotestsum: it knows neither which tests there should be, nor which ones run now, so it cannot say how many are to
+// go, and an os.Exit(0) in a TestMain looks to it like a package without tests. What it does well, putting together what
+// "go test -json" says where a test panics, runs out of time or is not built, is its package testjson, which this uses. The
+// tests are looked up in their source, and not by "go test -list": that links each test's program twice, and asks the very
+// TestMain that may be wrong.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"gotest.tools/gotestsum/testjson"
+)
+
+// tellEvery is how often a line says what runs.
+const tellEvery = 30 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		os.Exit(2) // the flag package has said why
+	}
+	ok, err := run(ctx, o, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tests/run:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	tags, run, skip, jsonFile string
+	goTest                    []string // options that go test gets as they are
+	lines                     lines
+	want                      []string // subtests that at least one test has to have passed
+	ci                        bool     // a skipped test is a failure
+	packages                  []string
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	o := options{lines: byTest, ci: os.Getenv("CI") != ""}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: go run ./tests/run [OPTION]... PACKAGE...")
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.tags, "tags", "", "build `tags`, as of go test")
+	flags.StringVar(&o.run, "run", "", "run tests that match this `pattern`, as of go test")
+	flags.StringVar(&o.skip, "skip", "", "leave out tests that match this `pattern`, as of go test")
+	flags.StringVar(&o.jsonFile, "jsonfile", "", "write what go test -json says to this `file`, too")
+	flags.Var(&o.lines, "lines", "a line for each package, test or `subtest` one level down (default test)")
+	flags.Func("want", "fail unless a subtest of each of these `names`, separated by commas, has passed", func(value string) error {
+		o.want = append(o.want, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })...)
+		return nil
+	})
+	for name, usage := range map[string]string{
+		"p":        "run so many `packages` at once, as of go test",
+		"parallel": "run so many `tests` of a package at once, as of go test",
+		"timeout":  "end a package's tests after this `time`, as of go test",
+		"count":    "run each test this `number` of times; 1 also where its result is cached, as of go test",
+	} {
+		flags.Func(name, usage, func(value string) error {
+			o.goTest = append(o.goTest, "-"+name+"="+value)
+			return nil
+		})
+	}
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	slices.Sort(o.goTest) // go test caches by its arguments
+	if o.packages = flags.Args(); len(o.packages) == 0 {
+		err := fmt.Errorf("no package: name at least one, such as ./tests/e2e")
+		fmt.Fprintln(stderr, err)
+		return o, err
+	}
+	return o, nil
+}
+
+// run reports whether all is well with the tests. An error is about what is around them.
+func run(ctx context.Context, o options, out io.Writer) (bool, error) {
+	planned, err := plan(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	var record io.Writer = io.Discard
+	if o.jsonFile != "" {
+		f, err := os.Create(o.jsonFile)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		record = f
+	}
+
+	cmd := goCommand(ctx, o, planned)
+	// What is interrupted ends its machines first, so there is no haste.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	p := newProgress(out, record, o.lines, planned, time.Now())
+	told := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(told)
+		ticker := time.NewTicker(tellEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				p.tell(now)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	execution, err := testjson.ScanTestOutput(testjson.ScanConfig{
+		Stdout: stdout, Stderr: stderr, Handler: p, IgnoreNonJSONOutputLines: true,
+		Stop: func() { _ = cmd.Process.Kill() }, // it may have ended
+	})
+	close(stop)
+	<-told
+	waitErr := cmd.Wait()
+	if err != nil {
+		return false, fmt.Errorf("reading the output of %v: %w", cmd.Args, err)
+	}
+	r := p.result(execution, o, waitErr)
+	r.print(out)
+	return r.ok(), nil
+}
+
+func goCommand(ctx context.Context, o options, planned []test) *exec.Cmd {
+	args := append([]string{"test", "-json"}, o.goTest...)
+	for _, option := range [][2]string{{"-tags", o.tags}, {"-run", o.run}, {"-skip", o.skip}} {
+		if option[1] != "" {
+			args = append(args, option[0]+"="+option[1])
+		}
+	}
+	return exec.CommandContext(ctx, "go", append(args, packagesOf(planned)...)...)
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gotest.tools/gotestsum/testjson"
+)
+
+// lines says for what a line is printed when it has passed. What failed or was skipped has one always.
+type lines string
+
+const (
+	byPackage lines = "package"
+	byTest    lines = "test"
+	bySubtest lines = "subtest"
+)
+
+func (l *lines) String() string { return string(*l) }
+
+func (l *lines) Set(value string) error {
+	if *l = lines(value); *l != byPackage && *l != byTest && *l != bySubtest {
+		return fmt.Errorf("want %s, %s or %s", byPackage, byTest, bySubtest)
+	}
+	return nil
+}
+
+// counts tells whether a test is one of those that are counted.
+func (l lines) counts(name string) bool {
+	depth := strings.Count(name, "/")
+	return depth == 0 || depth == 1 && l == bySubtest
+}
+
+// outcome is a test that has ended.
+type outcome struct {
+	test
+	action testjson.Action // pass, fail or skip
+	took   time.Duration
+}
+
+// progress follows the tests and prints what each came to. It is told of events, and asked to tell, by two goroutines.
+type progress struct {
+	mu      sync.Mutex
+	out     io.Writer
+	record  io.Writer
+	lines   lines
+	planned []test
+	began   time.Time
+	running map[test]time.Time // since when
+	ended   []outcome
+}
+
+func newProgress(out, record io.Writer, l lines, planned []test, now time.Time) *progress {
+	return &progress{out: out, record: record, lines: l, planned: planned, began: now, running: map[test]time.Time{}}
+}
+
+// Err prints what go test says beside its events, such as why a package is not built.
+func (p *progress) Err(text string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := fmt.Fprintln(p.out, text)
+	return err
+}
+
+// Event is called by testjson. The execution has taken in the event.
+func (p *progress) Event(e testjson.TestEvent, execution *testjson.Execution) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if line := e.Bytes(); len(line) > 0 { // testjson ends what go test has not
+		if _, err := fmt.Fprintf(p.record, "%s\n", line); err != nil {
+			return err
+		}
+	}
+	t := test{e.Package, e.Test}
+	switch {
+	case e.Action == testjson.ActionBuild:
+		fmt.Fprint(p.out, e.Output)
+	case e.PackageEvent():
+		p.packageEvent(e)
+	case e.Action == testjson.ActionRun, e.Action == testjson.ActionCont:
+		p.running[t] = e.Time
+	case e.Action == testjson.ActionPause:
+		delete(p.running, t)
+	case e.Action.IsTerminal():
+		p.end(e, execution.Package(e.Package))
+	}
+	return nil
+}
+
+func (p *progress) packageEvent(e testjson.TestEvent) {
+	if !e.Action.IsTerminal() {
+		return
+	}
+	if p.lines == byPackage || e.Action == testjson.ActionFail {
+		fmt.Fprintf(p.out, "%s %-56s %7.1f s   %s\n", word(e.Action), short(e.Package), e.Elapsed, p.soFar(e.Time))
+	}
+}
+
+func (p *progress) end(e testjson.TestEvent, in *testjson.Package) {
+	t := test{e.Package, e.Test}
+	now := e.Time
+	if now.IsZero() { // testjson ended it
+		now = time.Now()
+	}
+	took := time.Duration(e.Elapsed * float64(time.Second))
+	if began, ok := p.running[t]; ok && took < 0 {
+		took = now.Sub(began)
+	}
+	delete(p.running, t)
+	p.ended = append(p.ended, outcome{t, e.Action, max(0, took)})
+	if e.Action == testjson.ActionPass && (p.lines == byPackage || !p.lines.counts(e.Test)) {
+		return
+	}
+	fmt.Fprintf(p.out, "%s %-56s %7.1f s   %s\n", word(e.Action), t, took.Seconds(), p.soFar(now))
+	if e.Action == testjson.ActionFail {
+		printOutput(p.out, in.OutputLines(in.LastFailedByName(e.Test)))
+	}
+	if e.Action == testjson.ActionSkip {
+		for _, skipped := range in.Skipped {
+			if skipped.Test.Name() == e.Test {
+				printOutput(p.out, in.OutputLines(skipped))
+			}
+		}
+	}
+}
+
+// soFar counts tests at the top, whose number is known before they run.
+func (p *progress) soFar(now time.Time) string {
+	ended := 0
+	for _, o := range p.ended {
+		if !strings.Contains(o.name, "/") {
+			ended++
+		}
+	}
+	return fmt.Sprintf("%d of %d, %s so far", ended, len(p.planned), now.Sub(p.began).Round(time.Second))
+}
+
+// tell prints which tests run, and for how long: of a test whose subtests run, these.
+func (p *progress) tell(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var running []string
+	for t, since := range p.running {
+		if !p.hasRunningSubtest(t) {
+			running = append(running, fmt.Sprintf("%s %s", t, now.Sub(since).Round(time.Second)))
+		}
+	}
+	slices.Sort(running)
+	what := strings.Join(running, ", ")
+	if what == "" {
+		what = "no test: tests are being built"
+	}
+	fmt.Fprintf(p.out, "running %s; %s\n", what, p.soFar(now))
+}
+
+func (p *progress) hasRunningSubtest(t test) bool {
+	for other := range p.running {
+		if other.pkg == t.pkg && strings.HasPrefix(other.name, t.name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func word(a testjson.Action) string {
+	switch a {
+	case testjson.ActionPass:
+		return "passed "
+	case testjson.ActionSkip:
+		return "skipped"
+	}
+	return "FAILED "
+}
+
+// String is how tests are called in what is printed.
+func (t test) String() string {
+	return strings.TrimSpace(short(t.pkg) + " " + t.name)
+}
+
+// short leaves the module's name away, which has no dot in it.
+func short(pkg string) string {
+	_, rest, found := strings.Cut(pkg, "/")
+	if !found {
+		return pkg
+	}
+	return rest
+}
+
+// printOutput prints what a test has said, without what our own lines say.
+func printOutput(out io.Writer, said []string) {
+	for _, line := range said {
+		if strings.HasPrefix(line, "=== ") {
+			continue
+		}
+		fmt.Fprint(out, "    ", strings.TrimSuffix(line, "\n"), "\n")
+	}
+}
