@@ -73,8 +73,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.skip, "skip", "", "leave out tests that match this `pattern`, as of go test")
 	flags.StringVar(&o.jsonFile, "jsonfile", "", "write what go test -json says to this `file`, too")
 	flags.Var(&o.lines, "lines", "a line for each package, test or `subtest` one level down (default test)")
-	flags.Func("want", "fail unless a subtest of each of these `names`, separated by commas, has passed", func(value string) error {
-		o.want = append(o.want, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })...)
+	flags.Func("want", "fail unless a subtest of each of these `names`, separated by commas or white space, has passed", func(value string) error {
+		o.want = append(o.want, strings.Fields(strings.ReplaceAll(value, ",", " "))...)
 		return nil
 	})
 	for name, usage := range map[string]string{

@@ -106,12 +106,14 @@ func (p *progress) end(e testjson.TestEvent, in *testjson.Package) {
 	if now.IsZero() { // testjson ended it
 		now = time.Now()
 	}
+	// Elapsed is without parallel subtests, and negative where testjson ended the test; the time between events is too short
+	// where they come out of the cache.
 	took := time.Duration(e.Elapsed * float64(time.Second))
-	if began, ok := p.running[t]; ok && took < 0 {
-		took = now.Sub(began)
+	if began, ok := p.running[t]; ok {
+		took = max(took, now.Sub(began))
 	}
 	delete(p.running, t)
-	p.ended = append(p.ended, outcome{t, e.Action, max(0, took)})
+	p.ended = append(p.ended, outcome{t, e.Action, took})
 	if e.Action == testjson.ActionPass && (p.lines == byPackage || !p.lines.counts(e.Test)) {
 		return
 	}
@@ -152,7 +154,7 @@ func (p *progress) tell(now time.Time) {
 	slices.Sort(running)
 	what := strings.Join(running, ", ")
 	if what == "" {
-		what = "no test: tests are being built"
+		what = "no test, go builds"
 	}
 	fmt.Fprintf(p.out, "running %s; %s\n", what, p.soFar(now))
 }

@@ -28,7 +28,7 @@ func TestTell(t *testing.T) {
 		return out.String()
 	}
 	for _, step := range []struct{ stream, want string }{
-		{"", "running no test: tests are being built; 0 of 3, 1m30s so far\n"},
+		{"", "running no test, go builds; 0 of 3, 1m30s so far\n"},
 		{event("01", "run", "TestA") + event("02", "run", "TestA/trixie"), "running tests/e2e TestA/trixie 1m28s; 0 of 3, 1m30s so far\n"},
 		{event("05", "run", "TestB"), "running tests/e2e TestA/trixie 1m28s, tests/e2e TestB 1m25s; 0 of 3, 1m30s so far\n"},
 		{event("10", "pause", "TestB"), "running tests/e2e TestA/trixie 1m28s; 0 of 3, 1m30s so far\n"},
