@@ -31,6 +31,11 @@ func newApp() *cli.App {
 				Action:    prepare,
 			},
 			{
+				Name:   "flavours",
+				Usage:  "print the names of all flavours",
+				Action: printFlavours,
+			},
+			{
 				Name:   "up",
 				Usage:  "start a node and wait until its pods run",
 				Action: up,
@@ -79,6 +84,13 @@ func newApp() *cli.App {
 			},
 		},
 	}
+}
+
+func printFlavours(c *cli.Context) error {
+	for _, f := range lab.Flavours() {
+		fmt.Fprintln(c.App.Writer, f.Name)
+	}
+	return nil
 }
 
 func flavours() string {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/lab"
 )
 
 func TestApp(t *testing.T) {
@@ -13,6 +15,7 @@ func TestApp(t *testing.T) {
 		out, fail string
 	}{
 		{args: "status", out: "NAME  FLAVOUR  STATE  PORT  UPTIME\n"},
+		{args: "flavours", out: allFlavours()},
 		{args: "down --all"},
 		{args: "down", fail: "which node"},
 		{args: "down nope", fail: "there is none of this name"},
@@ -42,4 +45,12 @@ func TestApp(t *testing.T) {
 			t.Errorf("%s: more than a line: %v", tc.args, err)
 		}
 	}
+}
+
+func allFlavours() string {
+	var names strings.Builder
+	for _, f := range lab.Flavours() {
+		names.WriteString(f.Name + "\n")
+	}
+	return names.String()
 }
