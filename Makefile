@@ -15,11 +15,17 @@ CACHE := $(or $(NODE_PARTITION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nod
 
 GOLANGCI_LINT_VERSION := v2.12.2
 
-E2E_FLAGS ?= -timeout 70m
-# go test -v, and at the end once more what failed: these outputs are long.
-NODE_TEST := $(GO) run gotest.tools/gotestsum@v1.13.0 --format standard-verbose -- -count=1
+# One runner for all tests, with the same flags wherever it is called from: what has passed comes out of go test's cache.
+RUN_TESTS := $(GO) run ./tests/run
+# The lab limits how many machines run at once. A machine is no file that go test knows of: no result is kept.
+NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
+NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/nodebus ./tests/e2e
+# Each kind of node has to be seen by at least one test.
+WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
+# The one kind that "make e2e RUN=..." takes.
+ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build install test test-unit test-e2e test-nodes soak lint bench fuzz demo clean help setup-node
+.PHONY: all build install test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz demo clean help setup-node
 
 all: build
 
@@ -43,45 +49,57 @@ install: $(PROGRAMS)
 	install -D -m 0644 man/partition-generator.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-generator.8'
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(PREFIX)/share/doc/node-partition/node-partition.default'
 
-## test: the tests, those on real nodes too, within an hour; installs what they need (Debian, root)
+## test: the tests, those on real nodes too, in about an hour; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
-	$(MAKE) test-e2e
+	$(MAKE) e2e RUN=
 
 setup-node:
 	@tests/setup node
 
-## test-unit: the tests that need no node
+## test-unit: the tests that need neither a node nor root, in two minutes
 test-unit:
 	@tests/setup unit
-	$(GO) vet ./...
-	$(GO) test -short $$($(GO) list ./... | grep -v -e /tests/e2e -e /tests/bench -e /tests/kubeapi -e /tests/nodebus -e /tests/nodebench)
+	$(GO) vet -tags node ./...
+	$(RUN_TESTS) -lines package ./...
 
-## test-e2e: the tests on real nodes, which tests/lab boots; each on the kinds of nodes that differ in what it shows
-test-e2e: setup-node
+ifdef RUN
+## e2e: one test on one node: make e2e RUN=TestConfigured [FLAVOUR=trixie]; without RUN all that make test runs on nodes
+e2e: export LAB_FLAVOURS := $(ONE)
+e2e: setup-node
+	tests/lab/lab prepare $(ONE)
+	$(NODE_TESTS) -timeout 1h -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
+else
+# Each test on the kinds of nodes that differ in what it shows; the streams of a node are the lab's own, and in test-nodes.
+e2e: setup-node
 	tests/lab/lab prepare
-	$(NODE_TEST) $(E2E_FLAGS) -run 'TestNode$$|TestControlPlane|TestNothingStaysBehind' ./tests/lab
-	$(NODE_TEST) $(E2E_FLAGS) ./tests/kubeapi
-	$(NODE_TEST) $(E2E_FLAGS) ./tests/nodebus
-	$(NODE_TEST) -short $(E2E_FLAGS) -skip '^TestSoak' ./tests/e2e
+	$(NODE_TESTS) -timeout 80m -skip '^TestSoak|^TestNode(ControlPlane|Streams)$$' $(WANT) $(NODE_PACKAGES)
+endif
 
-## test-nodes: every test on every kind of node; takes an hour more
+## test-nodes: every test on every kind of node, in about an hour
 test-nodes: setup-node
 	tests/lab/lab prepare
-	$(NODE_TEST) -timeout 3h -run '^TestNode(ControlPlane|Streams)$$' ./tests/lab
-	$(NODE_TEST) -timeout 3h -skip '^TestSoak' ./tests/e2e
+	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes an hour
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; about an hour
 soak: setup-node
 	tests/lab/lab prepare
-	$(NODE_TEST) -timeout 3h -run '^TestSoak' ./tests/e2e
+	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
 
-## lint: gofmt, go vet, golangci-lint
-lint:
+## vet: gofmt, go vet
+vet:
 	@tests/setup go
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'not formatted: run gofmt -w on these' >&2; exit 1; }
-	$(GO) vet ./...
+	$(GO) vet -tags node ./...
+
+## lint: gofmt, go vet, golangci-lint
+lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
+
+# Built ahead: it takes minutes, once.
+golangci-lint:
+	@tests/setup go
+	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) version
 
 # On a machine that does nothing else: what else it does costs precision, and the limits stay.
 ## bench: ratios, each measured in one run: the generator's to systemd's own, the monitor's on nodes, with limits
