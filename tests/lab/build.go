@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,17 +27,22 @@ func sourcesDir() (string, error) {
 
 // pause is the sandbox container's program.
 func pause() Program {
-	return Program{Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
+	return Program{Name: "pause", Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
 }
 
 // podtool is what pods of tests run.
 func podtool() Program {
-	return Program{Source: "podtool", Packages: []string{"nodepartition/tests/lab/sources/podtool"}, Version: "1"}
+	return Program{Name: "podtool", Source: "podtool", Packages: []string{"nodepartition/tests/lab/sources/podtool"}, Version: "1"}
 }
 
 // buildFlags and buildEnv are what programs are built with.
 func buildFlags(p Program) []string {
-	flags := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p)}
+	flags := []string{
+		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p),
+		// What debuggers want is left out of the programs: not to write it takes the compiler 15 % less time (go 1.26). The code
+		// is the same. The standard library stays as everybody has it in the build cache.
+		"-gcflags=all=-dwarf=false", "-gcflags=std=",
+	}
 	if len(p.Tags) > 0 {
 		flags = append(flags, "-tags", strings.Join(p.Tags, ","))
 	}
@@ -59,7 +63,8 @@ func programKey(p Program, sources string) (Key, error) {
 }
 
 // build compiles a program into the cache and returns the folder that holds its binaries. They are static,
-// so that they run in any guest.
+// so that they run in any guest. One call of go makes all of them: it compiles what they have in common once, and links one
+// while it compiles for another.
 func (c Cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
@@ -70,14 +75,12 @@ func (c Cache) build(ctx context.Context, p Program, progress func(string)) (str
 	if err != nil {
 		return "", err
 	}
-	return c.Ensure(ctx, "programs", p.Source, key, func(ctx context.Context, out string) error {
-		done := step(progress, "building "+p.Source+" "+p.Version)
+	return c.Ensure(ctx, "programs", p.Name, key, func(ctx context.Context, out string) error {
+		done := step(progress, "building "+p.Name+" "+p.Version)
 		err := withTemp(out, func(temp []string) error {
-			for _, pkg := range p.Packages {
-				args := slices.Concat(buildFlags(p), []string{"-o", filepath.Join(out, path.Base(pkg)), pkg})
-				if err := command(ctx, dir, slices.Concat(buildEnv(), temp), "go", args...); err != nil {
-					return fmt.Errorf("build %s: %w", pkg, err)
-				}
+			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)
+			if err := command(ctx, dir, slices.Concat(buildEnv(), temp), "go", args...); err != nil {
+				return fmt.Errorf("build %s: %w", p.Name, err)
 			}
 			if p.C != nil {
 				return buildC(ctx, dir, *p.C, filepath.Join(out, p.C.Name), temp)

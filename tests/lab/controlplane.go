@@ -36,8 +36,10 @@ type ControlPlane struct {
 	etcd        *daemon
 	apiserver   *daemon
 	controllers *daemon // nil without StartControllers
-	config      *rest.Config
-	client      kubernetes.Interface
+	// controllerManager is the path of their program.
+	controllerManager string
+	config            *rest.Config
+	client            kubernetes.Interface
 	// restart starts the API server as it was started first.
 	restart func() (*daemon, error)
 }
@@ -48,8 +50,8 @@ const hostAddress = "10.0.2.2"
 // loopback is where this machine sees it.
 const loopback = "127.0.0.1"
 
-// StartControlPlane builds the API server when it has not been, starts it and returns when it is ready. It ends with Stop, or
-// with this process, however that ends. The steps that take long are told to progress, which may be nil.
+// StartControlPlane builds the programs when they have not been, starts the API server and returns when it is ready. It ends
+// with Stop, or with this process, however that ends. The steps that take long are told to progress, which may be nil.
 func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlane, error) {
 	if progress == nil {
 		progress = func(string) {}
@@ -58,45 +60,27 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	etcd, apiserver, err := c.controlPlane(ctx, progress)
+	etcd, programs, err := c.controlPlane(ctx, progress)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.removeDeadControlPlanes(); err != nil {
 		return nil, fmt.Errorf("control plane: remove what a killed one left: %w", err)
 	}
-	p := &ControlPlane{cache: c, progress: progress}
+	p := &ControlPlane{cache: c, progress: progress, controllerManager: filepath.Join(programs, "kube-controller-manager")}
 	if p.Dir, p.unlock, err = c.newControlPlane(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
 	done := step(progress, "starting the control plane")
-	if err := p.start(ctx, etcd, apiserver); err != nil {
+	if err := p.start(ctx, etcd, filepath.Join(programs, "kube-apiserver")); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the control plane: %w", err), p.Stop())
 	}
 	done()
 	return p, nil
 }
 
-// PrepareControlPlane makes everything expensive of a control plane, its controllers included, and keeps it in the cache. The
-// steps that take long are told to progress.
-func PrepareControlPlane(ctx context.Context, progress func(string)) error {
-	if progress == nil {
-		progress = func(string) {}
-	}
-	c, err := DefaultCache()
-	if err != nil {
-		return err
-	}
-	if _, _, err = c.controlPlane(ctx, progress); err != nil {
-		return err
-	}
-	// Not beside the API server: of most packages that they have in common, the second finds the first's objects.
-	_, err = c.controllerManager(ctx, progress)
-	return err
-}
-
-// controlPlane returns the paths of the programs that every control plane has.
-func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, apiserver string, err error) {
+// controlPlane returns the path of etcd and the folder of the programs of Kubernetes.
+func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, programs string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error
@@ -104,23 +88,14 @@ func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, a
 		return err
 	})
 	group.Go(func() error {
-		dir, err := c.build(ctx, kubeAPIServer(), progress)
-		apiserver = filepath.Join(dir, "kube-apiserver")
+		var err error
+		programs, err = c.build(ctx, controlPlanePrograms(), progress)
 		return err
 	})
 	if err := group.Wait(); err != nil {
 		return "", "", fmt.Errorf("prepare the control plane: %w", err)
 	}
-	return etcd, apiserver, nil
-}
-
-// controllerManager returns the path of the controllers' program.
-func (c Cache) controllerManager(ctx context.Context, progress func(string)) (string, error) {
-	dir, err := c.build(ctx, kubeControllerManager(), progress)
-	if err != nil {
-		return "", fmt.Errorf("prepare the controllers: %w", err)
-	}
-	return filepath.Join(dir, "kube-controller-manager"), nil
+	return etcd, programs, nil
 }
 
 // newControlPlane makes a folder that is its owner's as long as the lock is held, which the kernel releases when this
@@ -283,8 +258,8 @@ func controllersArgs(kubeconfig string, names []string) []string {
 	}
 }
 
-// StartControllers builds the kube-controller-manager when it has not been, starts it with no controllers but those of these
-// names, such as "daemonset-controller", and returns when they have started. It ends with the control plane.
+// StartControllers starts the kube-controller-manager with no controllers but those of these names, such as
+// "daemonset-controller", and returns when they have started. It ends with the control plane.
 //
 // The template of their pods has to name a node, or the pods have none: nobody schedules them. The controllers take it as it
 // is, and a DaemonSet is for that node alone (nodeShouldRunDaemonPod, pkg/controller/daemon/daemon_controller.go, 1.37). A
@@ -298,19 +273,15 @@ func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) er
 	if p.controllers != nil && p.controllers.err() == nil {
 		return errors.New("start controllers: some run: name all of them at once")
 	}
-	program, err := p.cache.controllerManager(ctx, p.progress)
-	if err != nil {
-		return err
-	}
 	done := step(p.progress, "starting the controllers")
-	if err := p.startControllers(ctx, program, names); err != nil {
+	if err := p.startControllers(ctx, names); err != nil {
 		return errors.Join(fmt.Errorf("start controllers: %w", err), p.controllers.kill())
 	}
 	done()
 	return nil
 }
 
-func (p *ControlPlane) startControllers(ctx context.Context, program string, names []string) error {
+func (p *ControlPlane) startControllers(ctx context.Context, names []string) error {
 	const file = "controller-manager.conf"
 	kubeconfig, err := p.kubeconfig(loopback, "system:kube-controller-manager")
 	if err != nil {
@@ -319,7 +290,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, program string, nam
 	if err := os.WriteFile(filepath.Join(p.Dir, file), kubeconfig, 0o600); err != nil {
 		return err
 	}
-	if p.controllers, err = startDaemon(p.Dir, program, controllersArgs(file, names)...); err != nil {
+	if p.controllers, err = startDaemon(p.Dir, p.controllerManager, controllersArgs(file, names)...); err != nil {
 		return err
 	}
 	ctx, cancel := withDefaultTimeout(ctx)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,8 @@ type Flavour struct {
 	Name string
 	// Release is Debian's code name, as mmdebstrap takes it.
 	Release string
-	// Packages are installed on top of the ones every flavour has.
+	// Packages are installed on top of the ones every flavour has. Flavours of one release that name the same ones share
+	// one installation.
 	Packages []string
 	// Programs are built from their Go modules and copied to /usr/bin.
 	Programs []Program
@@ -26,10 +28,14 @@ type Flavour struct {
 	NRI bool
 	// Summary is one line for people.
 	Summary string
+	// OnRequest keeps it out of what is prepared, and what tests run on, when nobody names it.
+	OnRequest bool `json:"-"`
 }
 
-// Program is a Go program that is built from a nested module of sources/, which pins it.
+// Program is what is built in one go from a nested module of sources/, which pins it.
 type Program struct {
+	// Name is what it is called in the cache.
+	Name string
 	// Source is the folder below sources/.
 	Source string
 	// Packages are the main packages, each of which becomes a file of its last path element.
@@ -43,6 +49,9 @@ type Program struct {
 	Version string
 }
 
+// ofKubernetes tells whether its objects are of use to the other programs of Kubernetes.
+func (p Program) ofKubernetes() bool { return strings.HasPrefix(p.Source, "kubernetes-") }
+
 // CProgram is a program in C that lies in a Go module.
 type CProgram struct {
 	// Name is what its file is called.
@@ -51,18 +60,26 @@ type CProgram struct {
 	Module, Folder string
 }
 
-// Flavours returns the declared flavours, the default one first.
+// Flavours returns the flavours that are prepared and tested when none is named, the default one first.
 func Flavours() []Flavour {
+	return slices.DeleteFunc(AllFlavours(), func(f Flavour) bool { return f.OnRequest })
+}
+
+// AllFlavours returns those on request, too.
+func AllFlavours() []Flavour {
+	// Both kinds of nodes of Debian 13 have what each of them needs: an installation takes longer than these packages.
+	// skopeo is what imports images into CRI-O's storage.
+	trixiePackages := []string{"conmon", "crun", "runc", "skopeo"}
 	return []Flavour{
 		{
 			Name:    "trixie",
 			Release: "trixie",
 			// Debian 13 has containerd 1.7, which has NRI switched off: containerd is built instead.
-			Packages: []string{"runc"},
-			Programs: []Program{kubelet("1.37", "v1.37.0"), containerd("2.3", "v2.3.7")},
-			Overlays: []string{"containerd", "trixie"},
+			Packages: trixiePackages,
+			Programs: []Program{kubelet(), containerd("2.3", "v2.3.7")},
+			Overlays: []string{"containerd", "containerd-2", "trixie"},
 			Units:    []string{"/etc/systemd/system/containerd.service"},
-			Socket:   "/run/containerd/containerd.sock",
+			Socket:   containerdSocket,
 			NRI:      true,
 			Summary:  "Debian 13, systemd 257, containerd v2.3.7 with NRI, kubelet v1.37.0",
 		},
@@ -72,30 +89,82 @@ func Flavours() []Flavour {
 			Packages: []string{"containerd", "runc"},
 			// The newest kubelet that works with containerd 1.6: it logs that the runtime lacks the call RuntimeConfig, and
 			// takes cgroupDriver from its configuration. 1.38 will not (getCgroupDriverFromCRI, cmd/kubelet/app/server.go).
-			Programs: []Program{kubelet("1.37", "v1.37.0")},
+			Programs: []Program{kubelet()},
 			Overlays: []string{"containerd", "bookworm"},
 			Units:    []string{"/lib/systemd/system/containerd.service"},
-			Socket:   "/run/containerd/containerd.sock",
+			Socket:   containerdSocket,
 			Summary:  "Debian 12, systemd 252, containerd 1.6 without NRI, kubelet v1.37.0",
 		},
 		{
-			Name:    "crio",
-			Release: "trixie",
-			// skopeo is what imports images.
-			Packages: []string{"conmon", "crun", "skopeo"},
-			Programs: []Program{kubelet("1.37", "v1.37.0"), crio("1.34", "v1.34.0")},
+			Name:     "crio",
+			Release:  "trixie",
+			Packages: trixiePackages,
+			Programs: []Program{kubelet(), crio("1.34", "v1.34.0")},
 			Overlays: []string{"crio"},
 			Units:    []string{"/etc/systemd/system/crio.service"},
 			Socket:   "/run/crio/crio.sock",
 			NRI:      true,
 			Summary:  "Debian 13, systemd 257, CRI-O v1.34.0 with NRI and crun, kubelet v1.37.0",
 		},
+		{
+			Name:    "forky",
+			Release: "forky",
+			// It is there for its runc: from 1.3.2 on that turns CPU shares into cpu.weight by another formula than the kubelet.
+			// The others' runc (1.1) and crun (1.21) have the kubelet's.
+			Packages: []string{"containerd", "runc"},
+			Programs: []Program{kubelet()},
+			Overlays: []string{"containerd", "containerd-2"},
+			Units:    []string{"/lib/systemd/system/containerd.service"},
+			Socket:   containerdSocket,
+			NRI:      true,
+			Summary:  "Debian 14 (testing), systemd 262, containerd 2.1 with NRI and runc 1.3, Debian's, kubelet v1.37.0",
+		},
+		{
+			Name:      "containerd-1.7",
+			Release:   "trixie",
+			Packages:  []string{"containerd", "runc"},
+			Programs:  []Program{kubelet()},
+			Overlays:  []string{"containerd", "containerd-1.7"},
+			Units:     []string{"/lib/systemd/system/containerd.service"},
+			Socket:    containerdSocket,
+			NRI:       true,
+			Summary:   "Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
+			OnRequest: true,
+		},
 	}
 }
 
-// FlavourByName returns the flavour of that name; the empty name is the default flavour.
+const containerdSocket = "/run/containerd/containerd.sock"
+
+// FlavourByName returns the flavour of that name; the empty name is the default flavour. Behind any name "+kubelet-1.35"
+// stands for the same node with that kubelet.
 func FlavourByName(name string) (Flavour, error) {
-	flavours := Flavours()
+	base, older, hasKubelet := strings.Cut(name, kubeletMark)
+	f, err := declaredFlavour(base)
+	if err != nil || !hasKubelet {
+		return f, err
+	}
+	program, err := olderKubelet(older)
+	if err != nil {
+		return Flavour{}, fmt.Errorf("flavour %q: %w", name, err)
+	}
+	current := kubelet()
+	for i, p := range f.Programs {
+		if p.Name == current.Name {
+			f.Programs[i] = program
+		}
+	}
+	f.Name += kubeletMark + older
+	f.Summary = strings.ReplaceAll(f.Summary, current.Version, program.Version)
+	f.OnRequest = true
+	return f, nil
+}
+
+// kubeletMark stands between a flavour's name and the version of another kubelet.
+const kubeletMark = "+kubelet-"
+
+func declaredFlavour(name string) (Flavour, error) {
+	flavours := AllFlavours()
 	if name == "" {
 		return flavours[0], nil
 	}
@@ -109,20 +178,34 @@ func FlavourByName(name string) (Flavour, error) {
 	return Flavour{}, fmt.Errorf("flavour %q: not known: use one of %s", name, strings.Join(names, ", "))
 }
 
-func kubelet(minor, version string) Program { return kubernetesProgram("kubelet", minor, version) }
+// hostName is the flavour's name as a part of a host name.
+func (f Flavour) hostName() string { return strings.NewReplacer("+", "-", ".", "-").Replace(f.Name) }
 
-// kubeAPIServer is the control plane's, and in no image.
-func kubeAPIServer() Program { return kubernetesProgram("kube-apiserver", "1.37", "v1.37.0") }
+// kubernetesVersion is that of the kubelet and of the control plane.
+const kubernetesVersion = "v1.37.0"
 
-// kubeControllerManager is the control plane's, too.
-func kubeControllerManager() Program {
-	return kubernetesProgram("kube-controller-manager", "1.37", "v1.37.0")
+func kubelet() Program { return kubernetesPrograms("kubelet", kubernetesVersion, "kubelet") }
+
+// olderKubelet returns a kubelet of another minor version than the flavours'.
+func olderKubelet(minor string) (Program, error) {
+	const known = "v1.35.8"
+	if minor != minorOf(known) {
+		return Program{}, fmt.Errorf("kubelet %s: not known: use %s, or leave it out for %s", minor, minorOf(known), minorOf(kubernetesVersion))
+	}
+	return kubernetesPrograms("kubelet", known, "kubelet"), nil
 }
 
-func kubernetesProgram(name, minor, version string) Program {
-	return Program{
-		Source:   name + "-" + minor,
-		Packages: []string{"k8s.io/kubernetes/cmd/" + name},
+// controlPlanePrograms are in no image. They are linked side by side, and what they have in common is compiled once.
+func controlPlanePrograms() Program {
+	return kubernetesPrograms("control-plane", kubernetesVersion, "kube-apiserver", "kube-controller-manager")
+}
+
+// kubernetesPrograms returns programs of one release of Kubernetes.
+func kubernetesPrograms(name, version string, programs ...string) Program {
+	minor := minorOf(version)
+	p := Program{
+		Name:   name + "-" + minor,
+		Source: "kubernetes-" + minor,
 		Variables: []string{
 			"k8s.io/component-base/version.gitVersion=" + version,
 			"k8s.io/component-base/version.gitMajor=1",
@@ -131,11 +214,22 @@ func kubernetesProgram(name, minor, version string) Program {
 		},
 		Version: version,
 	}
+	for _, program := range programs {
+		p.Packages = append(p.Packages, "k8s.io/kubernetes/cmd/"+program)
+	}
+	return p
+}
+
+// minorOf returns "1.37" of "v1.37.0".
+func minorOf(version string) string {
+	minor, _, _ := strings.Cut(strings.TrimPrefix(version, "v1."), ".")
+	return "1." + minor
 }
 
 func containerd(minor, version string) Program {
 	const module = "github.com/containerd/containerd/v2"
 	return Program{
+		Name:   "containerd-" + minor,
 		Source: "containerd-" + minor,
 		Packages: []string{
 			module + "/cmd/containerd",
@@ -150,6 +244,7 @@ func containerd(minor, version string) Program {
 func crio(minor, version string) Program {
 	const module = "github.com/cri-o/cri-o"
 	return Program{
+		Name:     "crio-" + minor,
 		Source:   "crio-" + minor,
 		Packages: []string{module + "/cmd/crio"},
 		// Without cgo: no signatures by way of gpgme, no btrfs, no seccomp.

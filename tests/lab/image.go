@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // image is a prepared flavour: what a node boots from. All of it is read-only, nodes write to overlays.
@@ -40,86 +38,29 @@ const (
 	bakeTimeout = 5 * time.Minute
 )
 
-// Prepare makes everything expensive of a flavour and keeps it in the cache. A second call takes the time of
-// a few hashes. The steps that take long are told to progress.
-func Prepare(ctx context.Context, flavour string, progress func(string)) error {
-	c, img, err := prepare(ctx, flavour, progress)
-	if err != nil {
-		return err
-	}
-	f, err := FlavourByName(flavour)
-	if err != nil {
-		return err
-	}
-	if progress == nil {
-		progress = func(string) {}
-	}
-	_, err = c.snapshot(ctx, f, img, func(line string) { progress(f.Name + ": " + line) })
-	return err
-}
-
-func prepare(ctx context.Context, flavour string, progress func(string)) (Cache, image, error) {
-	if progress == nil {
-		progress = func(string) {}
-	}
-	f, err := FlavourByName(flavour)
-	if err != nil {
-		return Cache{}, image{}, err
-	}
-	c, err := DefaultCache()
-	if err != nil {
-		return Cache{}, image{}, err
-	}
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return Cache{}, image{}, fmt.Errorf("cache folder: %w", err)
-	}
-	if err := checkHost(ctx, progress); err != nil {
-		return Cache{}, image{}, err
-	}
-	img, err := c.image(ctx, f, func(line string) { progress(f.Name + ": " + line) })
-	if err != nil {
-		return Cache{}, image{}, fmt.Errorf("prepare %s: %w", f.Name, err)
-	}
-	if err := c.prune(); err != nil {
-		return Cache{}, image{}, fmt.Errorf("prepare %s: remove old cache entries: %w", f.Name, err)
-	}
-	return c, img, nil
-}
-
-// image returns the image of a flavour and makes it first when it is not there. Debian's packages come over
-// the network while the compiler keeps the cores busy.
+// image returns the image of a flavour and makes it first when it is not there; makeAll has made its parts.
 func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
+	qemu, err := c.qemu(ctx, progress)
+	if err != nil {
+		return image{}, err
+	}
+	debian, err := c.debian(ctx, f, progress)
+	if err != nil {
+		return image{}, err
+	}
 	programs := f.allPrograms()
 	binaries := make([]string, len(programs))
-	var debian, qemu string
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		var err error
-		if qemu, err = c.qemu(groupCtx, progress); err != nil {
-			return err
+	for i, p := range programs {
+		if binaries[i], err = c.build(ctx, p, progress); err != nil {
+			return image{}, err
 		}
-		debian, err = c.debian(groupCtx, f, progress)
-		return err
-	})
-	// One after the other: the compiler is parallel by itself, and a kubelet takes 2 GiB to link.
-	group.Go(func() error {
-		for i, p := range programs {
-			var err error
-			if binaries[i], err = c.build(groupCtx, p, progress); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err := group.Wait(); err != nil {
-		return image{}, err
 	}
 	key, err := imageKey(f, debian, binaries)
 	if err != nil {
 		return image{}, err
 	}
 	dir, err := c.Ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
-		return assemble(ctx, f, debian, binaries, image{dir, qemu}, progress)
+		return c.assemble(ctx, f, debian, binaries, image{dir, qemu}, progress)
 	})
 	if err != nil {
 		return image{}, err
@@ -147,14 +88,29 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 }
 
 // imageRevision is raised when assemble does something else with the same inputs.
-const imageRevision = 2
+const imageRevision = 3
 
 // debianArgs and debianEnv are what mmdebstrap is started with.
 func debianArgs(f Flavour) []string {
 	packages := append(basePackages(), f.Packages...)
 	slices.Sort(packages)
-	return []string{"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ",")}
+	args := []string{
+		"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
+		// Who loses power while this runs begins anew; dpkg would write each file through to the disk.
+		"--dpkgopt=force-unsafe-io",
+		// Nobody reads these in a node, and they are half of its files.
+		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
+		"--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+	}
+	if f.Release == testingRelease {
+		// The lists of testing are signed for a week, and a mirror may be behind. A node of a test lives for minutes.
+		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	}
+	return args
 }
+
+// testingRelease is the code name of the Debian that is no release yet.
+const testingRelease = "forky"
 
 // The lab has its own initial RAM disk; building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
@@ -187,7 +143,7 @@ func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 
 // assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the tree into
 // a file system and boots that once.
-func assemble(ctx context.Context, f Flavour, debian string, binaries []string, img image, progress func(string)) (err error) {
+func (c Cache) assemble(ctx context.Context, f Flavour, debian string, binaries []string, img image, progress func(string)) (err error) {
 	done := step(progress, "making the disk")
 	tree := filepath.Join(img.dir, "tree")
 	if err := os.Mkdir(tree, 0o755); err != nil {
@@ -229,7 +185,11 @@ func assemble(ctx context.Context, f Flavour, debian string, binaries []string, 
 	done()
 
 	done = step(progress, "importing the container images in a first boot")
-	if err := bake(ctx, img); err != nil {
+	accel, err := chooseAccel(ctx, c, img, progress)
+	if err != nil {
+		return err
+	}
+	if err := bake(ctx, img, accel, progress); err != nil {
 		return fmt.Errorf("first boot: %w", err)
 	}
 	done()
@@ -324,7 +284,7 @@ const bakedMark = "lab-bake: done"
 
 // bake boots the image once. The kubelet does not take part: the checkpoints it writes would bind every node
 // to the policies of its first configuration.
-func bake(ctx context.Context, img image) error {
+func bake(ctx context.Context, img image, accel accel, progress func(string)) error {
 	seed := filepath.Join(img.dir, "seed.tar")
 	id, err := machineID()
 	if err != nil {
@@ -338,12 +298,29 @@ func bake(ctx context.Context, img image) error {
 	if err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	console := filepath.Join(img.dir, "bake.log")
 	m := machine{
-		Name: "lab-bake", Image: img, Root: disk{img.root(), "raw"}, Seed: seed, Console: console,
-		CPUs: 2, MemoryMiB: 2048, Accel: softwareEmulation,
+		Name: "lab-bake", Image: img, Root: disk{img.root(), "raw"}, Seed: seed, Console: filepath.Join(img.dir, "bake.log"),
+		CPUs: 2, MemoryMiB: 2048, Accel: accel,
 		KernelArgs: []string{"lab.bake", "systemd.mask=kubelet.service"}, NoReboot: true,
 	}
+	for panics := 0; ; {
+		before := fileSize(m.Console)
+		err := bakeOnce(ctx, m)
+		if err == nil {
+			return os.Remove(seed)
+		}
+		if accel != softwareEmulation || !panicked(m.Console, before) {
+			return err
+		}
+		if panics++; panics == maxPanics {
+			return err
+		}
+		progress("the guest's kernel panicked, as it does now and then under software emulation: booting again")
+	}
+}
+
+// bakeOnce runs a machine until it has said that it is baked, and has ended.
+func bakeOnce(ctx context.Context, m machine) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bakeTimeout, fmt.Errorf("not over after %s", bakeTimeout))
 	defer cancel()
 	q, err := startQemu(ctx, m, tiedToThisProcess)
@@ -353,12 +330,13 @@ func bake(ctx context.Context, img image) error {
 	select {
 	case <-q.exited:
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("%w: the console's end:\n%s", context.Cause(ctx), tailFile(console, 20)), q.kill())
+		return errors.Join(fmt.Errorf("%w: the console's end:\n%s", context.Cause(ctx), tailFile(m.Console, 20)), q.kill())
 	}
-	if log, err := os.ReadFile(console); err != nil || !bytes.Contains(log, []byte(bakedMark)) {
-		return errors.Join(err, fmt.Errorf("the machine stopped without %q: %w: the console's end:\n%s", bakedMark, q.err(), tailFile(console, 20)))
+	log, err := os.ReadFile(m.Console)
+	if err != nil || !bytes.Contains(log, []byte(bakedMark)) {
+		return errors.Join(err, fmt.Errorf("the machine stopped without %q: %w: the console's end:\n%s", bakedMark, q.err(), tailFile(m.Console, 20)))
 	}
-	return os.Remove(seed)
+	return nil
 }
 
 // copyVar makes the disk of a late /var from the baked root, without mounting it.

@@ -32,7 +32,7 @@ func TestChild(t *testing.T) {
 
 // TestNothingStaysBehind: whichever way the process ends that started a machine, the machine ends with it.
 func TestNothingStaysBehind(t *testing.T) {
-	if err := Prepare(t.Context(), "", func(line string) { t.Log(line) }); err != nil {
+	if err := Prepare(t.Context(), Wanted{Flavours: []string{""}}, func(line string) { t.Log(line) }); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "lab")

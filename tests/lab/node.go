@@ -176,7 +176,7 @@ func (o Options) withDefaults() (Options, error) {
 		if err != nil {
 			return o, err
 		}
-		o.Name = f.Name + "-" + id[:6]
+		o.Name = f.hostName() + "-" + id[:6]
 	}
 	if !nodeName.MatchString(o.Name) {
 		return o, fmt.Errorf("node name %q: not a DNS label: use a-z, 0-9 and - only", o.Name)

@@ -73,7 +73,7 @@ func (c Cache) current() ([]string, error) {
 			if key, err = programKey(p, sources); err != nil {
 				return nil, err
 			}
-			binaries = append(binaries, c.Path("programs", p.Source, key))
+			binaries = append(binaries, c.Path("programs", p.Name, key))
 		}
 		if key, err = imageKey(f, debianTar(debian), binaries); err != nil {
 			return nil, err
@@ -86,14 +86,11 @@ func (c Cache) current() ([]string, error) {
 		return nil, err
 	}
 	all = append(all, c.Path("qemu", qemuRelease, key))
-	for _, p := range []Program{kubeAPIServer(), kubeControllerManager()} {
-		key, err := programKey(p, sources)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c.Path("programs", p.Source, key))
+	p := controlPlanePrograms()
+	if key, err = programKey(p, sources); err != nil {
+		return nil, err
 	}
-	return all, nil
+	return append(all, c.Path("programs", p.Name, key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

@@ -124,37 +124,6 @@ func TestStartQemuWithEndedContext(t *testing.T) {
 	}
 }
 
-func TestChooseAccelRefusesUnknown(t *testing.T) {
-	t.Setenv("LAB_ACCEL", "xen")
-	if _, err := chooseAccel(t.Context(), Cache{Dir: t.TempDir()}, image{}, func(string) {}); err == nil || !strings.Contains(err.Error(), "xen") {
-		t.Errorf("error %v", err)
-	}
-}
-
-func TestChooseAccelFallsBack(t *testing.T) {
-	t.Setenv("LAB_ACCEL", "kvm")
-	img := fakeQemu(t, "echo no kvm >&2; exit 1\n")
-	cache := Cache{Dir: t.TempDir()}
-	var told []string
-	tell := func(line string) { told = append(told, line) }
-	got, err := chooseAccel(t.Context(), cache, img, tell)
-	if err != nil || got != softwareEmulation {
-		t.Errorf("%s, %v", got, err)
-	}
-	if len(told) != 1 || !strings.Contains(told[0], "KVM does not work here") || !strings.Contains(told[0], "no kvm") {
-		t.Errorf("told %q", told)
-	}
-	// "no" is asked again, "yes" is kept.
-	img = fakeQemu(t, `for a; do case $a in *path=*) echo "Linux version" >"${a##*path=}";; esac; done; exec sleep 1000`)
-	if got, err := chooseAccel(t.Context(), cache, img, tell); err != nil || got != hardwareKVM {
-		t.Errorf("%s, %v", got, err)
-	}
-	img = fakeQemu(t, "exit 1\n")
-	if got, err := chooseAccel(t.Context(), cache, img, tell); err != nil || got != hardwareKVM {
-		t.Errorf("%s, %v", got, err)
-	}
-}
-
 // A machine that ends before anybody looks at it keeps its reason, tied or not.
 func TestStartQemuEndsAtOnce(t *testing.T) {
 	img := fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")

@@ -26,7 +26,7 @@ func newApp() *cli.App {
 		Commands: []*cli.Command{
 			{
 				Name:      "prepare",
-				Usage:     "make everything that nodes boot from; all flavours, and a control plane, when none is named",
+				Usage:     "make everything that nodes boot from; when no flavour is named those of make test, and a control plane",
 				ArgsUsage: "[FLAVOUR...]",
 				Action:    prepare,
 			},
@@ -94,12 +94,12 @@ func printFlavours(c *cli.Context) error {
 }
 
 func flavours() string {
-	known := lab.Flavours()
+	known := lab.AllFlavours()
 	all := make([]string, 0, len(known))
 	for _, f := range known {
 		all = append(all, fmt.Sprintf("%s (%s)", f.Name, f.Summary))
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, ", ") + "; any of them with +kubelet-1.35 behind it has that kubelet"
 }
 
 // progress prints lines with the seconds since the command began.
@@ -109,22 +109,15 @@ func progress() func(string) {
 }
 
 func prepare(c *cli.Context) error {
-	names := c.Args().Slice()
+	wanted := lab.Everything()
+	if c.Args().Present() {
+		wanted = lab.Wanted{Flavours: c.Args().Slice()}
+	}
 	tell := progress()
-	if len(names) == 0 {
-		for _, f := range lab.Flavours() {
-			names = append(names, f.Name)
-		}
-		if err := lab.PrepareControlPlane(c.Context, tell); err != nil {
-			return err
-		}
+	if err := lab.Prepare(c.Context, wanted, tell); err != nil {
+		return err
 	}
-	for _, name := range names {
-		if err := lab.Prepare(c.Context, name, tell); err != nil {
-			return err
-		}
-		tell(name + ": ready")
-	}
+	tell("ready: " + strings.Join(wanted.Flavours, ", "))
 	return nil
 }
 

@@ -1,0 +1,220 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Wanted says what Prepare makes.
+type Wanted struct {
+	// Flavours are names of flavours.
+	Flavours []string
+	// ControlPlane is what control planes run on this machine.
+	ControlPlane bool
+}
+
+// Everything is what is wanted when nothing is named: the flavours of Flavours, and a control plane.
+func Everything() Wanted {
+	w := Wanted{ControlPlane: true}
+	for _, f := range Flavours() {
+		w.Flavours = append(w.Flavours, f.Name)
+	}
+	return w
+}
+
+// Prepare makes everything expensive and keeps it in the cache. A second call takes the time of a few hashes. The steps that
+// take long are told to progress, with the seconds that each took.
+func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	flavours := make([]Flavour, 0, len(w.Flavours))
+	for _, name := range w.Flavours {
+		f, err := FlavourByName(name)
+		if err != nil {
+			return err
+		}
+		flavours = append(flavours, f)
+	}
+	c, err := hostedCache(ctx, progress)
+	if err != nil {
+		return err
+	}
+	images, err := c.makeAll(ctx, flavours, w.ControlPlane, progress)
+	if err != nil {
+		return err
+	}
+	if len(images) > 0 {
+		// Here and not in the first test: where KVM does not work it takes seconds to find out.
+		if _, err := chooseAccel(ctx, c, images[0], progress); err != nil {
+			return err
+		}
+	}
+	return c.pruned()
+}
+
+// prepare is Prepare for a node of a flavour that is about to start.
+func prepare(ctx context.Context, flavour string, progress func(string)) (Cache, image, error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	f, err := FlavourByName(flavour)
+	if err != nil {
+		return Cache{}, image{}, err
+	}
+	c, err := hostedCache(ctx, progress)
+	if err != nil {
+		return Cache{}, image{}, err
+	}
+	images, err := c.makeAll(ctx, []Flavour{f}, false, progress)
+	if err != nil {
+		return Cache{}, image{}, err
+	}
+	return c, images[0], c.pruned()
+}
+
+// hostedCache returns this user's cache on a machine that can hold a lab.
+func hostedCache(ctx context.Context, progress func(string)) (Cache, error) {
+	c, err := DefaultCache()
+	if err != nil {
+		return Cache{}, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return Cache{}, fmt.Errorf("cache folder: %w", err)
+	}
+	return c, checkHost(ctx, progress)
+}
+
+func (c Cache) pruned() error {
+	if err := c.prune(); err != nil {
+		return fmt.Errorf("remove old cache entries: %w", err)
+	}
+	return nil
+}
+
+// part is something that images are made from. It is made once, whoever needs it.
+type part struct {
+	name string
+	make func(ctx context.Context) error
+	made chan struct{} // closed when it is there
+}
+
+// parts are what several flavours and a control plane are made from.
+type parts struct {
+	// kubernetes are its programs: they follow one another. The second finds the objects of the first, and beside it would
+	// compile them once more. The kubelet comes first, because every image waits for it.
+	kubernetes []*part
+	// programs are all others. They have next to nothing in common with Kubernetes: beside it they keep the second core busy
+	// when one of both links.
+	programs []*part
+	// debian comes over the network, and is unpacked and configured by one core.
+	debian []*part
+}
+
+const (
+	// maxDebian is how many installations of Debian run side by side.
+	maxDebian = 2
+	// maxImages is how many images are made side by side: one is a boot with two emulated CPUs, or writes a disk.
+	maxImages = 2
+)
+
+// find returns the part of a name, and puts it at the end of its list when it is not there.
+func find(list *[]*part, name string, build func(ctx context.Context) error) *part {
+	for _, p := range *list {
+		if p.name == name {
+			return p
+		}
+	}
+	p := &part{name: name, make: build, made: make(chan struct{})}
+	*list = append(*list, p)
+	return p
+}
+
+// add puts a flavour's parts into the lists and returns them.
+func (ps *parts) add(c Cache, f Flavour, progress func(string)) ([]*part, error) {
+	key, err := debianKey(f)
+	if err != nil {
+		return nil, err
+	}
+	all := []*part{
+		find(&ps.debian, "qemu", func(ctx context.Context) error { _, err := c.qemu(ctx, progress); return err }),
+		find(&ps.debian, f.Release+"-"+string(key), func(ctx context.Context) error { _, err := c.debian(ctx, f, progress); return err }),
+	}
+	for _, p := range f.allPrograms() {
+		all = append(all, ps.addProgram(c, p, progress))
+	}
+	return all, nil
+}
+
+func (ps *parts) addProgram(c Cache, p Program, progress func(string)) *part {
+	list := &ps.programs
+	if p.ofKubernetes() {
+		list = &ps.kubernetes
+	}
+	return find(list, p.Name, func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
+}
+
+// makeAll makes the images of flavours, and what a control plane runs: compilers beside installations of Debian, and each
+// image as soon as its parts are there.
+func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane bool, progress func(string)) ([]image, error) {
+	var ps parts
+	partsOf := make([][]*part, len(flavours))
+	for i, f := range flavours {
+		var err error
+		if partsOf[i], err = ps.add(c, f, progress); err != nil {
+			return nil, err
+		}
+	}
+	if controlPlane {
+		find(&ps.debian, "etcd", func(ctx context.Context) error { _, err := c.etcd(ctx, progress); return err })
+		ps.addProgram(c, controlPlanePrograms(), progress)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	inOrder(ctx, group, ps.kubernetes, 1)
+	inOrder(ctx, group, ps.programs, 1)
+	inOrder(ctx, group, ps.debian, maxDebian)
+	images := make([]image, len(flavours))
+	free := make(chan struct{}, maxImages)
+	for i, f := range flavours {
+		group.Go(func() error {
+			for _, p := range partsOf[i] {
+				select {
+				case <-p.made:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+			free <- struct{}{}
+			defer func() { <-free }()
+			var err error
+			if images[i], err = c.image(ctx, f, func(line string) { progress(f.Name + ": " + line) }); err != nil {
+				return fmt.Errorf("prepare %s: %w", f.Name, err)
+			}
+			return nil
+		})
+	}
+	return images, group.Wait()
+}
+
+// inOrder makes the parts of a list in their order, so many at a time.
+func inOrder(ctx context.Context, group *errgroup.Group, list []*part, atATime int) {
+	var next atomic.Int64
+	for range atATime {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(list) {
+					return nil
+				}
+				if err := list[i].make(ctx); err != nil {
+					return fmt.Errorf("prepare %s: %w", list[i].name, err)
+				}
+				close(list[i].made)
+			}
+		})
+	}
+}
