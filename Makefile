@@ -112,9 +112,10 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzUnits -fuzztime 60s -fuzzminimizetime 50x ./pkg/slices
 	$(GO) test -run '^$$' -fuzz FuzzKubelet -fuzztime 60s -fuzzminimizetime 50x ./internal/kubeletconfig
 
+# With the flags of build: what both have in common is compiled once.
 ## demo: boot a node with a system partition and show it
 demo: setup-node build
-	@$(GO) run ./tests/demo
+	@LAB_SOURCES='$(CURDIR)/tests/lab/sources' CGO_ENABLED=0 $(GO) run -trimpath ./tests/demo
 
 ## clean: remove bin/; what is cached stays
 clean:
