@@ -161,7 +161,7 @@ func (n *Node) bootOrRestore(ctx context.Context, o Options, img image) error {
 	if err != nil {
 		return err
 	}
-	n.Hostname = f.hostname()
+	n.Hostname = f.hostName()
 	return n.restore(ctx, o, img, a, s)
 }
 

@@ -44,15 +44,8 @@ func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
 	if err != nil {
 		return err
 	}
-	images, err := c.makeAll(ctx, flavours, w.ControlPlane, progress)
-	if err != nil {
+	if _, err := c.makeAll(ctx, flavours, w.ControlPlane, c.withSnapshot, progress); err != nil {
 		return err
-	}
-	if len(images) > 0 {
-		// Here and not in the first test: where KVM does not work it takes seconds to find out.
-		if _, err := chooseAccel(ctx, c, images[0], progress); err != nil {
-			return err
-		}
 	}
 	return c.pruned()
 }
@@ -70,7 +63,7 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (Cache,
 	if err != nil {
 		return Cache{}, image{}, err
 	}
-	images, err := c.makeAll(ctx, []Flavour{f}, false, progress)
+	images, err := c.makeAll(ctx, []Flavour{f}, false, c.image, progress)
 	if err != nil {
 		return Cache{}, image{}, err
 	}
@@ -158,9 +151,22 @@ func (ps *parts) addProgram(c Cache, p Program, progress func(string)) *part {
 	return find(list, p.Name, func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
 }
 
+// makeImage makes the image of a flavour whose parts are there.
+type makeImage func(ctx context.Context, f Flavour, progress func(string)) (image, error)
+
+// withSnapshot makes the image of a flavour, and the snapshot that is taken of a node that has booted from it.
+func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
+	img, err := c.image(ctx, f, progress)
+	if err != nil {
+		return image{}, err
+	}
+	_, err = c.snapshot(ctx, f, img, progress)
+	return img, err
+}
+
 // makeAll makes the images of flavours, and what a control plane runs: compilers beside installations of Debian, and each
 // image as soon as its parts are there.
-func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane bool, progress func(string)) ([]image, error) {
+func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane bool, build makeImage, progress func(string)) ([]image, error) {
 	var ps parts
 	partsOf := make([][]*part, len(flavours))
 	for i, f := range flavours {
@@ -191,7 +197,7 @@ func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane boo
 			free <- struct{}{}
 			defer func() { <-free }()
 			var err error
-			if images[i], err = c.image(ctx, f, func(line string) { progress(f.Name + ": " + line) }); err != nil {
+			if images[i], err = build(ctx, f, func(line string) { progress(f.Name + ": " + line) }); err != nil {
 				return fmt.Errorf("prepare %s: %w", f.Name, err)
 			}
 			return nil

@@ -101,7 +101,7 @@ func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 
 // save boots a node of a flavour and leaves its snapshot in the folder s.
 func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
-	o, err := Options{Name: f.hostname(), Flavour: f.Name}.withDefaults()
+	o, err := Options{Name: f.hostName(), Flavour: f.Name}.withDefaults()
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,6 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 	}
 	return nil
 }
-
-// hostname is the host name of the nodes that are restored from a snapshot of the flavour.
-func (f Flavour) hostname() string { return strings.NewReplacer("+", "-", ".", "-").Replace(f.Name) }
 
 // settle waits until the boot is over, so that nothing that comes once is in the middle of it when the node is saved, and
 // gives back the memory of files that nobody will read again.
