@@ -19,7 +19,7 @@ GOLANGCI_LINT_VERSION := v2.12.2
 RUN_TESTS := $(GO) run ./tests/run
 # The lab limits how many machines run at once. A machine is no file that go test knows of: no result is kept.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
-NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/nodebus ./tests/e2e
+NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The one kind that "make e2e RUN=..." takes.

@@ -17,7 +17,7 @@ import (
 	"nodepartition/tests/needs"
 )
 
-// bus is a dbus-daemon of the test's own, without rules on who may do what: those of the system bus are in tests/nodebus.
+// bus is a dbus-daemon of the test's own, without rules on who may do what: those of the system bus are in tests/e2e/onnode.
 type bus struct {
 	t       *testing.T
 	dir     string

@@ -18,7 +18,7 @@ import (
 
 // TestLiveMove: on a runtime without NRI the processes of running containers are taken over, all of them and with their rules.
 func TestLiveMove(t *testing.T) {
-	// Elsewhere nothing is moved live unless asked for, and tests/nodebus moves there.
+	// Elsewhere nothing is moved live unless asked for, and TestOnNode moves there.
 	withoutNRI := slices.DeleteFunc(allFlavours(), placing)
 	onEach(t, kinds(withoutNRI, "bookworm"), func(t *testing.T, flavour string) {
 		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")

@@ -213,7 +213,7 @@ func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error)
 // noPressure waits until the kubelet says that the node has memory.
 func (e *evictions) noPressure(ctx context.Context) error {
 	return e.Eventually(ctx, "no memory pressure", func(ctx context.Context) (bool, string, error) {
-		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Name, metav1.GetOptions{})
+		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -249,7 +249,7 @@ func (e *evictions) leak(ctx context.Context, namespace, start, rate, flags stri
 	pods := e.control.Client().CoreV1().Pods(namespace)
 	pod := systemPod(fmt.Sprintf("leaker-%d", e.pods))
 	pod.Namespace = namespace
-	pod.Spec.NodeName = e.Name
+	pod.Spec.NodeName = e.Hostname
 	pod.Spec.Containers[0].Image = lab.PodtoolImage
 	pod.Spec.Containers[0].Command = []string{"/podtool", "leak", "20s", start, rate, "3Gi"}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -53,12 +52,7 @@ func build(o options, progress func(string)) (*bench, error) {
 		b.monitor = b.path("partition-monitor")
 	}
 	// BenchmarkScrape is in a test.
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", b.path("metrics.test"),
-		"nodepartition/cmd/partition-monitor/metrics")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, testErr := cmd.CombinedOutput(); testErr != nil {
-		err = errors.Join(err, fmt.Errorf("building BenchmarkScrape: %w\n%s", testErr, out))
-	}
+	err = errors.Join(err, program.BuildTest("nodepartition/cmd/partition-monitor/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -8,8 +8,13 @@ import (
 )
 
 // Build builds the main package pkg as the file path: static, as "make build" does, but without a version.
-func Build(pkg, path string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)
+func Build(pkg, path string) error { return build(pkg, path, "build") }
+
+// BuildTest builds the tests and benchmarks of the package pkg as the file path, in the same way, those for nodes too.
+func BuildTest(pkg, path string) error { return build(pkg, path, "test", "-c", "-tags", "node") }
+
+func build(pkg, path string, command ...string) error {
+	cmd := exec.Command("go", append(command, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)

@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// What needs processes and a systemd is in tests/nodebus.
+// What needs processes and a systemd is in tests/e2e/onnode.
 
 func TestProperties(t *testing.T) {
 	rules := []systemd.DeviceRule{{Node: "/dev/null", Access: "rwm"}, {Node: "char-pts", Access: "rw"}}

@@ -1,4 +1,5 @@
-// Package onnode is run on a node by the tests in the folder above: as root, where systemd is PID 1.
+//go:build node
+
 package onnode
 
 import (
@@ -21,8 +22,8 @@ const onNode = "NODE_PARTITION_ON_NODE"
 func TestMain(m *testing.M) {
 	// Processes that tests need run this program again.
 	if os.Getenv(onNode) == "" {
-		fmt.Println("nothing to do here: tests/nodebus runs these tests on nodes")
-		return
+		fmt.Fprintln(os.Stderr, "these tests change the machine's systemd: make e2e RUN=TestOnNode runs them on a node")
+		os.Exit(1)
 	}
 	switch os.Args[1] {
 	case "chain":
