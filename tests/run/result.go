@@ -50,6 +50,9 @@ func (p *progress) result(execution *testjson.Execution, o options, waitErr erro
 		}
 		r.failures = append(r.failures, failure{t, execution.OutputLines(f)})
 	}
+	if said := execution.Errors(); len(said) > 0 { // what is not built
+		r.failures = append(r.failures, failure{test{name: "outside the tests"}, said})
+	}
 	for _, pkg := range packagesOf(p.planned) {
 		var missing []string
 		for _, t := range p.planned {

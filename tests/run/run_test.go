@@ -183,7 +183,8 @@ func TestTwo(t *testing.T) {}
 	if !regexp.MustCompile(`\n2 passed, \d+ failed, 0 skipped\n$`).MatchString(out) {
 		t.Errorf("output:\n%s", out)
 	}
-	if after := out[strings.LastIndex(out, "so far"):]; !strings.Contains(after, "what is wrong") || !strings.Contains(after, "what is broken") {
+	if after := out[strings.LastIndex(out, "so far"):]; !strings.Contains(after, "what is wrong") ||
+		!strings.Contains(after, "what is broken") || !strings.Contains(after, "undefined: notThere") {
 		t.Errorf("the failures are not said again at the end:\n%s", after)
 	}
 }
