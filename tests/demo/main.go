@@ -1,4 +1,4 @@
-// Command demo boots a node with a system partition and shows it. "make demo" calls it, after it has built the programs.
+// Command demo gives a node that runs a system partition and shows it. "make demo" calls it, after it has built the programs.
 package main
 
 import (
@@ -56,18 +56,21 @@ func demo(ctx context.Context) error {
 	node, err := lab.Start(ctx, lab.Options{
 		Name: nodeName,
 		Files: []lab.File{
-			config,
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
 			{Path: "/usr/bin/partition-monitor", Source: monitor, Mode: 0o755},
 			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
 			// Without an API server all pods are static ones, which are spared by default.
 			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--eviction-spare=node-critical\n")},
 		},
+		Restore:  true,
 		Detached: true,
 		Progress: progress,
 	})
 	if err != nil {
 		return err
+	}
+	if err := switchOn(ctx, node, config); err != nil {
+		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
 	if err := show(ctx, node, progress); err != nil {
 		// Nobody has been told of the node: it must not stay behind.
@@ -75,6 +78,20 @@ func demo(ctx context.Context) error {
 	}
 	fmt.Printf("\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n", nodeName, nodeName)
 	return nil
+}
+
+// switchOn is what the README has for a node that runs, and returns when the monitor has brought the member in.
+func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
+	if err := node.CopyTo(ctx, config); err != nil {
+		return err
+	}
+	if _, err := node.Run(ctx, "systemctl daemon-reload && systemctl start slices.target"); err != nil {
+		return err
+	}
+	return node.Eventually(ctx, "a member in the partition", func(ctx context.Context) (bool, string, error) {
+		out, err := node.Run(ctx, "find "+cgroup+" -name '*.scope'")
+		return out != "", out, err
+	})
 }
 
 // stopEarlier ends the node of an earlier demo.
@@ -177,7 +194,7 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 		return err
 	}
 	for _, step := range []struct{ title, command string }{
-		{"The eviction, in the journal", "journalctl -b -o cat --no-pager -u partition-monitor.service PARTITION_POD=leaker-" + nodeName},
+		{"The eviction, in the journal", "journalctl -b -o cat --no-pager -u partition-monitor.service PARTITION_POD=leaker-" + node.Hostname},
 		{"The other pods run on, and the kernel has killed nobody", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status"},
 	} {
 		out, err := node.Run(ctx, step.command)
