@@ -117,9 +117,9 @@ func (a accel) cpu() string {
 	if a == hardwareKVM {
 		return "host"
 	}
-	// Nor what works on those registers: Linux 7.2 looks for the instructions alone before it uses them, and panics
-	// (polyval_mul_pclmul_avx).
-	return "max,la57=off,xsave=off,avx=off,avx2=off,f16c=off,fma=off,vaes=off"
+	// Nor what needs xsave, or those registers: Linux 7.2 looks for the instructions alone before it uses them, and panics
+	// (polyval_mul_pclmul_avx). And not svm, for which udev would load KVM.
+	return "max,la57=off,xsave=off,avx=off,avx2=off,f16c=off,fma=off,vaes=off,pku=off,svm=off"
 }
 
 // driveArgs adds a disk that the guest finds by its serial. cache=unsafe: what a node writes has to survive
