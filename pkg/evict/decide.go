@@ -87,7 +87,7 @@ const rounding = 1 << 17
 // pods go for nothing.
 func (s Snapshot) effective() Config {
 	c := s.Config
-	if c.Limit < rounding || s.Memory.Max > c.Limit-rounding {
+	if c.Limit-s.limit() < rounding {
 		return c
 	}
 	part := float64(s.Memory.Max) / float64(c.Limit)

@@ -431,3 +431,79 @@ func TestLimitIsRaised(t *testing.T) {
 		}
 	}
 }
+
+// A threshold of 0 is never crossed, not even while pods go because of it: that it was switched off
+// counts at once.
+func TestThresholdIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for _, crossed := range []Threshold{Hard, Soft} {
+		s := look(10, sized("a", 0, 100, 0))
+		s.Config.Hard, s.Config.Soft, s.Config.MinimumReclaim = 0, 0, 50*mi
+		s.State.Reclaiming = crossed
+		if d := Decide(s); d.Crossed != "" || d.Victim != nil || d.State.Reclaiming != "" {
+			t.Errorf("%s: crossed %q, evicts %+v, state %+v", crossed, d.Crossed, d.Victim, d.State)
+		}
+	}
+}
+
+// A limit is lowered when all that is used fits below it, and the next page too: at exactly the
+// limit the kernel would kill for that one. Thresholds keep farther away from it, where there are
+// any.
+func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
+	t.Parallel()
+	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
+		s := look(0)
+		s.Config = Config{Limit: 900 * mi}
+		s.Memory = Memory{Current: used, Max: 1000 * mi}
+		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
+			t.Errorf("%d used: lowers it: %t, crossed %q; want %t", used, d.LowerLimit, d.Crossed, want)
+		}
+	}
+}
+
+// Thresholds are parts of the limit in force. What the kernel has rounded a limit down to is no
+// other limit.
+func TestThresholdsOfTheLimitInForce(t *testing.T) {
+	t.Parallel()
+	const limit = 1000 * mi
+	for name, test := range map[string]struct {
+		limit, max       uint64
+		hard, soft, more uint64 // more is MinimumReclaim
+	}{
+		"none":                       {limit, cgroupfs.Unlimited, 100 * mi, 200 * mi, 50 * mi},
+		"yet to be lowered":          {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
+		"the configured one":         {limit, limit, 100 * mi, 200 * mi, 50 * mi},
+		"rounded to pages of 4 KiB":  {limit + 4095, limit, 100 * mi, 200 * mi, 50 * mi},
+		"rounded to pages of 64 KiB": {limit + 65535, limit, 100 * mi, 200 * mi, 50 * mi},
+		"half":                       {limit, limit / 2, 50 * mi, 100 * mi, 25 * mi},
+		"a fifth":                    {limit, limit / 5, 20 * mi, 40 * mi, 10 * mi},
+		"lower by more than it is rounded": {
+			1 << 30, 1<<30 - rounding, 100*mi - 12800, 200*mi - 25600, 50*mi - 6400,
+		},
+		"lower by a byte less than that": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
+		"a limit smaller than that":      {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
+	} {
+		s := Snapshot{Config: guarded, Memory: Memory{Max: test.max}}
+		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
+		c := s.effective()
+		if c.Hard != test.hard || c.Soft != test.soft || c.MinimumReclaim != test.more {
+			t.Errorf("%s: thresholds %d and %d, and %d more; want %d, %d, %d",
+				name, c.Hard, c.Soft, c.MinimumReclaim, test.hard, test.soft, test.more)
+		}
+	}
+}
+
+// Below the hard threshold the grace periods of all evictions that go on are over, and of no other.
+func TestWhoIsHurried(t *testing.T) {
+	t.Parallel()
+	const grace = 10 * time.Second
+	s := look(50, sized("d", 0, 100, 0))
+	s.State.Open = []Eviction{
+		{UID: "gone", Grace: grace, Gone: true}, {UID: "a", Grace: grace},
+		{UID: "at once"}, {UID: "b", Grace: 1},
+	}
+	d := Decide(s)
+	if d.Victim != nil || len(d.Hurry) != 2 || d.Hurry[0].UID != "a" || d.Hurry[1].UID != "b" {
+		t.Errorf("evicts %+v, hurries %+v; want a and b", d.Victim, d.Hurry)
+	}
+}

@@ -80,6 +80,30 @@ func TestEstimateByClass(t *testing.T) {
 	}
 }
 
+// TestEstimateAtTheBounds: the scores between which a burstable pod's request is known.
+func TestEstimateAtTheBounds(t *testing.T) {
+	const capacity, thousandth = 2_000_000, 2000
+	for score, want := range map[int]uint64{
+		1000: 0,                // best effort
+		999:  0,                // no request, or next to none: the two have the same score
+		998:  2.5 * thousandth, // the first that tells one: the middle of two and three thousandths
+		3:    997.5 * thousandth,
+		-997: 0, // node-critical: nothing is known of its request
+		-998: 0, // below what the kubelet gives to any container
+	} {
+		if got := EstimateRequest(v1.PodQOSBurstable, score, 0, capacity); got != want {
+			t.Errorf("score %d is a request of %d, want %d", score, got, want)
+		}
+		priority := int32(0)
+		if score == -997 {
+			priority = nodeCritical
+		}
+		if got := EstimatePriority(v1.PodQOSBurstable, score); got != priority {
+			t.Errorf("score %d is a priority of %d, want %d", score, got, priority)
+		}
+	}
+}
+
 func TestEstimateOwner(t *testing.T) {
 	for pod, want := range map[string]string{
 		"node-exporter-x7k2p":             "node-exporter",              // DaemonSet
@@ -96,6 +120,14 @@ func TestEstimateOwner(t *testing.T) {
 		"kube-scheduler-ip-10-0-3-1":      "kube-scheduler-ip-10-0-3-1", //
 		"single":                          "single",                     //
 		"-x7k2p":                          "-x7k2p",                     // nothing would be left
+		"a-x7k2p":                         "a",                          // one letter is something
+		"web-x7k2":                        "web-x7k2",                   // a suffix has five letters
+		"web-x7k2px":                      "web-x7k2px",                 //
+		"web-56789-x7k2p":                 "web-56789",                  // a hash has six at least
+		"web-567894-x7k2p":                "web",                        //
+		"web-5678945678-x7k2p":            "web",                        // and ten at most
+		"web-56789456789-x7k2p":           "web-56789456789",            //
+		"web-567894":                      "web-567894",                 // a hash without a suffix is a name
 	} {
 		if got := EstimateOwner("kube-system", pod); got != "kube-system/"+want {
 			t.Errorf("owner of %s is %s, want kube-system/%s", pod, got, want)

@@ -269,8 +269,8 @@ func gracePeriod(pod Pod) time.Duration {
 	return pod.Kubelet.GracePeriod
 }
 
-// weights decides about the weights of the partition and of its burstable slice: the requests of the pods that are there,
-// and of those that belong there and are about to be. Without any it is the minimum, as for the kubelet's burstable slice
+// weights decides about the weights of the partition and of its burstable slice: the requests of
+// the pods that run there. Without any it is the minimum, as for the kubelet's burstable slice
 // (setCPUCgroupConfig, pkg/kubelet/cm/qos_container_manager_linux.go).
 func (d *Decision) weights(s Snapshot, pods []Pod) {
 	if s.Config.Off {

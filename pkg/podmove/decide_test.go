@@ -188,6 +188,8 @@ func TestWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = Guaranteed, 1000 }
 	quadratic := func(s *Snapshot) { s.Formula = &Quadratic }
 	unknown := func(s *Snapshot) { s.Formula = nil }
+	ended := func(p *Pod) { p.Containers[0].Running = false }
+	small := func(uid string) Pod { return pod(uid, System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {
 		name              string
 		change            func(*Snapshot)
@@ -202,9 +204,23 @@ func TestWeights(t *testing.T) {
 		// Those that kubelet 1.36.3 was seen to write for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
 		{"300m", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
 		{"700m in two", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
+		// What runs elsewhere is no part of what the partition's siblings share by.
+		{"one that is yet to come, and 300m", nil, []Pod{pod("a", Default), small("b")}, 12, 12},
+		{"one that has ended, and 300m", nil, []Pod{pod("a", System, ended), small("b")}, 12, 12},
+		{"300m, and the weights are right", func(s *Snapshot) {
+			s.Weights = map[string]uint64{"kubepods-system.slice": 12, "kubepods-system-burstable.slice": 12}
+		}, []Pod{small("a")}, 0, 0},
+		{"300m, and a slice is not there", func(s *Snapshot) {
+			delete(s.Weights, "kubepods-system-burstable.slice")
+		}, []Pod{small("a")}, 12, 0},
 		{"guaranteed", nil, []Pod{pod("a", System, guaranteed)}, 39, 0},
 		{"the newer formula", quadratic, []Pod{pod("a", System, guaranteed)}, 100, 0},
 		{"not known yet", unknown, []Pod{pod("a", System, guaranteed)}, 0, 0},
+		{"not known, and not needed for one of them", func(s *Snapshot) {
+			unknown(s)
+			s.Weights["kubepods-system-burstable.slice"] = 7
+		}, []Pod{pod("a", System, guaranteed)}, 0, 1},
+		{"switched off", func(s *Snapshot) { s.Config.Off = true }, []Pod{pod("a", System)}, 0, 0},
 		{"not known and not needed", unknown, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 0 })}, 0, 0},
 	}
 	for _, test := range tests {

@@ -1,8 +1,13 @@
 package podmove
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 
@@ -18,12 +23,13 @@ func TestCgroupsPath(t *testing.T) {
 		"containerd": {"/kubepods.slice/kubepods-burstable.slice/" + slice, slice + ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
 		"CRI-O":      {slice, slice + ":crio:one", "cri-o", placed + ":crio:one"},
 		// Where the runtime has yet to make the path up when it asks.
-		"no path, containerd": {"/kubepods.slice/kubepods-burstable.slice/" + slice, "", "containerd", placed + ":cri-containerd:one"},
-		"no path, CRI-O":      {slice, "", "cri-o", placed + ":crio:one"},
-		"cgroupfs driver":     {"/kubepods/burstable/pod11111111-2222-3333-4444-555555555555", "/kubepods/burstable/pod11111111-2222-3333-4444-555555555555/one", "containerd", ""},
-		"another pod's slice": {"", "kubepods-burstable-podffffffff.slice:cri-containerd:one", "containerd", ""},
-		"no slice of a pod":   {"", "system.slice:cri-containerd:one", "containerd", ""},
-		"placed already":      {"", placed + ":cri-containerd:one", "containerd", ""},
+		"no path, containerd":    {"/kubepods.slice/kubepods-burstable.slice/" + slice, "", "containerd", placed + ":cri-containerd:one"},
+		"no path, CRI-O":         {slice, "", "cri-o", placed + ":crio:one"},
+		"a path without a slice": {slice, ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
+		"cgroupfs driver":        {"/kubepods/burstable/pod11111111-2222-3333-4444-555555555555", "/kubepods/burstable/pod11111111-2222-3333-4444-555555555555/one", "containerd", ""},
+		"another pod's slice":    {"", "kubepods-burstable-podffffffff.slice:cri-containerd:one", "containerd", ""},
+		"no slice of a pod":      {"", "system.slice:cri-containerd:one", "containerd", ""},
+		"placed already":         {"", placed + ":cri-containerd:one", "containerd", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: test.parent}}
@@ -93,4 +99,150 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 	if p.IsAnnounced("uid-b") || p.Connected() {
 		t.Error("what no event will remove is kept")
 	}
+}
+
+// quietPlacer is one that is connected, with one member namespace and nobody who listens.
+func quietPlacer(t *testing.T) *Placer {
+	t.Helper()
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, QoS) {}}
+	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestAnnouncedFor: a sandbox that the runtime never lists counts as long as the kubelet may wait
+// for it, and no longer: the slice of its pod would never be stopped.
+func TestAnnouncedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := quietPlacer(t)
+		_ = p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "a", Uid: "uid-a", Namespace: "kube-system"})
+		nothing := func(string) bool { return false }
+		for _, step := range []struct {
+			wait time.Duration
+			want int
+		}{{0, 1}, {announcedFor, 1}, {1, 0}} {
+			<-time.After(step.wait)
+			list := p.Announced(nothing)
+			if len(list) != step.want || p.IsAnnounced("uid-a") != (step.want == 1) {
+				t.Errorf("after another %s announced are %+v, want %d", step.wait, list, step.want)
+			}
+		}
+	})
+}
+
+// TestAnnouncedButListed: the runtime's list tells of those that are in it, and of no other.
+func TestAnnouncedButListed(t *testing.T) {
+	p := quietPlacer(t)
+	listed, want := map[string]bool{}, []string{}
+	for i := range 40 {
+		id := fmt.Sprintf("%02d", i)
+		_ = p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: id, Uid: "uid-" + id, Namespace: "kube-system"})
+		if i%2 == 0 {
+			listed[id] = true
+		} else {
+			want = append(want, id)
+		}
+	}
+	got := make([]string, 0, len(want))
+	for _, s := range p.Announced(func(id string) bool { return listed[id] }) {
+		got = append(got, s.ID)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("announced are %q, want %q", got, want)
+	}
+}
+
+// TestAnswers: an answer is taken when its container is seen, and forgotten when it can no more be.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := quietPlacer(t)
+		create := func(id, namespace, path string) {
+			pod := &api.PodSandbox{Uid: uidA, Namespace: namespace, Linux: &api.LinuxPodSandbox{}}
+			c := &api.Container{Id: id, Linux: &api.LinuxContainer{CgroupsPath: path}}
+			if _, _, err := p.CreateContainer(t.Context(), pod, c); err != nil {
+				t.Error(err)
+			}
+		}
+		member := PodSlice(Default, Burstable, uidA) + ":cri-containerd:x"
+		create("early", "kube-system", member)
+		create("foreign", "kube-system", "system.slice:cri-containerd:x")
+		create("user's", "default", member)
+		seen := func(ids ...string) map[string]Answer {
+			return p.Answers(func(id string) bool { return slices.Contains(ids, id) })
+		}
+		got := seen("early", "foreign", "user's")
+		if ids := slices.Sorted(maps.Keys(got)); !slices.Equal(ids, []string{"early", "foreign"}) {
+			t.Fatalf("answers for %q, want those for the members", ids)
+		}
+		if got["early"].Err != nil || got["foreign"].Err == nil {
+			t.Errorf("answers %+v, want an error for the one whose cgroup is foreign alone", got)
+		}
+		if got := seen("early", "foreign"); len(got) != 0 {
+			t.Errorf("taken twice: %+v", got)
+		}
+		create("late", "kube-system", member)
+		<-time.After(announcedFor)
+		_ = seen()
+		if got := seen("late"); len(got) != 1 {
+			t.Errorf("answers %+v, want that of a container that took %s to start", got, announcedFor)
+		}
+		create("never", "kube-system", member)
+		<-time.After(announcedFor + 1)
+		_ = seen()
+		if got := seen("never"); len(got) != 0 {
+			t.Errorf("answers %+v of a container that has never started", got)
+		}
+	})
+}
+
+// TestNotConnected: what the runtime tells before or after a connection is not kept, and answered
+// all the same.
+func TestNotConnected(t *testing.T) {
+	var said []string
+	p := &Placer{
+		Wake:       func() { said = append(said, "wake") },
+		Announce:   func(s cri.Sandbox, _ QoS) { said = append(said, "announce "+s.ID) },
+		Connection: func(up bool) { said = append(said, map[bool]string{true: "up", false: "down"}[up]) },
+	}
+	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	sandbox := func(parent string) *api.PodSandbox {
+		return &api.PodSandbox{
+			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},
+		}
+	}
+	member := PodSlice(Default, Guaranteed, uidA)
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if !slices.Equal(said, want) {
+			t.Errorf("%s: %q was called, want %q", what, said, want)
+		}
+		said = nil
+	}
+	_ = p.RunPodSandbox(t.Context(), sandbox(member))
+	expect("a sandbox of a member", "announce s")
+	if p.IsAnnounced(uidA) || p.Connected() {
+		t.Error("without a connection a sandbox is kept, which no event will remove")
+	}
+	adjust, _, err := p.CreateContainer(t.Context(), sandbox(member), &api.Container{Id: "c"})
+	if err != nil || adjust.GetLinux().GetCgroupsPath() == "" {
+		t.Errorf("adjusted %+v, %v; want it placed", adjust, err)
+	}
+	if got := p.Answers(func(string) bool { return true }); len(got) != 0 {
+		t.Errorf("without a connection the answers %+v are kept", got)
+	}
+	p.Disconnected()
+	expect("a connection that never was ends")
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil || !p.Connected() {
+		t.Errorf("connected is %t, %v", p.Connected(), err)
+	}
+	expect("connected", "up", "wake")
+	_ = p.RunPodSandbox(t.Context(), sandbox("kubepods"))
+	expect("a sandbox that is in no pod's slice")
+	p.Disconnected()
+	expect("disconnected", "down", "wake")
+	p.Disconnected()
+	expect("disconnected again")
 }

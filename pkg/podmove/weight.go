@@ -28,12 +28,7 @@ const (
 // SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does (MilliCPUToShares,
 // pkg/kubelet/cm/helpers_linux.go): nothing is the minimum.
 func SharesOfMilliCPU(milli int64) uint64 {
-	if milli <= 0 {
-		return minShares
-	}
-	if milli >= maxShares*1000/1024 {
-		return maxShares
-	}
+	milli = min(max(milli, 0), maxShares*1000/1024)
 	return max(uint64(milli)*1024/1000, minShares)
 }
 

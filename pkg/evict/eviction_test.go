@@ -1,0 +1,61 @@
+package evict
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestEvictionSaysWhatWasDecided: what the journal, the API server and the next run are told is
+// what the decision was made from.
+func TestEvictionSaysWhatWasDecided(t *testing.T) {
+	victim := Pod{
+		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
+		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Request: 100 * mi, Estimated: true,
+		Usage: Usage{WorkingSet: 500 * mi}, Measured: true, GracePeriod: 5 * time.Second,
+		Containers: []Container{
+			{ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi},
+		},
+	}
+	told := Eviction{
+		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
+		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon,
+		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi,
+		Containers: []Stopped{{
+			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", RequestBytes: 60 * mi, WorkingSetBytes: 400 * mi,
+		}},
+	}
+	for name, test := range map[string]struct {
+		snapshot Snapshot
+		change   func(*Snapshot)
+		want     func(*Eviction)
+	}{
+		"hard": {look(50, victim), nil, func(e *Eviction) {
+			e.Threshold, e.Way, e.AvailableBytes, e.AtBytes = Hard, Evict, 50*mi, 100*mi
+		}},
+		"soft": {softly(look(150, victim)), nil, func(e *Eviction) {
+			e.Threshold, e.Way, e.Grace = Soft, Evict, 5*time.Second
+			e.AvailableBytes, e.AtBytes = 150*mi, 200*mi
+		}},
+		// Of a pod that is only restarted the API server has nothing to know.
+		"restarted": {look(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
+			e.Threshold, e.Way, e.Told, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
+		}},
+		"dry run": {look(50, victim), func(s *Snapshot) { s.Config.DryRun = true }, func(e *Eviction) {
+			e.Threshold, e.Way, e.DryRun, e.AvailableBytes, e.AtBytes = Hard, Evict, true, 50*mi, 100*mi
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, want := test.snapshot, told
+			if test.change != nil {
+				test.change(&s)
+			}
+			test.want(&want)
+			if got := newEviction(s, Decide(s)); !reflect.DeepEqual(got, want) {
+				t.Errorf("eviction is %+v, want %+v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package podmove
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// running is a container of a pod that runs in a slice.
+func running(name, slice string) Container {
+	unit := "cri-containerd-" + name + ".scope"
+	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
+}
+
+// TestReport has what status shows of a pod: where it is, how many containers it runs, and how many
+// of them are not where they belong.
+func TestReport(t *testing.T) {
+	home, guest := PodSlice(Default, Burstable, "a"), PodSlice(System, Burstable, "a")
+	const other = "other.slice"
+	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
+	exited := func(c Container) Container {
+		c.Running = false
+		return c
+	}
+	moved := func(c Container) Container {
+		c.Unit = LiveScope(c.Unit)
+		return c
+	}
+	ended := func(p *Pod) { p.Ready = false }
+	left := func(p *Pod) { p.Home.Bytes = 7000 }
+	for name, test := range map[string]struct {
+		pod  Pod
+		want PodReport // of what is not the same for all
+	}{
+		"all where they belong": {
+			pod("a", System, containers(running("one", guest), running("two", guest))),
+			PodReport{Slice: guest, Containers: 2},
+		},
+		"all misplaced": {
+			pod("a", Default, containers(running("one", home), running("two", home))),
+			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
+		},
+		"one of two misplaced": {
+			pod("a", System, containers(running("one", guest), running("two", home))),
+			PodReport{Slice: home, Containers: 2, Misplaced: 1, Reason: ReasonPending},
+		},
+		"in a cgroup of somebody else": {
+			pod("a", System, containers(running("one", other), running("two", guest))),
+			PodReport{Slice: guest, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
+		},
+		// What can be moved comes first.
+		"misplaced, and in a cgroup of somebody else": {
+			pod("a", Default, containers(running("1", other), running("2", other), running("3", home))),
+			PodReport{Slice: home, Containers: 3, Misplaced: 3, Reason: ReasonPending},
+		},
+		"those that have ended do not count": {
+			pod("a", Default, containers(exited(running("old", home)), running("new", home))),
+			PodReport{Slice: home, Containers: 1, Misplaced: 1, Reason: ReasonPending},
+		},
+		"nor those without a cgroup": {
+			pod("a", System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
+			PodReport{Slice: guest, Containers: 1},
+		},
+		"none yet: where they are to be": {pod("a", System, containers()), PodReport{Slice: guest}},
+		"moved live, with memory left outside": {
+			pod("a", System, left, containers(
+				moved(running("one", guest)), moved(running("two", guest)), running("three", guest),
+			)),
+			PodReport{Slice: guest, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
+		},
+		// What was created in its place has left nothing behind.
+		"not moved live": {pod("a", System, left), PodReport{Slice: guest, Containers: 1}},
+		"its sandbox has ended, and a container runs": {
+			pod("a", System, ended), PodReport{Slice: guest, Containers: 1},
+		},
+		"of no member": {
+			pod("a", Default, inNamespace("default")),
+			PodReport{Namespace: "default", Slice: home, Containers: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Decide(snapshot(nil, test.pod))
+			if len(d.Pods) != 1 {
+				t.Fatalf("reported %+v, want one pod", d.Pods)
+			}
+			want := test.want
+			want.UID, want.Name, want.QoS = "a", "pod-a", Burstable
+			if want.Namespace == "" {
+				want.Namespace, want.Member = "kube-system", true
+			}
+			want.Next = d.Pods[0].Next
+			if d.Pods[0] != want {
+				t.Errorf("reported %+v, want %+v", d.Pods[0], want)
+			}
+		})
+	}
+	// A pod that has ended is of no interest to anybody.
+	over := pod("a", System, ended, containers(exited(running("one", guest))))
+	if d := Decide(snapshot(nil, over)); len(d.Pods) != 0 {
+		t.Errorf("reported %+v of a pod that has ended", d.Pods)
+	}
+}
+
+func TestReportIsSorted(t *testing.T) {
+	named := func(namespace, name, uid string) Pod {
+		return pod(uid, Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
+	}
+	want := []Pod{
+		named("a", "b", "5"), named("b", "a", "1"), named("b", "a", "4"), named("b", "b", "3"),
+		named("c", "a", "2"),
+	}
+	pods := []Pod{want[3], want[1], want[4], want[0], want[2]}
+	d := Decide(snapshot(nil, pods...))
+	same := func(r PodReport, p Pod) bool { return r.UID == p.UID }
+	if !slices.EqualFunc(d.Pods, want, same) {
+		t.Errorf("reported %+v, want it by namespace, name and UID", d.Pods)
+	}
+	if pods[0].UID != "3" {
+		t.Error("Decide has changed its argument")
+	}
+}
+
+// TestWait: what changes without an event is looked at again soon, whatever pods come after it.
+func TestWait(t *testing.T) {
+	noHome := func(p *Pod) { p.Home.Exists = false }
+	ended := func(p *Pod) { p.Ready = false }
+	creating := func(p *Pod) {
+		p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
+	}
+	once := func(p *Pod) { p.Containers[0].Restarts = false }
+	users := inNamespace("default")
+	noRequests := func(p *Pod) { p.MilliCPU = 0 }
+	awaited := func(s *Snapshot) { s.NRI = Awaited }
+	noNRI := func(s *Snapshot) { s.NRI, s.Config.Mode = Unavailable, OnlyRestart }
+	unknown := func(s *Snapshot) { s.Formula = nil }
+	for name, test := range map[string]struct {
+		change func(*Snapshot)
+		pod    Pod
+		want   bool
+	}{
+		"in its place":                           {nil, pod("a", System), false},
+		"the kubelet has yet to make its slice":  {nil, pod("a", Default, noHome), true},
+		"the kubelet has removed its slice":      {nil, pod("a", System, noHome, ended), false},
+		"the runtime connects again soon":        {awaited, pod("a", Default), true},
+		"in its place while it does":             {awaited, pod("a", System), false},
+		"the runtime serves no NRI":              {noNRI, pod("a", Default), false},
+		"its containers are being created":       {nil, pod("a", Default, creating), true},
+		"they are, and it is in its place":       {nil, pod("a", System, creating), false},
+		"would not be restarted":                 {nil, pod("a", Default, once), false},
+		"no container has shown the formula yet": {unknown, pod("a", System), true},
+		"and none is needed":                     {unknown, pod("a", System, noRequests), false},
+		"of no member, and without a slice":      {nil, pod("a", Default, users, noHome), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {
+				t.Errorf("waits: %t, want %t", d.Wait, test.want)
+			}
+			among := []Pod{test.pod, pod("b", System, noRequests), pod("c", Default, once)}
+			if d := Decide(snapshot(test.change, among...)); test.want && !d.Wait {
+				t.Error("waits for a pod alone, and not for it among others")
+			}
+		})
+	}
+}
+
+// TestMoveSaysAll: a Move has all that the mover needs.
+func TestMoveSaysAll(t *testing.T) {
+	want := Move{
+		UID: "a", Namespace: "kube-system", Name: "pod-a", To: System, Way: Restart,
+		Slice: PodSlice(System, Burstable, "a"), GracePeriod: 7 * time.Second,
+	}
+	for name, test := range map[string]struct {
+		change func(*Snapshot)
+		pod    Pod
+		want   func(*Move)
+	}{
+		"restarted": {nil, pod("a", Default), func(*Move) {}},
+		"restarts are all that is allowed": {
+			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", Default), func(*Move) {},
+		},
+		"live": {
+			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", Default), func(m *Move) { m.Way = Live },
+		},
+		"the kubelet has not told its grace period": {
+			func(s *Snapshot) { s.Config.Mode = OnlyLive },
+			pod("a", Default, func(p *Pod) { p.Kubelet = nil }),
+			func(m *Move) { m.Way, m.GracePeriod = Live, 30*time.Second },
+		},
+		"home": {
+			func(s *Snapshot) { s.Config.Off = true }, pod("a", System),
+			func(m *Move) { m.To, m.Slice = Default, PodSlice(Default, Burstable, "a") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := want
+			test.want(&want)
+			d := Decide(snapshot(test.change, test.pod))
+			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
+				t.Fatalf("move is %+v, want one of container main", d.Move)
+			}
+			want.Containers = d.Move.Containers
+			if !reflect.DeepEqual(*d.Move, want) {
+				t.Errorf("move is %+v, want %+v", *d.Move, want)
+			}
+		})
+	}
+}
+
+// TestContainersAreMovedInOrder: sidecars last, so that the others end before what they need. A
+// restart ends them from the last to the first, as the kubelet does; a live move ends nothing, and
+// takes them as they come.
+func TestContainersAreMovedInOrder(t *testing.T) {
+	list := []Container{
+		{Name: "proxy", Order: 0, Sidecar: true}, {Name: "b", Order: 1},
+		{Name: "log", Order: 1, Sidecar: true}, {Name: "c", Order: 2},
+		{Name: "mesh", Order: 2, Sidecar: true}, {Name: "a", Order: 0},
+	}
+	for way, want := range map[Way][]string{
+		Restart: {"a", "b", "c", "mesh", "log", "proxy"},
+		Live:    {"a", "b", "c", "proxy", "log", "mesh"},
+	} {
+		for shift := range list {
+			got := make([]string, 0, len(list))
+			for _, c := range inOrder(slices.Concat(list[shift:], list[:shift]), way) {
+				got = append(got, c.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: moved in the order %q, want %q", way, got, want)
+			}
+		}
+	}
+}
+
+// TestOrphansAreKilled: scopes of containers that have ended go, of pods that are gone too.
+func TestOrphansAreKilled(t *testing.T) {
+	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
+	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
+	d := Decide(snapshot(nil,
+		pod("a", System, orphan("one", "two")), pod("b", System), pod("c", System, orphan("three"), gone),
+	))
+	if want := []string{"one", "two", "three"}; !slices.Equal(d.KillScopes, want) {
+		t.Errorf("kills %q, want %q", d.KillScopes, want)
+	}
+}
