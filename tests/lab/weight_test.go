@@ -3,7 +3,7 @@
 package lab
 
 import (
-	"slices"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -23,29 +23,33 @@ spec:
 
 // TestNodeWeights: what forky is there for. Its runc and the kubelet write different weights for the same request.
 func TestNodeWeights(t *testing.T) {
+	t.Parallel()
 	t.Run("forky", func(t *testing.T) {
-		n := ForTest(t, Options{Flavour: "forky", NoPods: true, Files: []File{{Path: ManifestDir + "/weighed.yaml", Data: []byte(weighed)}}})
-		if err := n.WaitReady(t.Context()); err != nil {
+		t.Parallel()
+		n := ForTest(t, Options{Flavour: "forky", Restore: true})
+		if _, err := n.ApplyPod(t.Context(), []byte(weighed)); err != nil {
+			t.Fatal(err)
+		}
+		pod, err := n.WaitPod(t.Context(), "default", "weighed")
+		if err != nil {
 			t.Fatal(err)
 		}
 		tree, err := n.CgroupTree(t.Context(), "cpu.weight")
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The pod's sandbox, which requests nothing, has the least weight.
-		var pods, containers []string
+		_, container, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		weights := map[string]string{}
 		for _, c := range tree {
 			switch {
-			case !strings.Contains(c.Path, "-pod"):
-			case strings.HasSuffix(c.Path, ".scope"):
-				containers = append(containers, c.Values["cpu.weight"])
-			default:
-				pods = append(pods, c.Values["cpu.weight"])
+			case strings.HasSuffix(c.Path, container+".scope"):
+				weights["container"] = c.Values["cpu.weight"]
+			case strings.HasSuffix(c.Path, "-pod"+strings.ReplaceAll(string(pod.UID), "-", "_")+".slice"):
+				weights["pod"] = c.Values["cpu.weight"]
 			}
 		}
-		slices.Sort(containers)
-		if !slices.Equal(pods, []string{"12"}) || !slices.Equal(containers, []string{"1", "40"}) {
-			t.Errorf("the pod's slice has %q, want 12; its containers have %q, want 1 and 40", pods, containers)
+		if want := map[string]string{"pod": "12", "container": "40"}; !maps.Equal(weights, want) {
+			t.Errorf("300m have the weights %v, want %v", weights, want)
 		}
 	})
 }
