@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/coreos/go-systemd/v22/unit"
+
+	"nodepartition/tests/generator/golden"
 )
 
 // allowedOptions are all the settings that units may have, and what their values may look like. In the units of a
@@ -36,23 +38,21 @@ var allowedOptions = map[string]string{
 // FuzzUnits feeds configurations to the generator: a main file and a drop-in. Whatever they hold, there is either an
 // error that names the file, or units of the allowed settings alone.
 func FuzzUnits(f *testing.F) {
-	cases, err := filepath.Glob("../../tests/generator/*/var/lib/kubelet/config.yaml")
-	if err != nil || len(cases) < 30 {
-		f.Fatalf("found %d golden configurations, %v; want them as seeds", len(cases), err)
+	cases, err := golden.Load("../../tests/generator")
+	if err != nil {
+		f.Fatal(err)
 	}
-	for _, path := range cases {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
+	for _, c := range cases {
+		if config := []byte(c.Files[golden.ConfigPath]); len(config) > 0 {
+			f.Add(config, []byte(nil))
+			f.Add([]byte(golden.KubeletHead), config)
 		}
-		f.Add(data, []byte(nil))
-		f.Add([]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"), data)
 	}
 	root := f.TempDir()
 	if err := os.CopyFS(root, os.DirFS("../../tests/generator/node")); err != nil {
 		f.Fatal(err)
 	}
-	const mainFile, dropin = "var/lib/kubelet/config.yaml", "etc/openshift/kubelet.conf.d/10-fuzz.conf"
+	const mainFile, dropin = golden.ConfigPath, "etc/openshift/kubelet.conf.d/10-fuzz.conf"
 	for _, name := range []string{mainFile, dropin} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			f.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"nodepartition/tests/generator/golden"
 )
 
 // The bounds of a run on hostile input.
@@ -121,14 +123,14 @@ func TestHostileFiles(t *testing.T) {
 			}
 			test.make(t, path)
 			got := runBounded(t, root)
-			if got.status != 1 || !strings.Contains(got.messages, test.want) {
-				t.Errorf("status %d, it says %.300q; want status 1 and %q", got.status, got.messages, test.want)
+			if got.Status != 1 || !strings.Contains(got.Messages, test.want) {
+				t.Errorf("status %d, it says %.300q; want status 1 and %q", got.Status, got.Messages, test.want)
 			}
-			if !strings.Contains(got.messages, "/"+configPath) {
-				t.Errorf("it does not name the file: %.300q", got.messages)
+			if !strings.Contains(got.Messages, "/"+configPath) {
+				t.Errorf("it does not name the file: %.300q", got.Messages)
 			}
-			if len(got.units) > 0 {
-				t.Errorf("it makes units: %q", names(got.units))
+			if len(got.Units) > 0 {
+				t.Errorf("it makes units: %q", golden.Names(got.Units))
 			}
 		})
 	}
@@ -171,7 +173,7 @@ func TestHostileStrings(t *testing.T) {
 				got := runBounded(t, root)
 				// The name of a drop-in may stand in SourcePath= when there is nothing special in it.
 				plainName := field == "DROPIN" && strings.Trim(value, "EvilA\x00") == ""
-				for name, content := range got.units {
+				for name, content := range got.Units {
 					if strings.Contains(name+content, marker) && !plainName {
 						t.Errorf("%.60q reaches %s:\n%.500s", value, name, content)
 					}
@@ -179,7 +181,7 @@ func TestHostileStrings(t *testing.T) {
 						t.Errorf("%.60q: %s holds special characters:\n%.500s", value, name, content)
 					}
 				}
-				for line := range strings.Lines(got.messages) {
+				for line := range strings.Lines(got.Messages) {
 					if !strings.HasPrefix(line, "partition-generator: ") || strings.ContainsAny(line, "\x00\x1b\r") {
 						t.Errorf("%.60q splits or colours a message: %q", value, line)
 					}
@@ -187,7 +189,7 @@ func TestHostileStrings(t *testing.T) {
 						t.Errorf("%.60q makes a message of %d bytes", value, len(line))
 					}
 				}
-				if got.status != 0 && got.messages == "" {
+				if got.Status != 0 && got.Messages == "" {
 					t.Errorf("%.60q: fails without a message", value)
 				}
 			}
@@ -347,12 +349,12 @@ func TestHostileDropins(t *testing.T) {
 			test.make(t, path)
 			got := runBounded(t, root)
 			if test.want == "" {
-				if got.status != 0 || len(got.units) == 0 {
+				if got.Status != 0 || len(got.Units) == 0 {
 					t.Errorf("got %+v, want the partition", got)
 				}
 				return
 			}
-			if got.status != 1 || !strings.Contains(got.messages, test.want) || !strings.Contains(got.messages, "/"+dir) || len(got.units) > 0 {
+			if got.Status != 1 || !strings.Contains(got.Messages, test.want) || !strings.Contains(got.Messages, "/"+dir) || len(got.Units) > 0 {
 				t.Errorf("got %+v, want status 1, %q and no unit", got, test.want)
 			}
 		})
@@ -384,8 +386,8 @@ func runBounded(t *testing.T, root string) result {
 		t.Errorf("takes %d KiB of memory, want at most %d", rss, maxMemoryKiB)
 	}
 	return result{
-		status:   cmd.ProcessState.ExitCode(),
-		messages: strings.ReplaceAll(stderr.String(), root, "ROOT"),
-		units:    readUnits(t, root),
+		Status:   cmd.ProcessState.ExitCode(),
+		Messages: strings.ReplaceAll(stderr.String(), root, "ROOT"),
+		Units:    golden.ReadUnits(t, root),
 	}
 }

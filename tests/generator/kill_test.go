@@ -12,12 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"nodepartition/tests/generator/golden"
 )
 
-const configPath = "var/lib/kubelet/config.yaml"
+const configPath = golden.ConfigPath
 
 const (
-	kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	kubeletHead = golden.KubeletHead
 	goodConfig  = kubeletHead + "systemPartition: {memoryLimit: 1Gi, cpuset: \"0-1\", namespaces: [kube-system]}\n"
 	newConfig   = kubeletHead + "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
 	badConfig   = kubeletHead + "systemPartition: {memoryLimit: 2 GB, namespaces: [kube-system]}\n"
@@ -47,18 +49,18 @@ func TestKilledAnywhere(t *testing.T) {
 			root := newRoot(t, "01-kubeadm")
 			if test.before != "" {
 				configure(t, root, test.before)
-				before = run(t, root).units
-				flush(t, root)
+				before = run(t, root).Units
+				golden.Flush(t, root)
 			}
 			configure(t, root, test.after)
-			after = run(t, root).units
+			after = run(t, root).Units
 			killed, partial := 0, 0
 			for call, n := 0, 1; call < len(killPoints); n++ {
 				root := newRoot(t, "01-kubeadm")
 				if test.before != "" {
 					configure(t, root, test.before)
 					run(t, root)
-					flush(t, root)
+					golden.Flush(t, root)
 				}
 				configure(t, root, test.after)
 				at := fmt.Sprintf("killed before %s number %d", killPoints[call], n)
@@ -67,23 +69,23 @@ func TestKilledAnywhere(t *testing.T) {
 					continue
 				}
 				killed++
-				if seen := readUnits(t, root); len(seen) > 0 && !maps.Equal(seen, after) {
-					t.Fatalf("%s: systemd sees\n%q\nwant nothing or\n%q", at, names(seen), names(after))
+				if seen := golden.ReadUnits(t, root); len(seen) > 0 && !maps.Equal(seen, after) {
+					t.Fatalf("%s: systemd sees\n%q\nwant nothing or\n%q", at, golden.Names(seen), golden.Names(after))
 				}
 				if links(t, root) > 0 {
 					partial++
 				}
 				// What was valid is not lost: a broken file now keeps the old set or, once that is whole, the new one.
 				// A section that was removed stays so, or is still there, but never in part.
-				flush(t, root)
+				golden.Flush(t, root)
 				configure(t, root, badConfig)
-				kept := run(t, root).units
+				kept := run(t, root).Units
 				if !maps.Equal(kept, before) && !maps.Equal(kept, after) {
-					t.Fatalf("%s: a broken file afterwards keeps\n%q", at, names(kept))
+					t.Fatalf("%s: a broken file afterwards keeps\n%q", at, golden.Names(kept))
 				}
-				flush(t, root)
+				golden.Flush(t, root)
 				configure(t, root, newConfig)
-				if next := run(t, root); next.status != 0 || len(next.units) == 0 {
+				if next := run(t, root); next.Status != 0 || len(next.Units) == 0 {
 					t.Fatalf("%s: the next run: %+v", at, next)
 				}
 			}
@@ -99,22 +101,22 @@ func TestKilledAnywhere(t *testing.T) {
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	first := run(t, root)
-	compare(t, first, run(t, root))
+	golden.Compare(t, first, run(t, root))
 }
 
 // TestConflict: another generator has made a file of the same name. Half a set must not stay behind.
 func TestConflict(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
-	foreign := filepath.Join(outputDir(root), "kubepods-system.slice")
+	foreign := filepath.Join(golden.OutputDir(root), "kubepods-system.slice")
 	if err := os.WriteFile(foreign, []byte("[Slice]\nMemoryMax=1G\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t, root)
-	if got.status != 1 || !strings.Contains(got.messages, "kubepods-system.slice: made by something else already") {
-		t.Errorf("got status %d and %q", got.status, got.messages)
+	if got.Status != 1 || !strings.Contains(got.Messages, "kubepods-system.slice: made by something else already") {
+		t.Errorf("got status %d and %q", got.Status, got.Messages)
 	}
-	if len(got.units) != 1 || got.units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
-		t.Errorf("units: %q; want the foreign one alone", got.units)
+	if len(got.Units) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
+		t.Errorf("units: %q; want the foreign one alone", got.Units)
 	}
 }
 
@@ -125,7 +127,7 @@ func TestStateCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := run(t, root)
-	if got.status != 1 || !strings.Contains(got.messages, "/run/node-partition") || len(got.units) > 0 {
+	if got.Status != 1 || !strings.Contains(got.Messages, "/run/node-partition") || len(got.Units) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -136,32 +138,32 @@ func TestReload(t *testing.T) {
 	step := func(config string, wantStatus int) result {
 		t.Helper()
 		configure(t, root, config)
-		flush(t, root)
+		golden.Flush(t, root)
 		got := run(t, root)
-		if got.status != wantStatus {
-			t.Fatalf("status %d, want %d: %s", got.status, wantStatus, got.messages)
+		if got.Status != wantStatus {
+			t.Fatalf("status %d, want %d: %s", got.Status, wantStatus, got.Messages)
 		}
 		return got
 	}
 	good := step(goodConfig, 0)
 	broken := step(badConfig, 1)
-	if !maps.Equal(broken.units, good.units) {
-		t.Errorf("a broken file changes the units: %q", broken.units)
+	if !maps.Equal(broken.Units, good.Units) {
+		t.Errorf("a broken file changes the units: %q", broken.Units)
 	}
-	if !strings.Contains(broken.messages, "keeping the units of the last good one") {
-		t.Errorf("a broken file: it says %q", broken.messages)
+	if !strings.Contains(broken.Messages, "keeping the units of the last good one") {
+		t.Errorf("a broken file: it says %q", broken.Messages)
 	}
-	if again := step(badConfig, 1); !maps.Equal(again.units, good.units) {
-		t.Errorf("a broken file changes the units at the second reload: %q", again.units)
+	if again := step(badConfig, 1); !maps.Equal(again.Units, good.Units) {
+		t.Errorf("a broken file changes the units at the second reload: %q", again.Units)
 	}
 	repaired := step(newConfig, 0)
-	if !strings.Contains(repaired.units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
-		t.Errorf("a repaired file does not take effect: %q", repaired.units)
+	if !strings.Contains(repaired.Units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
+		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
 	// What applies changes stays for the rest of the boot.
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
-		if !slices.Equal(names(off.units), []string{"partition-generator-apply.path", "partition-generator-apply.service"}) {
-			t.Errorf("units after the section was removed: %q", names(off.units))
+		if !slices.Equal(golden.Names(off.Units), []string{"partition-generator-apply.path", "partition-generator-apply.service"}) {
+			t.Errorf("units after the section was removed: %q", golden.Names(off.Units))
 		}
 	}
 }
@@ -174,12 +176,12 @@ func TestApply(t *testing.T) {
 	step := func(what, config string, want bool) {
 		t.Helper()
 		configure(t, root, config)
-		flush(t, root)
+		golden.Flush(t, root)
 		run(t, root)
 		if _, err := os.Stat(flag); (err == nil) != want {
 			t.Errorf("%s: flag: %v, want it: %t", what, err, want)
 		}
-		if _, err := os.Lstat(filepath.Join(outputDir(root), ".apply")); err == nil {
+		if _, err := os.Lstat(filepath.Join(golden.OutputDir(root), ".apply")); err == nil {
 			t.Errorf("%s: the flag is linked to", what)
 		}
 		// ApplyService removes it.
@@ -230,12 +232,12 @@ func TestAnotherDirectory(t *testing.T) {
 	if info, err := os.Lstat(filepath.Join(other, "kubepods-system.slice")); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("%v, %v: want a plain file", info, err)
 	}
-	if now := readUnits(t, root); !maps.Equal(now, live.units) {
+	if now := golden.ReadUnits(t, root); !maps.Equal(now, live.Units) {
 		t.Errorf("systemd's units changed: %q", now)
 	}
 	configure(t, root, noSection)
 	look()
-	if now := readUnits(t, root); !maps.Equal(now, live.units) {
+	if now := golden.ReadUnits(t, root); !maps.Equal(now, live.Units) {
 		t.Errorf("systemd's units changed: %q", now)
 	}
 }
@@ -244,7 +246,7 @@ func TestAnotherDirectory(t *testing.T) {
 func TestFullRun(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	before := run(t, root)
-	flush(t, root)
+	golden.Flush(t, root)
 	configure(t, root, newConfig)
 	// The first folder it makes is the one for the new units.
 	cmd := traced(t, root, "mkdirat", "error=ENOSPC:when=1")
@@ -255,9 +257,9 @@ func TestFullRun(t *testing.T) {
 	if !errors.As(err, &exit) {
 		t.Fatalf("%v; want a failure", err)
 	}
-	got := result{status: exit.ExitCode(), messages: stderr.String(), units: readUnits(t, root)}
-	if got.status != 1 || !maps.Equal(got.units, before.units) || !strings.Contains(got.messages, "no space left on device") ||
-		!strings.Contains(got.messages, "keeping the units of the last good one") {
+	got := result{Status: exit.ExitCode(), Messages: stderr.String(), Units: golden.ReadUnits(t, root)}
+	if got.Status != 1 || !maps.Equal(got.Units, before.Units) || !strings.Contains(got.Messages, "no space left on device") ||
+		!strings.Contains(got.Messages, "keeping the units of the last good one") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -268,7 +270,7 @@ func TestLateVar(t *testing.T) {
 	const late = "partition-generator-late.service"
 	root := newRoot(t, "72-late-var-fstab")
 	first := run(t, root)
-	if first.units[late] == "" {
+	if first.Units[late] == "" {
 		t.Fatalf("no %s: %+v", late, first)
 	}
 	configure(t, root, goodConfig)
@@ -277,19 +279,19 @@ func TestLateVar(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		flush(t, root)
+		golden.Flush(t, root)
 		next := run(t, root)
-		if next.units[late] != first.units[late] {
-			t.Errorf("%s changed while it runs:\n%s\nbefore\n%s", late, next.units[late], first.units[late])
+		if next.Units[late] != first.Units[late] {
+			t.Errorf("%s changed while it runs:\n%s\nbefore\n%s", late, next.Units[late], first.Units[late])
 		}
-		if next.units["kubepods-system.slice"] == "" {
+		if next.Units["kubepods-system.slice"] == "" {
 			t.Errorf("no partition once /var is mounted: %+v", next)
 		}
 	}
-	flush(t, root)
+	golden.Flush(t, root)
 	configure(t, root, noSection)
-	if off := run(t, root); len(off.units) != 4 || off.units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, and what applies changes", names(off.units))
+	if off := run(t, root); len(off.Units) != 4 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, and what applies changes", golden.Names(off.Units))
 	}
 	verify(t, root)
 }
@@ -346,7 +348,7 @@ func traced(t *testing.T, root, call, injection string) *exec.Cmd {
 func links(t *testing.T, root string) int {
 	t.Helper()
 	n := 0
-	entries, err := os.ReadDir(outputDir(root))
+	entries, err := os.ReadDir(golden.OutputDir(root))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/generator/golden"
 )
 
 // TestLoweredLimit follows a limit that was lowered below what the partition uses: it reaches the unit once usage has fallen, and at once
@@ -25,8 +27,8 @@ func TestLoweredLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := newRoot(t, lowered)
-			if first := run(t, root); !strings.Contains(first.messages, "keeping the present limit") {
-				t.Fatalf("nothing is deferred: %q", first.messages)
+			if first := run(t, root); !strings.Contains(first.Messages, "keeping the present limit") {
+				t.Fatalf("nothing is deferred: %q", first.Messages)
 			}
 			for file, content := range files {
 				err := os.Remove(filepath.Join(root, file))
@@ -37,8 +39,8 @@ func TestLoweredLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			flush(t, root)
-			compare(t, readExpected(t, filepath.Join(whole, "expected")), run(t, root))
+			golden.Flush(t, root)
+			golden.Compare(t, named(t, whole).Want, run(t, root))
 		})
 	}
 }

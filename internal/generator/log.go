@@ -1,0 +1,84 @@
+package generator
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a record of
+// /dev/kmsg under the kernel's own messages.
+const (
+	levelError   = 3
+	levelWarning = 4
+	levelNotice  = 5
+	daemon       = 3 << 3
+)
+
+// maxRecord is how much of a message one record takes. The kernel refuses a longer write to /dev/kmsg with
+// EINVAL (PRINTKRB_RECORD_MAX, 1024 in kernel 6.12, minus the prefix).
+const maxRecord = 900
+
+// maxLines is how many lines of one kind are logged. The kernel takes ten records in five seconds from each opening of
+// /dev/kmsg and drops the rest (printk_devkmsg=ratelimit, the default), and the last ones matter most.
+const maxLines = 7
+
+// Log takes what the generator says, one line a message.
+type Log struct {
+	out    io.Writer
+	kernel bool
+}
+
+// NewLog returns a log that writes lines to out.
+func NewLog(out io.Writer) *Log { return &Log{out: out} }
+
+// OpenLog logs to /dev/kmsg where systemd's system instance runs us (it sets SYSTEMD_SCOPE since 251), and to
+// standard error for everybody else: when generators run, journald may not, and it takes the kernel's log later.
+func OpenLog(getenv func(string) string) *Log {
+	if getenv("SYSTEMD_SCOPE") == "system" && getenv("PARTITION_ROOT") == "" {
+		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
+			return &Log{out: kmsg, kernel: true}
+		}
+	}
+	return NewLog(os.Stderr)
+}
+
+// Errorf logs one error.
+func (l *Log) Errorf(format string, args ...any) { l.log(levelError, format, args...) }
+
+func (l *Log) noticef(format string, args ...any) { l.log(levelNotice, format, args...) }
+
+// all logs lines, or the first of them and how many more there are.
+func (l *Log) all(level int, lines []string) {
+	for i, line := range lines {
+		if i == maxLines && len(lines) > maxLines+1 {
+			l.log(level, "and %d more of these", len(lines)-i)
+			return
+		}
+		l.log(level, "%s", line)
+	}
+}
+
+// log writes one record with one write(2): that is what a record of /dev/kmsg is.
+func (l *Log) log(level int, format string, args ...any) {
+	text := printable(fmt.Sprintf(format, args...))
+	if l.kernel {
+		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)
+		return
+	}
+	_, _ = fmt.Fprintf(l.out, "partition-generator: %s\n", text)
+}
+
+// printable makes one line of text, for file names may hold anything, and cuts it to what a record takes.
+func printable(text string) string {
+	if len(text) > maxRecord {
+		text = text[:maxRecord] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,235 @@
+// Package golden holds what partition-generator makes of a node, case by case, and runs the cases.
+//
+// testdata/N-what-it-shows.txtar is one case: what differs from the node in node/, and under expected/ what comes of it,
+// byte for byte. Its comment may hold, beside prose, lines of two kinds:
+//
+//	remove: var     what is not there of the node in node/
+//	status: 1       the exit status, where it is not 0
+//
+// and its files are
+//
+//	etc/fstab              a file of the node
+//	expected/messages      what the generator says
+//	expected/units/a.slice what systemd sees in the generator's directory
+//
+// testdata/errors.txtar is the table of configurations that are refused. A case has two entries, "N-what-it-shows", the
+// kubelet's configuration behind its apiVersion and kind, and "N-what-it-shows says", which comes before the line that no
+// system partition is made. Such a case has the exit status 1, and no unit.
+package golden
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+)
+
+// ConfigPath is where the configuration of most cases stands.
+const ConfigPath = "var/lib/kubelet/config.yaml"
+
+// KubeletHead begins every configuration of a kubelet.
+const KubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+const (
+	errorsFile = "errors.txtar"
+	says       = " says"
+	expected   = "expected/"
+	// prefix begins every message, and refused is the last one where a configuration is refused.
+	prefix  = "partition-generator: "
+	refused = prefix + "no system partition is made. Repair the configuration and run systemctl daemon-reload\n"
+)
+
+// Case is a node and what the generator makes of it.
+type Case struct {
+	// Name is N-what-it-shows.
+	Name string
+	// Remove lists what is not there of the node that all cases share.
+	Remove []string
+	// Files are what the node has besides, by path.
+	Files map[string]string
+	// Want is what comes of it.
+	Want Result
+}
+
+// Result is what a run shows.
+type Result struct {
+	// Status is the exit status.
+	Status int
+	// Messages are the lines that the generator says, with ROOT for the root of the node.
+	Messages string
+	// Units are the files in the generator's directory by path, links followed.
+	Units map[string]string
+}
+
+// Load returns the cases below dir, which is tests/generator.
+func Load(dir string) ([]Case, error) {
+	files, err := caseFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for _, file := range files {
+		c, err := Read(dir, caseName(file))
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	archive, err := txtar.ParseFile(errorsPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	table, err := parseErrors(archive)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", errorsPath(dir), err)
+	}
+	return append(cases, table...), nil
+}
+
+// Read returns a case that has a file of its own.
+func Read(dir, name string) (Case, error) {
+	file := filepath.Join(dir, "testdata", name+".txtar")
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		return Case{}, err
+	}
+	c, err := parseCase(name, archive)
+	if err != nil {
+		return Case{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+func errorsPath(dir string) string { return filepath.Join(dir, "testdata", errorsFile) }
+
+// caseFiles returns the files that hold one case each.
+func caseFiles(dir string) ([]string, error) {
+	return filepath.Glob(filepath.Join(dir, "testdata", "[0-9]*-*.txtar"))
+}
+
+func caseName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
+
+func parseCase(name string, archive *txtar.Archive) (Case, error) {
+	c := Case{Name: name, Files: map[string]string{}, Want: Result{Units: map[string]string{}}}
+	for line := range strings.Lines(string(archive.Comment)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		var err error
+		switch key {
+		case "remove":
+			c.Remove = append(c.Remove, value)
+		case "status":
+			c.Want.Status, err = strconv.Atoi(value)
+		}
+		if err != nil {
+			return Case{}, fmt.Errorf("status: %w", err)
+		}
+	}
+	seen := map[string]bool{}
+	for _, file := range archive.Files {
+		if seen[file.Name] {
+			return Case{}, fmt.Errorf("%s stands there twice", file.Name)
+		}
+		seen[file.Name] = true
+		path, isExpected := strings.CutPrefix(file.Name, expected)
+		unit, isUnit := strings.CutPrefix(path, "units/")
+		switch {
+		case !isExpected:
+			c.Files[file.Name] = string(file.Data)
+		case isUnit:
+			c.Want.Units[unit] = string(file.Data)
+		case path == "messages":
+			c.Want.Messages = string(file.Data)
+		default:
+			return Case{}, fmt.Errorf("%s: want expected/messages or expected/units/", file.Name)
+		}
+	}
+	return c, nil
+}
+
+func parseErrors(archive *txtar.Archive) ([]Case, error) {
+	var cases []Case
+	for i := 0; i < len(archive.Files); i += 2 {
+		config := archive.Files[i]
+		if i+1 == len(archive.Files) || archive.Files[i+1].Name != config.Name+says {
+			return nil, fmt.Errorf("%s: want %q after it", config.Name, config.Name+says)
+		}
+		var messages strings.Builder
+		for line := range strings.Lines(string(archive.Files[i+1].Data)) {
+			messages.WriteString(prefix + line)
+		}
+		cases = append(cases, Case{
+			Name:  config.Name,
+			Files: map[string]string{ConfigPath: KubeletHead + string(config.Data)},
+			Want:  Result{Status: 1, Messages: messages.String() + refused, Units: map[string]string{}},
+		})
+	}
+	return cases, nil
+}
+
+// Update writes got, results by name, as what is expected of the cases below dir.
+func Update(dir string, got map[string]Result) error {
+	files, err := caseFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		set := func(archive *txtar.Archive) error {
+			setExpected(archive, got[caseName(file)])
+			return nil
+		}
+		if err := updateFile(file, set); err != nil {
+			return err
+		}
+	}
+	return updateFile(errorsPath(dir), func(archive *txtar.Archive) error { return setErrors(archive, got) })
+}
+
+func updateFile(path string, change func(*txtar.Archive) error) error {
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		return err
+	}
+	if err := change(archive); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, txtar.Format(archive), 0o644)
+}
+
+func setExpected(archive *txtar.Archive, r Result) {
+	var comment bytes.Buffer
+	for line := range strings.Lines(string(archive.Comment)) {
+		if !strings.HasPrefix(line, "status: ") {
+			comment.WriteString(line)
+		}
+	}
+	if r.Status != 0 {
+		fmt.Fprintf(&comment, "status: %d\n", r.Status)
+	}
+	archive.Comment = comment.Bytes()
+	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, expected) })
+	if r.Messages != "" {
+		archive.Files = append(archive.Files, txtar.File{Name: expected + "messages", Data: []byte(r.Messages)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Units)) {
+		archive.Files = append(archive.Files, txtar.File{Name: expected + "units/" + name, Data: []byte(r.Units[name])})
+	}
+}
+
+func setErrors(archive *txtar.Archive, got map[string]Result) error {
+	for i := 1; i < len(archive.Files); i += 2 {
+		name := archive.Files[i-1].Name
+		r := got[name]
+		messages, isRefused := strings.CutSuffix(r.Messages, refused)
+		if !isRefused || r.Status != 1 || len(r.Units) > 0 {
+			return fmt.Errorf("%s is not refused any more: %+v; give it a file of its own", name, r)
+		}
+		archive.Files[i].Data = []byte(strings.ReplaceAll("\n"+messages, "\n"+prefix, "\n")[1:])
+	}
+	return nil
+}
