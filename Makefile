@@ -25,7 +25,7 @@ WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build install test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz demo clean help setup-node
+.PHONY: all build install test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node
 
 all: build
 
@@ -111,6 +111,14 @@ bench: setup-node
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzUnits -fuzztime 60s -fuzzminimizetime 50x ./pkg/slices
 	$(GO) test -run '^$$' -fuzz FuzzKubelet -fuzztime 60s -fuzzminimizetime 50x ./internal/kubeletconfig
+
+# The rules, which are pure; files after a colon where the package holds more than those.
+MUTANTS ?= pkg/slices pkg/evict:decide.go,estimate.go,interval.go,memory.go,pod.go,rank.go,spare.go pkg/podmove:decide.go,pod.go,scope.go,weight.go
+
+## mutants: change the rules at one place after another, and see which changes the unit tests let pass; takes half an hour
+mutants:
+	@tests/setup unit
+	$(GO) run ./tests/mutants $(MUTANTS)
 
 # With the flags of build: what both have in common is compiled once.
 ## demo: boot a node with a system partition and show it

@@ -101,8 +101,11 @@ func parseTarget(text string) (target, error) {
 	pkg, list, some := strings.Cut(text, ":")
 	t := target{pkg: filepath.Clean(pkg)}
 	found, err := filepath.Glob(filepath.Join(t.pkg, "*.go"))
-	if err != nil || len(found) == 0 {
-		return target{}, fmt.Errorf("%s: no Go files, %w", pkg, err)
+	if err != nil {
+		return target{}, err
+	}
+	if len(found) == 0 {
+		return target{}, fmt.Errorf("%s: there are no Go files", pkg)
 	}
 	if !some {
 		return t, nil

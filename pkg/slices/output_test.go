@@ -1,0 +1,331 @@
+package slices
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// onNode returns the output of systemd's generator on a node of the test's own.
+func onNode(t *testing.T) (root string, o Output) {
+	t.Helper()
+	root = t.TempDir()
+	dir := filepath.Join(root, generatorDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root, NewOutput(root, dir)
+}
+
+func planOf(units map[string]string) *Plan {
+	plan := &Plan{}
+	for _, path := range slices.Sorted(maps.Keys(units)) {
+		plan.Units = append(plan.Units, UnitFile{path, units[path]})
+	}
+	return plan
+}
+
+func write(t *testing.T, o Output, units map[string]string) {
+	t.Helper()
+	if err := o.Write(planOf(units)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put writes a file as something else than us would.
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seen is what systemd reads: links followed, those into nowhere left out.
+func seen(t *testing.T, o Output) map[string]string {
+	t.Helper()
+	names, err := fileNames(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := map[string]string{}
+	for _, name := range names {
+		if data, err := os.ReadFile(filepath.Join(o.dir, name)); err == nil {
+			units[name] = string(data)
+		}
+	}
+	return units
+}
+
+func flush(t *testing.T, o Output) {
+	t.Helper()
+	if err := os.RemoveAll(o.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantSeen(t *testing.T, o Output, want map[string]string) {
+	t.Helper()
+	if got := seen(t, o); !maps.Equal(got, want) {
+		t.Errorf("systemd sees %q, want %q", got, want)
+	}
+}
+
+// wantState compares what is left beside the generator's directory.
+func wantState(t *testing.T, root string, want ...string) {
+	t.Helper()
+	var got []string
+	entries, err := os.ReadDir(filepath.Join(root, StateDir))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("in %s: %q, want %q", StateDir, got, want)
+	}
+}
+
+func wantErr(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want %q", err, want)
+	}
+}
+
+var (
+	oldUnits = map[string]string{"a.slice": "old", "b.service.d/50.conf": "old"}
+	newUnits = map[string]string{"a.slice": "new", "c.slice": "new"}
+)
+
+// TestNewOutput: only the directory that systemd reads has a state.
+func TestNewOutput(t *testing.T) {
+	for _, test := range []struct{ root, dir, state string }{
+		{"", "/run/systemd/generator", "/run/node-partition"},
+		{"/", "/run/systemd/generator/", "/run/node-partition"},
+		{"/node", "/node/run/systemd/generator", "/node/run/node-partition"},
+		{"/node", "/run/systemd/generator", ""},
+		{"", "/tmp/look", ""},
+	} {
+		if o := NewOutput(test.root, test.dir); o.state != test.state {
+			t.Errorf("NewOutput(%q, %q): state %q, want %q", test.root, test.dir, o.state, test.state)
+		}
+	}
+}
+
+// TestWriteReplaces: what is valid is one set, whatever earlier runs have left.
+func TestWriteReplaces(t *testing.T) {
+	root, o := onNode(t)
+	write(t, o, oldUnits)
+	wantSeen(t, o, oldUnits)
+	flush(t, o)
+	for _, dir := range []string{newDir, oldDir} {
+		put(t, filepath.Join(root, StateDir, dir, "left.slice"), "of a killed run")
+	}
+	write(t, o, newUnits)
+	wantSeen(t, o, newUnits)
+	wantState(t, root, unitsDir)
+	names, err := fileNames(filepath.Join(root, StateDir, unitsDir))
+	if want := slices.Sorted(maps.Keys(newUnits)); err != nil || !slices.Equal(names, want) {
+		t.Errorf("valid are %q, %v; want %q", names, err, want)
+	}
+	write(t, o, newUnits) // into a directory that is not empty
+	wantSeen(t, o, newUnits)
+}
+
+// TestWriteNothing: a plan without units leaves no trace, also of a killed run.
+func TestWriteNothing(t *testing.T) {
+	root, o := onNode(t)
+	write(t, o, oldUnits)
+	for _, dir := range []string{newDir, oldDir} {
+		put(t, filepath.Join(root, StateDir, dir, "left.slice"), "of a killed run")
+	}
+	flush(t, o)
+	write(t, o, nil)
+	wantSeen(t, o, map[string]string{})
+	wantState(t, root)
+	if names, err := o.Restore(true); err != nil || len(names) > 0 {
+		t.Errorf("restored %q, %v; want nothing", names, err)
+	}
+	write(t, o, nil)
+}
+
+// TestWriteApply: the flag is valid with the units, and no link leads to it.
+func TestWriteApply(t *testing.T) {
+	root, o := onNode(t)
+	plan := planOf(newUnits)
+	plan.Apply = true
+	if err := o.Write(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantSeen(t, o, newUnits)
+	if _, err := os.Stat(filepath.Join(root, StateDir, unitsDir, applyFlag)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWriteElsewhere: who looks by hand gets plain files, and nothing else changes.
+func TestWriteElsewhere(t *testing.T) {
+	root, live := onNode(t)
+	write(t, live, oldUnits)
+	look := NewOutput(root, filepath.Join(root, "look"))
+	write(t, look, newUnits)
+	wantSeen(t, look, newUnits)
+	wantSeen(t, live, oldUnits)
+	if info, err := os.Lstat(filepath.Join(look.dir, "a.slice")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v, %v; want a file", info, err)
+	}
+	if names, err := look.Restore(true); err != nil || names != nil {
+		t.Errorf("restored %q, %v; want nothing", names, err)
+	}
+	if kept, err := look.Kept(); err != nil || len(kept) > 0 {
+		t.Errorf("kept %q, %v; want nothing", kept, err)
+	}
+}
+
+// TestRestore: the last valid output comes back, as often as it takes, under whichever name a killed run has left it.
+func TestRestore(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		root, o := onNode(t)
+		if names, err := o.Restore(true); err != nil || len(names) > 0 {
+			t.Errorf("restored %q, %v; there was nothing", names, err)
+		}
+		write(t, o, oldUnits)
+		if killed {
+			state := filepath.Join(root, StateDir)
+			if err := os.Rename(filepath.Join(state, unitsDir), filepath.Join(state, oldDir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, apply := range []bool{false, true, false} {
+			flag := filepath.Join(root, StateDir, unitsDir, applyFlag)
+			_, err := os.Lstat(flag)
+			raised := err == nil
+			flush(t, o)
+			names, err := o.Restore(apply)
+			if want := slices.Sorted(maps.Keys(oldUnits)); err != nil || !slices.Equal(names, want) {
+				t.Errorf("restored %q, %v; want %q", names, err, want)
+			}
+			wantSeen(t, o, oldUnits)
+			wantState(t, root, unitsDir)
+			if _, err := os.Lstat(flag); (err == nil) != (apply || raised) {
+				t.Errorf("flag: %v, want it: %t", err, apply || raised)
+			}
+		}
+	}
+}
+
+// TestConflict: where another generator has made a file of ours, none of our links stays, and what was valid does.
+func TestConflict(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"a file":       func(path string) error { return os.WriteFile(path, []byte("foreign"), 0o644) },
+		"a link":       func(path string) error { return os.Symlink("/dev/null", path) },
+		"a loose link": func(path string) error { return os.Symlink("nowhere", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, o := onNode(t)
+			write(t, o, oldUnits)
+			flush(t, o)
+			foreign := filepath.Join(o.dir, "c.slice")
+			if err := make(foreign); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, o.Write(planOf(newUnits)), "c.slice: made by something else already")
+			names, err := fileNames(o.dir)
+			if err != nil || !slices.Equal(names, []string{"c.slice"}) {
+				t.Errorf("left are %q, %v; want the foreign one", names, err)
+			}
+			flush(t, o)
+			if _, err := o.Restore(false); err != nil {
+				t.Fatal(err)
+			}
+			wantSeen(t, o, oldUnits)
+		})
+	}
+}
+
+// TestCannotBeWritten: each step says what it could not do, and leaves no half of a set.
+func TestCannotBeWritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		make func(t *testing.T, root string, o Output)
+		want string
+	}{
+		"a file in place of the state": {func(t *testing.T, root string, _ Output) {
+			t.Helper()
+			put(t, filepath.Join(root, StateDir), "")
+		}, "not a directory"},
+		"a file in place of a folder for drop-ins": {func(t *testing.T, _ string, o Output) {
+			t.Helper()
+			put(t, filepath.Join(o.dir, "b.service.d"), "")
+		}, "writing to the generator directory: "},
+		"no generator directory": {func(t *testing.T, _ string, o Output) {
+			t.Helper()
+			if err := os.RemoveAll(o.dir); err != nil {
+				t.Fatal(err)
+			}
+		}, "writing to the generator directory: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, o := onNode(t)
+			test.make(t, root, o)
+			wantErr(t, o.Write(planOf(oldUnits)), test.want)
+			names, err := fileNames(o.dir)
+			if err != nil && !os.IsNotExist(err) || slices.Contains(names, "a.slice") {
+				t.Errorf("left are %q, %v; want none of ours", names, err)
+			}
+		})
+	}
+	t.Run("units that go away", func(t *testing.T) {
+		_, o := onNode(t)
+		write(t, o, oldUnits)
+		flush(t, o)
+		wantErr(t, o.commit("nowhere", []string{"a.slice"}), "making the units valid: ")
+		if names, err := fileNames(o.dir); err != nil || len(names) > 0 {
+			t.Errorf("left are %q, %v; want no link", names, err)
+		}
+	})
+	t.Run("a unit below a file", func(t *testing.T) {
+		look := Output{dir: t.TempDir()}
+		wantErr(t, look.Write(planOf(map[string]string{"a": "", "a/b": ""})), "writing units: ")
+	})
+}
+
+// TestLastOutputCannotBeRead: that is an error, not a node without a last output.
+func TestLastOutputCannotBeRead(t *testing.T) {
+	root, o := onNode(t)
+	put(t, filepath.Join(root, StateDir), "") // ENOTDIR, which is not ErrNotExist
+	_, err := o.Restore(true)
+	wantErr(t, err, "last output: ")
+	wantErr(t, o.commit(newDir, nil), "last output: ")
+	wantErr(t, o.clear(), "removing the last output: ")
+}
+
+// TestKept: what stays for the rest of the boot, and no more.
+func TestKept(t *testing.T) {
+	root, o := onNode(t)
+	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
+	all := maps.Clone(stays)
+	all[SystemSlice] = "slice"
+	write(t, o, all)
+	if kept, err := o.Kept(); err != nil || !maps.Equal(kept, stays) {
+		t.Errorf("kept %q, %v; want %q", kept, err, stays)
+	}
+	late := filepath.Join(root, StateDir, unitsDir, LateService)
+	if err := os.Remove(late); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(late, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := o.Kept()
+	wantErr(t, err, "last output: ")
+}
