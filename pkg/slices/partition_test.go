@@ -1,0 +1,153 @@
+package slices
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// planned validates a section, as JSON, on a node of 4 GiB and four CPUs, of which the last is offline.
+func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Partition, []string, error) {
+	t.Helper()
+	config := &kubeletconfig.Config{Kubelet: kubelet, Section: json.RawMessage(section), SectionFile: "/c"}
+	fields, err := decodeSection(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPartition(config, fields, &Node{
+		Controllers: []string{"cpuset", "memory"}, MemoryBytes: 4 << 30, Present: cpuset.New(0, 1, 2, 3), Online: cpuset.New(0, 1, 2),
+	})
+}
+
+// TestPartition: every field arrives, in the unit that it has in Partition.
+func TestPartition(t *testing.T) {
+	got, warnings, err := planned(t, `{"memoryLimit": "1Gi", "memoryHigh": "90%", "cpuset": "0-1", "namespaces": ["a", "b"],
+		"evictionHard": {"memory.available": "64Mi"}, "evictionSoft": {"memory.available": "20%"},
+		"evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 30,
+		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
+	want := &Partition{
+		MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), Namespaces: []string{"a", "b"},
+		Eviction: Threshold{Bytes: 64 << 20}, EvictionSoft: &SoftThreshold{Threshold{Percent: 20}, 90 * time.Second},
+		MaxPodGracePeriod: 30 * time.Second, MinimumReclaim: 16 << 20,
+	}
+	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %q, %v; want %+v", got, warnings, err, want)
+	}
+}
+
+// TestPartitionEdges has each rule at its edge: the last value that is allowed, or goes without a remark, and the first that
+// is not.
+func TestPartitionEdges(t *testing.T) {
+	with := func(fields string) string { return `{"memoryLimit": "1Gi", "namespaces": ["a"]` + fields + `}` }
+	limit := func(bytes int) string { return fmt.Sprintf(`{"memoryLimit": %d, "namespaces": ["a"]}`, bytes) }
+	namespaces := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`"n%d"`, i)
+		}
+		return `{"memoryLimit": "1Gi", "namespaces": [` + strings.Join(list, ",") + `]}`
+	}
+	unknown := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `, "x%02d": 1`, i)
+		}
+		return with(b.String())
+	}
+	signal := func(field, value string) string { return fmt.Sprintf(`, %q: {"memory.available": %q}`, field, value) }
+	bytes := func(n int) string { return strconv.Itoa(n) }
+	soft := func(value string) string {
+		return signal("evictionSoft", value) + signal("evictionSoftGracePeriod", "1m")
+	}
+	const mi, gi = 1 << 20, 1 << 30
+	none := kubeletconfig.Kubelet{}
+	no, yes := false, true
+	for name, test := range map[string]struct {
+		section       string
+		kubelet       kubeletconfig.Kubelet
+		problem, warn string // what the one problem, or the one warning, says
+	}{
+		"a limit just below the node's memory": {limit(4*gi - 1), none, "", ""},
+		"a limit of the node's memory":         {limit(4 * gi), none, "is not below the node's memory", ""},
+		"a limit that is not small":            {limit(64 * mi), none, "", ""},
+		"a small limit":                        {limit(64*mi - 1), none, "", "is less than 64 MiB"},
+		"as many namespaces as can be":         {namespaces(1000), none, "", ""},
+		"more namespaces than can be":          {namespaces(1001), none, "has 1001 entries", ""},
+
+		"memoryHigh just below the limit":  {with(`, "memoryHigh": 1073741823`), none, "", ""},
+		"memoryHigh of the limit":          {with(`, "memoryHigh": 1073741824`), none, "is not above zero and below memoryLimit", ""},
+		"memoryHigh of nothing":            {with(`, "memoryHigh": "0.00000001%"`), none, "is not above zero and below memoryLimit", ""},
+		"memoryHigh where eviction begins": {with(signal("evictionHard", "64Mi") + `, "memoryHigh": "960Mi"`), none, "", ""},
+		"memoryHigh before eviction begins": {
+			with(signal("evictionHard", "64Mi") + `, "memoryHigh": 1006632959`), none, "", "before a pod is evicted at 1006632960",
+		},
+		"memoryHigh before soft eviction begins": {
+			with(soft("128Mi") + `, "memoryHigh": "895Mi"`), none, "", "before a pod is evicted at 939524096",
+		},
+		"memoryHigh before no eviction at all": {with(signal("evictionHard", "0%") + `, "memoryHigh": "1Mi"`), none, "", ""},
+
+		"a threshold just below the limit": {with(signal("evictionHard", bytes(gi-1))), none, "", ""},
+		"a threshold of the limit":         {with(signal("evictionHard", bytes(gi))), none, "is not below memoryLimit", ""},
+		"soft just above hard":             {with(signal("evictionHard", "64Mi") + soft(bytes(64*mi+1))), none, "", ""},
+		"soft of hard":                     {with(signal("evictionHard", "64Mi") + soft("64Mi")), none, "", "are not above the 67108864 of evictionHard"},
+		"soft without hard":                {with(signal("evictionHard", "0%") + soft("1Mi")), none, "", ""},
+		"soft that is off needs no period": {with(signal("evictionSoft", "100%")), none, "", ""},
+		"soft that is wrong needs no period": {
+			with(signal("evictionSoft", "x")), none, "evictionSoft[memory.available]: \"x\": is not a quantity", "",
+		},
+		"reclaim up to what eviction leaves": {
+			with(signal("evictionHard", "64Mi") + signal("evictionMinimumReclaim", bytes(960*mi-1))), none, "", "",
+		},
+		"reclaim of all that eviction leaves": {
+			with(signal("evictionHard", "64Mi") + signal("evictionMinimumReclaim", bytes(960*mi))), none, "eviction would not end", "",
+		},
+		"a grace period of none":          {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": 0`), none, "", ""},
+		"a grace period of less":          {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": -1`), none, "is not a number of seconds", ""},
+		"a grace period of a null signal": {with(`, "evictionHard": {"memory.available": null}`), none, "", ""},
+
+		"thresholds of a limit that is wrong": {
+			`{"memoryLimit": "x", "namespaces": ["a"], "memoryHigh": "1Mi"` + signal("evictionHard", "1Mi") + soft("2Mi") +
+				signal("evictionMinimumReclaim", "1Mi") + `}`, none, "memoryLimit: \"x\": is not a quantity", "",
+		},
+
+		"as many unknown fields as are named": {unknown(1), none, "", "unknown field \"x00\""},
+
+		"the CPUs that are reserved":   {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "0-1", CPUManagerPolicy: "static"}, "", ""},
+		"CPUs besides":                 {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "1"}, "CPU 0 is not one of reservedSystemCPUs", ""},
+		"no CPUs":                      {with(`, "cpuset": ""`), none, "", ""},
+		"no CPUs with exclusive ones":  {with(`, "cpuset": ""`), kubeletconfig.Kubelet{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}, "is missing; with cpuManagerPolicy static", ""},
+		"the driver of its own":        {with(""), kubeletconfig.Kubelet{CgroupDriver: "systemd"}, "", ""},
+		"the root of its own":          {with(""), kubeletconfig.Kubelet{CgroupRoot: "/"}, "", ""},
+		"cgroups per QoS, said so":     {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &yes}, "", ""},
+		"cgroups per QoS switched off": {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &no}, "without it the kubelet makes no cgroups", ""},
+	} {
+		_, warnings, err := planned(t, test.section, test.kubelet)
+		problems := 0
+		if err != nil {
+			problems = len(strings.Split(err.Error(), "\n"))
+		}
+		if !matches(err, test.problem) || problems > 1 {
+			t.Errorf("%s: %v, want %q and no more", name, err, test.problem)
+		}
+		if said := strings.Join(warnings, "\n"); !strings.Contains(said, test.warn) || (test.warn == "") != (said == "") || len(warnings) > 1 {
+			t.Errorf("%s: it warns %q, want %q and no more", name, warnings, test.warn)
+		}
+	}
+	for n, want := range map[int]int{10: 10, 11: 11, 12: 11} {
+		_, warnings, err := planned(t, unknown(n), none)
+		if err != nil || len(warnings) != want {
+			t.Errorf("%d unknown fields: %d warnings, %v; want %d", n, len(warnings), err, want)
+		}
+		if more := fmt.Sprintf("%d more unknown fields", n-10); n > 10 && !strings.Contains(warnings[10], more) {
+			t.Errorf("%d unknown fields: %q, want %q", n, warnings[10], more)
+		}
+	}
+}
