@@ -67,3 +67,25 @@ func TestReadUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestMonitorEvicts: a limit waits only for a monitor that runs, and that brings usage down.
+func TestMonitorEvicts(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"runs and evicts":        {map[string]string{monitorEvents: "populated 1\nfrozen 0\n", EvictsFile: ""}, true},
+		"runs and only reports":  {map[string]string{monitorEvents: "populated 1\nfrozen 0\n"}, false},
+		"has ended":              {map[string]string{monitorEvents: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
+		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
+		"was never there":        {nil, false},
+	} {
+		root := t.TempDir()
+		for path, content := range test.files {
+			put(t, filepath.Join(root, path), content)
+		}
+		if got := monitorEvicts(hostfs.FS(root)); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

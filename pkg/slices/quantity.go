@@ -65,7 +65,7 @@ func parseCPUs(list string) (cpuset.CPUSet, error) {
 		}
 		lo, errLo := strconv.ParseUint(first, 10, 64)
 		hi, errHi := strconv.ParseUint(last, 10, 64)
-		if errors.Is(errLo, strconv.ErrRange) || errors.Is(errHi, strconv.ErrRange) || max(lo, hi) >= MaxCPUs {
+		if max(lo, hi) >= MaxCPUs { // also for a number beyond 64 bits, for which ParseUint returns the largest
 			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(MaxCPUs-1) + ", the last one Linux can have; " + want)
 		}
 		if errLo != nil || errHi != nil || lo > hi {

@@ -1,0 +1,59 @@
+package slices
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// TestUnitsForTheBoot: what applies changes sees the end of a partition, and what reloads systemd stays as it is while it runs.
+func TestUnitsForTheBoot(t *testing.T) {
+	late := kubeletconfig.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
+	keptLate := map[string]string{LateService: "kept"}
+	keptAll := map[string]string{LateService: "kept", ApplyPath: "kept", ApplyService: "kept"}
+	const wants = "multi-user.target.d/" + dropinName
+	for name, test := range map[string]struct {
+		partition bool
+		late      kubeletconfig.Late
+		kept      map[string]string
+		want      string // LateService, what starts it, ApplyPath and ApplyService, those kept from before with a star
+	}{
+		"nothing":                          {false, kubeletconfig.Late{}, nil, ""},
+		"a partition":                      {true, kubeletconfig.Late{}, nil, "path service"},
+		"a partition, again":               {true, kubeletconfig.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path service"},
+		"a partition that ends":            {false, kubeletconfig.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path* service*"},
+		"a late file system":               {false, late, nil, "late wants"},
+		"a late file system, again":        {false, late, keptLate, "late* wants"},
+		"a late file system is there":      {true, kubeletconfig.Late{}, keptLate, "late* wants path service"},
+		"a partition and a late one":       {true, late, nil, "late wants path service"},
+		"a partition and a late one again": {true, late, keptAll, "late* wants path service"},
+		"all has ended":                    {false, kubeletconfig.Late{}, keptAll, "late* wants path* service*"},
+	} {
+		plan := &Plan{}
+		if test.partition {
+			plan.Partition = &Partition{MemoryLimit: 1 << 30}
+		}
+		in := &Input{config: &kubeletconfig.Config{Late: test.late}, node: &Node{}, kept: test.kept}
+		files := units(plan, in)
+		var got []string
+		for _, unit := range []struct{ path, word string }{{LateService, "late"}, {wants, "wants"}, {ApplyPath, "path"}, {ApplyService, "service"}} {
+			for _, file := range files {
+				if file.Path != unit.path {
+					continue
+				}
+				if file.Content == "kept" {
+					unit.word += "*"
+				}
+				got = append(got, unit.word)
+			}
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s: %q, want %q", name, text, test.want)
+		}
+		if !slices.IsSortedFunc(files, func(a, b UnitFile) int { return strings.Compare(a.Path, b.Path) }) {
+			t.Errorf("%s: not sorted", name)
+		}
+	}
+}
