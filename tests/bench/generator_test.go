@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/program"
 )
 
@@ -58,10 +59,12 @@ func BenchmarkGenerator(b *testing.B) {
 		}
 	})
 	node := filepath.Join(dir, "node")
-	for _, tree := range []string{"../generator/node", "../generator/01-kubeadm"} {
-		if err := os.CopyFS(node, os.DirFS(tree)); err != nil {
-			b.Fatal(err)
-		}
+	kubeadm, err := golden.Read("../generator", "01-kubeadm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := kubeadm.WriteNode(node, "../generator"); err != nil {
+		b.Fatal(err)
 	}
 	build(b, "nodepartition/cmd/partition-generator", filepath.Join(node, "partition-generator"))
 	build(b, "nodepartition/tests/bench/linkedtypes", filepath.Join(dir, "linkedtypes"))

@@ -37,25 +37,33 @@ func (c Case) Check(t *testing.T, dir string, program Program) string {
 func (c Case) NewRoot(t *testing.T, dir string) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS(filepath.Join(dir, "node"))); err != nil {
+	if err := c.WriteNode(root, dir); err != nil {
 		t.Fatal(err)
+	}
+	Flush(t, root)
+	return root
+}
+
+// WriteNode writes the files of the case's node below root, which is empty. dir is tests/generator.
+func (c Case) WriteNode(root, dir string) error {
+	if err := os.CopyFS(root, os.DirFS(filepath.Join(dir, "node"))); err != nil {
+		return err
 	}
 	for _, path := range c.Remove {
 		if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	for name, content := range c.Files {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	Flush(t, root)
-	return root
+	return nil
 }
 
 // OutputDir is the generator's directory.
