@@ -155,7 +155,7 @@ func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 	args := []string{
 		"unleash", "--workers", "1", "--invert-logical", "--output", output,
 		// A machine that has other things to do must not make a slow test a killed mutant.
-		"--timeout-coefficient", "20",
+		"--timeout-coefficient", "5",
 		"--exclude-files", "/", // packages below this one
 	}
 	for _, name := range t.skip {
