@@ -20,6 +20,7 @@ import (
 
 	"nodepartition/internal/generator"
 	"nodepartition/tests/generator/golden"
+	"nodepartition/tests/needs"
 	build "nodepartition/tests/program"
 )
 
@@ -177,7 +178,7 @@ func verify(t *testing.T, root string) {
 	if len(units) == 0 {
 		t.Fatal("there is no unit to read")
 	}
-	cmd := exec.Command("systemd-analyze", append([]string{"verify"}, slices.Sorted(maps.Keys(units))...)...)
+	cmd := exec.Command(needs.Program(t, "systemd-analyze", "systemd"), append([]string{"verify"}, slices.Sorted(maps.Keys(units))...)...)
 	// The empty entry at the end stands for systemd's own directories, with sysinit.target and the rest.
 	cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+golden.OutputDir(root)+":"+filepath.Join(root, "etc/systemd/system")+":"+
 		filepath.Join(root, "usr/lib/systemd/system")+":")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/generator/golden"
+	"nodepartition/tests/needs"
 )
 
 // The bounds of a run on hostile input.
@@ -366,15 +367,12 @@ func TestHostileDropins(t *testing.T) {
 func runBounded(t *testing.T, root string) result {
 	t.Helper()
 	cmd := command(root)
-	prlimit, err := exec.LookPath("prlimit")
-	if err != nil {
-		t.Fatalf("%v; install the package util-linux", err)
-	}
+	prlimit := needs.Program(t, "prlimit", "util-linux")
 	cmd.Args = append([]string{"prlimit", "--cpu=" + maxCPUSeconds, "--", program}, cmd.Args[1:]...)
 	cmd.Path = prlimit
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)

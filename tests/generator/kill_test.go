@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/generator/golden"
+	"nodepartition/tests/needs"
 )
 
 const configPath = golden.ConfigPath
@@ -333,10 +334,7 @@ func runKilled(t *testing.T, root, call string, n int) bool {
 // traced is the generator under strace, which does something to one of its system calls: see --inject of strace(1).
 func traced(t *testing.T, root, call, injection string) *exec.Cmd {
 	t.Helper()
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Fatalf("%v; install the package strace", err)
-	}
+	strace := needs.Program(t, "strace", "strace")
 	cmd := command(root)
 	cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=" + call + ":" + injection, program}, cmd.Args[1:]...)
 	cmd.Path = strace
