@@ -27,6 +27,11 @@ func TestReport(t *testing.T) {
 		c.Unit = LiveScope(c.Unit)
 		return c
 	}
+	halves := func(first, second string) Container {
+		c := running("half", first)
+		c.AlsoSlice, c.AlsoUnit = second, c.Unit
+		return c
+	}
 	ended := func(p *Pod) { p.Ready = false }
 	left := func(p *Pod) { p.Home.Bytes = 7000 }
 	for name, test := range map[string]struct {
@@ -61,6 +66,11 @@ func TestReport(t *testing.T) {
 		"nor those without a cgroup": {
 			pod("a", System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
 			PodReport{Slice: guest, Containers: 1},
+		},
+		// A live move that ended half-way: what is not in its place yet is to be moved.
+		"half in its place": {
+			pod("a", System, containers(halves(guest, home), halves(home, guest))),
+			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
 		"none yet: where they are to be": {pod("a", System, containers()), PodReport{Slice: guest}},
 		"moved live, with memory left outside": {
