@@ -49,7 +49,7 @@ func TestSoakChurn(t *testing.T) {
 	}
 	t.Logf("CHURN_SEED=%d", seed)
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
-		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		n := monitored(t, flavour, "1Gi")
 		if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
 			t.Fatal(err)
 		}

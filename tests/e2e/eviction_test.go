@@ -45,8 +45,8 @@ const members = "kube-system"
 
 func newEvictor(t *testing.T, flavour string, files ...lab.File) *evictor {
 	t.Helper()
-	control := lab.ControlPlaneForTest(t)
-	e := &evictor{Node: monitoredWith(t, lab.Options{Flavour: flavour, ControlPlane: control, Files: files}, evictionSection), control: control}
+	n, control := joined(t, flavour, evictionSection, files...)
+	e := &evictor{Node: n, control: control}
 	e.neighbours(t)
 	return e
 }

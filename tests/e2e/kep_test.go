@@ -14,7 +14,7 @@ import (
 // TestKEP5894 is the list of end-to-end tests of KEP-5894, by the names it has there, but for eviction.
 func TestKEP5894(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
-		n := monitored(t, lab.Options{Flavour: flavour}, "96Mi")
+		n := monitored(t, flavour, "96Mi")
 		t.Run("System partition cgroup hierarchy is created when feature is enabled and configured", func(t *testing.T) {
 			want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(96<<20))
 			want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")

@@ -21,7 +21,7 @@ func TestLiveMove(t *testing.T) {
 	// Elsewhere nothing is moved live unless asked for, and TestOnNode moves there.
 	withoutNRI := slices.DeleteFunc(allFlavours(), placing)
 	onEach(t, kinds(withoutNRI, "bookworm"), func(t *testing.T, flavour string) {
-		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		n := monitored(t, flavour, "1Gi")
 		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
 		t.Run("forks all the time", func(t *testing.T) { forksAreMoved(t, n) })
 		t.Run("device rules", func(t *testing.T) { deviceRulesHold(t, n) })

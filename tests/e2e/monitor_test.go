@@ -41,26 +41,24 @@ func placing(flavour string) bool { return flavour != "bookworm" }
 
 // monitored restores a node, gives it a partition of that much memory and the monitor as the README has it for a node that runs, and
 // waits until they do. Its members run outside and are brought in: TestLateVar and TestBoot show what a boot does.
-func monitored(t *testing.T, o lab.Options, memory string) *lab.Node {
+func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
-	return monitoredWith(t, o, partition(memory, "0-1"))
+	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true, Files: programs()})
+	switchOn(t, n, partition(memory, "0-1"))
+	return n
 }
 
-// monitoredWith is monitored with a section of the kubelet's configuration.
-func monitoredWith(t *testing.T, o lab.Options, section string) *lab.Node {
+// joined is monitored with an API server, with a section and with more files.
+func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node, *lab.ControlPlane) {
 	t.Helper()
-	o.Restore = true
-	o.Files = append(o.Files, programs()...)
-	n := lab.ForTest(t, o)
-	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
-		t.Fatal(err)
-	}
-	run(t, n, "systemctl daemon-reload && systemctl start slices.target")
-	if err := n.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-	want(t, n, "systemctl is-active "+monitorUnit, "active")
+	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: append(files, programs()...)})
+	switchOn(t, n, section)
+	return n, control
+}
+
+// switchOn gives a node that runs a partition, and waits until its member is in there.
+func switchOn(t *testing.T, n *lab.Node, section string) {
+	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
 			// The test's own context has ended.
@@ -68,7 +66,18 @@ func monitoredWith(t *testing.T, o lab.Options, section string) *lab.Node {
 			t.Logf("the monitor (%v):\n%s", err, out)
 		}
 	})
-	return n
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload && systemctl start slices.target")
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, n, "systemctl is-active "+monitorUnit, "active")
+	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // spec is a pod of one container that runs until it is told to end.

@@ -26,9 +26,10 @@ import (
 // that works for a pod of the default partition works for them.
 func TestPlacement(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
-		control := lab.ControlPlaneForTest(t)
+		var control *lab.ControlPlane
 		lab.InTurn(t, func(t *testing.T) *lab.Node {
-			n := monitored(t, lab.Options{Flavour: flavour, ControlPlane: control}, "1Gi")
+			var n *lab.Node
+			n, control = joined(t, flavour, partition("1Gi", "0-1"))
 			want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
 			return n
 		}, slices.DeleteFunc([]lab.Part{

@@ -12,7 +12,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
-	"nodepartition/tests/lab"
 )
 
 // TestSoakRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
@@ -27,7 +26,7 @@ func TestSoakRestarts(t *testing.T) {
 	t.Logf("RESTARTS_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
-		n := monitored(t, lab.Options{Flavour: flavour}, "1Gi")
+		n := monitored(t, flavour, "1Gi")
 		runtime := map[bool]string{true: "crio.service", false: "containerd.service"}[flavour == "crio"]
 		restarts := []string{
 			"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",

@@ -18,6 +18,26 @@ const collectTimeout = 2 * time.Minute
 // that cannot be had fails the test: skipping would hide it.
 func ForTest(tb testing.TB, o Options) *Node {
 	tb.Helper()
+	return forTest(tb, o, Start)
+}
+
+// JoinedForTest restores a node and starts a control plane, which it joins. Both are ForTest's and ControlPlaneForTest's; while the
+// test waits for a place for its machine, no API server runs for it.
+func JoinedForTest(tb testing.TB, o Options) (*Node, *ControlPlane) {
+	tb.Helper()
+	var p *ControlPlane
+	o.Restore = true
+	n := forTest(tb, o, func(ctx context.Context, o Options) (*Node, error) {
+		p = ControlPlaneForTest(tb)
+		o.ControlPlane = p
+		return Start(ctx, o)
+	})
+	return n, p
+}
+
+// forTest waits for a place, and starts a node that is stopped when the test ends.
+func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*Node, error)) *Node {
+	tb.Helper()
 	if o.Progress == nil {
 		o.Progress = func(line string) { tb.Log("lab: " + line) }
 	}
@@ -30,12 +50,18 @@ func ForTest(tb testing.TB, o Options) *Node {
 	if err != nil {
 		tb.Fatalf("lab: %v", err)
 	}
+	held := true
+	defer func() {
+		if held { // nothing was started
+			release()
+		}
+	}()
 	began := time.Now()
-	n, err := Start(tb.Context(), o)
+	n, err := start(tb.Context(), o)
 	if err != nil {
-		release()
 		tb.Fatalf("lab: %v", err)
 	}
+	held = false
 	up := time.Now()
 	n.finish = sync.OnceFunc(func() {
 		defer release()
