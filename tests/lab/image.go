@@ -21,6 +21,8 @@ type image struct {
 	dir string
 	// qemu is the program that boots it.
 	qemu string
+	// cpu is what its kernel needs of the processor's model beyond what all have.
+	cpu string
 }
 
 func (i image) kernel() string { return filepath.Join(i.dir, "kernel") }
@@ -60,12 +62,12 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 		return image{}, err
 	}
 	dir, err := c.Ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
-		return c.assemble(ctx, f, debian, binaries, image{dir, qemu}, progress)
+		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU}, progress)
 	})
 	if err != nil {
 		return image{}, err
 	}
-	return image{dir, qemu}, nil
+	return image{dir, qemu, f.CPU}, nil
 }
 
 // allPrograms returns what is built for a flavour; the first are the container images', podPrograms in number.

@@ -40,7 +40,7 @@ type Options struct {
 	LateVar bool
 	// ControlPlane makes the kubelet join it, as a node of this node's name. Nil is a node that runs static pods only.
 	ControlPlane *ControlPlane
-	// MemoryMiB is 4096 when zero, CPUs is 4.
+	// MemoryMiB is 4096 when zero, CPUs is 4, and 2 of a restored node.
 	MemoryMiB, CPUs int
 	// Restore takes the node from a snapshot of one whose pods run, in seconds. Files are put into the running node, systemd is reloaded,
 	// and the kubelet restarted where it reads one of them or joins a ControlPlane. What only a boot gives is refused: KernelArgs, LateVar,
@@ -76,6 +76,8 @@ type Node struct {
 	options Options
 	machine machine // how qemu was started, unless another process did
 	finish  func()  // ends the node of a test, see ForTest
+	// consoleBefore is where on the console the present boot begins.
+	consoleBefore int64
 }
 
 // ConsolePath returns the file that the serial console is written to.
@@ -186,6 +188,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MemoryMiB == 0 {
 		o.MemoryMiB = defaultMemoryMiB
+	}
+	if o.CPUs == 0 && o.Restore {
+		o.CPUs = snapshotCPUs
 	}
 	if o.CPUs == 0 {
 		o.CPUs = defaultCPUs

@@ -68,7 +68,7 @@ func (m machine) args() []string {
 	args := []string{
 		"-name", m.Name,
 		"-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc,vmport=off,hpet=off", "-accel", string(m.Accel),
-		"-cpu", m.Accel.cpu(), "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
+		"-cpu", m.Accel.cpu() + m.Image.cpu, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
 		"-kernel", m.Image.kernel(), "-initrd", m.Image.initrd(),
 		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
 		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
@@ -117,9 +117,8 @@ func (a accel) cpu() string {
 	if a == hardwareKVM {
 		return "host"
 	}
-	// Nor what needs xsave, or those registers: Linux 7.2 looks for the instructions alone before it uses them, and panics
-	// (polyval_mul_pclmul_avx). And not svm, for which udev would load KVM.
-	return "max,la57=off,xsave=off,avx=off,avx2=off,f16c=off,fma=off,vaes=off,pku=off,svm=off"
+	// And not svm, for which udev would load KVM.
+	return "max,la57=off,xsave=off,svm=off"
 }
 
 // driveArgs adds a disk that the guest finds by its serial. cache=unsafe: what a node writes has to survive

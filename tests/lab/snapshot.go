@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,9 +31,12 @@ func (s snapshot) seed() string { return filepath.Join(s.dir, "seed.tar") }
 
 const (
 	// snapshotRevision is raised when a snapshot of the same inputs is made otherwise.
-	snapshotRevision = 2
-	// snapshotMemoryMiB and snapshotCPUs are the default size of a node.
-	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, defaultCPUs
+	snapshotRevision = 3
+	// snapshotMemoryMiB and snapshotCPUs are the size of a restored node. Emulated CPUs that wait for one another, for each TLB flush, wait
+	// for their turn on the host's: two cost less than four.
+	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, 2
+	// clockTolerance is how much faster or slower than this machine's the clock of a saved node may run.
+	clockTolerance = 0.03
 	// saveTimeout is many times what saving takes: two seconds for a node of which 1 GiB is in use.
 	saveTimeout = 2 * time.Minute
 )
@@ -101,7 +106,7 @@ func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 
 // save boots a node of a flavour and leaves its snapshot in the folder s.
 func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
-	o, err := Options{Name: f.hostName(), Flavour: f.Name}.withDefaults()
+	o, err := Options{Name: f.hostName(), Flavour: f.Name, MemoryMiB: snapshotMemoryMiB, CPUs: snapshotCPUs}.withDefaults()
 	if err != nil {
 		return err
 	}
@@ -125,6 +130,9 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 	if err := n.settle(ctx); err != nil {
 		return err
 	}
+	if err := n.checkClock(ctx); err != nil {
+		return err
+	}
 	n.conn.close()
 	ctx, cancel := context.WithTimeoutCause(ctx, saveTimeout, fmt.Errorf("not saved in %s", saveTimeout))
 	defer cancel()
@@ -145,6 +153,35 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 func (n *Node) settle(ctx context.Context) error {
 	_, err := n.Run(ctx, "systemctl is-system-running --wait >/dev/null; systemctl --failed --plain --no-legend | grep . && exit 1; sync; fstrim / 2>/dev/null; true")
 	return err
+}
+
+// checkClock returns an error when the node's clock does not run as this machine's does: all that are restored would have it.
+func (n *Node) checkClock(ctx context.Context) error {
+	const watched = 3 * time.Second
+	var at, theirs [2]time.Time
+	for i := range at {
+		if i > 0 {
+			select {
+			case <-time.After(watched):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		out, err := n.Run(ctx, "date +%s%N")
+		if err != nil {
+			return err
+		}
+		nanoseconds, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
+		if err != nil {
+			return fmt.Errorf("the node's time: %w", err)
+		}
+		at[i], theirs[i] = time.Now(), time.Unix(0, nanoseconds)
+	}
+	rate := float64(theirs[1].Sub(theirs[0])) / float64(at[1].Sub(at[0]))
+	if math.Abs(rate-1) > clockTolerance {
+		return fmt.Errorf("the node's clock runs %.2f times as fast as this machine's: its kernel has measured its frequency on a busy host: run it again", rate)
+	}
+	return nil
 }
 
 // restore starts the machine from a snapshot and waits for its ssh.

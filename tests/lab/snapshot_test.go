@@ -18,7 +18,7 @@ func TestSnapshotKey(t *testing.T) {
 		return path
 	}
 	old := emulator("old", "QEMU emulator version 10.0.0")
-	img, k := image{"/cache/images/trixie-1", old}, keys{"/cache/keys/ssh-1"}
+	img, k := image{"/cache/images/trixie-1", old, ""}, keys{"/cache/keys/ssh-1"}
 	key := func(img image, k keys, a accel) Key {
 		t.Helper()
 		key, err := snapshotKey(t.Context(), img, k, a)
@@ -33,8 +33,9 @@ func TestSnapshotKey(t *testing.T) {
 	}
 	seen := map[Key]string{first: "the first"}
 	for name, other := range map[string]Key{
-		"another image": key(image{"/cache/images/trixie-2", old}, k, softwareEmulation),
-		"another qemu":  key(image{img.dir, emulator("new", "QEMU emulator version 10.0.1")}, k, softwareEmulation),
+		"another image": key(image{"/cache/images/trixie-2", old, ""}, k, softwareEmulation),
+		"another qemu":  key(image{img.dir, emulator("new", "QEMU emulator version 10.0.1"), ""}, k, softwareEmulation),
+		"another CPU":   key(image{img.dir, old, ",avx=off"}, k, softwareEmulation),
 		"other keys":    key(img, keys{"/cache/keys/ssh-2"}, softwareEmulation),
 		"KVM":           key(img, k, hardwareKVM),
 	} {
@@ -48,7 +49,7 @@ func TestSnapshotKey(t *testing.T) {
 	if updated := key(img, k, softwareEmulation); seen[updated] != "" {
 		t.Errorf("an updated qemu has the key of %s", seen[updated])
 	}
-	if _, err := snapshotKey(t.Context(), image{img.dir, filepath.Join(dir, "none")}, k, softwareEmulation); err == nil {
+	if _, err := snapshotKey(t.Context(), image{img.dir, filepath.Join(dir, "none"), ""}, k, softwareEmulation); err == nil {
 		t.Error("a qemu that is not there has a key")
 	}
 }
