@@ -13,8 +13,8 @@ import (
 func TestConfigured(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour,
-			Files:   []lab.File{installed(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
+			Flavour: flavour, CPUs: 4,
+			Files: []lab.File{installed(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
 		})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func TestLateVar(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour,
+			Flavour: flavour, CPUs: 4,
 			Files: append(programs(),
 				kubeletConfig(t, partition("256Mi", "0-1")),
 				// Drop-ins are on the root file system: half a configuration until /var is there.

@@ -50,7 +50,6 @@ func TestWithoutPartition(t *testing.T) {
 				Flavour:    flavour,
 				Files:      append(programs(), kubeletConfig(t, partition("512Mi", "0-1"))),
 				KernelArgs: []string{"node_partition=0"},
-				CPUs:       2, // as a restored node
 			})
 			if err := off.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)

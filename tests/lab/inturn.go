@@ -75,6 +75,7 @@ func (n *Node) waitClean(ctx context.Context, clean Look) error {
 		if err != nil {
 			return false, "", err
 		}
+		now.Controllers, clean.Controllers = nil, nil
 		differences := now.Differences(clean)
 		return len(differences) == 0, strings.Join(differences, "\n"), nil
 	})

@@ -15,13 +15,24 @@ type Look struct {
 	// Units are their states; Cgroups the limits that are set; Files modes, sizes and link targets of the files that say how a
 	// node is configured.
 	Units, Cgroups, Files map[string][]string
+	// Controllers are those that are enabled below each cgroup. systemd enables one when it is needed first, and leaves it so.
+	Controllers map[string][]string
 }
 
 // limitFiles are the files of a cgroup that say what was set, and not what is used.
 var limitFiles = []string{
 	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max", "memory.oom.group",
 	"cpu.weight", "cpu.max", "cpuset.cpus", "cpuset.mems", "pids.max", "io.weight",
-	"cgroup.subtree_control", "cgroup.type",
+	"cgroup.type", controllersFile,
+}
+
+const controllersFile = "cgroup.subtree_control"
+
+// unset are the values of limits that nobody has set. A file is there or not depending on the controllers that are enabled.
+var unset = map[string]string{
+	"memory.max": "max", "memory.high": "max", "memory.min": "0", "memory.low": "0", "memory.swap.max": "max", "memory.oom.group": "0",
+	"cpu.weight": "100", "cpu.max": "max 100000", "cpuset.cpus": "", "cpuset.mems": "", "pids.max": "max", "io.weight": "default 100",
+	"cgroup.type": "domain",
 }
 
 // Names that differ from boot to boot, or from node to node.
@@ -58,7 +69,7 @@ const configured = "/etc /usr/lib/systemd /usr/bin/partition-* /run/systemd/gene
 
 // Look looks at the node. Of the files only those of configuration are looked at, not those of pods and of the runtime.
 func (n *Node) Look(ctx context.Context) (Look, error) {
-	l := Look{Units: map[string][]string{}, Cgroups: map[string][]string{}, Files: map[string][]string{}}
+	l := Look{Units: map[string][]string{}, Cgroups: map[string][]string{}, Files: map[string][]string{}, Controllers: map[string][]string{}}
 	add := func(to map[string][]string, name, value string) {
 		to[name] = append(to[name], value)
 		slices.Sort(to[name])
@@ -94,6 +105,13 @@ func (n *Node) Look(ctx context.Context) (Look, error) {
 		values := ""
 		for _, name := range slices.Sorted(maps.Keys(group.Values)) {
 			value := group.Values[name]
+			if name == controllersFile {
+				add(l.Controllers, path, value)
+				continue
+			}
+			if value == unset[name] {
+				continue
+			}
 			if value == memory {
 				value = "MemTotal"
 			}
@@ -116,6 +134,7 @@ func (l Look) Differences(earlier Look) []string {
 	var all []string
 	for what, seen := range map[string][2]map[string][]string{
 		"unit": {earlier.Units, l.Units}, "cgroup": {earlier.Cgroups, l.Cgroups}, "file": {earlier.Files, l.Files},
+		"controllers of": {earlier.Controllers, l.Controllers},
 	} {
 		for name, value := range seen[0] {
 			if got, ok := seen[1][name]; !ok {

@@ -147,13 +147,13 @@ func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
 // WaitReady waits until the kubelet is healthy, every pod that has a manifest runs with all its containers ready, and the
 // node is ready for its control plane, if it has one.
 func (n *Node) WaitReady(ctx context.Context) error {
+	wanted, err := n.manifests(ctx)
+	if err != nil {
+		return err
+	}
 	return n.Eventually(ctx, "kubelet healthy and static pods running", func(ctx context.Context) (bool, string, error) {
 		if _, err := n.Get(ctx, kubeletHealthURL); err != nil {
 			return false, "kubelet not healthy", err
-		}
-		wanted, err := n.manifests(ctx)
-		if err != nil {
-			return false, "kubelet healthy", err
 		}
 		pods, err := n.Pods(ctx)
 		if err != nil {

@@ -32,9 +32,8 @@ func (s snapshot) seed() string { return filepath.Join(s.dir, "seed.tar") }
 const (
 	// snapshotRevision is raised when a snapshot of the same inputs is made otherwise.
 	snapshotRevision = 3
-	// snapshotMemoryMiB and snapshotCPUs are the size of a restored node. Emulated CPUs that wait for one another, for each TLB flush, wait
-	// for their turn on the host's: two cost less than four.
-	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, 2
+	// snapshotMemoryMiB and snapshotCPUs are the size of a restored node.
+	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, defaultCPUs
 	// clockTolerance is how much faster or slower than this machine's the clock of a saved node may run.
 	clockTolerance = 0.03
 	// saveTimeout is many times what saving takes: two seconds for a node of which 1 GiB is in use.

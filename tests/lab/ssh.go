@@ -171,6 +171,10 @@ func openSession(ctx context.Context, client *ssh.Client) (*ssh.Session, error) 
 	}
 }
 
+// busPatience is for all commands of systemd: an emulated one that reads all unit files may take longer than the 25 s that they wait for an
+// answer by default.
+const busPatience = "export SYSTEMD_BUS_TIMEOUT=120s; "
+
 // run runs a command and returns what it wrote to standard output. A guest may hang: without a deadline of its
 // own the context gets one.
 func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (string, error) {
@@ -187,7 +191,7 @@ func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (stri
 	var stdout, stderr bytes.Buffer
 	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
 	finished := make(chan error, 1)
-	go func() { finished <- session.Run(cmd) }()
+	go func() { finished <- session.Run(busPatience + cmd) }()
 	select {
 	case err = <-finished:
 	case <-ctx.Done():

@@ -13,6 +13,9 @@ const DefaultTimeout = 3 * time.Minute
 // pollInterval is between two looks at a node. A look takes 20 to 100 ms of a guest's time.
 const pollInterval = 250 * time.Millisecond
 
+// restAfterLook is how many times as long as a look took nobody looks again: looks at a node take a fourth of its time at most.
+const restAfterLook = 3
+
 // WaitError says that something did not come about in time.
 type WaitError struct {
 	// What was waited for, and for how long.
@@ -53,18 +56,18 @@ func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, DefaultTimeout, fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded))
 }
 
-// waitFor looks until cond holds. It looks at once, and then at an interval. An error of cond is no end: a
-// node that boots refuses connections.
+// waitFor looks until cond holds. It looks at once, and then at an interval, and at a longer one where a look takes long: what is
+// waited for needs the processors, too. An error of cond is no end: a node that boots refuses connections.
 func waitFor(ctx context.Context, what string, interval time.Duration, cond func(context.Context) (ok bool, seen string, err error)) error {
 	began := time.Now()
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	var lastSeen string
 	var lastErr error
 	for {
+		look := time.Now()
 		ok, seen, err := cond(ctx)
+		pause := max(interval, restAfterLook*time.Since(look))
 		if ok && err == nil {
 			return nil
 		}
@@ -74,7 +77,7 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 		}
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 		if ctx.Err() != nil {
 			return &WaitError{What: what, Elapsed: time.Since(began), LastSeen: lastSeen, Err: lastErr, Cause: context.Cause(ctx)}

@@ -56,6 +56,7 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 		return nil, err
 	}
 	n, err := lab.Start(ctx, lab.Options{
+		CPUs: 4, KernelArgs: []string{fineTimers},
 		Flavour: evictionFlavour, ControlPlane: control, NoPods: true, Progress: b.progress,
 		Files: []lab.File{
 			config,

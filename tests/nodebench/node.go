@@ -61,6 +61,9 @@ func build(o options, progress func(string)) (*bench, error) {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
+// fineTimers gives a node the timers that real ones have: the monitor looks each 2 ms near its threshold.
+const fineTimers = "highres=on"
+
 // section has no CPU set: containers of the partition are to have the CPUs that the others have.
 const section = `maxPods: 250
 systemPartition:
@@ -110,7 +113,7 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, kubelet bool, parts
 		return nil, err
 	}
 	n, err := lab.Start(ctx, lab.Options{
-		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, Progress: b.progress,
+		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, CPUs: 4, KernelArgs: []string{fineTimers}, Progress: b.progress,
 		Files: []lab.File{
 			config,
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},

@@ -48,7 +48,7 @@ func newApp() *cli.App {
 					&cli.BoolFlag{Name: "late-var", Usage: "have /var on a file system that systemd mounts"},
 					&cli.BoolFlag{Name: "no-pods", Usage: "leave out the default static pods"},
 					&cli.IntFlag{Name: "memory", Usage: "memory in `MIB`", Value: 4096},
-					&cli.IntFlag{Name: "cpus", Usage: "number of CPUs", Value: 4},
+					&cli.IntFlag{Name: "cpus", Usage: "number of CPUs", Value: 2},
 				},
 			},
 			{
