@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,11 +76,25 @@ func (n *Node) waitClean(ctx context.Context, clean Look) error {
 		if err != nil {
 			return false, "", err
 		}
-		now.Controllers, clean.Controllers = nil, nil
-		differences := now.Differences(clean)
+		differences := now.settled().Differences(clean.settled())
 		return len(differences) == 0, strings.Join(differences, "\n"), nil
 	})
 }
+
+// settled is a look without what becomes as it was in its own time: controllers stay enabled, and the kubelet weighs its QoS slices once a
+// minute.
+func (l Look) settled() Look {
+	l.Controllers = nil
+	l.Cgroups = maps.Clone(l.Cgroups)
+	for _, slice := range []string{"kubepods-burstable.slice", "kubepods-besteffort.slice"} {
+		delete(l.Cgroups, "/kubepods.slice/"+slice)
+	}
+	return l
+}
+
+// slow is what the monitor says when systemd of an emulated node has no time for it. It tries again, and the check of the node
+// shows that it has.
+const slow = "systemd does not answer: context deadline exceeded"
 
 // complaints is what is asked of the journal: the programs under test, and what systemd says of their units.
 const complaints = "journalctl -o cat --no-pager -p warning --since=@%[1]s -t partition-generator -t partition-monitor; " +
@@ -93,7 +108,7 @@ func (n *Node) checkComplaints(t *testing.T, p Part, since string) {
 	}
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		expected := line == ""
+		expected := line == "" || strings.Contains(line, slow)
 		for _, pattern := range p.Complaints {
 			expected = expected || regexp.MustCompile(pattern).MatchString(line)
 		}
