@@ -624,12 +624,13 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	e.unharmed(t)
 }
 
-// loweredLimit: a limit below what is used is reached by eviction, in order, and not by the kernel.
+// loweredLimit: a limit below what is used is reached by eviction, in order, and not by the kernel. Without the first of the leakers the others
+// are 32 MiB within what the lower limit leaves.
 func (e *evictor) loweredLimit(t *testing.T) {
 	for _, s := range []spec{
 		{name: "leaker-1", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "120Mi"}},
-		{name: "leaker-2", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "80Mi"}},
-		{name: "leaker-3", requests: resources("10m", "100Mi"), command: []string{"/podtool", "alloc", "64Mi"}},
+		{name: "leaker-2", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "64Mi"}},
+		{name: "leaker-3", requests: resources("10m", "100Mi"), command: []string{"/podtool", "alloc", "48Mi"}},
 	} {
 		s.namespace = members
 		e.create(t, s)
