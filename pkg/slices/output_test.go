@@ -82,11 +82,11 @@ func wantSeen(t *testing.T, o Output, want map[string]string) {
 // wantState compares what is left beside the generator's directory.
 func wantState(t *testing.T, root string, want ...string) {
 	t.Helper()
-	var got []string
 	entries, err := os.ReadDir(filepath.Join(root, StateDir))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
+	got := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		got = append(got, entry.Name())
 	}

@@ -63,7 +63,7 @@ func TestPartitionEdges(t *testing.T) {
 		return with(b.String())
 	}
 	signal := func(field, value string) string { return fmt.Sprintf(`, %q: {"memory.available": %q}`, field, value) }
-	bytes := func(n int) string { return strconv.Itoa(n) }
+	bytes := strconv.Itoa
 	soft := func(value string) string {
 		return signal("evictionSoft", value) + signal("evictionSoftGracePeriod", "1m")
 	}

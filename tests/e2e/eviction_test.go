@@ -215,7 +215,7 @@ func TestEviction(t *testing.T) {
 // TestEvictionReports: how an eviction looks to others, and to whom it does not happen.
 func TestEvictionReports(t *testing.T) {
 	evictions(t,
-		eviction{"final state", (*evictor).finalState, []string{evicts}},
+		eviction{"final state", (*evictor).finalState, []string{evicts, disconnected}},
 		eviction{"page cache", (*evictor).pageCache, nil},
 		eviction{"user pod", (*evictor).userPod, nil},
 		eviction{"only spared pods", (*evictor).onlySpared, []string{"all its pods are spared"}},
@@ -226,7 +226,7 @@ func TestEvictionReports(t *testing.T) {
 func TestEvictionOrder(t *testing.T) {
 	evictions(t,
 		eviction{"lowered limit", (*evictor).loweredLimit, []string{evicts}},
-		eviction{"order", (*evictor).order, nil},
+		eviction{"order", (*evictor).order, []string{disconnected}},
 	)
 }
 
@@ -234,13 +234,17 @@ func TestEvictionOrder(t *testing.T) {
 func TestEvictionWithout(t *testing.T) {
 	evictions(t,
 		eviction{"controller", (*evictor).controller, []string{evicts}},
-		eviction{"without rights", (*evictor).withoutRights, []string{evicts}},
-		eviction{"API server gone", (*evictor).apiServerGone, []string{evicts}},
+		eviction{"without rights", (*evictor).withoutRights, []string{evicts, failing}},
+		eviction{"API server gone", (*evictor).apiServerGone, []string{evicts, failing}},
 	)
 }
 
-// evicts is what the monitor says when it evicts, with priority warning.
-const evicts = "^evicting a pod"
+// What the monitor says with priority warning or worse when it evicts, when it cannot tell the API server, and when a kubelet ends.
+const (
+	evicts       = "^evicting a pod"
+	failing      = "^(an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
+	disconnected = "^no connection, trying again"
+)
 
 // eviction is a part of a test on one node, with what the monitor complains of meanwhile.
 type eviction struct {

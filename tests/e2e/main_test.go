@@ -86,8 +86,9 @@ func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour str
 
 // allFlavours returns the names of all kinds of nodes.
 func allFlavours() []string {
-	var names []string
-	for _, f := range lab.Flavours() {
+	all := lab.Flavours()
+	names := make([]string, 0, len(all))
+	for _, f := range all {
 		names = append(names, f.Name)
 	}
 	return names

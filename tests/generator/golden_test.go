@@ -141,6 +141,7 @@ func command(root string) *exec.Cmd {
 
 // inProgram is the generator as systemd runs it.
 func inProgram(t *testing.T) golden.Program {
+	t.Helper()
 	return func(root, _ string, messages io.Writer) int {
 		t.Helper()
 		cmd := command(root)

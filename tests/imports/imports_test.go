@@ -96,7 +96,7 @@ func TestImports(t *testing.T) {
 // keeps a result by what the test itself has opened, and go list is another process.
 func lookAtSources(t *testing.T) {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && entry.Name() == ".git" {
 			return filepath.SkipDir
 		}

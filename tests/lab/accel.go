@@ -52,7 +52,7 @@ const kvmAnswer = "why-not"
 func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress func(string)) (string, error) {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
-		return err.Error(), nil
+		return err.Error(), nil //nolint:nilerr // it is the answer
 	}
 	f.Close()
 	key, err := kvmKey(img)

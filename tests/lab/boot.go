@@ -247,7 +247,7 @@ var stamp = regexp.MustCompile(`(?m)^\[ *([0-9]+\.[0-9]+)\]`)
 func (n *Node) clockRuns() error {
 	console, err := os.ReadFile(n.ConsolePath())
 	if err != nil || n.machine.Incoming != "" {
-		return nil // not yet; or its boot was another day
+		return nil //nolint:nilerr // not yet; or its boot was another day
 	}
 	const atLeast = 20 * time.Second
 	since := time.Since(n.Started)

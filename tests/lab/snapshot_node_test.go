@@ -16,7 +16,7 @@ import (
 // other does not see, their random numbers differ. One is rebooted.
 func TestNodeRestored(t *testing.T) {
 	t.Parallel()
-	var nodes []*Node
+	nodes := make([]*Node, 0, 2)
 	random := map[string]bool{}
 	for i := range 2 {
 		nodes = append(nodes, restored(t, i, random))

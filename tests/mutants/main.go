@@ -43,13 +43,12 @@ func main() {
 	least := flag.Int("least", 95, "the least percentage of killed mutants of each package")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	enough, err := run(ctx, flag.Args(), *least)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 	}
 	if err != nil || !enough {
-		stop()
 		os.Exit(1)
 	}
 }

@@ -35,13 +35,13 @@ import (
 const tellEvery = 30 * time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
 	if err != nil {
 		os.Exit(2) // the flag package has said why
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ok, err := run(ctx, o, os.Stdout)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tests/run:", err)
 	}
@@ -106,7 +106,8 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var record io.Writer = io.Discard
+	var record io.Writer
+	record = io.Discard
 	if o.jsonFile != "" {
 		f, err := os.Create(o.jsonFile)
 		if err != nil {
