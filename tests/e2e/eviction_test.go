@@ -241,7 +241,7 @@ func TestEvictionWithout(t *testing.T) {
 
 // What the monitor says with priority warning or worse when it evicts, when it cannot tell the API server, and when a kubelet ends.
 const (
-	evicts       = "^evicting a pod"
+	evicts       = "^(evicting a pod|stopping the containers of a pod)"
 	failing      = "^(an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
 	disconnected = "^no connection, trying again"
 )
