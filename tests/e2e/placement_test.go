@@ -148,7 +148,7 @@ func notMixedUp(t *testing.T, n *lab.Node) {
 	inSlice(t, n, "kube-system-2", "same-2", podmove.Default, podmove.BestEffort)
 	inSlice(t, n, "kube", "same-3", podmove.Default, podmove.BestEffort)
 	inSlice(t, n, "default", "claims", podmove.Default, podmove.BestEffort)
-	want(t, n, "systemctl show --value -p Description kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice", "Pod kube-system/same-"+n.Name)
+	want(t, n, "systemctl show --value -p Description kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice", "Pod kube-system/same-"+n.Hostname)
 	// The same name again, with another UID and another class, and then with the first UID.
 	remove(t, n, system)
 	again := system
