@@ -76,12 +76,12 @@ e2e: setup-node
 	$(NODE_TESTS) -timeout 80m -skip '^TestSoak|^TestNode(ControlPlane|Streams)?$$' $(WANT) $(NODE_PACKAGES)
 endif
 
-## test-nodes: every test on every kind of node, in about an hour
+## test-nodes: every test on every kind of node; takes hours
 test-nodes: setup-node
 	tests/lab/lab prepare
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; about an hour
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes hours
 soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
