@@ -310,7 +310,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 	}
 	good := map[string]int{}
 	last := map[string]string{}
-	const samples = 5 // the kubelet looks every ten seconds or so
+	const samples = 3 // the kubelet looks every ten seconds or so
 	eventually(t, n, "figures of containers", func(ctx context.Context) (bool, string, error) {
 		body, err := n.Get(ctx, "http://127.0.0.1:10255/stats/summary")
 		if err != nil {
