@@ -225,7 +225,7 @@ func TestEvictionReports(t *testing.T) {
 // TestEvictionOrder: who goes first, and what a lowered limit does.
 func TestEvictionOrder(t *testing.T) {
 	evictions(t,
-		eviction{"lowered limit", (*evictor).loweredLimit, []string{evicts}},
+		eviction{"lowered limit", (*evictor).loweredLimit, []string{evicts, "keeping the present limit of 536870912 bytes until"}},
 		eviction{"order", (*evictor).order, []string{disconnected}},
 	)
 }
@@ -242,7 +242,7 @@ func TestEvictionWithout(t *testing.T) {
 // What the monitor says with priority warning or worse when it evicts, when it cannot tell the API server, and when a kubelet ends.
 const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
-	failing      = "^(an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
+	failing      = "^(eviction error=|an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
 	disconnected = "^no connection, trying again"
 )
 
