@@ -583,7 +583,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 		t.Error("it was evicted without rights")
 	}
 	e.remove(t, members, "leaker-rights")
-	run(t, e.Node, "rm /etc/default/node-partition && systemctl restart "+monitorUnit)
+	run(t, e.Node, "rm /etc/default/node-partition /etc/kubernetes/nobody.conf && systemctl restart "+monitorUnit)
 	e.unharmed(t)
 }
 
