@@ -14,7 +14,7 @@ import (
 // program: the same units, the same cgroups with the same limits.
 func TestWithoutPartition(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
-		never := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+		never := lab.ForTest(t, lab.Options{Flavour: flavour})
 		if err := never.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
