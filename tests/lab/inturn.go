@@ -81,10 +81,12 @@ func (n *Node) waitClean(ctx context.Context, clean Look) error {
 	})
 }
 
-// settled is a look without what becomes as it was in its own time: controllers stay enabled, and the kubelet weighs its QoS slices once a
-// minute.
+// settled is a look without what becomes as it was in its own time: controllers stay enabled, the kubelet weighs its QoS slices once a
+// minute, and it and the runtime unmount what a pod had when they collect their garbage.
 func (l Look) settled() Look {
 	l.Controllers = nil
+	l.Units = maps.Clone(l.Units)
+	maps.DeleteFunc(l.Units, func(name string, _ []string) bool { return strings.HasSuffix(name, ".mount") })
 	l.Cgroups = maps.Clone(l.Cgroups)
 	for _, slice := range []string{"kubepods-burstable.slice", "kubepods-besteffort.slice"} {
 		delete(l.Cgroups, "/kubepods.slice/"+slice)
