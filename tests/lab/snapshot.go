@@ -32,8 +32,6 @@ func (s snapshot) seed() string { return filepath.Join(s.dir, "seed.tar") }
 const (
 	// snapshotRevision is raised when a snapshot of the same inputs is made otherwise.
 	snapshotRevision = 3
-	// snapshotMemoryMiB and snapshotCPUs are the size of a restored node.
-	snapshotMemoryMiB, snapshotCPUs = defaultMemoryMiB, defaultCPUs
 	// clockTolerance is how much faster or slower than this machine's the clock of a saved node may run.
 	clockTolerance = 0.03
 	// saveTimeout is many times what saving takes: two seconds for a node of which 1 GiB is in use.
@@ -42,7 +40,7 @@ const (
 
 // snapshotMachine is the machine of a snapshot and of all that are restored from it: they have to have the same devices.
 func snapshotMachine(img image, a accel) machine {
-	return machine{Image: img, MemoryMiB: snapshotMemoryMiB, CPUs: snapshotCPUs, Accel: a, NoReboot: true}
+	return machine{Image: img, MemoryMiB: defaultMemoryMiB, CPUs: defaultCPUs, Accel: a, NoReboot: true}
 }
 
 // snapshotKey covers everything that a snapshot is made from: the image with its programs, the files of every node, the machine
@@ -105,7 +103,7 @@ func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 
 // save boots a node of a flavour and leaves its snapshot in the folder s.
 func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
-	o, err := Options{Name: f.hostName(), Flavour: f.Name, MemoryMiB: snapshotMemoryMiB, CPUs: snapshotCPUs}.withDefaults()
+	o, err := Options{Name: f.hostName(), Flavour: f.Name}.withDefaults()
 	if err != nil {
 		return err
 	}
@@ -252,8 +250,8 @@ func (o Options) restorable() error {
 	switch {
 	case o.LateVar, len(o.KernelArgs) > 0, o.NoPods:
 		return errors.New("a restored node has booted: LateVar, KernelArgs and NoPods need a boot")
-	case o.MemoryMiB != snapshotMemoryMiB, o.CPUs != snapshotCPUs:
-		return fmt.Errorf("a restored node has %d MiB and %d CPUs: another size needs a boot", snapshotMemoryMiB, snapshotCPUs)
+	case o.MemoryMiB != defaultMemoryMiB, o.CPUs != defaultCPUs:
+		return fmt.Errorf("a restored node has %d MiB and %d CPUs: another size needs a boot", defaultMemoryMiB, defaultCPUs)
 	}
 	return nil
 }
