@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,21 +44,25 @@ func placing(flavour string) bool { return flavour != "bookworm" }
 // waits until they do. Its members run outside and are brought in: TestLateVar and TestBoot show what a boot does.
 func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
-	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true, Files: programs()})
-	switchOn(t, n, partition(memory, "0-1"))
+	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+	if err := n.CopyTo(t.Context(), append(programs(), kubeletConfig(t, partition(memory, "0-1")))...); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload")
+	switchedOn(t, n)
 	return n
 }
 
-// joined is monitored with an API server, with a section and with more files.
+// joined is monitored with an API server, with a section and with more files. Its kubelet starts again, for it has to join.
 func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node, *lab.ControlPlane) {
 	t.Helper()
-	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: append(files, programs()...)})
-	switchOn(t, n, section)
+	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), []lab.File{kubeletConfig(t, section)})})
+	switchedOn(t, n)
 	return n, control
 }
 
-// switchOn gives a node that runs a partition, and waits until its member is in there.
-func switchOn(t *testing.T, n *lab.Node, section string) {
+// switchedOn starts the partition of a node whose systemd knows it, and waits until the node's member is in there.
+func switchedOn(t *testing.T, n *lab.Node) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -66,13 +71,7 @@ func switchOn(t *testing.T, n *lab.Node, section string) {
 			t.Logf("the monitor (%v):\n%s", err, out)
 		}
 	})
-	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {
-		t.Fatal(err)
-	}
-	run(t, n, "systemctl daemon-reload && systemctl start slices.target")
-	if err := n.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, n, "systemctl start slices.target")
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
 	if err := n.WaitReady(t.Context()); err != nil {

@@ -8,8 +8,9 @@ import (
 )
 
 // qemuRelease is the Debian that all machines get their qemu from, whatever the host is: 10.0 takes half of the time of
-// Debian 12's 7.2 for the same work of a guest (docs/performance.md), and figures of two hosts can be compared.
-const qemuRelease = "trixie"
+// Debian 12's 7.2 for the same work of a guest, and Debian 14's 11.1 a seventh less than that (docs/performance.md). Figures of two
+// hosts can be compared.
+const qemuRelease = testingRelease
 
 // qemuProgram is the file of an entry that is started, with qemuWrapper in it.
 const qemuProgram = "qemu-system-x86_64"
@@ -23,7 +24,7 @@ exec "$usr/lib64/ld-linux-x86-64.so.2" --argv0 qemu-system-x86_64 --library-path
 
 // qemuArgs is what mmdebstrap is started with: the package and what it depends on, unpacked and not installed.
 func qemuArgs() []string {
-	return []string{"--mode=root", "--variant=extract", "--include=qemu-system-x86", qemuRelease}
+	return append([]string{"--mode=root", "--variant=extract", "--include=qemu-system-x86"}, releaseArgs(qemuRelease)...)
 }
 
 func qemuKey() (Key, error) { return KeyOf(qemuArgs(), qemuWrapper) }
@@ -37,7 +38,7 @@ func (c Cache) qemu(ctx context.Context, progress func(string)) (string, error) 
 	dir, err := c.Ensure(ctx, "qemu", qemuRelease, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "unpacking qemu")
 		err := withTemp(dir, func(temp []string) error {
-			return command(ctx, "", temp, "mmdebstrap", append(qemuArgs(), filepath.Join(dir, "root"))...)
+			return command(ctx, "", temp, "mmdebstrap", append(qemuArgs(), qemuRelease, filepath.Join(dir, "root"))...)
 		})
 		if err != nil {
 			return fmt.Errorf("unpack qemu of Debian %s: %w", qemuRelease, err)

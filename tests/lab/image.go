@@ -86,7 +86,7 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	return KeyOf(f, debian, binaries, hashes, maskedUnits(), busyboxCommands(), rootSize, varSize, imageRevision)
+	return KeyOf(f, debian, binaries, hashes, maskedUnits(), maskedGenerators(), busyboxCommands(), rootSize, varSize, imageRevision)
 }
 
 // imageRevision is raised when assemble does something else with the same inputs.
@@ -104,11 +104,16 @@ func debianArgs(f Flavour) []string {
 		// packages that it unpacks by itself through a filter in Python.
 		`--essential-hook=printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >"$1/etc/dpkg/dpkg.cfg.d/lab"`,
 	}
-	if f.Release == testingRelease {
-		// The lists of testing are signed for a week, and a mirror may be behind. A node of a test lives for minutes.
-		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	return append(args, releaseArgs(f.Release)...)
+}
+
+// releaseArgs are what mmdebstrap needs for one Debian and not for another. The lists of testing are signed for a week, and a mirror may be
+// behind. A node of a test lives for minutes.
+func releaseArgs(release string) []string {
+	if release != testingRelease {
+		return nil
 	}
-	return args
+	return []string{`--aptopt=Acquire::Check-Valid-Until "false"`}
 }
 
 // testingRelease is the code name of the Debian that is no release yet.
@@ -238,8 +243,9 @@ func imageFiles(f Flavour, programs []string) ([]File, error) {
 	for _, unit := range maskedUnits() {
 		more = append(more, File{Path: "/etc/systemd/system/" + unit, Link: "/dev/null"})
 	}
-	// It tries the sockets of hypervisors that this one does not have and says so on the console (257).
-	more = append(more, File{Path: "/etc/systemd/system-generators/systemd-ssh-generator", Link: "/dev/null"})
+	for _, generator := range maskedGenerators() {
+		more = append(more, File{Path: "/etc/systemd/system-generators/systemd-" + generator + "-generator", Link: "/dev/null"})
+	}
 	units := append([]string{
 		"/etc/systemd/system/kubelet.service", "/etc/systemd/system/lab-bake.service",
 		"/lib/systemd/system/systemd-networkd.service",

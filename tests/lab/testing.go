@@ -63,6 +63,12 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 	}
 	held = false
 	up := time.Now()
+	var atStart usage
+	if o.Restore {
+		if atStart, err = n.usage(tb.Context()); err != nil {
+			tb.Logf("lab: %v", err)
+		}
+	}
 	n.finish = sync.OnceFunc(func() {
 		defer release()
 		if err := c.noteDuration(tb.Name(), time.Since(began)); err != nil {
@@ -72,6 +78,9 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds())
 		// The test's own context has ended by now.
 		ctx := context.Background()
+		if used, err := n.usage(ctx); err == nil { // a node that hangs says so elsewhere
+			tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
+		}
 		if tb.Failed() {
 			collectCtx, cancel := context.WithTimeout(ctx, collectTimeout)
 			defer cancel()
