@@ -9,14 +9,15 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestBoot boots a node with a partition and the monitor where the runtime, or systemd, is another one than in TestLateVar, which shows the same.
+// TestBoot boots a node with a partition and the monitor where the runtime, or systemd, is another one than in TestLateVar, which shows the
+// same with a configuration that comes late.
 func TestBoot(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "crio", "forky"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantLimits(t, n, "536870912", "0-1")
+		partitioned(t, n)
 		startedBeforeKubelet(t, n)
 		placedAtBoot(t, n, flavour)
 		want(t, n, "systemctl --failed --plain --no-legend", "")

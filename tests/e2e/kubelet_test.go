@@ -25,7 +25,7 @@ func kubeletUnharmed(t *testing.T, n *lab.Node) {
 	if weight := run(t, n, "cat "+kubepods+"/cpu.weight"); weight == "100" {
 		t.Error("cpu.weight of kubepods.slice is systemd's default: the kubelet has not set it")
 	}
-	want(t, n, "cat "+kubepods+"/cpuset.cpus.effective", "0-3")
+	want(t, n, "cat "+kubepods+"/cpuset.cpus.effective", "0-1")
 	pods, err := n.Pods(t.Context())
 	if err != nil || len(pods) != 3 {
 		t.Fatalf("%d pods, %v; want the node's three", len(pods), err)
@@ -57,7 +57,7 @@ func kubeletRestarted(t *testing.T, n *lab.Node) {
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantLimits(t, n, "671088640", "1-2")
+	wantLimits(t, n, "671088640", "1")
 	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
 }
 

@@ -17,12 +17,12 @@ import (
 func TestLateVar(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour, CPUs: 4,
+			Flavour: flavour,
 			Files: append(programs(),
-				kubeletConfig(t, partition("256Mi", "0-1")),
+				kubeletConfig(t, partition("256Mi", "0")),
 				// Drop-ins are on the root file system: half a configuration until /var is there.
 				lab.File{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
-				lab.File{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: 0-1\n")},
+				lab.File{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: \"0\"\n")},
 				lab.File{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
 				lab.File{Path: "/etc/default/kubelet", Data: []byte("KUBELET_EXTRA_ARGS=--config-dir=" + dropins + "\n")},
 			),
@@ -33,7 +33,7 @@ func TestLateVar(t *testing.T) {
 		}
 		want(t, n, "findmnt -n -o TARGET /var", "/var")
 		placedAtBoot(t, n, flavour)
-		wantLimits(t, n, "536870912", "0-1")
+		wantLimits(t, n, "536870912", "0")
 		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
 		startedBeforeKubelet(t, n)
 		want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
@@ -42,16 +42,16 @@ func TestLateVar(t *testing.T) {
 		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
 		// The kubelet has merged the same files, sections that it does not know included.
 		merged := configz(t, n)
-		if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0-1" || merged.CgroupDriver != "systemd" {
-			t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0-1, systemd",
+		if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0" || merged.CgroupDriver != "systemd" {
+			t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0, systemd",
 				merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
 		}
-		configure(t, n, partition("256Mi", "1-2"))
-		wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "1-2": CPU 2 is not one of reservedSystemCPUs, 0-1`)
-		wantLimits(t, n, "536870912", "0-1")
+		configure(t, n, partition("256Mi", "0-1"))
+		wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "0-1": CPU 1 is not one of reservedSystemCPUs, 0`)
+		wantLimits(t, n, "536870912", "0")
 		// A reload later on changes nothing, and a broken file keeps it.
 		configure(t, n, partition("1Gi", "x"))
-		wantLimits(t, n, "536870912", "0-1")
+		wantLimits(t, n, "536870912", "0")
 	})
 }
 

@@ -107,13 +107,16 @@ func kinds(all []string, enough ...string) []string {
 		switch {
 		case len(wanted) > 0:
 			return !slices.Contains(wanted, name)
-		case os.Getenv("LAB_EVERYTHING") != "":
+		case everything():
 			return false
 		default:
 			return !slices.Contains(enough, name)
 		}
 	})
 }
+
+// everything tells whether to run what other tests have shown, too ("make test-nodes").
+func everything() bool { return os.Getenv("LAB_EVERYTHING") != "" }
 
 // run runs a command on the node and returns its output without white space around it.
 func run(t *testing.T, n *lab.Node, command string) string {

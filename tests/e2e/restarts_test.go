@@ -27,7 +27,7 @@ func TestSoakRestarts(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
-		runtime := map[bool]string{true: "crio.service", false: "containerd.service"}[flavour == "crio"]
+		runtime := runtimeUnit(flavour)
 		restarts := []string{
 			"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",
 			"systemctl restart dbus.service", "systemctl daemon-reexec", "systemctl daemon-reload",

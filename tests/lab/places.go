@@ -43,10 +43,9 @@ func (c Cache) takePlace(ctx context.Context, test string) (release func(), err 
 	if err := os.MkdirAll(queue, 0o755); err != nil {
 		return nil, fmt.Errorf("place for a machine: %w", err)
 	}
-	ticket := filepath.Join(queue, ticketName(c.lastDuration(test), time.Now()))
-	leave, err := tryLock(ticket)
-	if err != nil || leave == nil {
-		return nil, fmt.Errorf("place for a machine: queue with %s: %w", ticket, err)
+	ticket, leave, err := joinQueue(queue, c.lastDuration(test))
+	if err != nil {
+		return nil, fmt.Errorf("place for a machine: %w", err)
 	}
 	defer leave()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -71,6 +70,17 @@ func (c Cache) takePlace(ctx context.Context, test string) (release func(), err 
 		case <-tick.C:
 		}
 	}
+}
+
+// joinQueue makes a ticket that is its owner's until leave is called or this process ends.
+func joinQueue(queue string, last time.Duration) (ticket string, leave func(), err error) {
+	for leave == nil { // somebody saw it before it was locked, and takes it for one whose owner has ended
+		ticket = filepath.Join(queue, ticketName(last, time.Now()))
+		if leave, err = tryLock(ticket); err != nil {
+			return "", nil, err
+		}
+	}
+	return ticket, leave, nil
 }
 
 // ticketName sorts by the last duration, longest first, and then by who came first; no two that come are the same.

@@ -3,11 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // TestPlaces: no more have a place than there are, the longest of those that wait has the next one, and a ticket whose owner has ended
@@ -64,6 +67,35 @@ func TestPlaces(t *testing.T) {
 	release()
 	if order := []string{<-got, <-got, <-got}; !slices.Equal(order, []string{"never seen", "long", "short"}) {
 		t.Errorf("places were given in the order %q", order)
+	}
+}
+
+// TestQueueIsJoinedWhileOthersLook: one that looks who is first takes a ticket that was made a moment ago and is not locked yet for that of
+// somebody who has ended.
+func TestQueueIsJoinedWhileOthersLook(t *testing.T) {
+	t.Parallel()
+	queue := t.TempDir()
+	var group errgroup.Group
+	for range 8 {
+		group.Go(func() error {
+			for range 200 {
+				ticket, leave, err := joinQueue(queue, time.Second)
+				if err != nil {
+					return err
+				}
+				if _, err := os.Stat(ticket); err != nil {
+					return fmt.Errorf("a ticket that was given: %w", err)
+				}
+				if _, err := firstInQueue(queue); err != nil {
+					return err
+				}
+				leave()
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
