@@ -76,6 +76,7 @@ type Node struct {
 	options Options
 	machine machine // how qemu was started, unless another process did
 	finish  func()  // ends the node of a test, see ForTest
+	release func()  // gives back its place on the host, if it has one
 	// consoleBefore is where on the console the present boot begins.
 	consoleBefore int64
 }

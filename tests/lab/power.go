@@ -75,6 +75,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stop node %s: %w", n.Name, err)
 	}
+	if n.release != nil {
+		n.release()
+	}
 	if err := os.RemoveAll(n.Dir); err != nil {
 		return fmt.Errorf("stop node %s: %w", n.Name, err)
 	}

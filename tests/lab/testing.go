@@ -13,7 +13,7 @@ import (
 // collectTimeout is for what a failed test wants to know of its node, which may not answer at all.
 const collectTimeout = 2 * time.Minute
 
-// ForTest starts a node that is stopped when the test ends. When the test has failed, what explains it is
+// ForTest starts a node that is stopped when the test ends, or before by Stop, which makes room for another one. When the test has failed, what explains it is
 // collected before, into $LAB_ARTIFACTS or into a folder of the cache, and the test's log says where. A lab
 // that cannot be had fails the test: skipping would hide it.
 func ForTest(tb testing.TB, o Options) *Node {
@@ -69,8 +69,9 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 			tb.Logf("lab: %v", err)
 		}
 	}
+	n.release = sync.OnceFunc(release)
 	n.finish = sync.OnceFunc(func() {
-		defer release()
+		defer n.release()
 		if err := c.noteDuration(tb.Name(), time.Since(began)); err != nil {
 			tb.Logf("lab: %v", err)
 		}
@@ -78,8 +79,10 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds())
 		// The test's own context has ended by now.
 		ctx := context.Background()
-		if used, err := n.usage(ctx); err == nil { // a node that hangs says so elsewhere
-			tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
+		if n.process.Alive() {
+			if used, err := n.usage(ctx); err == nil { // a node that hangs says so elsewhere
+				tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
+			}
 		}
 		if tb.Failed() {
 			collectCtx, cancel := context.WithTimeout(ctx, collectTimeout)
