@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,7 +34,8 @@ func TestOnNode(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), onNodeTimeout)
 		defer cancel()
-		out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 %s -test.v -test.timeout %s", path, onNodeTimeout))
+		out, err := n.Run(ctx, fmt.Sprintf("cd /root && NODE_PARTITION_ON_NODE=1 LAB_EVERYTHING=%s %s -test.v -test.timeout %s",
+			os.Getenv("LAB_EVERYTHING"), path, onNodeTimeout))
 		t.Log(out)
 		if err != nil {
 			t.Errorf("%v: of these tests:\n%s", err, failed(out))

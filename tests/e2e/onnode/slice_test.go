@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -229,7 +230,7 @@ func TestManySlices(t *testing.T) {
 				}
 				churn <- n
 			}()
-			for i := range 30 {
+			for i := range slicesMeanwhile() {
 				slice, cgroup := pod(fmt.Sprintf("m%d", i))
 				l := limits
 				l.MemoryMax += uint64(i) << 20
@@ -242,8 +243,16 @@ func TestManySlices(t *testing.T) {
 				}
 			}
 			cancel()
-			t.Logf("30 slices while it was done %d times", <-churn)
+			t.Logf("%d slices while it was done %d times", slicesMeanwhile(), <-churn)
 			wantNothingLeft(t, "busprobe-burstable-podm")
 		})
 	}
+}
+
+// slicesMeanwhile is how many slices come and go while systemd does something else to all units, which takes an emulated node seconds.
+func slicesMeanwhile() int {
+	if os.Getenv("LAB_EVERYTHING") != "" {
+		return 30
+	}
+	return 8
 }
