@@ -215,27 +215,27 @@ func TestEviction(t *testing.T) {
 // TestEvictionReports: how an eviction looks to others, and to whom it does not happen.
 func TestEvictionReports(t *testing.T) {
 	evictions(t,
-		eviction{"final state", (*evictor).finalState, []string{evicts, disconnected}},
-		eviction{"page cache", (*evictor).pageCache, nil},
-		eviction{"user pod", (*evictor).userPod, nil},
-		eviction{"only spared pods", (*evictor).onlySpared, []string{"all its pods are spared"}},
+		eviction{name: "final state", run: (*evictor).finalState, complaints: []string{evicts, disconnected}},
+		eviction{name: "page cache", run: (*evictor).pageCache},
+		eviction{name: "user pod", run: (*evictor).userPod},
+		eviction{name: "only spared pods", run: (*evictor).onlySpared, complaints: []string{"all its pods are spared"}, spends: true},
 	)
 }
 
 // TestEvictionOrder: who goes first, and what a lowered limit does.
 func TestEvictionOrder(t *testing.T) {
 	evictions(t,
-		eviction{"lowered limit", (*evictor).loweredLimit, []string{evicts, "keeping the present limit of 536870912 bytes until"}},
-		eviction{"order", (*evictor).order, []string{disconnected}},
+		eviction{name: "lowered limit", run: (*evictor).loweredLimit, complaints: []string{evicts, "keeping the present limit of 536870912 bytes until"}},
+		eviction{name: "order", run: (*evictor).order, complaints: []string{disconnected}, spends: true},
 	)
 }
 
 // TestEvictionWithout: an API server that is gone, rights that are missing, and a controller that makes the pod again.
 func TestEvictionWithout(t *testing.T) {
 	evictions(t,
-		eviction{"controller", (*evictor).controller, []string{evicts}},
-		eviction{"without rights", (*evictor).withoutRights, []string{evicts, failing}},
-		eviction{"API server gone", (*evictor).apiServerGone, []string{evicts, failing}},
+		eviction{name: "controller", run: (*evictor).controller, complaints: []string{evicts}},
+		eviction{name: "without rights", run: (*evictor).withoutRights, complaints: []string{evicts, failing}},
+		eviction{name: "API server gone", run: (*evictor).apiServerGone, complaints: []string{evicts, failing}},
 	)
 }
 
@@ -251,6 +251,7 @@ type eviction struct {
 	name       string
 	run        func(*evictor, *testing.T)
 	complaints []string
+	spends     bool // see lab.Part
 }
 
 // evictions runs parts of a test on one node.
@@ -260,7 +261,9 @@ func evictions(t *testing.T, all ...eviction) {
 		var e *evictor
 		parts := make([]lab.Part, 0, len(all))
 		for _, one := range all {
-			parts = append(parts, lab.Part{Name: one.name, Run: func(t *testing.T, _ *lab.Node) { one.run(e, t) }, Complaints: one.complaints})
+			parts = append(parts, lab.Part{
+				Name: one.name, Run: func(t *testing.T, _ *lab.Node) { one.run(e, t) }, Complaints: one.complaints, Spends: one.spends,
+			})
 		}
 		lab.InTurn(t, func(t *testing.T) *lab.Node {
 			e = newEvictor(t, flavour)
@@ -393,52 +396,16 @@ func (e *evictor) order(t *testing.T) {
 		return false, out, err
 	})
 	if err != nil {
-		t.Error(err) // the node is put in order for those that follow
-	} else if !slices.Equal(ours, theirs) {
-		t.Errorf("our order      %v\nthe kubelet's %v", ours, theirs)
-	}
-	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, e.Node, "systemctl restart kubelet.service && systemctl start "+monitorUnit)
-	e.startOver(t)
+	if !slices.Equal(ours, theirs) {
+		t.Errorf("our order      %v\nthe kubelet's %v", ours, theirs)
+	}
 }
 
 func others(name string) bool { return !strings.HasPrefix(name, "leaker-") }
 
 func important(name string) bool { return name == "leaker-important" }
-
-// startOver makes the pods again that the kubelet has evicted.
-func (e *evictor) startOver(t *testing.T) {
-	t.Helper()
-	for _, namespace := range []string{members, "default"} {
-		list, err := e.control.Client().CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			if pod := &list.Items[i]; pod.Annotations["kubernetes.io/config.mirror"] == "" {
-				e.remove(t, namespace, pod.Name)
-			}
-		}
-	}
-	eventually(t, e.Node, "no memory pressure", func(ctx context.Context) (bool, string, error) {
-		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == v1.NodeMemoryPressure {
-				return c.Status == v1.ConditionFalse, c.Message, nil
-			}
-		}
-		return false, "no such condition", nil
-	})
-	if err := e.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	e.neighbours(t)
-}
 
 // ranked are the names of the partition's pods in the order that status shows, those that are spared too.
 func (e *evictor) ranked(t *testing.T, flags ...string) []string {

@@ -20,6 +20,8 @@ type Part struct {
 	// Complaints are patterns of what the programs under test say meanwhile with priority warning or worse, one line each. Any other
 	// complaint is a failure.
 	Complaints []string
+	// Spends says that the node is of no use to others afterwards: the next part gets a fresh one. Such a part comes last.
+	Spends bool
 }
 
 // cleanTimeout is how long a node may take to be as it was: the kubelet removes the volumes of a pod some seconds after the pod.
@@ -50,12 +52,14 @@ func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 			if t.Failed() {
 				return
 			}
-			if err := n.waitClean(t.Context(), clean); err != nil {
-				t.Errorf("%s leaves its node dirty: %v", t.Name(), err)
+			if !p.Spends {
+				if err := n.waitClean(t.Context(), clean); err != nil {
+					t.Errorf("%s leaves its node dirty: %v", t.Name(), err)
+				}
 			}
 			n.checkComplaints(t, p, since)
 		})
-		if !ok {
+		if !ok || p.Spends {
 			n.finish()
 			n = nil
 		}
