@@ -430,7 +430,7 @@ func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 func (e *evictor) pageCache(t *testing.T) {
 	before := e.count(t)
 	e.create(t, spec{namespace: members, name: "leaker-cache", requests: resources("10m", "8Mi"), command: []string{"sh", "-c",
-		"dd if=/dev/zero of=/tmp/f bs=1M count=700 2>/dev/null; cat /tmp/f >/dev/null; cat /tmp/f >/dev/null; touch /tmp/done; while true; do cat /tmp/f >/dev/null; done"},
+		"dd if=/dev/zero of=/tmp/f bs=1M count=600 2>/dev/null; cat /tmp/f >/dev/null; touch /tmp/done; while true; do cat /tmp/f >/dev/null; done"},
 		change: func(p *v1.Pod) {
 			p.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"test", "-e", "/tmp/done"}}}, PeriodSeconds: 1}
 		}})
