@@ -96,15 +96,14 @@ const imageRevision = 3
 func debianArgs(f Flavour) []string {
 	packages := append(basePackages(), f.Packages...)
 	slices.Sort(packages)
-	args := []string{
+	return slices.Concat([]string{
 		"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
 		// Who loses power while this runs begins anew; dpkg would write each file through to the disk.
 		"--dpkgopt=force-unsafe-io",
 		// Nobody reads these in a node, and they are a third of its files. It is no --dpkgopt: for that mmdebstrap sends the
 		// packages that it unpacks by itself through a filter in Python.
 		`--essential-hook=printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >"$1/etc/dpkg/dpkg.cfg.d/lab"`,
-	}
-	return append(args, releaseArgs(f.Release)...)
+	}, releaseArgs(f.Release))
 }
 
 // releaseArgs are what mmdebstrap needs for one Debian and not for another. The lists of testing are signed for a week, and a mirror may be
