@@ -49,7 +49,7 @@ install: $(PROGRAMS)
 	install -D -m 0644 man/partition-generator.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-generator.8'
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(PREFIX)/share/doc/node-partition/node-partition.default'
 
-## test: the tests, those on real nodes too, in about 40 minutes; installs what they need (Debian, root)
+## test: the tests, those on real nodes too, in about half an hour; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
 	$(MAKE) e2e RUN=
