@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -67,7 +68,7 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 	for {
 		look := time.Now()
 		ok, seen, err := cond(ctx)
-		pause := max(interval, restAfterLook*time.Since(look))
+		pause := pauseAfter(interval, time.Since(look), err)
 		if ok && err == nil {
 			return nil
 		}
@@ -83,6 +84,15 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 			return &WaitError{What: what, Elapsed: time.Since(began), LastSeen: lastSeen, Err: lastErr, Cause: context.Cause(ctx)}
 		}
 	}
+}
+
+// pauseAfter is how long nobody looks again after a look that took so long. One that nobody answered has cost the node nothing: the first
+// connection to a node that starts is given up after two seconds.
+func pauseAfter(interval, took time.Duration, err error) time.Duration {
+	if err != nil && !errors.As(err, new(*CommandError)) {
+		return interval
+	}
+	return max(interval, restAfterLook*took)
 }
 
 // Eventually waits until cond holds, for as long as the context lasts or for DefaultTimeout. cond returns

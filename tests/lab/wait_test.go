@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,26 @@ func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 	})
+}
+
+// TestPauseAfter: a node has three quarters of its time for itself, and one that does not answer is asked again at once.
+func TestPauseAfter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		took time.Duration
+		err  error
+		want time.Duration
+	}{
+		{"quick look", 10 * time.Millisecond, nil, 250 * time.Millisecond},
+		{"slow look", time.Second, nil, 3 * time.Second},
+		{"slow command that failed", time.Second, fmt.Errorf("look: %w", &CommandError{Status: 1}), 3 * time.Second},
+		{"no answer", 2 * time.Second, errors.New("no answer"), 250 * time.Millisecond},
+	} {
+		if got := pauseAfter(250*time.Millisecond, c.took, c.err); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
 }
 
 func TestCommandError(t *testing.T) {
