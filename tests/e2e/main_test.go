@@ -115,7 +115,7 @@ func kinds(all []string, enough ...string) []string {
 	})
 }
 
-// everything tells whether to run what other tests have shown, too ("make test-nodes").
+// everything reports whether "make test-nodes" runs the tests. It repeats on each flavour what "make test" shows on one.
 func everything() bool { return os.Getenv("LAB_EVERYTHING") != "" }
 
 // run runs a command on the node and returns its output without white space around it.

@@ -80,13 +80,13 @@ func switchedOn(t *testing.T, n *lab.Node) {
 		}
 	})
 	run(t, n, "systemctl start slices.target")
-	// The kubelet may have been started a moment ago, and the member may be restarted.
-	for range 2 {
-		if err := n.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	if err := n.WaitReady(t.Context()); err != nil { // a kubelet that joins was started a moment ago
+		t.Fatal(err)
+	}
+	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
+	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	if err := n.WaitReady(t.Context()); err != nil { // the monitor may have restarted the member
+		t.Fatal(err)
 	}
 }
 

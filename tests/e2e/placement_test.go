@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,30 +26,31 @@ import (
 func TestPlacement(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
 		var control *lab.ControlPlane
+		parts := []lab.Part{{Name: "QoS", Run: func(t *testing.T, n *lab.Node) { qosSlices(t, n, flavour) }}}
+		if placing(flavour) {
+			parts = append(parts, lab.Part{Name: "first byte", Run: fromFirstByte})
+		}
+		parts = append(parts,
+			lab.Part{Name: "streams", Run: streams},
+			lab.Part{Name: "resize", Run: func(t *testing.T, n *lab.Node) { resized(t, n, control, flavour) }},
+			lab.Part{Name: "figures", Run: func(t *testing.T, n *lab.Node) { figures(t, n, flavour) }},
+		)
+		// These do not depend on the runtime.
+		if flavour != "crio" || everything() {
+			parts = append(parts,
+				lab.Part{Name: "names", Run: notMixedUp},
+				lab.Part{Name: "back-off", Run: backOff},
+				lab.Part{Name: "forged signals", Run: forgedSignals},
+				lab.Part{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
+			)
+		}
 		lab.InTurn(t, func(t *testing.T) *lab.Node {
 			var n *lab.Node
 			n, control = joined(t, flavour, partition("1Gi", "0-1"))
 			want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
 			return n
-		}, slices.DeleteFunc([]lab.Part{
-			{Name: "QoS", Run: func(t *testing.T, n *lab.Node) { qosSlices(t, n, flavour) }},
-			{Name: "first byte", Run: fromFirstByte},
-			{Name: "names", Run: notMixedUp},
-			{Name: "streams", Run: streams},
-			{Name: "resize", Run: func(t *testing.T, n *lab.Node) { resized(t, n, control, flavour) }},
-			{Name: "back-off", Run: backOff},
-			{Name: "figures", Run: func(t *testing.T, n *lab.Node) { figures(t, n, flavour) }},
-			{Name: "forged signals", Run: forgedSignals},
-			{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
-		}, func(p lab.Part) bool {
-			return p.Name == "first byte" && !placing(flavour) || flavour == "crio" && !everything() && nothingOfTheRuntime(p.Name)
-		})...)
+		}, parts...)
 	})
-}
-
-// nothingOfTheRuntime tells whether a part shows what the monitor does with what it is told, and nothing that another runtime does otherwise.
-func nothingOfTheRuntime(part string) bool {
-	return slices.Contains([]string{"names", "back-off", "forged signals", "metrics"}, part)
 }
 
 // qosSlices: a pod of each class, its slice, the limits of the kubelet's slice on ours, and the weights while they come and go.

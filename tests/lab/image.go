@@ -106,8 +106,8 @@ func debianArgs(f Flavour) []string {
 	}, releaseArgs(f.Release))
 }
 
-// releaseArgs are what mmdebstrap needs for one Debian and not for another. The lists of testing are signed for a week, and a mirror may be
-// behind. A node of a test lives for minutes.
+// releaseArgs returns the arguments of mmdebstrap that depend on the release. Debian signs the package lists of testing for a
+// week, and a mirror may be behind: apt accepts expired lists.
 func releaseArgs(release string) []string {
 	if release != testingRelease {
 		return nil

@@ -99,8 +99,8 @@ func (l Look) settled() Look {
 	return l
 }
 
-// slow is what the monitor says when systemd of an emulated node has no time for it. It tries again, and the check of the node
-// shows that it has.
+// slow matches what the monitor logs when systemd on an emulated node answers too late. The monitor retries; the check of the
+// node shows that it succeeded.
 var slow = regexp.MustCompile(`(systemd does not answer|reloading systemd): context deadline exceeded`)
 
 // complaints is what is asked of the journal: the programs under test, and what systemd says of their units.

@@ -13,9 +13,12 @@ import (
 // collectTimeout is for what a failed test wants to know of its node, which may not answer at all.
 const collectTimeout = 2 * time.Minute
 
-// ForTest starts a node that is stopped when the test ends, or before by Stop, which makes room for another one. When the test has failed, what explains it is
-// collected before, into $LAB_ARTIFACTS or into a folder of the cache, and the test's log says where. A lab
-// that cannot be had fails the test: skipping would hide it.
+// usageTimeout is for one command on a node that answers.
+const usageTimeout = 20 * time.Second
+
+// ForTest starts a node and stops it when the test ends. Stop ends it earlier and makes room for another node. When the
+// test has failed, ForTest collects what explains it, into $LAB_ARTIFACTS or into a folder of the cache, and the test's
+// log says where. A lab that cannot be had fails the test: skipping would hide it.
 func ForTest(tb testing.TB, o Options) *Node {
 	tb.Helper()
 	return forTest(tb, o, Start)
@@ -80,7 +83,9 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 		// The test's own context has ended by now.
 		ctx := context.Background()
 		if n.process.Alive() {
-			if used, err := n.usage(ctx); err == nil { // a node that hangs says so elsewhere
+			usageCtx, cancel := context.WithTimeout(ctx, usageTimeout)
+			defer cancel()
+			if used, err := n.usage(usageCtx); err == nil { // a node that hangs says so elsewhere
 				tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
 			}
 		}

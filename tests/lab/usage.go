@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// usage is the CPU time of a node since it booted, by cgroup: that of its services, of init.scope and of slices without system.slice. The
-// name of the root is the empty string: its figure is that of the whole node, with the kernel's own threads.
+// usage is the CPU time of a node since its boot, by cgroup: services, init.scope, and slices other than system.slice. The root
+// cgroup has the empty name. It counts the whole node, kernel threads included.
 type usage map[string]time.Duration
 
 // usage reads cpu.stat of the node's cgroups.
@@ -44,8 +44,9 @@ func parseUsage(out string) (usage, error) {
 	return u, nil
 }
 
-// since returns what was used since an earlier reading, the most first: the whole node, and each cgroup with a hundredth of that or more.
-// A cgroup that is gone is not in there, and one that was used less than before has been made anew.
+// since returns the CPU time used since an earlier reading: first the whole node, then each cgroup with at least a hundredth of
+// that, largest first. It leaves out cgroups that are gone. A cgroup whose figure is lower than before was made anew, and
+// counts whole.
 func (u usage) since(before usage) string {
 	used := maps.Clone(u)
 	for name, was := range before {

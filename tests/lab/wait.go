@@ -86,8 +86,8 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 	}
 }
 
-// pauseAfter is how long nobody looks again after a look that took so long. One that nobody answered has cost the node nothing: the first
-// connection to a node that starts is given up after two seconds.
+// pauseAfter returns the pause between a look that took so long and the next one. A look that the node did not answer cost it no
+// CPU time, so the pause is the interval. A node that starts answers no ssh connection: each is given up after bannerTimeout.
 func pauseAfter(interval, took time.Duration, err error) time.Duration {
 	if err != nil && !errors.As(err, new(*CommandError)) {
 		return interval

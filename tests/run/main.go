@@ -106,8 +106,7 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var record io.Writer
-	record = io.Discard
+	record := io.Discard
 	if o.jsonFile != "" {
 		f, err := os.Create(o.jsonFile)
 		if err != nil {

@@ -211,8 +211,13 @@ systemctl daemon-reload; systemctl start busstatic.slice`)
 	t.Logf("after Revert and a reload: CPUWeight=%s, cpu.weight %s", shell(t, "systemctl show --value -p CPUWeight busstatic.slice"), file(t, "busstatic.slice", "cpu.weight"))
 }
 
-// TestManySlices: slices at the same time, while systemd executes itself anew and its bus is restarted.
+// TestManySlices makes and stops slices while systemd reloads, executes itself anew, or loses its bus. Each of these takes an emulated node
+// seconds; "make test-nodes" makes more slices.
 func TestManySlices(t *testing.T) {
+	count := 8
+	if os.Getenv("LAB_EVERYTHING") != "" {
+		count = 30
+	}
 	for what, command := range map[string]string{
 		"daemon-reload": "systemctl daemon-reload",
 		"daemon-reexec": "systemctl daemon-reexec",
@@ -230,7 +235,7 @@ func TestManySlices(t *testing.T) {
 				}
 				churn <- n
 			}()
-			for i := range slicesMeanwhile() {
+			for i := range count {
 				slice, cgroup := pod(fmt.Sprintf("m%d", i))
 				l := limits
 				l.MemoryMax += uint64(i) << 20
@@ -243,16 +248,8 @@ func TestManySlices(t *testing.T) {
 				}
 			}
 			cancel()
-			t.Logf("%d slices while it was done %d times", slicesMeanwhile(), <-churn)
+			t.Logf("%d slices while it was done %d times", count, <-churn)
 			wantNothingLeft(t, "busprobe-burstable-podm")
 		})
 	}
-}
-
-// slicesMeanwhile is how many slices come and go while systemd does something else to all units, which takes an emulated node seconds.
-func slicesMeanwhile() int {
-	if os.Getenv("LAB_EVERYTHING") != "" {
-		return 30
-	}
-	return 8
 }

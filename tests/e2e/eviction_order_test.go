@@ -1,0 +1,135 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/tests/lab"
+)
+
+// TestEvictionOrder: who goes first, and what a lowered limit does.
+func TestEvictionOrder(t *testing.T) {
+	evictions(t,
+		eviction{lab.Part{Name: "lowered limit", Complaints: []string{evicts, "keeping the present limit of 536870912 bytes until"}}, (*evictor).loweredLimit},
+		eviction{lab.Part{Name: "order", Complaints: []string{disconnected}, Spends: true}, (*evictor).order},
+	)
+}
+
+// order: the monitor ranks pods as the kubelet does on the same node, which logs its order before it evicts. The kubelet ranks twins
+// outside of the partition: its figures of pods inside are not to be relied on (docs/troubleshooting.md).
+func (e *evictor) order(t *testing.T) {
+	const twin = "leaker-twin-"
+	pods := []spec{
+		{name: "leaker-big", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "64Mi"}},
+		{name: "leaker-small", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "32Mi"}},
+		{name: "leaker-none", requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m")}, command: []string{"/podtool", "alloc", "24Mi"}},
+		{name: "leaker-important", requests: resources("10m", "8Mi"), command: []string{"/podtool", "alloc", "96Mi"},
+			change: func(p *v1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }},
+		{name: "leaker-modest", requests: resources("10m", "64Mi"), command: []string{"/podtool", "alloc", "16Mi"}},
+	}
+	for _, s := range pods {
+		s.namespace = members
+		e.create(t, s)
+		e.placed(t, s.name)
+		s.namespace, s.name = "default", strings.Replace(s.name, "leaker-", twin, 1)
+		e.create(t, s)
+	}
+	ours := slices.DeleteFunc(e.ranked(t), others)
+	// Estimated by what the runtime knows, without the kubelet's word, the order is the same, but for priorities.
+	estimated := slices.DeleteFunc(e.ranked(t, "--pods-api-socket=/none"), others)
+	t.Logf("by the kubelet's word: %v; estimated: %v", ours, estimated)
+	if got, want := slices.DeleteFunc(slices.Clone(estimated), important), slices.DeleteFunc(slices.Clone(ours), important); !slices.Equal(got, want) {
+		t.Errorf("estimated order %v, want %v", got, want)
+	}
+	// A threshold above what is there: the kubelet ranks all pods of the node, and evicts one after the other. With a grace period, for
+	// which it has figures of all of them.
+	run(t, e.Node, "systemctl stop "+monitorUnit)
+	config := run(t, e.Node, "cat "+lab.KubeletConfigPath)
+	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+
+		"\nevictionSoft: {memory.available: 95%}\nevictionSoftGracePeriod: {memory.available: 40s}\nevictionMaxPodGracePeriod: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, e.Node, "systemctl restart kubelet.service")
+	var theirs []string
+	err := e.Eventually(t.Context(), "the kubelet's ranking of all twins", func(ctx context.Context) (bool, string, error) {
+		out, err := e.Run(ctx, "journalctl -b -o cat --no-pager -u kubelet.service | grep 'pods ranked for eviction' || true")
+		for line := range strings.Lines(out) {
+			theirs = nil
+			for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(` ",[]`, r) }) {
+				if name, ok := strings.CutPrefix(word, "default/"+twin); ok {
+					theirs = append(theirs, "leaker-"+name)
+				}
+			}
+			// The kubelet's own list of pods has those too whose figures it lacks, and those come first.
+			if len(theirs) == len(pods) {
+				return true, "", nil
+			}
+		}
+		return false, out, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ours, theirs) {
+		t.Errorf("our order      %v\nthe kubelet's %v", ours, theirs)
+	}
+}
+
+func others(name string) bool { return !strings.HasPrefix(name, "leaker-") }
+
+func important(name string) bool { return name == "leaker-important" }
+
+// ranked are the names of the partition's pods in the order that status shows, those that are spared too.
+func (e *evictor) ranked(t *testing.T, flags ...string) []string {
+	t.Helper()
+	var status struct {
+		Eviction struct {
+			Order []struct{ Name string }
+		}
+	}
+	out := run(t, e.Node, monitorPath+" status -o json "+strings.Join(flags, " "))
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(status.Eviction.Order))
+	for _, c := range status.Eviction.Order {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// loweredLimit: a limit below what is used is reached by eviction, in order, and not by the kernel. Without the first of the leakers the others
+// are 32 MiB within what the lower limit leaves.
+func (e *evictor) loweredLimit(t *testing.T) {
+	for _, s := range []spec{
+		{name: "leaker-1", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "120Mi"}},
+		{name: "leaker-2", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "64Mi"}},
+		{name: "leaker-3", requests: resources("10m", "100Mi"), command: []string{"/podtool", "alloc", "48Mi"}},
+	} {
+		s.namespace = members
+		e.create(t, s)
+		e.placed(t, s.name)
+	}
+	configure(t, e.Node, strings.NewReplacer("512Mi", "256Mi", "128Mi", "32Mi").Replace(evictionSection))
+	becomes(t, e.Node, "cat "+systemCgroup+"/memory.max", strconv.Itoa(256<<20))
+	e.evicted(t, "leaker-1")
+	if others := len(e.evictions(t, "leaker-3")) + len(e.evictions(t, "within")); others != 0 {
+		t.Errorf("%d pods within their request went for it", others)
+	}
+	want(t, e.Node, "awk '$1 == \"oom_kill\" { print $2 }' "+systemCgroup+"/memory.events", "0")
+	configure(t, e.Node, evictionSection)
+	becomes(t, e.Node, "cat "+systemCgroup+"/memory.max", strconv.Itoa(512<<20))
+	for _, name := range []string{"leaker-1", "leaker-2", "leaker-3"} {
+		e.remove(t, members, name)
+	}
+	e.unharmed(t)
+}

@@ -1,0 +1,77 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/pkg/evict"
+	"nodepartition/tests/lab"
+	"nodepartition/tests/program"
+)
+
+// failed waits until a pod has ended for good. Between the death of its processes and the next start of the monitor the kubelet may have
+// started its container again. When that one ends with status 0, the kubelet drops the reason of the phase, and leaves the phase
+// and the condition (generateAPIPodStatus, 1.37.0).
+func (e *evictor) failed(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, e.Node, name+" failed", func(ctx context.Context) (bool, string, error) {
+		pod, err := e.control.Client().CoreV1().Pods(members).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		target := slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+		})
+		ended := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
+		return pod.Status.Phase == v1.PodFailed && target && ended, fmt.Sprintf("%+v", pod.Status), nil
+	})
+}
+
+// TestSoakEviction: twenty times, and twenty times more with the monitor killed in the middle.
+func TestSoakEviction(t *testing.T) {
+	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+		killer := filepath.Join(t.TempDir(), "killer")
+		if err := program.Build("nodepartition/tests/e2e/killer", killer); err != nil {
+			t.Fatal(err)
+		}
+		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})
+		t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 20) })
+		t.Run("killed", func(t *testing.T) { e.killed(t, 20) })
+	})
+}
+
+// killed: the monitor is killed at the moment that an eviction is written down, and up to some milliseconds later.
+func (e *evictor) killed(t *testing.T, times int) {
+	t.Helper()
+	run(t, e.Node, fmt.Sprintf("systemd-run --unit=killer -p StandardOutput=file:/run/killer killer %s /run/node-partition/monitor/evictions.json %d", monitorUnit, times))
+	becomes(t, e.Node, "head -1 /run/killer", "watching")
+	for i := range times {
+		name := fmt.Sprintf("leaker-killed-%d", i)
+		pod := e.create(t, leaker(name, "20Mi"))
+		e.failed(t, name)
+		becomes(t, e.Node, "grep -c '^killed' /run/killer", strconv.Itoa(i+1))
+		becomes(t, e.Node, "systemctl is-active "+monitorUnit, "active")
+		eventually(t, e.Node, "the eviction is through", func(context.Context) (bool, string, error) {
+			h := e.history(t)
+			return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
+		})
+		if all := e.evictions(t, name); len(all) != 1 || all[0].UID != string(pod.UID) || all[0].Way != evict.Evict || all[0].Problem != "" {
+			t.Errorf("%d evictions of %s: %+v", len(all), name, all)
+		}
+		e.unharmed(t)
+		e.remove(t, members, name)
+		if t.Failed() {
+			t.Fatalf("after %d of %d: %s", i, times, run(t, e.Node, "cat /run/killer"))
+		}
+	}
+	t.Log(run(t, e.Node, "cat /run/killer"))
+}
