@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -92,17 +93,22 @@ func (m *monitor) newEvictor() *evict.Manager {
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {
 				return nil // its word on requests and priorities is about to come
 			}
-			return inventory(m.reconciler.Pods(), known, capacity)
+			found := m.reconciler.Pods()
+			return append(inventory(found, known, capacity), unlisted(fs, found, known, capacity)...)
 		},
-		Scopes:     containerScopes(fs),
-		Rest:       func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
-		Kill:       func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
-		Runtime:    mover{runtime: m.runtime},
-		API:        &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log},
-		Store:      evict.Store(evictionsFile),
-		LowerLimit: m.units.Reload,
-		Observer:   m.metrics,
-		Journal:    evictionJournal{m.log},
+		Refresh: m.reconciler.Wake,
+		Scopes:  containerScopes(fs),
+		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
+		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
+		Runtime: mover{runtime: m.runtime},
+		API:     &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log},
+		Store:   evict.Store(evictionsFile),
+		LowerLimit: func(ctx context.Context) error {
+			m.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
+			return m.units.Reload(ctx)
+		},
+		Observer: m.metrics,
+		Journal:  evictionJournal{m.log},
 	}
 }
 

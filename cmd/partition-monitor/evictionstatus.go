@@ -67,7 +67,8 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*evi
 	var problems []error
 	pods = evict.Measure(root, pods, func(err error) { problems = append(problems, err) })
 	memory := evict.Memory(reading)
-	decision := evict.Decide(evict.Snapshot{Now: time.Now(), Config: config, Memory: memory, Pods: pods})
+	snapshot := evict.Snapshot{Now: time.Now(), Config: config, Memory: memory, Pods: pods}
+	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	s := &evictionStatus{
 		Mode: "on", AvailableBytes: decision.Available, WorkingSetBytes: memory.WorkingSet(), HardBytes: config.Hard, SoftBytes: config.Soft,
 		SoftGrace: config.SoftGrace, Crossed: decision.Crossed, Order: []candidateStatus{}, Open: append([]evict.Eviction{}, history.Open...),

@@ -26,6 +26,8 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	switch {
 	case e.DryRun:
 		what = "dry run: would evict a pod, because the memory of the system partition is low"
+	case e.Way == evict.Restart && e.EndsForGood:
+		what = "killing a pod that is not started again (restartPolicy Never), because the memory of the system partition is low"
 	case e.Way == evict.Restart:
 		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
 	}
@@ -55,13 +57,25 @@ func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
 	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
 }
 
-func (j evictionJournal) Nobody(available, threshold uint64, order []evict.Candidate) {
-	pods := make([]string, 0, len(order))
-	for _, c := range order {
-		pods = append(pods, c.Namespace+"/"+c.Name+" ("+string(c.Skip)+")")
+func (j evictionJournal) Nobody(d evict.Decision) {
+	pods := make([]string, 0, len(d.Order))
+	for _, c := range d.Order {
+		skip := string(c.Skip)
+		if skip == "" {
+			skip = "would go for nothing"
+		}
+		pods = append(pods, c.Namespace+"/"+c.Name+" ("+skip+")")
 	}
-	j.log.Error("the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, "+
-		"or spare fewer with --"+flagSpare, messageID, idNobody, "available", quantity(available), "below", quantity(threshold), "pods", strings.Join(pods, ", "))
+	what := "the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, " +
+		"or spare fewer with --" + flagSpare
+	switch {
+	case d.Held == evict.HoldStays:
+		what = "the memory of the system partition is low because of memory that the end of processes does not free, and no other pod is evicted for it: " +
+			"delete the pod that holds it (memory-stays), or raise memoryLimit"
+	case len(d.Order) == 0:
+		what = "the memory of the system partition is low and no pod is known that could be evicted: the kernel will kill at the limit"
+	}
+	j.log.Error(what, messageID, idNobody, "available", quantity(d.Available), "below", quantity(d.At), "pods", strings.Join(pods, ", "))
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {

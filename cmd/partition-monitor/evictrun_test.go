@@ -83,6 +83,8 @@ func (telling) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStr
 // The memory of the partition on a guarded node: 10Mi are left of 96Mi, for 4Mi are page cache, or more than enough.
 const (
 	scarce = "94371840"
+	// fewer is less by most of what the pod that goes first has, and not enough.
+	fewer  = "77594624"
 	plenty = "20971520"
 )
 
@@ -92,7 +94,7 @@ func guarded(t *testing.T) *node {
 	n := newNode(t, kubelet("systemPartition:\n  memoryLimit: 96Mi\n  namespaces: [kube-system]\n"))
 	n.partition("100663296")
 	n.write(systemCgroup+"/memory.current", plenty)
-	n.write(systemCgroup+"/memory.stat", "anon 16777216\ninactive_file 1048576\nactive_file 2097152\nslab_reclaimable 1048576")
+	n.write(systemCgroup+"/memory.stat", "anon 16777216\ninactive_file 1048576\nactive_file 2097152\nslab_reclaimable 2097152")
 	f := &fakeRuntime{}
 	for _, p := range nodePods {
 		slice := filepath.Dir(p.scope())
@@ -101,6 +103,7 @@ func guarded(t *testing.T) *node {
 			n.write(filepath.Join(p.scope(), name), text)
 		}
 		n.write(filepath.Join(p.scope(), "cgroup.events"), "populated 1")
+		n.write(filepath.Join(slice, "cgroup.events"), "populated 1")
 		n.write(filepath.Join(p.scope(), "cgroup.kill"), "")
 		sandbox := &runtime.PodSandbox{
 			Id: "sandbox-" + p.uid, Metadata: &runtime.PodSandboxMetadata{Namespace: p.namespace, Name: p.name, Uid: p.uid}, Annotations: map[string]string{},
@@ -152,6 +155,7 @@ func (n *node) end(p nodePod) {
 	n.t.Helper()
 	n.write(filepath.Join(p.scope(), "cgroup.events"), "populated 0")
 	n.write(filepath.Join(filepath.Dir(p.scope()), "memory.current"), "0")
+	n.write(filepath.Join(filepath.Dir(p.scope()), "cgroup.events"), "populated 0")
 }
 
 // evicting runs the service, lets memory become scarce when it knows the pods, hears each line of its log until one says something, and
@@ -284,6 +288,7 @@ func TestServiceSpares(t *testing.T) {
 		}
 		if strings.Contains(line, "stopping the containers of a pod") { // dns ends, and that is not enough
 			n.end(nodePods[0])
+			n.write(systemCgroup+"/memory.current", fewer)
 		}
 	})
 	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {

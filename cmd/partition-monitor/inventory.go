@@ -71,6 +71,7 @@ func container(c podmove.Container, known *podsapi.Pod, pod evict.Pod, slice pod
 }
 
 func fromKubelet(pod *evict.Pod, k *podsapi.Pod) {
+	pod.RestartPolicy = k.RestartPolicy
 	pod.Priority, pod.Request, pod.GracePeriod = k.Priority, uint64(max(k.MemoryRequest, 0)), k.GracePeriod
 	pod.Static = pod.Static || k.Static
 	pod.Terminating = k.Terminating || k.Ended

@@ -154,7 +154,9 @@ func TestMessageID(t *testing.T) {
 	e := anEviction()
 	evictionJournal{log}.Evicting(e)
 	evictionJournal{log}.Evicted(e, 1500*time.Millisecond+1)
-	evictionJournal{log}.Nobody(mebi, 2*mebi, []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}})
+	evictionJournal{log}.Nobody(evict.Decision{
+		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
+	})
 	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
 	want := []string{
 		"evicting a pod, because the memory of the system partition is low" + pod +

@@ -182,7 +182,7 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
-	group.Go(quiet(func() error { return m.service.run(ctx, m.reconciler.Alive, m.prepared) }))
+	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
 	if listener != nil {
 		group.Go(quiet(func() error {
 			return web.Serve(ctx, listener, m.handler())
@@ -203,6 +203,9 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	return group.Wait()
 }
 
+// alive returns an error when a part of the program hangs: placement or eviction.
+func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evictor.Alive()) }
+
 func (m *monitor) handler() http.Handler {
 	host, _, err := net.SplitHostPort(m.settings.listen)
 	if err != nil {
@@ -210,7 +213,7 @@ func (m *monitor) handler() http.Handler {
 	}
 	return web.Handler(web.Options{
 		Version: version, Gatherer: m.metrics, Reports: m.reconciler, Cgroups: cgroupfs.Mount, Hosts: []string{host},
-		Sources: m.metrics.Sources, Alive: m.reconciler.Alive, Ready: m.ready,
+		Sources: m.metrics.Sources, Alive: m.alive, Ready: m.ready,
 		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
 }
@@ -273,6 +276,7 @@ func (m *monitor) follow(c configuration) {
 	m.mu.Unlock()
 	m.reconciler.SetConfig(c.Config)
 	eviction := m.settings.eviction.config(c.thresholds)
+	eviction.Lowering = c.plan != nil && c.plan.Deferred
 	if err := tellGenerator(!eviction.Off && !eviction.DryRun); err != nil {
 		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
 	}

@@ -361,7 +361,7 @@ func TestEvictionJSONFields(t *testing.T) {
 		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
 		{got.Parts.Open[0], []string{
 			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "way", "availableBytes", "thresholdBytes", "limitBytes",
-			"workingSetBytes", "requestBytes", "containers",
+			"workingSetBytes", "requestBytes", "usedBytes", "partitionBytes", "containers",
 		}},
 	} {
 		for _, field := range check.want {

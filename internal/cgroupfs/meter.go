@@ -53,7 +53,8 @@ func (m *MemoryMeter) Close() {
 	}
 }
 
-// Read reads the cgroup. Where there is nothing to fear as long as Current is below enough, memory.stat is left out: to format it
+// Read reads the cgroup. What is freed between two of its files must not count as used: of two readings of memory.current, before and after
+// memory.stat, the smaller counts. Where there is nothing to fear as long as Current is below enough, memory.stat is left out: to format it
 // the kernel adds up the counts of all CPUs. A cgroup that is gone is fs.ErrNotExist.
 func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReading, error) {
 	var r MemoryReading
@@ -72,7 +73,9 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
 	}
-	return r, nil
+	after, err := m.number(m.current, "memory.current")
+	r.Current = min(r.Current, after)
+	return r, err
 }
 
 func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
@@ -109,6 +112,23 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
 	}
 	return usage.WorkingSet(), nil
+}
+
+// Memory reads the memory of a cgroup once, but for its limit, in two reads.
+func (f FS) Memory(cgroup string) (MemoryReading, error) {
+	files := files{root: f, cgroup: cgroup}
+	files.open()
+	defer files.close()
+	r := MemoryReading{Max: Unlimited}
+	has := files.number("memory.current", &r.Current)
+	files.keyed("memory.stat", keyed{"inactive_file", &r.InactiveFile}, keyed{"active_file", &r.ActiveFile}, keyed{"slab_reclaimable", &r.SlabReclaimable})
+	if err := files.result(); err != nil {
+		return r, err
+	}
+	if !has {
+		return r, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
+	}
+	return r, nil
 }
 
 // OOMEvents are counts of a cgroup: processes killed in it or below (oom_kill of memory.events), and times that its own limit could

@@ -24,29 +24,33 @@ func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
 		return
 	}
 	e.stopping = time.Now()
+	e.freed, e.left = e.stopping, e.UsedBytes
 	m.state.Open = append(m.state.Open, e)
-	if e.Way == Evict {
+	if e.Way == Evict && !d.Victim.Terminating { // who deletes a pod wants its next one
 		m.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
 	m.save()
 	m.stop(ctx, e)
 	m.Observer.Evicting(e.Threshold, e.Way, false, time.Since(s.Now))
 	m.Journal.Evicting(e)
-	m.tell(ctx, e)
 }
 
-// choose decides. A pod of which nothing is left to stop is no choice: its containers may have ended since the list of pods was made, and
+// choose decides. A pod of which nothing is left to stop may still hold memory: its containers may have ended since the list of pods was made, and
 // what did not end a moment ago will not end now.
 func (m *Manager) choose(s Snapshot) Decision {
 	for {
 		d := Decide(s)
-		if d.Victim == nil {
+		if d.Victim == nil || d.Victim.Empty {
 			return d
 		}
 		if d.Victim.Containers = m.containers(*d.Victim); len(d.Victim.Containers) > 0 {
 			return d
 		}
-		s.Pods = slices.DeleteFunc(s.Pods, func(p Pod) bool { return p.UID == d.Victim.UID })
+		for i := range s.Pods {
+			if s.Pods[i].UID == d.Victim.UID && s.Pods[i].Cgroup == d.Victim.Cgroup {
+				s.Pods[i].Empty = true
+			}
+		}
 	}
 }
 
@@ -142,7 +146,7 @@ func (m *Manager) hurry(ctx context.Context, e Eviction, threshold Threshold) {
 		if m.state.Open[i].UID == e.UID && m.state.Open[i].Time.Equal(e.Time) {
 			m.state.Open[i].Grace = 0
 			m.state.Open[i].Threshold = threshold
-			m.state.Open[i].stopping = time.Now()
+			m.state.Open[i].stopping, m.state.Open[i].freed = time.Now(), time.Now()
 		}
 	}
 	e.Grace = 0

@@ -79,7 +79,7 @@ func TestAPIServer(t *testing.T) {
 				m := n.started(hardOnly)
 				decided := time.Now()
 				for time.Since(decided) < 30*time.Second && len(n.evicted) == 0 {
-					n.run(m, time.Second)
+					n.run(m, longest)
 				}
 				// What is over is seen with the next look here (run).
 				if took := time.Since(decided); took < test.earliest || took > test.late+2*longest {
@@ -332,7 +332,7 @@ func TestTheNextOneDoesNotWaitForTheAPIServer(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 		c := hardOnly
-		c.Limit = 500 * mi
+		c.Limit, c.Lowering = 500*mi, true
 		n.lower = func() error { return nil }
 		m := n.started(c)
 		n.run(m, 100*time.Millisecond)

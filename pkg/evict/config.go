@@ -4,8 +4,10 @@ import "time"
 
 // Config is what the configuration asks for. Amounts are in bytes.
 type Config struct {
-	// Limit is the configured memoryLimit. The kernel's may still be higher: see Decision.LowerLimit.
+	// Limit is the configured memoryLimit.
 	Limit uint64
+	// Lowering says that the limit was lowered below what is used, and waits to be applied until we have evicted down to it.
+	Lowering bool
 	// Hard is the amount of available memory below which a pod goes at once; 0 for never.
 	Hard uint64
 	// Soft is the amount below which a pod goes, with a grace period, when it has been so for SoftGrace; 0 for never.

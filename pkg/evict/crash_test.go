@@ -39,7 +39,7 @@ func TestCrashes(t *testing.T) {
 	slowKubelet := func(n *node) { n.fails = 3 * time.Second } // longer than the grace period
 	refuses := func(n *node) { n.api = func(context.Context, int) error { return ErrFinal } }
 	// What there is to end at.
-	begun := []string{"pods", "scopes", "counted", "said", "before API", "said done"}
+	begun := []string{"pods", "counted", "said", "before API", "said done"}
 	told := append(slices.Clone(begun), "after API", "before confirming", "after confirming")
 	killed := []string{"before kill greedy.c1", "after kill greedy.c1", "before kill greedy.c2", "after kill greedy.c2"}
 	stopped := []string{"stop"}
@@ -140,7 +140,8 @@ func TestCrashes(t *testing.T) {
 }
 
 // crashCheck checks what is left when it is over: one pod has gone, with the containers that it had, and no other was touched. What the kubelet
-// has started in their place has ended only where the same run had told the API server before.
+// has started in their place has ended only where the same run had told the API server before, or was about to when the last of them has ended. An
+// eviction that nobody needs any more is given up by a run that comes late.
 // told is that the API server had to be told, and refused that it would not hear of it.
 func (n *node) crashCheck(told, refused bool, what string) {
 	n.t.Helper()
@@ -151,16 +152,19 @@ func (n *node) crashCheck(told, refused bool, what string) {
 			evicts = false
 		case did == "tell greedy":
 			evicts = true
-		case slices.Contains([]string{"kill greedy.c1", "kill greedy.c2", "confirm greedy"}, did),
-			strings.HasPrefix(did, "stop greedy.c1 "), strings.HasPrefix(did, "stop greedy.c2 "):
+		case strings.HasPrefix(did, "stop greedy.c1 "), strings.HasPrefix(did, "stop greedy.c2 "):
+			evicts = true
+		case slices.Contains([]string{"kill greedy.c1", "kill greedy.c2", "confirm greedy"}, did):
 		case evicts && (strings.HasPrefix(did, "kill greedy.c1.") || strings.HasPrefix(did, "kill greedy.c2.")):
 		default:
 			n.t.Fatalf("%s: did %q, want greedy's first containers to end and no other but of a pod that is evicted", what, n.did)
 		}
 	}
+	h := n.history()
+	givenUp := !told && len(h.Last) == 1 && strings.HasPrefix(h.Last[0].Problem, "given up")
 	var rest []string
 	for _, id := range n.running() {
-		if id == "greedy.c1" || id == "greedy.c2" {
+		if !givenUp && (id == "greedy.c1" || id == "greedy.c2") {
 			n.t.Fatalf("%s: %s still runs; did %q", what, id, n.did)
 		}
 		if !strings.HasPrefix(id, "greedy.") {
@@ -170,7 +174,9 @@ func (n *node) crashCheck(told, refused bool, what string) {
 	if !slices.Equal(rest, []string{"critical.c1", "modest.c1"}) {
 		n.t.Fatalf("%s: of the others run %q", what, rest)
 	}
-	h := n.history()
+	if givenUp {
+		return
+	}
 	if len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "greedy" || !h.Last[0].Gone || !h.Last[0].Told {
 		n.t.Fatalf("%s: written down is %+v", what, h)
 	}

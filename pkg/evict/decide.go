@@ -1,12 +1,17 @@
 package evict
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Snapshot is all that Decide decides from: plain data.
 type Snapshot struct {
 	Now    time.Time
 	Config Config
 	Memory Memory
+	// OutOfMemory says that the kernel could not keep the partition's limit since the last look (oom of memory.events.local).
+	OutOfMemory bool
 	// Pods in the partition with their figures. They are asked for only where Pressure says so.
 	Pods []Pod
 	// State is what earlier decisions left.
@@ -25,6 +30,16 @@ type State struct {
 	Open []Eviction
 	// Cooldown has the owners whose pod was evicted, and until when no other of theirs is.
 	Cooldown map[string]time.Time
+	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes did not bring back.
+	Stays map[string]uint64
+	// Doubt is until when nobody else goes, because the last pod that went did not bring back what it used.
+	Doubt time.Time
+	// Floor is the available memory in bytes below which a pod goes although one that went before has not brought back its memory. It is kept
+	// from when the first pod goes until no threshold is crossed: Floored.
+	Floor   uint64
+	Floored bool
+	// UnknownSince is when a pod that nobody knows first kept others from going, zero where none does.
+	UnknownSince time.Time
 }
 
 // Threshold is one of the two thresholds.
@@ -46,6 +61,21 @@ const (
 	Restart Way = "restart"
 )
 
+// Hold is why no pod goes although a threshold is crossed.
+type Hold string
+
+// The reasons.
+const (
+	// HoldReclaiming: the memory of a pod that was told to end is not back yet.
+	HoldReclaiming Hold = "reclaiming"
+	// HoldStays: without the memory that stays when processes end there would be enough. Another pod would go for nothing.
+	HoldStays Hold = "memory-stays"
+	// HoldDoubt: the last pod that went did not bring back what it used.
+	HoldDoubt Hold = "doubt"
+	// HoldUnknown: a pod that nobody knows may be the one that grows.
+	HoldUnknown Hold = "unknown-pod"
+)
+
 // Decision is what is to be done now.
 type Decision struct {
 	// State replaces that of the snapshot.
@@ -61,7 +91,9 @@ type Decision struct {
 	Grace time.Duration
 	// Hurry has the open evictions whose containers have a grace period left, and have it no more.
 	Hurry []Eviction
-	// Nobody says that a pod should go and all are spared: the kernel will kill.
+	// Held is why nobody goes, empty where somebody does or need not.
+	Held Hold
+	// Nobody says that a pod should go and none may: the kernel will kill.
 	Nobody bool
 	// LowerLimit says that the partition has come below a limit that was lowered, and systemd can apply it.
 	LowerLimit bool
@@ -76,40 +108,54 @@ type Candidate struct {
 	Skip Skip
 }
 
-// limit is what memory is guarded for: what the kernel enforces, or less where the configuration asks for it.
-func (s Snapshot) limit() uint64 { return min(s.Config.Limit, s.Memory.Max) }
-
 // rounding is more than the kernel rounds a limit down by: to whole pages, of 64 KiB on some machines.
 const rounding = 1 << 17
 
-// effective is the configuration for the limit that is in force. While that is below the configured one, because a limit that was raised
+// limit is what memory is guarded for, in bytes: what the kernel enforces, or the configured limit where that is lower and waits for us to
+// be applied. A limit that is higher for another reason was raised by an operator, who knows why.
+func (s Snapshot) limit() uint64 {
+	if s.Config.Lowering {
+		return min(s.Config.Limit, s.Memory.Max)
+	}
+	return s.Memory.Max
+}
+
+// unlimited says that there is no limit to guard.
+func (s Snapshot) unlimited() bool { return s.limit() == noLimit }
+
+// Effective is the configuration for the limit that is in force. While that is below the configured one, because a limit that was raised
 // is about to be applied, or an operator has lowered it, the thresholds are the same parts of it: those of the larger limit would have
 // pods go for nothing.
-func (s Snapshot) effective() Config {
+func (s Snapshot) Effective() Config {
 	c := s.Config
-	if c.Limit-s.limit() < rounding {
+	limit := s.limit()
+	if limit >= c.Limit || c.Limit-limit < rounding {
 		return c
 	}
-	part := float64(s.Memory.Max) / float64(c.Limit)
+	part := float64(limit) / float64(c.Limit)
 	for _, amount := range []*uint64{&c.Hard, &c.Soft, &c.MinimumReclaim} {
 		*amount = uint64(float64(*amount) * part)
 	}
 	return c
 }
 
+// available is what is left below the limit, in bytes.
+func (s Snapshot) available() uint64 { return available(s.limit(), s.Memory.Used()) }
+
 // Pressure reports whether Decide needs the pods.
 func Pressure(s Snapshot) bool {
-	crossed, _ := s.crossed()
-	return crossed != "" && !waiting(s.State.Open)
+	crossed, state := s.crossed()
+	s.State = state
+	return crossed != "" && (!waiting(state.Open) || s.emergency(crossed))
 }
 
 // crossed is the threshold that asks for an eviction now, and the state that follows.
 func (s Snapshot) crossed() (Threshold, State) {
-	state, c := s.State, s.effective()
-	left := available(s.limit(), s.Memory.Used())
-	if c.Off {
-		return "", State{Open: state.Open, Cooldown: state.Cooldown}
+	state, c := s.State, s.Effective()
+	if c.Off || s.unlimited() {
+		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
 	}
+	left := s.available()
 	below := func(threshold uint64, name Threshold) bool {
 		if threshold == 0 {
 			return false
@@ -119,7 +165,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		}
 		return left < threshold
 	}
-	hard, soft := below(c.Hard, Hard), below(c.Soft, Soft)
+	// Where the kernel could not keep the limit, less was left than the sum says: slabs of open files count as what it could free.
+	hard, soft := below(c.Hard, Hard) || c.Hard > 0 && s.OutOfMemory, below(c.Soft, Soft)
 	switch {
 	case !soft:
 		state.SoftSince = time.Time{}
@@ -132,6 +179,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		state.Reclaiming = Hard
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
+	default:
+		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
 	return state.Reclaiming, state
 }
@@ -139,27 +188,45 @@ func (s Snapshot) crossed() (Threshold, State) {
 // Decide says what is to be done.
 func Decide(s Snapshot) Decision {
 	crossed, state := s.crossed()
-	c := s.effective()
-	d := Decision{State: state, Crossed: crossed, Available: available(s.limit(), s.Memory.Used()), At: c.threshold(crossed)}
+	c := s.Effective()
+	d := Decision{State: state, Crossed: crossed, Available: s.available(), At: c.threshold(crossed)}
+	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	stays := uint64(0) // of all pods together
 	for _, pod := range Rank(s.Pods) {
-		d.Order = append(d.Order, Candidate{pod, c.Spare.reason(pod)})
+		skip := c.Spare.reason(pod)
+		remains := s.stays(pod)
+		stays += remains
+		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
+			skip = SkipStays
+		}
+		d.Order = append(d.Order, Candidate{pod, skip})
 	}
 	if crossed == "" {
 		// Only what the configuration wants counts here: with less than the threshold left, the next page would be the kernel's turn.
-		d.LowerLimit = !c.Off && !c.DryRun && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
+		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
 		return d
 	}
-	if waiting(state.Open) {
-		// One at a time: what it frees is not back yet.
-		if crossed == Hard {
-			for _, open := range state.Open {
-				if open.Grace > 0 && !open.Gone {
-					d.Hurry = append(d.Hurry, open)
-				}
+	if crossed == Hard && waiting(state.Open) {
+		for _, open := range state.Open {
+			if open.Grace > 0 && !open.Gone {
+				d.Hurry = append(d.Hurry, open)
+				state.Floor, state.Floored = 0, true // they are told anew
 			}
 		}
+	}
+	if !state.Floored && crossed == Hard && waiting(state.Open) {
+		// There was enough since the last one went, and what it has left does not come: somebody else grows.
+		state.Floor, state.Floored = d.At/2, true
+	}
+	s.State = state
+	d.Held = s.held(&d, stays, shortage)
+	if d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed)) {
+		// The most that has been left since: whoever takes half of that grows now.
+		d.State.Floor, d.State.Floored = max(state.Floor, d.Available/2), true
+		d.Nobody = d.Held == HoldStays
 		return d
 	}
+	d.Held = ""
 	for _, candidate := range d.Order {
 		if candidate.Skip != "" {
 			continue
@@ -168,23 +235,92 @@ func Decide(s Snapshot) Decision {
 		break
 	}
 	if d.Victim == nil {
-		// Where no pod is known at all, as before the first pass, nobody is spared.
-		d.Nobody = len(d.Order) > 0
+		d.Nobody = true
 		return d
 	}
-	d.Way = Restart
-	if s.API && !d.Victim.Static && !s.Now.Before(state.Cooldown[d.Victim.Owner]) {
-		d.Way = Evict
-	}
+	d.State.Floor, d.State.Floored = d.Available/2, true
+	d.Way = s.way(*d.Victim)
 	if crossed == Soft {
 		// As the kubelet for soft thresholds (evictionManager.synchronize): the pod's own grace period, and at most the configured one.
 		d.Grace = d.Victim.GracePeriod
 		if c.MaxPodGrace >= 0 {
 			d.Grace = min(d.Grace, c.MaxPodGrace)
 		}
+		d.Grace = max(d.Grace, leastGrace)
 	}
 	return d
 }
+
+// leastGrace is what the kubelet gives each container that it stops (minimumGracePeriodInSeconds,
+// pkg/kubelet/kuberuntime/kuberuntime_container.go): who sets a soft threshold wants SIGTERM first.
+const leastGrace = 2 * time.Second
+
+// way is how a pod goes. Restart is for what comes back: a pod that is being deleted, one that is never started again, and one without processes
+// end for good, however lately another one of the owner has.
+func (s Snapshot) way(p Pod) Way {
+	switch {
+	case !s.API || p.Static || p.Unknown:
+		return Restart
+	case p.Terminating, p.Empty, p.endsForGood():
+		return Evict
+	case s.Now.Before(s.State.Cooldown[p.Owner]):
+		return Restart
+	}
+	return Evict
+}
+
+// stays is the memory of a pod, in bytes, that stopping it again would not bring back.
+func (s Snapshot) stays(p Pod) uint64 {
+	if p.Empty && (p.Evicted || s.way(p) != Evict) {
+		return p.Usage.Used
+	}
+	return min(s.State.Stays[p.UID], p.Usage.Used)
+}
+
+// unknownPatience is how long a pod that nobody knows keeps others from going: a pass takes longer where the runtime is slow, which is what
+// low memory makes of it.
+const unknownPatience = 5 * time.Second
+
+// held is why nobody else is to go now. It keeps in d what has to be kept.
+func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
+	switch {
+	case waiting(s.State.Open):
+		// One at a time: what it frees is not back yet.
+		return HoldReclaiming
+	case stays > 0 && stays >= shortage:
+		return HoldStays
+	case s.Now.Before(s.State.Doubt):
+		return HoldDoubt
+	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown }):
+		d.State.UnknownSince = time.Time{}
+		return ""
+	case s.State.UnknownSince.IsZero():
+		d.State.UnknownSince = s.Now
+		return HoldUnknown
+	case s.Now.Sub(s.State.UnknownSince) < unknownPatience:
+		return HoldUnknown
+	}
+	return ""
+}
+
+// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and the limit is near. Each such decision halves
+// what has to be left for the next.
+func (s Snapshot) emergency(crossed Threshold) bool {
+	return crossed == Hard && s.available() < s.State.Floor && !freeing(s.State.Open, s.Now)
+}
+
+// freeing reports whether an open eviction has given back memory a moment ago, or could not have yet.
+func freeing(open []Eviction, now time.Time) bool {
+	for _, e := range open {
+		if !e.Gone && now.Sub(e.freed) < freeingFor {
+			return true
+		}
+	}
+	return false
+}
+
+// freeingFor is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half of it.
+const freeingFor = 100 * time.Millisecond
 
 // threshold is the amount of a threshold.
 func (c Config) threshold(name Threshold) uint64 {

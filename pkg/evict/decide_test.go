@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"nodepartition/internal/cgroupfs"
 )
 
@@ -102,8 +104,7 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	for name, memory := range map[string]Memory{
 		"inactive page cache": {InactiveFile: 800 * mi},
 		"active page cache":   {ActiveFile: 800 * mi},
-		"slabs":               {SlabReclaimable: 800 * mi},
-		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 200 * mi},
+		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 400 * mi},
 		"read a moment later": {InactiveFile: 1001 * mi},
 	} {
 		s := look(0, a)
@@ -117,18 +118,18 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	}
 	s := look(0, a)
 	s.Config.Soft = 0
-	s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = 50*mi, 40*mi, 10*mi
+	s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = 50*mi, 40*mi, 20*mi
 	if d := Decide(s); d.Crossed != "" {
 		t.Errorf("with the threshold to be had back crossed %q", d.Crossed)
 	}
-	s.Memory.SlabReclaimable--
+	s.Memory.SlabReclaimable -= 2
 	if d := Decide(s); d.Crossed != Hard || d.Victim == nil {
 		t.Errorf("with one byte less crossed %q", d.Crossed)
 	}
 }
 
 func TestMemory(t *testing.T) {
-	m := Memory{Current: 100, InactiveFile: 20, ActiveFile: 30, SlabReclaimable: 5}
+	m := Memory{Current: 100, InactiveFile: 20, ActiveFile: 30, SlabReclaimable: 10}
 	if m.WorkingSet() != 80 || m.Used() != 45 {
 		t.Errorf("working set %d, used %d, want 80 and 45", m.WorkingSet(), m.Used())
 	}
@@ -158,7 +159,7 @@ func TestTheLimitIsTheLower(t *testing.T) {
 		"lowered, far below":                {1000, 2000, 10, 990, "", true},
 	} {
 		s := look(0, sized("a", 0, 100, 0))
-		s.Config.Limit, s.Config.Soft = test.limit*mi, 0
+		s.Config.Limit, s.Config.Soft, s.Config.Lowering = test.limit*mi, 0, test.limit < test.max
 		s.Memory = Memory{Current: test.used * mi, Max: test.max * mi}
 		if test.max == math.MaxUint64 {
 			s.Memory.Max = cgroupfs.Unlimited
@@ -175,7 +176,7 @@ func TestTheLimitIsTheLower(t *testing.T) {
 
 func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 	lowered := look(0)
-	lowered.Config.Limit, lowered.Memory = 900*mi, Memory{Current: 500 * mi, Max: 1000 * mi}
+	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, Memory{Current: 500 * mi, Max: 1000 * mi}
 	if !Decide(lowered).LowerLimit {
 		t.Fatal("with nothing in its way it is not lowered")
 	}
@@ -183,6 +184,7 @@ func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 		"nothing is configured":                  func(s *Snapshot) { s.Config = Config{} },
 		"off":                                    func(s *Snapshot) { s.Config.Off = true },
 		"dry run":                                func(s *Snapshot) { s.Config.DryRun = true },
+		"an operator has raised it":              func(s *Snapshot) { s.Config.Lowering = false },
 		"an eviction goes on":                    func(s *Snapshot) { s.State.Open = []Eviction{{UID: "a"}} },
 		"it fits with page cache that is in use": func(s *Snapshot) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
 		"between threshold and minimum of reclaims": func(s *Snapshot) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
@@ -212,7 +214,7 @@ func TestWhoGoesAndHow(t *testing.T) {
 		"hard":                                {look(50, a), nil, Evict, 0},
 		"soft, with the pod's grace period":   {softly(look(150, a)), func(s *Snapshot) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
 		"soft, with the most of it":           {softly(look(150, a)), nil, Evict, 20 * time.Second},
-		"soft, without":                       {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, 0},
+		"soft, with none of it":               {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, leastGrace},
 		"soft, with nothing said of the most": {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
 		"soft and beyond hard":                {softly(look(50, a)), nil, Evict, 0},
 		"no API server":                       {look(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
@@ -224,7 +226,21 @@ func TestWhoGoesAndHow(t *testing.T) {
 		"another owner's went lately":         {look(50, a), func(s *Snapshot) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
 		"dry run decides as ever":             {look(50, a), func(s *Snapshot) { s.Config.DryRun = true }, Evict, 0},
 		"without figures":                     {look(50, sized("a", 0, -1, 100)), nil, Evict, 0},
-		"nothing but terminating pods":        {look(50, with(a, func(p *Pod) { p.Terminating = true })), nil, "", 0},
+		"being deleted":                       {look(50, with(a, func(p *Pod) { p.Terminating = true })), nil, Evict, 0},
+		"being deleted, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.Terminating = true })),
+			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
+		"being deleted, soft": {softly(look(150, with(a, func(p *Pod) { p.Terminating = true }))), nil, Evict, 20 * time.Second},
+		"a Job's, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })),
+			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
+		"a Job's that starts again, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyOnFailure })),
+			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
+		"a Job's, without API server":        {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })), func(s *Snapshot) { s.API = false }, Restart, 0},
+		"guaranteed, of unknown priority":    {look(50, with(a, func(p *Pod) { p.Estimated, p.QoS = true, v1.PodQOSGuaranteed })), nil, "", 0},
+		"guaranteed, of a priority":          {look(50, with(a, func(p *Pod) { p.QoS = v1.PodQOSGuaranteed })), nil, Evict, 0},
+		"burstable, of unknown priority":     {look(50, with(a, func(p *Pod) { p.Estimated = true })), nil, Evict, 0},
+		"without processes, and with memory": {look(50, with(a, func(p *Pod) { p.Empty = true })), nil, Evict, 0},
+		"without processes, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.Empty = true })),
+			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.snapshot
@@ -268,12 +284,12 @@ func TestSpared(t *testing.T) {
 		first string
 		then  string // when the first is no more
 	}{
-		{}:                      {[]Skip{SkipTerminating, "", "", "", "", ""}, "static", "plain"},
-		DefaultSpare:            {[]Skip{SkipTerminating, SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "plain", "cluster-critical"},
-		KubeletSpare:            {[]Skip{SkipTerminating, SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "plain", ""},
-		{Static: true}:          {[]Skip{SkipTerminating, SkipStatic, "", "", "", ""}, "plain", "cluster-critical"},
-		{NodeCritical: true}:    {[]Skip{SkipTerminating, "", "", "", SkipNodeCritical, SkipNodeCritical}, "static", "plain"},
-		{ClusterCritical: true}: {[]Skip{SkipTerminating, "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "static", "plain"},
+		{}:                      {[]Skip{"", "", "", "", "", ""}, "terminating", "static"},
+		DefaultSpare:            {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
+		KubeletSpare:            {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
+		{Static: true}:          {[]Skip{"", SkipStatic, "", "", "", ""}, "terminating", "plain"},
+		{NodeCritical: true}:    {[]Skip{"", "", "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "static"},
+		{ClusterCritical: true}: {[]Skip{"", "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "terminating", "static"},
 	} {
 		t.Run(spare.String(), func(t *testing.T) {
 			s := look(50, pods...)
@@ -289,11 +305,7 @@ func TestSpared(t *testing.T) {
 			}
 			s.Pods = slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Name == test.first })
 			d = Decide(s)
-			if test.then == "" {
-				if d.Victim != nil || !d.Nobody {
-					t.Errorf("then goes %+v, want nobody", d.Victim)
-				}
-			} else if d.Victim == nil || d.Victim.Name != test.then {
+			if d.Victim == nil || d.Victim.Name != test.then {
 				t.Errorf("then goes %+v, want %s", d.Victim, test.then)
 			}
 		})
@@ -398,10 +410,10 @@ func TestForgetCooldown(t *testing.T) {
 	}
 }
 
-// Before the first pass no pod is known: that is not to say that all are spared.
-func TestNoPodsIsNotNobody(t *testing.T) {
+// TestNobodyIsKnown: where no pod can go because none is known, the kernel will kill as well.
+func TestNobodyIsKnown(t *testing.T) {
 	t.Parallel()
-	if d := Decide(look(50)); d.Nobody || d.Victim != nil || d.Crossed != Hard {
+	if d := Decide(look(50)); !d.Nobody || d.Victim != nil || d.Crossed != Hard {
 		t.Errorf("%+v", d)
 	}
 }
@@ -453,7 +465,7 @@ func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
 		s := look(0)
-		s.Config = Config{Limit: 900 * mi}
+		s.Config = Config{Limit: 900 * mi, Lowering: true}
 		s.Memory = Memory{Current: used, Max: 1000 * mi}
 		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
 			t.Errorf("%d used: lowers it: %t, crossed %q; want %t", used, d.LowerLimit, d.Crossed, want)
@@ -485,7 +497,7 @@ func TestThresholdsOfTheLimitInForce(t *testing.T) {
 	} {
 		s := Snapshot{Config: guarded, Memory: Memory{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
-		c := s.effective()
+		c := s.Effective()
 		if c.Hard != test.hard || c.Soft != test.soft || c.MinimumReclaim != test.more {
 			t.Errorf("%s: thresholds %d and %d, and %d more; want %d, %d, %d",
 				name, c.Hard, c.Soft, c.MinimumReclaim, test.hard, test.soft, test.more)

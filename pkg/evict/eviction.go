@@ -17,6 +17,10 @@ type Eviction struct {
 	Cgroup    string         `json:"cgroup"`
 	Priority  int32          `json:"priority"`
 	Estimated bool           `json:"estimated,omitempty"`
+	// Static pods cannot be evicted through the API server.
+	Static bool `json:"static,omitempty"`
+	// EndsForGood tells that the kubelet does not start the containers again (restartPolicy Never).
+	EndsForGood bool `json:"endsForGood,omitempty"`
 	// Time of the decision.
 	Time time.Time `json:"time"`
 	// Threshold that was crossed.
@@ -30,6 +34,9 @@ type Eviction struct {
 	// WorkingSetBytes and RequestBytes of the pod.
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
 	RequestBytes    uint64 `json:"requestBytes"`
+	// UsedBytes is what of the pod the kernel could not take back, PartitionBytes of the whole partition.
+	UsedBytes      uint64 `json:"usedBytes"`
+	PartitionBytes uint64 `json:"partitionBytes"`
 	// Containers that are stopped: these, and not those that the kubelet starts in their place.
 	Containers []Stopped `json:"containers"`
 	// Gone tells that they have ended, or that they did not in time.
@@ -45,6 +52,11 @@ type Eviction struct {
 	stopping time.Time
 	// ended is when all of them were seen to have ended.
 	ended time.Time
+	// left is what was last seen to be left of UsedBytes, and freed when that was last seen to shrink, or the containers were told to end.
+	left  uint64
+	freed time.Time
+	// telling says that this run tells the API server, and late that it is too late for that.
+	telling, late bool
 }
 
 // Stopped is a container of an eviction.
@@ -62,6 +74,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		Priority: d.Victim.Priority, Estimated: d.Victim.Estimated, Time: s.Now, Threshold: d.Crossed, Way: d.Way, Grace: d.Grace,
 		AvailableBytes: d.Available, AtBytes: d.At, LimitBytes: s.limit(),
 		WorkingSetBytes: d.Victim.Usage.WorkingSet, RequestBytes: d.Victim.Request,
+		UsedBytes: d.Victim.Usage.Used, PartitionBytes: s.Memory.Used(), Static: d.Victim.Static, EndsForGood: d.Victim.endsForGood(),
 		Told: d.Way != Evict, DryRun: s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {

@@ -14,7 +14,8 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 	victim := Pod{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
 		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Request: 100 * mi, Estimated: true,
-		Usage: Usage{WorkingSet: 500 * mi}, Measured: true, GracePeriod: 5 * time.Second,
+		Usage: Usage{WorkingSet: 500 * mi, Used: 480 * mi}, Measured: true, GracePeriod: 5 * time.Second,
+		RestartPolicy: v1.RestartPolicyNever,
 		Containers: []Container{
 			{ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi},
 		},
@@ -22,7 +23,7 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 	told := Eviction{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
 		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon,
-		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi,
+		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi, EndsForGood: true,
 		Containers: []Stopped{{
 			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", RequestBytes: 60 * mi, WorkingSetBytes: 400 * mi,
 		}},
@@ -53,6 +54,7 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 				test.change(&s)
 			}
 			test.want(&want)
+			want.PartitionBytes = s.Memory.Used()
 			if got := newEviction(s, Decide(s)); !reflect.DeepEqual(got, want) {
 				t.Errorf("eviction is %+v, want %+v", got, want)
 			}

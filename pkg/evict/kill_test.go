@@ -26,21 +26,30 @@ func TestStartedSinceTheList(t *testing.T) {
 	})
 }
 
-// TestNothingRuns: a pod of which nothing is known to run, and nothing does, is not in the order, whatever its slice is charged for.
+// TestNothingRuns: a pod of which nothing is known to run, and nothing does, is in the order for what its slice is charged for.
 func TestNothingRuns(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.listed = n.list()
 		n.listed[0].Containers = nil
 		n.set(func() {
-			n.pod("greedy").rest = 300 * mi
-			for _, c := range n.pod("greedy").containers {
-				n.exited(n.pod("greedy"), c)
+			n.pod("greedy").rest, n.pod("modest").rest = 300*mi, 0
+			for _, name := range []string{"greedy", "modest"} {
+				for _, c := range n.pod(name).containers {
+					n.exited(n.pod(name), c)
+				}
 			}
 		})
+		var empty []string
 		for _, p := range Measure(n.started(hardOnly).Cgroups, n.listed, func(err error) { n.t.Error(err) }) {
-			if p.Name == "greedy" {
-				n.t.Errorf("%+v is in the order", p)
+			if p.Empty {
+				empty = append(empty, p.Name)
 			}
+			if p.Name == "modest" {
+				n.t.Errorf("%+v is in the order, and has nothing", p)
+			}
+		}
+		if !slices.Equal(empty, []string{"greedy"}) {
+			n.t.Errorf("without processes are %q", empty)
 		}
 	})
 }
@@ -124,18 +133,19 @@ func TestRuntimeFails(t *testing.T) {
 	})
 }
 
-// TestDoesNotEnd: the next pod goes after a while, and the first is left alone for a while.
+// TestDoesNotEnd: what one that does not end holds is no reason for the next one to go, and it is left alone itself. The next one goes when
+// it grows.
 func TestDoesNotEnd(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].immortal = true; n.pod("greedy").containers[0].uses = 350 * mi })
-		n.api = func(context.Context, int) error { return ErrFinal } // so that the pod stays
-		n.set(func() { n.pod("modest").containers[0].uses = 600 * mi })
+		n.api = func(context.Context, int) error { return ErrFinal }    // so that the pod stays
+		n.set(func() { n.pod("modest").containers[0].uses = 430 * mi }) // 70 are left without the other container
 		m := n.started(hardOnly)
 		n.run(m, endTimeout)
 		n.expect("kill greedy.c1", "kill greedy.c2")
 		n.words()
 		n.run(m, time.Second)
-		n.expect("kill modest.c1")
+		n.expect()
 		said := n.words()
 		if !slices.Contains(said, "count failed timeout") || !slices.Contains(said, "evicted greedy restart") {
 			n.t.Errorf("told %q", said)
@@ -143,9 +153,13 @@ func TestDoesNotEnd(t *testing.T) {
 		if e := n.evicted[0]; e.UID != "greedy" || !strings.Contains(e.Problem, "have not ended 10s after") {
 			n.t.Errorf("ended as %+v", e)
 		}
-		n.set(func() { n.cache = [3]uint64{}; n.pod("critical").containers[0].uses = 600 * mi }) // there is need again
-		n.run(m, 30*time.Second)
+		n.run(m, reclaimTimeout)
 		n.expect()
-		n.heard("nobody critical(node-critical)", "count nobody")
+		if r := m.Report(); r.Held != HoldStays || !r.Nobody {
+			n.t.Errorf("reported %+v", r)
+		}
+		n.set(func() { n.cache = [3]uint64{}; n.pod("modest").containers[0].uses = 466 * mi }) // 34 are left
+		n.run(m, time.Second)
+		n.expect("kill modest.c1")
 	})
 }

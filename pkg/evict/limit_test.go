@@ -20,10 +20,10 @@ func TestLimitIsLowered(t *testing.T) {
 		n.run(m, time.Minute)
 		n.expect()
 		c := hardOnly
-		c.Limit = 500 * mi
+		c.Limit, c.Lowering = 500*mi, true
 		m.SetConfig(c)
 		n.run(m, 59*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "kill modest.c1", "tell modest", "lower", "confirm greedy", "confirm modest")
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "tell greedy", "lower", "tell modest", "confirm greedy", "confirm modest")
 		const failed = "warn applying the lowered memory limit: the server is busy; it is tried again"
 		n.heard("count hard evict", "evicting greedy hard evict", "count hard evict", "evicting modest hard evict", failed,
 			"evicted greedy evict", "evicted modest evict")
@@ -47,7 +47,7 @@ func TestDryRunLowersNoLimit(t *testing.T) {
 		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
 		n.lower = func() error { return nil }
 		c := hardOnly
-		c.Limit, c.DryRun = 600*mi, true
+		c.Limit, c.Lowering, c.DryRun = 600*mi, true, true
 		m := n.started(c)
 		n.run(m, time.Minute)
 		n.expect()
@@ -72,7 +72,7 @@ func TestLookBelowAnotherLimit(t *testing.T) {
 	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
 		t.Errorf("crossed %q, %+v", d.Crossed, report)
 	}
-	if next := m.next(s, d); next != Interval(50*mi, 0) {
-		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 0))
+	if next := m.next(s, d); next != Interval(50*mi, 100*mi, 0) {
+		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 100*mi, 0))
 	}
 }

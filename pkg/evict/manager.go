@@ -36,8 +36,10 @@ type Manager struct {
 	// Cgroups is the mount, and Slice the path of the partition below it.
 	Cgroups cgroupfs.FS
 	Slice   string
-	// Pods are the pods with containers in the partition, without figures. It returns at once.
+	// Pods are the pods in the partition, without figures, those that nobody knows too. It returns at once.
 	Pods func() []Pod
+	// Refresh has it found out who they are that nobody knows. It returns at once.
+	Refresh func()
 	// Scopes lists the scopes of containers below a pod's cgroup, those too that were started a moment ago, by container ID.
 	Scopes func(podCgroup string) (map[string]string, error)
 	// Rest lists the cgroups of all containers of a pod, in and outside of the partition.
@@ -57,22 +59,28 @@ type Manager struct {
 	report Report
 	alarm  *Alarm
 	told   []told
+	looked time.Time
 	// evicting are the UIDs of pods that go for good, the open evictions and the last ones.
 	evicting map[string]bool
 
 	// Of the goroutine in Run.
-	state    State
-	last     []Eviction
-	meter    *cgroupfs.MemoryMeter
-	nobody   bool // has been said
-	dryRun   map[string]time.Time
-	lowered  time.Time
-	growth   growth
-	oom      oomEvents
-	warned   map[string]bool
-	resumed  bool
-	reported bool // by memory.events, since the last look
-	watching sync.WaitGroup
+	state   State
+	last    []Eviction
+	meter   *cgroupfs.MemoryMeter
+	nobody  time.Time // when it was last said
+	full    time.Time // when memory.stat was last read
+	usedNow uint64    // of the partition, at this look
+	dryRun  map[string]time.Time
+	lowered time.Time
+	// lowerings are the reloads for the limit lowering.
+	lowerings int
+	lowering  uint64
+	growth    growth
+	oom       oomEvents
+	warned    map[string]time.Time
+	resumed   bool
+	reported  bool // by memory.events, since the last look
+	watching  sync.WaitGroup
 }
 
 // told is the outcome of telling the API server.
@@ -92,21 +100,33 @@ type growth struct {
 type oomEvents struct {
 	known           bool
 	killed, atLimit uint64
-	// at is when atLimit grew.
-	at time.Time
+	// at is when atLimit grew, and counted when it was last looked at.
+	at, counted time.Time
 }
 
 const (
 	// endTimeout is how long containers may take to end after their grace period.
 	endTimeout = 10 * time.Second
-	// drainTimeout is how long memory may take to come back after that.
+	// drainTimeout is how long memory may take to come back after that where the pod stays.
 	drainTimeout = 2 * time.Second
+	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has, and waits for that as long itself
+	// (podCleanupTimeout, pkg/kubelet/eviction/eviction_manager.go).
+	reclaimTimeout = 30 * time.Second
+	// second is how much later memory is read again before a pod goes: between 5.16 and 6.7 the kernel skips adding up memory.stat while another
+	// process has it do so, and page cache of the last milliseconds counts as used then (mem_cgroup_flush_stats).
+	second = 3 * time.Millisecond
 	// looks is how often one looks whether they have.
 	looks = 5 * time.Millisecond
 	// apiTimeout is how long the API server is asked: after that the kubelet has long started the containers again.
 	apiTimeout = 10 * time.Second
-	// again is how long a dry run and a failed LowerLimit wait.
+	// again is how long a dry run, a failed LowerLimit and what was said wait.
 	again = time.Minute
+	// maxLowerings is how often LowerLimit is tried for one limit: what does not lower it then, will not.
+	maxLowerings = 5
+	// statEvery is how old memory.stat may be where the limit is far: available memory is reported by it.
+	statEvery = time.Second
+	// lookTimeout is how long a look may take: each of its files is the kernel's.
+	lookTimeout = 30 * time.Second
 )
 
 // SetConfig gives another configuration, which the next look follows.
@@ -118,6 +138,26 @@ func (m *Manager) SetConfig(c Config) {
 	if alarm != nil {
 		alarm.Wake()
 	}
+}
+
+// present is the configuration.
+func (m *Manager) present() Config {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.config
+}
+
+// Alive returns an error when no look was begun or failed for much longer than one can take.
+func (m *Manager) Alive() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.looked.IsZero() {
+		return nil // Run has not begun
+	}
+	if since := time.Since(m.looked); since > lookTimeout {
+		return fmt.Errorf("eviction: nobody has looked at the memory of the partition for %s", since.Round(time.Second))
+	}
+	return nil
 }
 
 // Report returns what the last look found.
@@ -148,14 +188,21 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // load goes on where an earlier run ended.
 func (m *Manager) load() {
-	m.dryRun, m.warned = map[string]time.Time{}, map[string]bool{}
+	m.dryRun, m.warned = map[string]time.Time{}, map[string]time.Time{}
 	history, err := m.Store.Read()
 	if err != nil {
 		m.failed(Eviction{}, StepState, err) // and begin anew
 	}
-	m.state, m.last = State{Open: history.Open, Cooldown: history.Cooldown}, history.Last
+	m.state, m.last = State{Open: history.Open, Cooldown: history.Cooldown, Stays: history.Stays}, history.Last
 	if m.state.Cooldown == nil {
 		m.state.Cooldown = map[string]time.Time{}
+	}
+	if m.state.Stays == nil {
+		m.state.Stays = map[string]uint64{}
+	}
+	for owner, until := range m.state.Cooldown {
+		// The clock may have been set back since it was written down.
+		m.state.Cooldown[owner] = time.Now().Add(min(time.Until(until), m.present().Cooldown))
 	}
 	m.remember()
 }
@@ -163,13 +210,20 @@ func (m *Manager) load() {
 // step looks once, and returns when to look again.
 func (m *Manager) step(ctx context.Context) time.Duration {
 	next, err := m.look(ctx)
+	m.mu.Lock()
+	m.looked = time.Now()
+	if err != nil {
+		m.report = Report{} // what is not seen is not reported
+	}
+	m.mu.Unlock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.close() // the slice is gone, or was made again
 		return longest
 	case err != nil:
-		m.warn(err)
-		return longest
+		m.Observer.Failed(StepLook)
+		m.warn(fmt.Errorf("nobody is evicted while the memory of the partition cannot be read: %w", err))
+		return time.Second
 	}
 	return next
 }
@@ -209,7 +263,7 @@ func (m *Manager) open() error {
 	if pressureErr != nil {
 		m.warn(fmt.Errorf("no wake-up by memory pressure, going on with ticks: %w", pressureErr))
 	}
-	m.meter, m.growth, m.oom, m.reported = meter, growth{}, oomEvents{}, true
+	m.meter, m.growth, m.oom, m.reported, m.full = meter, growth{}, oomEvents{}, true, time.Time{}
 	m.mu.Lock()
 	m.alarm = alarm
 	m.mu.Unlock()
@@ -232,31 +286,32 @@ func (m *Manager) close() {
 
 // look looks once, decides and acts, and returns when to look again.
 func (m *Manager) look(ctx context.Context) (time.Duration, error) {
-	begin := time.Now()
-	s := Snapshot{Now: begin, API: m.API.Available()}
-	m.mu.Lock()
-	s.Config = m.config
-	m.mu.Unlock()
+	s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
+	readErr := m.read(&s)
 	if !m.resumed {
 		m.resumed = true
-		m.resume(ctx)
+		m.resume(ctx, s, readErr == nil)
 	}
 	m.progress(ctx)
-	if err := m.open(); err != nil {
-		return 0, err
+	if readErr != nil {
+		return 0, readErr
 	}
-	reading, err := m.meter.Read(func(current, limit uint64) bool {
-		return available(min(s.Config.Limit, limit), current) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
-	})
-	if err != nil {
-		return 0, err
+	if m.reported || s.Now.Sub(m.oom.counted) >= statEvery {
+		s.OutOfMemory = m.countKills()
 	}
-	s.Memory = Memory(reading)
-	s.State = m.state
-	if Pressure(s) {
-		s.Pods = m.measured()
+	d := m.decide(s)
+	if d.Victim != nil {
+		// A pod does not go for one reading.
+		select {
+		case <-ctx.Done():
+			return 0, nil
+		case <-time.After(second):
+		}
+		if err := m.read(&s); err != nil {
+			return 0, err
+		}
+		d = m.decide(s)
 	}
-	d := m.choose(s)
 	m.state = d.State
 	m.note(s, d)
 	for _, e := range d.Hurry {
@@ -265,18 +320,70 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	switch {
 	case d.Victim != nil:
 		m.begin(ctx, s, d)
-	case d.LowerLimit && begin.After(m.lowered):
-		m.lowered = begin.Add(again)
-		m.watching.Go(func() {
-			if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
-				m.Journal.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
-			}
-		})
-	}
-	if m.reported {
-		m.countKills()
+	case d.Held == HoldUnknown:
+		m.Refresh()
+	case d.LowerLimit && s.Now.After(m.lowered):
+		m.lower(ctx, s.Config.Limit)
 	}
 	return m.next(s, d), nil
+}
+
+// read reads the memory of the partition. Far from the threshold memory.stat is left out, but once in statEvery.
+func (m *Manager) read(s *Snapshot) error {
+	m.usedNow = 0
+	if err := m.open(); err != nil {
+		return err
+	}
+	full := true
+	reading, err := m.meter.Read(func(current, limit uint64) bool {
+		far := available(min(s.Config.Limit, limit), current) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
+		full = !far || len(m.state.Open) > 0 || s.Now.Sub(m.full) >= statEvery
+		return !full
+	})
+	if err != nil {
+		return err
+	}
+	if full {
+		m.full = s.Now
+	}
+	s.Memory, s.State = Memory(reading), m.state
+	m.usedNow = s.Memory.Used()
+	return nil
+}
+
+// decide asks for the pods where they are needed, and decides.
+func (m *Manager) decide(s Snapshot) Decision {
+	s.State = m.state // progress has changed it
+	if Pressure(s) {
+		s.Pods = m.measured()
+		m.forgetStays(s.Pods)
+	}
+	return m.choose(s)
+}
+
+// forgetStays drops pods that are gone, and those whose memory has come back after all.
+func (m *Manager) forgetStays(pods []Pod) {
+	for uid, bytes := range m.state.Stays {
+		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.UID == uid && p.Usage.Used > bytes/2 }) {
+			delete(m.state.Stays, uid)
+		}
+	}
+}
+
+// lower has systemd apply a limit that was lowered.
+func (m *Manager) lower(ctx context.Context, limit uint64) {
+	if limit != m.lowering {
+		m.lowering, m.lowerings = limit, 0
+	}
+	if m.lowerings++; m.lowerings > maxLowerings {
+		return
+	}
+	m.lowered = time.Now().Add(again)
+	m.watching.Go(func() {
+		if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
+			m.Journal.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
+		}
+	})
 }
 
 // next is when to look again.
@@ -287,60 +394,92 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 		speed = float64(used-m.growth.used) / s.Now.Sub(m.growth.at).Seconds()
 	}
 	m.growth = growth{s.Now, used}
-	switch {
-	case s.Config.Off:
-		return longest
-	case waiting(m.state.Open):
-		return looks
-	case d.Nobody || s.Config.DryRun && d.Crossed != "":
-		return longest / 10
-	}
-	c := s.effective()
+	c := s.Effective()
 	distance := d.Available - min(c.Hard, d.Available)
 	if c.Soft > c.Hard && d.Available >= c.Soft {
 		distance = d.Available - c.Soft
 	}
-	return Interval(distance, speed)
+	// In pressure the threshold is behind us, and what is left counts.
+	interval := Interval(distance, min(c.Hard, d.Available), speed)
+	switch {
+	case s.Config.Off:
+		return time.Second
+	case s.unlimited():
+		return longest
+	case stopping(m.state.Open):
+		return looks
+	case waiting(m.state.Open), d.Held == HoldUnknown:
+		return min(interval, longest/10)
+	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
+		return longest
+	}
+	return interval
+}
+
+// stopping reports whether processes are about to end that have no grace period.
+func stopping(open []Eviction) bool {
+	return slices.ContainsFunc(open, func(e Eviction) bool { return !e.Gone && e.Grace == 0 })
 }
 
 // note keeps what the look has found for Report, and says what is new.
 func (m *Manager) note(s Snapshot, d Decision) {
-	c := s.effective()
+	c := s.Effective()
 	m.mu.Lock()
-	m.report = Report{
+	report := Report{
 		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: d.Available, Hard: c.Hard, Soft: c.Soft,
-		Crossed: d.Crossed, Nobody: d.Nobody,
+		Crossed: d.Crossed, Held: d.Held, Nobody: d.Nobody,
 	}
+	if !m.full.Equal(s.Now) && !m.report.Time.IsZero() {
+		// Without memory.stat page cache would count as used.
+		report.Memory, report.Available = m.report.Memory, m.report.Available
+	}
+	m.report = report
 	m.mu.Unlock()
-	if d.Nobody && !m.nobody {
-		m.Journal.Nobody(d.Available, d.At, d.Order)
+	if d.Nobody && s.Now.Sub(m.nobody) >= again {
+		m.nobody = s.Now
+		m.Journal.Nobody(d)
 		m.Observer.Nobody()
 	}
-	m.nobody = d.Nobody
+	if s.Config.Limit > 0 && s.Memory.Max != noLimit && s.Memory.Max > s.Config.Limit+rounding && !s.Config.Lowering && !s.Config.Off {
+		m.warn(fmt.Errorf("memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
+			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, s.Config.Limit))
+	}
 }
 
 // measured are the pods with figures.
-func (m *Manager) measured() []Pod { return Measure(m.Cgroups, m.Pods(), m.warn) }
+func (m *Manager) measured() []Pod {
+	pods := Measure(m.Cgroups, m.Pods(), m.warn)
+	for i := range pods {
+		uid := pods[i].UID
+		pods[i].Evicted = m.Evicting(uid) || slices.ContainsFunc(m.state.Open, func(e Eviction) bool { return e.UID == uid })
+	}
+	return pods
+}
 
-// Measure returns the pods with figures. Those whose cgroup is gone are left out, and so are those of whose containers none was known that runs, and
-// none runs; of those that cannot be read warn hears.
+// Measure returns the pods with figures. Those whose cgroup is gone are left out, and so are those that have neither processes nor memory; of
+// those that cannot be read warn hears.
 func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	pods = slices.Clone(pods)
 	n := 0
 	for _, p := range pods {
-		if len(p.Containers) == 0 {
-			if populated, err := cgroups.Populated(p.Cgroup); err == nil && !populated {
-				continue
-			}
+		if populated, err := cgroups.Populated(p.Cgroup); err == nil && !populated {
+			p.Empty = true
 		}
-		bytes, err := cgroups.WorkingSet(p.Cgroup)
+		reading, err := cgroups.Memory(p.Cgroup)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			warn(err) // a pod without figures goes first, as with the kubelet
 		}
-		p.Usage, p.Measured = Usage{WorkingSet: bytes}, err == nil
+		memory := Memory(reading)
+		p.Usage, p.Measured = Usage{WorkingSet: memory.WorkingSet(), Used: memory.Used()}, err == nil
+		if p.Empty && p.Usage.Used == 0 {
+			continue
+		}
+		if p.Unknown && p.Empty {
+			continue // it is on its way out, and nobody could be told of it
+		}
 		pods[n] = p
 		n++
 	}
@@ -355,16 +494,33 @@ func (m *Manager) wake() {
 	}
 }
 
-// resume takes the steps of evictions that an earlier run left. All of them can be taken twice.
-func (m *Manager) resume(ctx context.Context) {
-	for i := range m.state.Open {
-		m.state.Open[i].stopping = time.Now()
-		e := m.state.Open[i]
-		m.Journal.Resumed(e)
-		if !e.Gone {
-			m.stop(ctx, e)
+// resume takes the steps of evictions that an earlier run left. All of them can be taken twice. One that is old, and that nobody needs any more, is
+// given up: its containers may have been started again, and memory is no longer low.
+func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
+	were := len(m.state.Open)
+	m.state.Open = slices.DeleteFunc(m.state.Open, func(e Eviction) bool {
+		low := !read || s.available() < s.Effective().threshold(e.Threshold)
+		if e.Gone || time.Since(e.Time) <= apiLatest || low {
+			return false
 		}
-		m.tell(ctx, e)
+		e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
+		m.keep(e)
+		m.Journal.Evicted(e, time.Since(e.Time))
+		return true
+	})
+	if len(m.state.Open) < were {
+		m.save()
+	}
+	for i := range m.state.Open {
+		e := &m.state.Open[i]
+		e.stopping, e.freed, e.left = time.Now(), time.Now(), e.UsedBytes
+		e.late = time.Since(e.Time) > apiLatest
+		m.Journal.Resumed(*e)
+		if e.Gone {
+			m.tell(ctx, e)
+			continue
+		}
+		m.stop(ctx, *e)
 	}
 }
 
@@ -377,7 +533,7 @@ func (m *Manager) keep(e Eviction) {
 // save writes the state down. An eviction is not put off where that fails: it would be made twice at worst.
 func (m *Manager) save() {
 	m.remember()
-	if err := m.Store.write(History{Open: m.state.Open, Cooldown: m.state.Cooldown, Last: m.last}); err != nil {
+	if err := m.Store.write(History{Open: m.state.Open, Cooldown: m.state.Cooldown, Stays: m.state.Stays, Last: m.last}); err != nil {
 		m.failed(Eviction{}, StepState, err)
 	}
 }
@@ -400,10 +556,18 @@ func (m *Manager) failed(e Eviction, step Step, err error) {
 	m.Journal.Failed(e, step, err)
 }
 
-// warn says what hampers us, once for each text.
+// warn says what hampers us, each text once a minute.
 func (m *Manager) warn(err error) {
-	if text := err.Error(); !m.warned[text] && len(m.warned) < 1000 {
-		m.warned[text] = true
-		m.Journal.Warn(err)
+	text := err.Error()
+	if said, ok := m.warned[text]; ok && time.Since(said) < again {
+		return
 	}
+	if len(m.warned) >= maxWarned {
+		clear(m.warned)
+	}
+	m.warned[text] = time.Now()
+	m.Journal.Warn(err)
 }
+
+// maxWarned is how many texts are remembered: names of pods are in them.
+const maxWarned = 1000

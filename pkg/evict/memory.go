@@ -1,5 +1,7 @@
 package evict
 
+import "nodepartition/internal/cgroupfs"
+
 // Memory is the memory of the partition, in bytes.
 type Memory struct {
 	// Current is memory.current, Max memory.max (cgroupfs.Unlimited for none).
@@ -13,10 +15,14 @@ func (m Memory) WorkingSet() uint64 { return m.Current - min(m.InactiveFile, m.C
 
 // Used is what the kernel cannot take back. The kubelet counts active page cache and slabs as used, so that a pod that reads the
 // same files again and again is evicted although the kernel would only have to drop pages; at the limit of a cgroup, which
-// is all that we guard, it drops them (try_charge_memcg, mm/memcontrol.c).
+// is all that we guard, it drops them (try_charge_memcg, mm/memcontrol.c). Of slabs only half counts as what can be freed, as in MemAvailable
+// (si_mem_available, mm/show_mem.c): inodes and dentries of open files stand there too, and stay as long as the files are open.
 func (m Memory) Used() uint64 {
-	return m.Current - min(m.InactiveFile+m.ActiveFile+m.SlabReclaimable, m.Current)
+	return m.Current - min(m.InactiveFile+m.ActiveFile+m.SlabReclaimable/2, m.Current)
 }
+
+// noLimit is memory.max where there is none (cgroupfs.Unlimited).
+const noLimit = cgroupfs.Unlimited
 
 // available is what is left below limit.
 func available(limit, used uint64) uint64 { return limit - min(used, limit) }

@@ -34,6 +34,9 @@ type node struct {
 	cache [3]uint64
 	// listed is what Pods answers where it is not what runs.
 	listed []Pod
+	// passTakes is how long a pass takes after which all pods are listed.
+	passTakes time.Duration
+	passing   bool
 	// ends is how long what is killed takes to end.
 	ends time.Duration
 	// restarts is when the kubelet looks at a pod of which a container has ended, and starts that again where the pod has not failed: 0 for
@@ -418,7 +421,7 @@ func (n *node) inMain(what string) {
 
 func (n *node) manager(c Config) *Manager {
 	m := &Manager{
-		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
+		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
 		API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
 		Observer: (*nodeObserver)(n), Journal: (*nodeJournal)(n),
 	}

@@ -17,7 +17,7 @@ func (n *node) list() []Pod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listed != nil {
-		return n.listed
+		return slices.Concat(n.listed, n.unknown())
 	}
 	var list []Pod
 	for _, p := range n.pods {
@@ -28,15 +28,38 @@ func (n *node) list() []Pod {
 				pod.Containers = append(pod.Containers, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup, Request: 1})
 			}
 		}
-		if len(pod.Containers) > 0 {
-			list = append(list, pod)
-		}
+		list = append(list, pod)
 	}
 	return list
 }
 
+// unknown are the pods that run and are not listed.
+func (n *node) unknown() []Pod {
+	var pods []Pod
+	for _, p := range n.pods {
+		if !slices.ContainsFunc(n.listed, func(known Pod) bool { return known.UID == p.UID }) {
+			pods = append(pods, Pod{UID: p.UID, QoS: p.QoS, Cgroup: p.Cgroup, Owner: p.UID, Estimated: true, Unknown: true})
+		}
+	}
+	return pods
+}
+
+// refresh has those that are not known told a pass later.
+func (n *node) refreshPods() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listed == nil || n.passing {
+		return
+	}
+	n.passing = true
+	time.AfterFunc(n.passTakes, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.listed, n.passing = nil, false
+	})
+}
+
 func (n *node) scopes(cgroup string) (map[string]string, error) {
-	n.inMain("scopes")
 	if n.scopesErr != nil {
 		return nil, n.scopesErr
 	}

@@ -78,9 +78,9 @@ func (j *nodeJournal) Resumed(e Eviction) {
 func (j *nodeJournal) Failed(e Eviction, step Step, err error) {
 	(*node)(j).say("failed %s %s: %v", step, e.Name, err)
 }
-func (j *nodeJournal) Nobody(_, _ uint64, order []Candidate) {
+func (j *nodeJournal) Nobody(d Decision) {
 	text := "nobody"
-	for _, c := range order {
+	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
 	}
 	(*node)(j).say("%s", text)

@@ -24,8 +24,18 @@ type Pod struct {
 	Owner string
 	// GracePeriod is how long its containers may take to end.
 	GracePeriod time.Duration
-	// Terminating pods are on their way out: deleted, or evicted.
+	// Terminating pods are on their way out: deleted, or evicted. They are candidates like any other until their processes have ended, as with the
+	// kubelet (isPodInactive, pkg/kubelet/kubelet_pods.go, 1.37): a grace period may be ten minutes, and a leak does not wait.
 	Terminating bool
+	// Unknown pods have a cgroup in the partition and processes, and neither a pass nor the kubelet has told who they are: they have a UID and
+	// a class, which are in the cgroup's name, and no name.
+	Unknown bool
+	// RestartPolicy of the pod, empty where nobody tells it.
+	RestartPolicy v1.RestartPolicy
+	// Empty pods have no process left, and memory that outlives processes: files of an emptyDir with the medium Memory, /dev/shm.
+	Empty bool
+	// Evicted pods were told to end by us, or were evicted for good a moment ago.
+	Evicted bool
 	// Containers of the pod in the partition.
 	Containers []Container
 	// Usage is what it uses; Measured is false where that could not be read.
@@ -49,7 +59,12 @@ type Usage struct {
 	// WorkingSet in bytes is usage without inactive page cache, which the kubelet ranks by (memoryUsage,
 	// pkg/kubelet/eviction/helpers.go).
 	WorkingSet uint64
+	// Used in bytes is what the kernel cannot take back (Memory.Used): about what the partition has more when the pod is gone.
+	Used uint64
 }
+
+// endsForGood tells that the kubelet does not start the pod's containers again when they are killed.
+func (p Pod) endsForGood() bool { return p.RestartPolicy == v1.RestartPolicyNever }
 
 // excess is what a pod uses beyond its request, negative below it.
 func (p Pod) excess() int64 { return int64(p.Usage.WorkingSet) - int64(p.Request) }

@@ -5,38 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // progress looks how far the open evictions have come.
 func (m *Manager) progress(ctx context.Context) {
-	m.mu.Lock()
-	news := m.told
-	m.told = nil
-	m.mu.Unlock()
-	changed := false
-	for _, t := range news {
-		for i := range m.state.Open {
-			e := &m.state.Open[i]
-			if e.UID != t.uid || !e.Time.Equal(t.at) {
-				continue
-			}
-			e.Told, changed = true, true
-			if t.err == nil {
-				continue
-			}
-			e.Problem = t.err.Error()
-			if t.evicted {
-				continue
-			}
-			// The kubelet starts its containers again.
-			e.Way = Restart
-			if errors.Is(t.err, ErrFinal) {
-				// It was not evicted for certain. Of a server that did not answer one cannot know.
-				delete(m.state.Cooldown, e.Owner)
-			}
-		}
-	}
+	changed := m.hear()
 	for i := range m.state.Open {
 		e := &m.state.Open[i]
 		if e.Gone {
@@ -48,21 +23,29 @@ func (m *Manager) progress(ctx context.Context) {
 				m.warn(err)
 			}
 			if ended {
-				e.ended = time.Now()
+				e.ended, e.freed = time.Now(), time.Now()
+			} else if e.Way == Evict && e.Grace > 0 {
+				m.endStartedAgain(*e)
 			}
 		}
-		switch late := time.Since(e.stopping) - e.Grace; {
+		late := time.Since(e.stopping) - e.Grace
+		switch {
 		case !e.ended.IsZero():
-			if m.drained(*e) {
+			// The API server hears of it now and not before: a pod that has failed counts as one whose containers do not run, for its controller,
+			// for the scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go).
+			m.tell(ctx, e)
+			if m.reclaimed(ctx, e) {
 				e.Gone, changed = true, true
 			}
 		case late > endTimeout:
 			e.Gone, changed = true, true
-			e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; going on with the next pod", endTimeout)
+			e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; nobody else goes for what they hold", endTimeout)
 			m.failed(*e, StepTimeout, errors.New(e.Problem))
+			m.state.Stays[e.UID] = m.leftOf(*e)
 			if e.Grace > 0 {
 				m.hurry(ctx, *e, e.Threshold)
 			}
+			m.tell(ctx, e)
 		}
 	}
 	m.state.Open = slices.DeleteFunc(m.state.Open, func(e Eviction) bool {
@@ -79,6 +62,37 @@ func (m *Manager) progress(ctx context.Context) {
 	}
 }
 
+// hear takes over how telling the API server has ended, and reports whether there was news.
+func (m *Manager) hear() (changed bool) {
+	m.mu.Lock()
+	news := m.told
+	m.told = nil
+	m.mu.Unlock()
+	for _, t := range news {
+		for i := range m.state.Open {
+			e := &m.state.Open[i]
+			if e.UID != t.uid || !e.Time.Equal(t.at) {
+				continue
+			}
+			e.Told, e.telling, changed = true, false, true
+			if t.err == nil {
+				continue
+			}
+			e.Problem = strings.TrimPrefix(e.Problem+"; "+t.err.Error(), "; ")
+			if t.evicted {
+				continue
+			}
+			// The kubelet starts its containers again.
+			e.Way = Restart
+			if errors.Is(t.err, ErrFinal) {
+				// It was not evicted for certain. Of a server that did not answer one cannot know.
+				delete(m.state.Cooldown, e.Owner)
+			}
+		}
+	}
+	return changed
+}
+
 // ended reports whether the containers of an eviction are gone.
 func (m *Manager) ended(e Eviction) (bool, error) {
 	for _, c := range e.Containers {
@@ -89,9 +103,92 @@ func (m *Manager) ended(e Eviction) (bool, error) {
 	return true, nil
 }
 
-// drained reports whether the memory of an eviction whose processes have ended is back. What files in memory hold (emptyDir with the medium
-// Memory) is freed when the kubelet unmounts them, and not at all where the pod stays: that is waited for a little.
-func (m *Manager) drained(e Eviction) bool {
-	left, err := m.Cgroups.WorkingSet(e.Cgroup)
-	return err != nil || left < e.WorkingSetBytes/2 || time.Since(e.ended) > drainTimeout
+// startedAgain are the cgroups of containers that the kubelet has started in the place of those of an eviction.
+func (m *Manager) startedAgain(e Eviction) []string {
+	scopes, err := m.Scopes(e.Cgroup)
+	if err != nil {
+		m.warn(err)
+	}
+	var cgroups []string
+	for _, cgroup := range scopes {
+		if slices.ContainsFunc(e.Containers, func(c Stopped) bool { return c.Cgroup == cgroup }) {
+			continue
+		}
+		if populated, err := m.Cgroups.Populated(cgroup); err != nil || populated {
+			cgroups = append(cgroups, cgroup)
+		}
+	}
+	return cgroups
+}
+
+// endStartedAgain ends what the kubelet has started again of a pod whose other containers still have their grace period: it is told that the
+// pod has failed when the last of them has ended.
+func (m *Manager) endStartedAgain(e Eviction) {
+	for _, cgroup := range m.startedAgain(e) {
+		if err := m.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
+			m.failed(e, StepStop, err)
+		}
+	}
+}
+
+// reclaimed reports whether the memory of an eviction whose processes have ended is back, or is not to be expected any more. What files in memory
+// hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays.
+func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
+	left := m.leftOf(*e)
+	if left < e.left {
+		e.freed = time.Now()
+	}
+	e.left = left
+	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
+		if m.usedNow+e.UsedBytes/2 > e.PartitionBytes {
+			m.doubt(*e) // of this pod it is back, and of the partition not: others grew, or it was never this pod's alone
+		}
+		return true
+	}
+	switch waited := time.Since(e.freed); {
+	case e.Way == Restart && waited > drainTimeout && m.escalates(*e):
+		// Its processes are started again beside what they have left behind. The whole pod has to go, however lately another one of its owner has.
+		e.Way, e.Told = Evict, false
+		m.state.Cooldown[e.Owner] = time.Now().Add(m.present().Cooldown)
+		m.save()
+		m.Journal.Evicting(*e)
+		m.tell(ctx, e)
+		return false
+	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
+		m.state.Stays[e.UID] = left
+		if e.Problem == "" {
+			e.Problem = fmt.Sprintf("%d of %d bytes are still there after its processes have ended: files in memory (an emptyDir with the medium Memory, "+
+				"/dev/shm) stay as long as the pod; delete it", left, e.UsedBytes)
+		}
+		m.failed(*e, StepReclaim, errors.New(e.Problem))
+		return true
+	}
+	return false
+}
+
+// escalates tells whether a pod whose containers were stopped can be evicted for good instead.
+func (m *Manager) escalates(e Eviction) bool {
+	return !e.Static && !e.DryRun && e.Problem == "" && e.Name != "" && m.API.Available()
+}
+
+// leftOf is what is left of the memory of an eviction, in bytes: without what containers use that were started since.
+func (m *Manager) leftOf(e Eviction) uint64 {
+	reading, err := m.Cgroups.Memory(e.Cgroup)
+	if err != nil {
+		return 0 // gone
+	}
+	left := Memory(reading).Used()
+	for _, cgroup := range m.startedAgain(e) {
+		if reading, err := m.Cgroups.Memory(cgroup); err == nil {
+			left -= min(left, Memory(reading).Used())
+		}
+	}
+	return left
+}
+
+// doubt keeps others from going for a while: a pod has gone, and what it used did not come back.
+func (m *Manager) doubt(e Eviction) {
+	if e.UsedBytes > 0 {
+		m.state.Doubt = time.Now().Add(reclaimTimeout)
+	}
 }

@@ -19,7 +19,7 @@ func sized(name string, priority int32, uses, requests int) Pod {
 		Priority: priority, Request: uint64(requests) * mi, Measured: uses >= 0,
 	}
 	if p.Measured {
-		p.Usage.WorkingSet = uint64(uses) * mi
+		p.Usage = Usage{WorkingSet: uint64(uses) * mi, Used: uint64(uses) * mi}
 	}
 	return p
 }

@@ -6,9 +6,9 @@ import "time"
 type Observer interface {
 	// Evicting is called for each pod that goes, took after the look that saw the threshold crossed.
 	Evicting(threshold Threshold, way Way, dryRun bool, took time.Duration)
-	// Failed is called for each step of an eviction that did not work: "stop", "api", "state", "timeout".
+	// Failed is called for each step of an eviction that did not work, and for each look that failed.
 	Failed(step Step)
-	// Nobody is called when a pod should go and all are spared.
+	// Nobody is called when a pod should go and none may.
 	Nobody()
 	// KernelKilled is called for processes in the partition that the kernel has killed.
 	KernelKilled(limit KilledAt, processes uint64)
@@ -23,10 +23,12 @@ const (
 	StepAPI     Step = "api"
 	StepState   Step = "state"
 	StepTimeout Step = "timeout"
+	StepReclaim Step = "reclaim"
+	StepLook    Step = "look"
 )
 
 // Steps are all of them, for metrics that must have a value before the first.
-func Steps() []Step { return []Step{StepStop, StepAPI, StepState, StepTimeout} }
+func Steps() []Step { return []Step{StepStop, StepAPI, StepState, StepTimeout, StepReclaim, StepLook} }
 
 // KilledAt is the limit at which the kernel killed.
 type KilledAt string
@@ -40,7 +42,7 @@ const (
 
 // Journal hears what an operator may want to read later. Its methods return at once and may be called from any goroutine.
 type Journal interface {
-	// Evicting is called before the first step, Evicted when the memory is back and the API server told, or when neither is to be
+	// Evicting is called when the first step was taken, Evicted when the memory is back and the API server told, or when neither is to be
 	// expected any more: Problem says why.
 	Evicting(e Eviction)
 	Evicted(e Eviction, took time.Duration)
@@ -48,9 +50,8 @@ type Journal interface {
 	Resumed(e Eviction)
 	// Failed is called for a step that did not work.
 	Failed(e Eviction, step Step, err error)
-	// Nobody is called when a pod should go and all are spared: the kernel kills at the limit. It is called once, until
-	// there is somebody again or no need.
-	Nobody(available, threshold uint64, order []Candidate)
+	// Nobody is called when a pod should go and none may: the kernel kills at the limit. It is called once a minute at most.
+	Nobody(d Decision)
 	// KernelKilled is called for processes in the partition that the kernel has killed.
 	KernelKilled(limit KilledAt, processes uint64)
 	// Warn is called for what hampers us.
@@ -68,7 +69,8 @@ type Report struct {
 	// Hard and Soft are the thresholds in bytes, 0 for none.
 	Hard uint64 `json:"hard"`
 	Soft uint64 `json:"soft"`
-	// Crossed is the threshold that is crossed, Nobody tells that all pods are spared.
+	// Crossed is the threshold that is crossed, Held why nobody goes nevertheless, and Nobody tells that none may.
 	Crossed Threshold `json:"crossed,omitempty"`
+	Held    Hold      `json:"held,omitempty"`
 	Nobody  bool      `json:"nobody,omitempty"`
 }

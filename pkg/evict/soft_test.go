@@ -17,10 +17,11 @@ func TestSoftThreshold(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
 		m := n.softBegun()
-		n.run(m, longest)
-		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
-		n.run(m, 25*time.Second)
-		n.expectSorted("confirm greedy")
+		// A pod that has failed counts as one whose containers do not run: it is told when that is so.
+		n.run(m, 20*time.Second)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.run(m, 5*time.Second)
+		n.expectSorted("confirm greedy", "tell greedy")
 		n.heard("count soft evict", "evicting greedy soft evict", "evicted greedy evict")
 		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
 			n.t.Errorf("running are %q", got)
@@ -75,15 +76,15 @@ func TestSoftOutlastsItsGrace(t *testing.T) {
 					n.pod("critical").containers[0].uses = 450 * mi
 				})
 				m := n.softBegun()
-				n.run(m, 20*time.Second+endTimeout-longest)
-				n.expectSorted("confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+				n.run(m, 20*time.Second+endTimeout-time.Second)
+				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 				n.words()
 				n.set(func() { n.ends = time.Millisecond })
-				n.run(m, 2*longest)
+				n.run(m, 2*time.Second)
 				if noKill {
-					n.expectSorted("confirm greedy", "stop greedy.c1 0s", "stop greedy.c2 0s")
+					n.expectSorted("stop greedy.c1 0s", "stop greedy.c2 0s", "tell greedy")
 				} else {
-					n.expectSorted("confirm greedy", "kill greedy.c1", "kill greedy.c2")
+					n.expectSorted("kill greedy.c1", "kill greedy.c2", "tell greedy")
 				}
 				n.run(m, 5*time.Second)
 				n.expectSorted("confirm greedy")
@@ -106,13 +107,12 @@ func TestSoftEvictedBecomesHard(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.softBegun()
 		n.run(m, 10*time.Second)
-		n.expectSorted("confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.set(func() { n.pod("modest").containers[0].uses = 349 * mi })
-		n.run(m, 50*time.Millisecond)
-		n.set(func() { n.did = slices.DeleteFunc(n.did, func(what string) bool { return what == "confirm greedy" }) }) // about now
-		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.run(m, 150*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 		n.run(m, time.Minute)
-		n.expect()
+		n.expect("confirm greedy")
 		if e := n.evicted[0]; e.Threshold != Hard || e.Way != Evict || e.Grace != 0 || e.Problem != "" {
 			n.t.Errorf("ended as %+v", e)
 		}
@@ -123,31 +123,26 @@ func TestSoftEvictedBecomesHard(t *testing.T) {
 func TestSoftIsNotTold(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
-		known time.Duration // since the decision
+		known time.Duration // since it has ended
 	}{"refused": {ErrFinal, 0}, "late": {errBusy, apiTimeout}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
 				n.api = func(context.Context, int) error { return test.err }
 				n.ends = 5 * time.Second // after its grace period
 				m := n.softBegun()
-				n.run(m, 50*time.Millisecond)
+				n.run(m, 24*time.Second)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if test.known > 0 {
-					if h := n.history(); h.Open[0].Way != Evict || h.Open[0].Told {
-						n.t.Errorf("written down is %+v", h)
-					}
-					n.run(m, test.known)
-					n.expect()
-				}
-				n.words()
-				if h := n.history(); h.Open[0].Way != Restart || !h.Open[0].Told || len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
+				if h := n.history(); h.Open[0].Way != Evict || h.Open[0].Told || len(h.Cooldown) != 1 {
 					n.t.Errorf("written down is %+v", h)
 				}
-				n.run(m, 24*time.Second-test.known)
+				n.run(m, test.known+2*time.Second)
 				n.expect()
-				n.heard()
-				n.run(m, 3*time.Second)
-				n.heard("evicted greedy restart")
+				if said := n.words(); len(said) == 0 || said[len(said)-1] != "evicted greedy restart" {
+					n.t.Errorf("told %q", said)
+				}
+				if h := n.history(); len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
+					n.t.Errorf("written down is %+v", h)
+				}
 				if e := n.evicted[0]; e.Threshold != Soft || e.Problem == "" || strings.Contains(e.Problem, "have not ended") {
 					n.t.Errorf("ended as %+v", e)
 				}
@@ -193,13 +188,8 @@ func TestSoftIsNotConfirmed(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.confirm = func(context.Context, int) error { return ErrFinal }
 		m := n.softBegun()
-		n.run(m, 19*time.Second)
+		n.run(m, 25*time.Second)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
-		if len(n.evicted) != 0 {
-			n.t.Errorf("through are %+v", n.evicted)
-		}
-		n.run(m, 3*time.Second)
-		n.expect()
 		if e := n.evicted[0]; e.Way != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
 			n.t.Errorf("ended as %+v", e)
 		}
@@ -306,4 +296,27 @@ func TestSoftBecomesHard(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSoftEndsOneByOne: what the kubelet starts again of a pod whose other containers have their grace period is ended until it is told.
+func TestSoftEndsOneByOne(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
+		m := n.softBegun()
+		n.run(m, time.Second)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.set(func() { n.exited(n.pod("greedy"), n.pod("greedy").containers[0]) }) // it takes no time
+		n.run(m, time.Second)
+		did := n.all()
+		if len(did) == 0 || did[0] != "kill greedy.c1.2" || slices.Contains(did, "tell greedy") {
+			n.t.Errorf("did %q", did)
+		}
+		n.run(m, 30*time.Second)
+		if did := n.all(); !slices.Contains(did, "tell greedy") {
+			n.t.Errorf("did %q", did)
+		}
+		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
+			n.t.Errorf("running are %q", got)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // Priorities of the classes that every cluster has (SystemCriticalPriority and the two above it,
@@ -75,12 +77,12 @@ func (s Spare) String() string {
 // reason is why a pod is not evicted, empty where it may be.
 func (s Spare) reason(p Pod) Skip {
 	switch {
-	case p.Terminating:
-		return SkipTerminating
 	case s.Static && p.Static:
 		return SkipStatic
 	case s.NodeCritical && p.Priority >= nodeCritical:
 		return SkipNodeCritical
+	case s.NodeCritical && p.Estimated && p.QoS == v1.PodQOSGuaranteed:
+		return SkipPriorityUnknown
 	case s.ClusterCritical && p.Priority >= clusterCritical:
 		return SkipClusterCritical
 	}
@@ -92,8 +94,11 @@ type Skip string
 
 // The reasons.
 const (
-	// SkipTerminating means that it is on its way out; the kubelet does not count such pods either (GetActivePods).
-	SkipTerminating Skip = "terminating"
+	// SkipStays means that its processes have ended, or were ended a moment ago, and its memory is still there: to stop it again is no use.
+	SkipStays Skip = "memory-stays"
+	// SkipPriorityUnknown means that a guaranteed pod may have any priority: the kubelet gives all of them the same oom_score_adj
+	// (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there is no Pods API to ask.
+	SkipPriorityUnknown Skip = "priority-unknown"
 	// SkipStatic, SkipNodeCritical and SkipClusterCritical are those of Spare.
 	SkipStatic          Skip = "static"
 	SkipNodeCritical    Skip = "node-critical"

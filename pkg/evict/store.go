@@ -16,6 +16,8 @@ type History struct {
 	Open []Eviction `json:"open,omitempty"`
 	// Cooldown is that of State.
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
+	// Stays is that of State.
+	Stays map[string]uint64 `json:"stays,omitempty"`
 	// Last are those that are, the newest last.
 	Last []Eviction `json:"last,omitempty"`
 }

@@ -11,13 +11,15 @@ import (
 )
 
 // tell tells the API server of an eviction, in the background and more than once if need be. How it ended, progress hears.
-func (m *Manager) tell(ctx context.Context, e Eviction) {
-	if e.Told {
+func (m *Manager) tell(ctx context.Context, open *Eviction) {
+	if open.Told || open.telling {
 		return
 	}
+	open.telling = true
+	e := *open
 	m.watching.Go(func() {
 		err := errLate
-		if time.Since(e.Time) <= apiLatest {
+		if !e.late {
 			err = m.tellUntil(ctx, e, m.API.Evict)
 			if err != nil && !errors.Is(err, ErrFinal) {
 				err = fmt.Errorf("%w: %w", errLate, err)

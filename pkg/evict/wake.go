@@ -33,7 +33,8 @@ func NewAlarm(dir string) (a *Alarm, pressureErr, err error) {
 	if a.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, nil, fmt.Errorf("eventfd: %w", err)
 	}
-	path := filepath.Join(dir, "memory.events")
+	// Its own alone: those below it reclaim at limits of their own, a hundred times a second.
+	path := filepath.Join(dir, "memory.events.local")
 	if a.events, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		a.Close()
 		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -64,7 +65,7 @@ func (a *Alarm) Wake() {
 	}
 }
 
-// Wait waits for the kernel, for Wake, for ctx to end, or d. It reports whether memory.events has changed. An epoll that the Go
+// Wait waits for the kernel, for Wake, for ctx to end, or d. It reports whether memory.events.local has changed. An epoll that the Go
 // runtime waits for, as for a socket, was tried in place of ppoll: it costs no less.
 func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
 	stop := context.AfterFunc(ctx, a.Wake)
@@ -96,7 +97,7 @@ func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 	return fds[1].Revents != 0, nil
 }
 
-// drain reads memory.events: until then it is news.
+// drain reads memory.events.local: until then it is news.
 func (a *Alarm) drain() {
 	var buffer [256]byte
 	if _, err := unix.Pread(a.events, buffer[:], 0); errors.Is(err, unix.ENODEV) {

@@ -23,7 +23,7 @@ func cgroup(t *testing.T, files ...string) string {
 }
 
 func TestAlarm(t *testing.T) {
-	dir := cgroup(t, "memory.events", "memory.pressure")
+	dir := cgroup(t, "memory.events.local", "memory.pressure")
 	a, pressureErr, err := NewAlarm(dir)
 	if err != nil || pressureErr != nil {
 		t.Fatal(err, pressureErr)
@@ -67,7 +67,7 @@ func TestAlarm(t *testing.T) {
 }
 
 func TestAlarmWithoutPressure(t *testing.T) {
-	a, pressureErr, err := NewAlarm(cgroup(t, "memory.events"))
+	a, pressureErr, err := NewAlarm(cgroup(t, "memory.events.local"))
 	if err != nil || !errors.Is(pressureErr, fs.ErrNotExist) {
 		t.Fatalf("%v, pressure %v; want that there is none", err, pressureErr)
 	}

@@ -36,7 +36,7 @@ func newEvictions() evictions {
 		}, []string{"step"}),
 		nobody: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "eviction_nobody_total",
-			Help: "Times that a pod should have gone and all were spared: from there on the kernel kills at the limit.",
+			Help: "Times, once a minute at most, that a pod should have gone and none could: from there on the kernel kills at the limit.",
 		}),
 		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "kernel_kills_total",
@@ -82,8 +82,8 @@ func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
 
 // marginCollector shows how far the partition is from an eviction. Before the first look it shows nothing.
 type marginCollector struct {
-	report                       func() evict.Report
-	available, threshold, nobody *prometheus.Desc
+	report                               func() evict.Report
+	available, threshold, nobody, looked *prometheus.Desc
 }
 
 func newMarginCollector(report func() evict.Report) *marginCollector {
@@ -94,7 +94,9 @@ func newMarginCollector(report func() evict.Report) *marginCollector {
 		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
 			"Available memory below which a pod has to go; absent where the threshold is off.", []string{"threshold"}, nil),
 		nobody: prometheus.NewDesc(prefix+"eviction_nobody_left",
-			"1 while a pod should go and all are spared, else 0.", nil, nil),
+			"1 while a pod should go and none may, else 0.", nil, nil),
+		looked: prometheus.NewDesc(prefix+"eviction_last_look_timestamp_seconds",
+			"When the memory of the partition was last read; absent while it cannot be.", nil, nil),
 	}
 }
 
@@ -103,6 +105,7 @@ func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.available
 	to <- c.threshold
 	to <- c.nobody
+	to <- c.looked
 }
 
 // Collect implements prometheus.Collector.
@@ -111,6 +114,7 @@ func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
 	if report.Time.IsZero() {
 		return
 	}
+	send(to, c.looked, prometheus.GaugeValue, float64(report.Time.UnixNano())/1e9)
 	send(to, c.available, prometheus.GaugeValue, float64(report.Available))
 	for _, t := range []struct {
 		name  evict.Threshold

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices"
+)
+
+// unlisted are the pods in the partition that no pass has found yet: they were started a moment ago, which is when a program that takes all memory
+// takes it. The kubelet's Pods API knows most of them; of the others the name of the cgroup has the UID and the class, and their processes have the
+// score from which requests and priorities are estimated. capacity is the node's memory in bytes.
+func unlisted(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
+	listed := map[string]bool{}
+	for i := range found {
+		listed[found[i].Guest.Slice] = true
+	}
+	var pods []evict.Pod
+	for _, parent := range []string{slices.SystemSlice, slices.BurstableSlice, slices.BestEffortSlice} {
+		children, err := fs.Children(cgroupfs.SlicePath(parent))
+		if err != nil {
+			continue // gone, which the next look sees
+		}
+		for _, slice := range children {
+			partition, qos, uid, ok := podmove.ParsePodSlice(slice)
+			if !ok || partition != podmove.System || listed[slice] {
+				continue
+			}
+			pod := evict.Pod{
+				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: cgroupfs.SlicePath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
+			}
+			if k := kubeletPod(known, uid); k != nil {
+				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
+				fromKubelet(&pod, k)
+			} else {
+				pod.Unknown, pod.Estimated, pod.Owner = true, true, uid
+				pod.Name = fmt.Sprintf("(pod %s)", uid)
+				estimateByScore(fs, &pod, capacity)
+			}
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// kubeletPod finds a pod by its UID as it stands in the name of a slice.
+func kubeletPod(known map[types.UID]*podsapi.Pod, escaped string) *podsapi.Pod {
+	for uid, k := range known {
+		if strings.ReplaceAll(string(uid), "-", "_") == escaped {
+			return k
+		}
+	}
+	return nil
+}
+
+// estimateByScore estimates by the oom_score_adj of the first process of each container: the kubelet gives it to all of them.
+func estimateByScore(fs cgroupfs.FS, pod *evict.Pod, capacity uint64) {
+	scopes, err := containerScopes(fs)(pod.Cgroup)
+	if err != nil {
+		return
+	}
+	for _, cgroup := range scopes {
+		procs, err := os.ReadFile(filepath.Join(fs.Path(cgroup), "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		pid, _, _ := strings.Cut(string(procs), "\n")
+		text, err := os.ReadFile(filepath.Join("/proc", pid, "oom_score_adj"))
+		if pid == "" || err != nil {
+			continue // it has ended
+		}
+		score, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			continue
+		}
+		pod.Request += evict.EstimateRequest(pod.QoS, score, 0, capacity)
+		pod.Priority = max(pod.Priority, evict.EstimatePriority(pod.QoS, score))
+	}
+}
