@@ -67,7 +67,7 @@ func (o Output) Kept() (map[string]string, error) {
 		return kept, nil
 	}
 	last := o.last()
-	for _, name := range []string{LateService, ApplyPath, ApplyService} {
+	for _, name := range keptUnits {
 		data, err := hostfs.FS("/").ReadFile(filepath.Join(last, name), maxFactBytes)
 		switch {
 		case err == nil:

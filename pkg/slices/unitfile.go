@@ -41,6 +41,9 @@ func units(plan *Plan, in *Input) []UnitFile {
 	if p != nil {
 		// The names of drop-ins are whatever their directory holds.
 		addSlices(add, p, memoryLimits(plan, in), kubeletconfig.PlainPath(in.config.SectionFile), in.node.Has(MonitorService))
+		for _, path := range shutdownDropins {
+			add(path, outlivesShutdown())
+		}
 		addApply(add)
 		for _, service := range in.node.Services {
 			if service != MonitorService {
@@ -49,8 +52,9 @@ func units(plan *Plan, in *Input) []UnitFile {
 		}
 	}
 	// What was written in this boot stays for the rest of it: LateService may be running, for it is its own reload that
-	// runs the generator again, and ApplyPath has to see the end of a partition too.
-	for _, name := range []string{LateService, ApplyPath, ApplyService} {
+	// runs the generator again, ApplyPath has to see the end of a partition too, and slices that are there still have to
+	// outlive the shutdown.
+	for _, name := range keptUnits {
 		if content, ok := in.kept[name]; ok && (p == nil || name == LateService) {
 			files = append(files, UnitFile{Path: name, Content: content})
 		}
@@ -78,6 +82,7 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*un
 			option("Unit", "Description", description),
 			option("Unit", "Documentation", documentation),
 			option("Unit", "SourcePath", source),
+			outlivesShutdown(),
 		}, more...)
 	}
 	system := append(section("Kubernetes System Partition",
@@ -95,6 +100,24 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*un
 	// by a killed run would start a slice without limits. See Output.
 	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
 }
+
+// outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops each slice at the first
+// instant of it (slice_add_default_dependencies, src/core/slice.c, 252 to 258), and with a slice all that is in it, which
+// requires it (unit_add_slice_dependencies, src/core/unit.c). Pods are to end with their runtime, as those of the kubelet's own
+// slices do: runc and crun start their scopes, and the kubelet its slices, without default dependencies.
+func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDependencies", "no") }
+
+// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file, and that systemd therefore makes up
+// with default dependencies. It makes up kubepods.slice when it starts the partition before the kubelet is there, and the
+// kubelet takes what it finds; the slice of a pod, when the runtime is faster than partition-monitor; and all of the partition
+// when the section goes while pods are in there. "kubepods-system-.slice.d" is for all slices whose names begin so
+// (systemd.unit(5)). A drop-in does not keep a slice from being made transient (unit_is_pristine).
+var shutdownDropins = []string{
+	"kubepods.slice.d/" + dropinName, SystemSlice + ".d/" + dropinName, "kubepods-system-.slice.d/" + dropinName,
+}
+
+// keptUnits are the files that stay for the rest of the boot in which they were written.
+var keptUnits = append([]string{LateService, ApplyPath, ApplyService}, shutdownDropins...)
 
 // memoryLimits are the settings that limit the partition's memory. With a limit that is kept for eviction to come down from, memoryHigh
 // would slow down what is to be evicted, and all else, for as long as that takes.

@@ -57,3 +57,30 @@ func TestUnitsForTheBoot(t *testing.T) {
 		}
 	}
 }
+
+// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, also where the section has gone and pods have not.
+func TestSlicesOutliveTheShutdown(t *testing.T) {
+	in := &Input{config: &kubeletconfig.Config{}, node: &Node{}}
+	now := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, in)
+	in.kept = map[string]string{}
+	for _, file := range now {
+		if slices.Contains(keptUnits, file.Path) {
+			in.kept[file.Path] = file.Content
+		}
+	}
+	ended := units(&Plan{}, in)
+	for name, files := range map[string][]UnitFile{"partition": now, "ended": ended} {
+		has := map[string]bool{}
+		for _, file := range files {
+			has[file.Path] = strings.Contains(file.Content, "[Unit]\n") && strings.Contains(file.Content, "\nDefaultDependencies=no\n")
+			if strings.HasSuffix(file.Path, ".slice") && !has[file.Path] {
+				t.Errorf("%s: %s is stopped first:\n%s", name, file.Path, file.Content)
+			}
+		}
+		for _, dir := range []string{"kubepods.slice.d", "kubepods-system.slice.d", "kubepods-system-.slice.d"} {
+			if !has[dir+"/"+dropinName] {
+				t.Errorf("%s: no drop-in in %s keeps it from being stopped", name, dir)
+			}
+		}
+	}
+}

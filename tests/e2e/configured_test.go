@@ -146,13 +146,15 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
 }
 
-// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it.
+// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it, and so does what keeps a
+// shutdown from stopping slices first.
 func sectionRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	configure(t, n, reserved)
 	wantLimits(t, n, "max", "")
 	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
-	want(t, n, "find /run/systemd/generator* /run/node-partition -name '*node-partition.conf' -o -name 'kubepods*'", "")
+	want(t, n, "cd /run/systemd/generator && find . ../generator.*/ ! -type d | grep -e node-partition -e kubepods | sort",
+		"./kubepods-system-.slice.d/50-node-partition.conf\n./kubepods-system.slice.d/50-node-partition.conf\n./kubepods.slice.d/50-node-partition.conf")
 	want(t, n, "systemctl show --value -p DropInPaths kubelet.service | grep node-partition || true", "")
 	run(t, n, "systemctl stop "+systemSlice)
 	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")

@@ -161,9 +161,13 @@ func TestReload(t *testing.T) {
 	if !strings.Contains(repaired.Units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
-	// What applies changes stays for the rest of the boot.
+	// What applies changes stays for the rest of the boot, and what keeps a shutdown from stopping slices of pods first.
+	stays := []string{
+		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
+		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
+	}
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
-		if !slices.Equal(golden.Names(off.Units), []string{"partition-generator-apply.path", "partition-generator-apply.service"}) {
+		if !slices.Equal(golden.Names(off.Units), stays) {
 			t.Errorf("units after the section was removed: %q", golden.Names(off.Units))
 		}
 	}
@@ -291,8 +295,9 @@ func TestLateVar(t *testing.T) {
 	}
 	golden.Flush(t, root)
 	configure(t, root, noSection)
-	if off := run(t, root); len(off.Units) != 4 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, and what applies changes", golden.Names(off.Units))
+	if off := run(t, root); len(off.Units) != 7 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes, and three drop-ins of slices",
+			golden.Names(off.Units))
 	}
 	verify(t, root)
 }

@@ -1,0 +1,97 @@
+//go:build node
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+)
+
+// beforeKubelet is a service that notes what systemd thinks of the slices when they are there and the kubelet is not yet.
+const beforeKubelet = `[Unit]
+After=kubepods-system.slice
+Before=kubelet.service
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c '` + conflicts + ` >/run/before-kubelet'
+`
+
+// conflicts shows by what the slices of pods and the scopes of containers are stopped.
+const conflicts = `systemctl show -p Id -p Conflicts "kubepods*.slice" "cri*.scope"`
+
+// TestShutdown: the members of the partition go down as the pods beside them do, with their runtime. PID 1 of these does
+// not hear SIGTERM: systemd would wait for each, had it a job to stop it.
+func TestShutdown(t *testing.T) {
+	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "")),
+			lab.File{Path: "/etc/systemd/system/before-kubelet.service", Data: []byte(beforeKubelet)},
+			lab.File{Path: "/etc/systemd/system/kubelet.service.d/before.conf", Data: []byte("[Unit]\nRequires=before-kubelet.service\n")},
+			// What systemd-shutdown gives processes at the very end: it waits for these pods as for any others.
+			lab.File{Path: "/etc/systemd/system.conf.d/short.conf", Data: []byte("[Manager]\nDefaultTimeoutStopSec=10s\n")},
+		)})
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		deaf := func(namespace string) spec {
+			return spec{namespace: namespace, name: "deaf-" + namespace, command: []string{"sleep", "2147483647"}}
+		}
+		member, other := deaf("kube-system"), deaf("default")
+		apply(t, n, member, other)
+		inSlice(t, n, member.namespace, member.name, podmove.System, podmove.BestEffort)
+		inSlice(t, n, other.namespace, other.name, podmove.Default, podmove.BestEffort)
+
+		before := run(t, n, "cat /run/before-kubelet")
+		if !strings.Contains(before, "Id=kubepods.slice") || !strings.Contains(before, "Id=kubepods-system.slice") {
+			t.Errorf("there were %q before the kubelet, want the slices of the partition", before)
+		}
+		notStopped(t, "before the kubelet's start", before)
+		notStopped(t, "with pods", run(t, n, conflicts))
+		// A runtime that is faster than the monitor: systemd makes the slice of the pod up.
+		run(t, n, "systemd-run -q --unit=first -p DefaultDependencies=no --slice=kubepods-system-burstable-podfirst.slice sleep 2147483647")
+		made := run(t, n, conflicts)
+		if !strings.Contains(made, "podfirst.slice") {
+			t.Errorf("there are %q, want the slice that systemd has made up", made)
+		}
+		notStopped(t, "with a slice that was made up", made)
+		run(t, n, "systemctl stop first.service")
+		reload(t, n)
+		notStopped(t, "after a reload", run(t, n, conflicts))
+		// Pods that nobody brings back, for the monitor does not run.
+		run(t, n, "systemctl stop "+monitorUnit)
+		configure(t, n, "")
+		notStopped(t, "without the section", run(t, n, conflicts))
+		configure(t, n, partition("512Mi", ""))
+		run(t, n, "systemctl start "+monitorUnit)
+
+		scopes := map[string]string{}
+		for _, s := range []spec{member, other} {
+			path := scopeOf(t, n, s.namespace, s.name)
+			scopes[s.name] = path[strings.LastIndex(path, "/")+1:]
+		}
+		if err := n.Reboot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, n, "journalctl -b -1 -o cat _PID=1 | grep -c 'Stopping kubelet.service'", "1")
+		// Not a word: containers were there until systemd-shutdown ended all that was left.
+		for name, scope := range scopes {
+			if said := run(t, n, "journalctl -b -1 -o cat _PID=1 UNIT="+scope+" | grep -v '^Started ' || true"); said != "" {
+				t.Errorf("%s: systemd says %q of its container", name, said)
+			}
+		}
+		want(t, n, "journalctl -b -1 -o cat _PID=1 | grep -E '(Removed|Stopping|Stopped) (slice )?kubepods' || true", "")
+	})
+}
+
+// notStopped: of these units none is stopped by a shutdown.
+func notStopped(t *testing.T, when, units string) {
+	t.Helper()
+	for unit := range strings.SplitSeq(units, "\n\n") {
+		if strings.Contains(unit, "shutdown.target") {
+			t.Errorf("%s: a shutdown begins with stopping this one: %q", when, unit)
+		}
+	}
+}
