@@ -143,15 +143,21 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
 		option("Unit", "Documentation", documentation),
-		option("Path", "PathExists", flag))
+		option("Unit", "StartLimitIntervalSec", "0"),
+		option("Path", "PathExists", flag),
+		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and each starts the service.
+		// A limit that is met makes the path unit fail, and no later change would be applied. 255 and later keep count over
+		// reloads.
+		option("Path", "TriggerLimitIntervalSec", "0"))
 	add(ApplyService,
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
 		option("Unit", "Documentation", documentation),
+		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
 		// The flag first: one that is raised while the call is under way is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+flag),
 		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+SystemSlice+" Markers="),
-		// Slow enough to never meet the start limit.
+		// Without a start limit it is this that keeps one that cannot succeed from taking all of the node's time.
 		option("Service", "Restart", "on-failure"),
 		option("Service", "RestartSec", "5s"),
 		// It runs at every reload, which is nothing to note.

@@ -84,3 +84,23 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 		}
 	}
 }
+
+// TestManyReloads: systemd's limits for units that are started often are not for what each reload starts.
+func TestManyReloads(t *testing.T) {
+	files := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, &Input{config: &kubeletconfig.Config{}, node: &Node{}})
+	want := map[string][]string{
+		ApplyPath:    {"StartLimitIntervalSec=0\n", "TriggerLimitIntervalSec=0\n"},
+		ApplyService: {"StartLimitIntervalSec=0\n", "Restart=on-failure\nRestartSec=5s\n"},
+	}
+	for _, file := range files {
+		for _, setting := range want[file.Path] {
+			if !strings.Contains(file.Content, setting) {
+				t.Errorf("%s has no %q:\n%s", file.Path, setting, file.Content)
+			}
+		}
+		delete(want, file.Path)
+	}
+	if len(want) > 0 {
+		t.Errorf("no unit for %v", want)
+	}
+}
