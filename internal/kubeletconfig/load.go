@@ -75,12 +75,23 @@ type Config struct {
 	SectionFile string
 	// Files are the files of the kubelet's configuration that were read, in the order of merging.
 	Files []string
-	// Late says what may still appear during the boot.
+	// Late says what may still come with a file system during the boot.
 	Late Late
+	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first start of k3s. Empty
+	// where there is a configuration, or a section. What is Late is among it.
+	Awaited Awaited
 	// Warnings are remarks about things that did not stop us.
 	Warnings []string
 
 	origin map[string]string // field, or SectionField.field -> last file that has it
+}
+
+// Awaited are places of the kubelet's configuration in which there is nothing yet.
+type Awaited struct {
+	// Files are those of a main file.
+	Files []string
+	// Globs match the drop-ins of the directories for them, for a kubelet that has drop-ins alone, as that of k3s.
+	Globs []string
 }
 
 // FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
@@ -104,34 +115,60 @@ func (c *Config) SectionFileWith(field string) string {
 	return c.SectionFile
 }
 
-// Load finds, reads and merges the configuration below root. Where there is none, the Config is empty.
+// Load finds, reads and merges the configuration below root. Where there is none, the Config has Late and Awaited alone. The
+// one that comes with an error has Awaited alone.
 func Load(root hostfs.FS) (*Config, error) {
 	settings, err := ReadSettings(root)
 	if err != nil {
-		return nil, err
+		return &Config{}, err
 	}
 	l := loader{root: root, left: maxTotalBytes, config: &Config{}}
+	if err := l.load(settings); err != nil {
+		return &Config{Awaited: l.config.Awaited}, err
+	}
+	return l.config, nil
+}
+
+func (l *loader) load(settings Settings) error {
 	if err := l.mainFile(settings); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.dropins(settings); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.merge(); err != nil {
-		return nil, err
+		return err
 	}
-	l.config.Late = findLate(root, l.missing)
+	l.config.Late = findLate(l.root, l.missing)
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is judged when the rest is there.
 		l.config.Section, l.config.SectionFile = nil, ""
 	}
 	if err := l.override(); err != nil {
-		return nil, err
+		return err
 	}
 	if l.config.Section == nil {
-		return l.config, nil // and then nothing of the kubelet's matters, right or wrong
+		l.config.Awaited = l.awaited()
+		return nil // and then nothing of the kubelet's matters, right or wrong
 	}
-	return l.config, l.decode()
+	return l.decode()
+}
+
+// awaited returns where a configuration may be made later, on a node that has none at all.
+func (l *loader) awaited() Awaited {
+	var a Awaited
+	if len(l.docs) > 0 {
+		return a
+	}
+	for _, name := range l.mainFiles {
+		if name != ambiguousFile { // a kubeconfig there is no configuration that has come
+			a.Files = append(a.Files, name)
+		}
+	}
+	for _, dir := range l.dirs {
+		a.Globs = append(a.Globs, dir+"/*"+dropinExtension)
+	}
+	return a
 }
 
 // mainIsLate reports whether there is no main file, and one may still be mounted.
@@ -148,6 +185,7 @@ type loader struct {
 	config  *Config
 
 	mainFiles []string // where a main file was looked for
+	dirs      []string // where drop-ins were
 	hasMain   bool
 }
 
@@ -180,6 +218,7 @@ func (l *loader) mainFile(settings Settings) error {
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			if len(findLate(l.root, []string{name}).Paths) == 0 {
+				l.config.Awaited.Files = l.mainFiles
 				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
 			}
 			l.missing = append(l.missing, name)
@@ -226,6 +265,7 @@ func (l *loader) dropins(settings Settings) error {
 			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
 		}
 	}
+	l.dirs = dirs
 	for _, dir := range dirs {
 		// As filepath.WalkDir does, and so the kubelet: a link in place of the directory is not followed.
 		info, err := l.root.Lstat(dir)

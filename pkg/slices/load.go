@@ -36,7 +36,6 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	if in.config, err = kubeletconfig.Load(node); err != nil {
-		in.config = &kubeletconfig.Config{}
 		return in, err
 	}
 	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {

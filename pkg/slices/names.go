@@ -18,6 +18,10 @@ const (
 	MonitorService = "partition-monitor.service"
 	// LateService reloads systemd once the file system with the configuration is mounted.
 	LateService = "partition-generator-late.service"
+	// AwaitPath starts AwaitService when a configuration is made on a node that had none.
+	AwaitPath = "partition-generator-await.path"
+	// AwaitService reloads systemd then.
+	AwaitService = "partition-generator-await.service"
 	// ApplyPath starts ApplyService after a reload of a node whose partition runs.
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService has systemd write changed limits to the kernel.

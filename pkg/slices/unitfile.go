@@ -52,16 +52,24 @@ func units(plan *Plan, in *Input) []UnitFile {
 		}
 	}
 	// What was written in this boot stays for the rest of it: LateService may be running, for it is its own reload that
-	// runs the generator again, ApplyPath has to see the end of a partition too, and slices that are there still have to
+	// runs the generator again, as AwaitService, ApplyPath has to see the end of a partition too, and slices that are there still have to
 	// outlive the shutdown.
 	for _, name := range keptUnits {
-		if content, ok := in.kept[name]; ok && (p == nil || name == LateService) {
+		if content, ok := in.kept[name]; ok && (p == nil || name == LateService || name == AwaitService) {
 			files = append(files, UnitFile{Path: name, Content: content})
 		}
 	}
 	_, keptLate := in.kept[LateService]
-	if !keptLate && len(in.config.Late.Paths) > 0 {
-		add(LateService, lateService(in.config.Late)...)
+	switch late := in.config.Late; {
+	case len(late.Paths) == 0:
+		addAwait(add, in)
+	case keptLate:
+	default:
+		if len(in.config.Awaited.Files) > 0 {
+			// Nothing is waited for before the mount. So systemd is reloaded also where the mount brings no configuration.
+			late.Paths = nil
+		}
+		add(LateService, lateService(late)...)
 	}
 	if keptLate || len(in.config.Late.Paths) > 0 {
 		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", LateService))
@@ -117,7 +125,7 @@ var shutdownDropins = []string{
 }
 
 // keptUnits are the files that stay for the rest of the boot in which they were written.
-var keptUnits = append([]string{LateService, ApplyPath, ApplyService}, shutdownDropins...)
+var keptUnits = append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins...)
 
 // memoryLimits are the settings that limit the partition's memory. With a limit that is kept for eviction to come down from, memoryHigh
 // would slow down what is to be evicted, and all else, for as long as that takes.
@@ -177,7 +185,7 @@ func serviceDropin(service string) []*unit.UnitOption {
 }
 
 // lateService reloads systemd, and with it runs the generator again, once the file system with the
-// configuration is mounted, and then starts what is new. systemd's own initrd-parse-etc.service does the same
+// configuration is mounted and has one of the paths, if there are any, and then starts what is new. systemd's own initrd-parse-etc.service does the same
 // for /etc.
 func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 	options := []*unit.UnitOption{
@@ -198,6 +206,41 @@ func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
 		// The target is active by now; starting it again starts what it wants since the reload, if anything.
 		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"))
+}
+
+// addAwait adds what waits for a configuration that is made after the boot, by kubeadm join for one. PathExists= is true for as long
+// as the file is there. What keeps this from going round is that AwaitService stays active once it has run, until the
+// next boot, so that the path unit has nothing to start; and it stops that unit.
+func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
+	awaited := in.config.Awaited
+	if len(awaited.Files) == 0 && len(awaited.Globs) == 0 {
+		return
+	}
+	path := []*unit.UnitOption{
+		option("Unit", "Description", "Watch for a Configuration of the System Partition"),
+		option("Unit", "Documentation", documentation),
+	}
+	for _, name := range awaited.Files {
+		path = append(path, option("Path", "PathExists", name))
+	}
+	for _, glob := range awaited.Globs {
+		path = append(path, option("Path", "PathExistsGlob", glob))
+	}
+	add(AwaitPath, path...)
+	if _, kept := in.kept[AwaitService]; !kept {
+		add(AwaitService,
+			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
+			option("Unit", "Documentation", documentation),
+			// A kubelet that is started right behind its configuration waits for the partition.
+			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")),
+			option("Service", "Type", "oneshot"),
+			option("Service", "RemainAfterExit", "yes"),
+			// A file is made first and then written. One process, which goes on where the reload loses this unit.
+			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+AwaitPath+"; "+
+				"systemctl daemon-reload && systemctl start slices.target\""))
+	}
+	// Whatever starts the partition begins to wait for one, as LateService does.
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", AwaitPath))
 }
 
 func option(section, name, value string) *unit.UnitOption {

@@ -42,6 +42,7 @@ func TestConfigured(t *testing.T) {
 			{"repaired file", repairedFile},
 			{"killed generator", killedGenerator},
 			{"section removed", sectionRemoved},
+			{"configuration made later", madeLater},
 		} {
 			t.Run(step.name, func(t *testing.T) {
 				step.test(t, n)
@@ -177,4 +178,30 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	configure(t, n, reserved+partition("512Mi", "0"))
 	run(t, n, "systemctl start slices.target")
 	wantLimits(t, n, "536870912", "0")
+}
+
+// madeLater: a node without a configuration of the kubelet gets one, as by kubeadm join, which makes the file, writes it and starts
+// the kubelet. Nobody reloads systemd.
+func madeLater(t *testing.T, n *lab.Node) {
+	t.Helper()
+	const config, later = lab.KubeletConfigPath, lab.KubeletConfigPath + ".later"
+	const path, service = "partition-generator-await.path", "partition-generator-await.service"
+	run(t, n, "mv "+config+" "+later)
+	reload(t, n)
+	run(t, n, "systemctl stop kubelet.service "+systemSlice+" && systemctl start slices.target")
+	want(t, n, "systemctl is-active "+path, "active")
+	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo none", "none")
+	run(t, n, ": >"+config+"; sleep 0.2; cat "+later+" >"+config+"; rm "+later+"; systemctl start kubelet.service")
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantLimits(t, n, "536870912", "0")
+	startedBeforeKubelet(t, n)
+	// Once, and that is all: the file is there, and stays.
+	for range 2 {
+		want(t, n, "systemctl is-active "+path+" || true", "inactive")
+		want(t, n, "systemctl show --value -p ActiveState,Result "+service+" | xargs", "success active")
+		want(t, n, "journalctl -b -o cat -u "+service+" | grep -c ^Finished", "1")
+		reload(t, n)
+	}
 }
