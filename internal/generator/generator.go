@@ -3,6 +3,7 @@
 package generator
 
 import (
+	"fmt"
 	stdslices "slices"
 
 	"nodepartition/pkg/slices"
@@ -25,11 +26,30 @@ func Run(root, dir string, log *Log) int {
 	if plan.Yields != "" {
 		log.noticef("%s", plan.Yields)
 	}
-	if err := output.Write(plan); err != nil {
+	return write(output, plan, log)
+}
+
+// write writes the units, or else keeps the last ones. Where there is nothing to keep, and no way to make all units valid at once, a
+// partition that is written file by file is better than none.
+func write(output slices.Output, plan *slices.Plan, log *Log) int {
+	err := output.Write(plan)
+	if err == nil {
+		return 0
+	}
+	restored, restoreErr := output.Restore(plan.Apply)
+	if stdslices.Contains(restored, slices.SystemSlice) || slices.IsConflict(err) || len(plan.Units) == 0 {
 		log.Errorf("%v", err)
-		keepLast(output, plan, log)
+		sayKept(restored, restoreErr, log)
 		return 1
 	}
+	if plainErr := output.WritePlain(plan); plainErr != nil {
+		log.Errorf("%v", err)
+		log.Errorf("%v", plainErr)
+		sayKept(nil, nil, log)
+		return 1
+	}
+	log.all(levelWarning, []string{fmt.Sprintf("%v: writing the units one by one. A later configuration that is broken will end the partition, "+
+		"for the last good units cannot be kept; does a security policy keep generators out of %s?", err, slices.StateDir)})
 	return 0
 }
 
@@ -45,19 +65,21 @@ func plan(root string, output slices.Output) (*slices.Plan, error) {
 // running partition. What plan holds then is not the partition, but what may still lead to one.
 func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	restored, err := output.Restore(plan.Apply)
-	if err != nil {
+	sayKept(restored, err, log)
+	if err == nil && len(restored) == 0 && plan.Partition == nil {
+		write(output, plan, log)
+	}
+}
+
+// sayKept says what comes of an error: which units of this boot were restored, and why they could not be.
+func sayKept(restored []string, err error, log *Log) {
+	switch {
+	case err != nil:
 		log.Errorf("the last good units cannot be kept: %v", err)
-		return
-	}
-	if stdslices.Contains(restored, slices.SystemSlice) {
+	case stdslices.Contains(restored, slices.SystemSlice):
 		log.Errorf("the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload")
-		return
-	}
-	log.Errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
-	if len(restored) == 0 && plan.Partition == nil {
-		if err := output.Write(plan); err != nil {
-			log.Errorf("%v", err)
-		}
+	default:
+		log.Errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
 	}
 }
 

@@ -2,6 +2,7 @@ package slices
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
@@ -15,6 +16,8 @@ type Input struct {
 	off     bool // by the kernel command line
 	// kept are the files of the output in place that stay for the rest of the boot, by path.
 	kept map[string]string
+	// keptWarning is why they could not be read.
+	keptWarning string
 	// running says that the partition's cgroup exists.
 	running bool
 	// memory is that of the running partition, monitor whether MonitorService runs: they say whether a limit can be lowered now.
@@ -33,7 +36,7 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	in.running = node.Exists(systemCgroup)
 	if in.kept, err = output.Kept(); err != nil {
-		return in, err
+		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
 	if in.config, err = kubeletconfig.Load(node); err != nil {
 		return in, err

@@ -33,6 +33,9 @@ const generatorDir = "/run/systemd/generator"
 //	StateDir/units.old   what was valid before, while the links are made
 //	StateDir/units       valid
 //
+// Where StateDir cannot be written, as under a security policy that lets generators write into their own directories alone, WritePlain
+// writes the files themselves. Nothing is kept then from one run to the next.
+//
 // systemd runs generators one reload at a time. Nobody else has a reason to write here: into another directory than
 // systemd's, as systemd-analyze verify has it or an operator who is curious, plain files are written, and what is
 // valid is left alone.
@@ -59,6 +62,9 @@ const (
 // applyFlag is the file beside the units whose presence starts ApplyService, which removes it. Being beside them it
 // becomes valid with them.
 const applyFlag = ".apply"
+
+// validFlag is its path.
+const validFlag = StateDir + "/" + unitsDir + "/" + applyFlag
 
 // Kept returns the files of the valid output that stay for the rest of the boot, by path.
 func (o Output) Kept() (map[string]string, error) {
@@ -114,6 +120,61 @@ func (o Output) Write(plan *Plan) error {
 		names = append(names, u.Path)
 	}
 	return o.commit(newDir, names)
+}
+
+// WritePlain writes the units of the plan as files into the generator's directory. Write and Restore have been tried and have left nothing
+// there but links of theirs.
+func (o Output) WritePlain(plan *Plan) error {
+	if o.state == "" {
+		return nil // Write has done so
+	}
+	var all []string
+	for _, u := range plan.Units {
+		all = append(all, u.Path)
+	}
+	if err := o.unlink(all); err != nil {
+		return fmt.Errorf("writing to the generator directory: %w", err)
+	}
+	for _, name := range all {
+		if _, err := os.Lstat(filepath.Join(o.dir, name)); err == nil {
+			return &errConflict{filepath.Join(o.dir, name)}
+		}
+	}
+	for _, u := range plainOrder(plan.Units) {
+		// The flag of ApplyPath goes where it can be written.
+		content := strings.ReplaceAll(u.Content, validFlag, generatorDir+"/"+applyFlag)
+		if err := writeFile(filepath.Join(o.dir, u.Path), content); err != nil {
+			return err
+		}
+	}
+	if plan.Apply {
+		return writeFile(filepath.Join(o.dir, applyFlag), "")
+	}
+	return nil
+}
+
+// errConflict is a file of ours that another generator has made.
+type errConflict struct{ path string }
+
+func (e *errConflict) Error() string {
+	return e.path + ": made by something else already; remove what makes it, or partition-generator"
+}
+
+// IsConflict tells whether units could not be written because another generator has made a file of the same name.
+func IsConflict(err error) bool { return errors.As(err, new(*errConflict)) }
+
+// plainOrder has what starts other units last: a run that is killed leaves slices that nobody starts, and not a start of slices without
+// limits.
+func plainOrder(units []UnitFile) []UnitFile {
+	starts := func(u UnitFile) int {
+		if strings.Contains(u.Content, "\nWants=") && !strings.HasSuffix(u.Path, ".slice") {
+			return 1
+		}
+		return 0
+	}
+	ordered := slices.Clone(units)
+	slices.SortStableFunc(ordered, func(a, b UnitFile) int { return starts(a) - starts(b) })
+	return ordered
 }
 
 // Restore makes the last valid output of this boot valid again. It returns the paths of its units; none where there
@@ -182,7 +243,7 @@ func (o Output) link(names []string) error {
 			if have, _ := os.Readlink(path); have == target {
 				continue // a directory that was not emptied, unlike systemd's
 			}
-			return fmt.Errorf("%s: made by something else already; remove what makes it, or partition-generator", path)
+			return &errConflict{path}
 		}
 		if err != nil {
 			return fmt.Errorf("writing to the generator directory: %w", err)

@@ -27,6 +27,9 @@ type Plan struct {
 // error joins one *Problem for each thing that is wrong, and the plan has the units that are needed all the same.
 func NewPlan(in *Input) (*Plan, error) {
 	plan := &Plan{Warnings: in.config.Warnings, Apply: in.running}
+	if in.keptWarning != "" {
+		plan.Warnings = append(plan.Warnings, in.keptWarning)
+	}
 	var err error
 	switch {
 	case in.off:

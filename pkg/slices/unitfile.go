@@ -147,12 +147,11 @@ func memoryLimits(plan *Plan, in *Input) []*unit.UnitOption {
 // empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
 // generators; a path unit is looked at again when the reload is over.
 func addApply(add func(string, ...*unit.UnitOption)) {
-	const flag = StateDir + "/" + unitsDir + "/" + applyFlag
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
 		option("Unit", "Documentation", documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
-		option("Path", "PathExists", flag),
+		option("Path", "PathExists", validFlag),
 		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and each starts the service.
 		// A limit that is met makes the path unit fail, and no later change would be applied. 255 and later keep count over
 		// reloads.
@@ -163,7 +162,7 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
 		// The flag first: one that is raised while the call is under way is for another call.
-		option("Service", "ExecStart", "/usr/bin/rm -f "+flag),
+		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
 		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+SystemSlice+" Markers="),
 		// Without a start limit it is this that keeps one that cannot succeed from taking all of the node's time.
 		option("Service", "Restart", "on-failure"),

@@ -121,15 +121,46 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestStateCannotBeWritten: no half output, and a message that names the directory.
+// TestStateCannotBeWritten: a partition that is written file by file is better than none.
 func TestStateCannotBeWritten(t *testing.T) {
-	root := newRoot(t, "01-kubeadm")
-	if err := os.WriteFile(filepath.Join(root, "run/node-partition"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := run(t, root)
-	if got.Status != 1 || !strings.Contains(got.Messages, "/run/node-partition") || len(got.Units) > 0 {
-		t.Errorf("got %+v", got)
+	for name, run := range map[string]func(t *testing.T, root string) result{
+		"a file in its place": func(t *testing.T, root string) result {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(root, "run/node-partition"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return run(t, root)
+		},
+		// As SELinux refuses it to a generator that may write in the generators' directories alone.
+		"permission denied": func(t *testing.T, root string) result {
+			t.Helper()
+			var stderr bytes.Buffer
+			cmd := traced(t, root, "mkdirat", "error=EACCES:when=1")
+			cmd.Stderr = &stderr
+			if err := cmd.Run(); err != nil {
+				t.Errorf("%v: %s", err, stderr.String())
+			}
+			return result{Messages: stderr.String(), Units: golden.ReadUnits(t, root)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t, "01-kubeadm")
+			good := named(t, "01-kubeadm").Want
+			got := run(t, root)
+			if got.Status != 0 || !strings.Contains(got.Messages, "/run/node-partition") || !strings.Contains(got.Messages, "writing the units one by one") {
+				t.Errorf("status %d, it says %q", got.Status, got.Messages)
+			}
+			if links(t, root) > 0 || !slices.Equal(golden.Names(got.Units), golden.Names(good.Units)) {
+				t.Errorf("units %q, want %q as files", golden.Names(got.Units), golden.Names(good.Units))
+			}
+			for path, content := range good.Units {
+				content = strings.ReplaceAll(content, "/run/node-partition/units/.apply", "/run/systemd/generator/.apply")
+				if got.Units[path] != content {
+					t.Errorf("%s:\n%s\nwant\n%s", path, got.Units[path], content)
+				}
+			}
+			verify(t, root)
+		})
 	}
 }
 
