@@ -30,7 +30,7 @@ type members struct {
 	Eviction *thresholds `json:"eviction,omitempty"`
 }
 
-// thresholds are what eviction goes by; bytes and nanoseconds.
+// thresholds are what eviction goes by; bytes and nanoseconds. A MaxPodGrace below zero is the pod's own.
 type thresholds struct {
 	Limit          uint64        `json:"limit"`
 	Hard           uint64        `json:"hard"`
@@ -42,7 +42,10 @@ type thresholds struct {
 
 func newThresholds(p *slices.Partition) *thresholds {
 	limit := p.MemoryLimit
-	t := thresholds{Limit: uint64(limit), MaxPodGrace: p.MaxPodGracePeriod, MinimumReclaim: uint64(p.MinimumReclaim)}
+	t := thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
+	if p.MaxPodGracePeriod != nil {
+		t.MaxPodGrace = *p.MaxPodGracePeriod
+	}
 	if hard, ok := p.Eviction.Of(limit); ok {
 		t.Hard = uint64(hard)
 	}

@@ -99,10 +99,15 @@ func TestThresholds(t *testing.T) {
 		fields string
 		want   thresholds
 	}{
-		{"", thresholds{Hard: 32 * mebi}},
-		{"  evictionHard: {memory.available: 10%}\n", thresholds{Hard: 40 * mebi}},
-		{"  evictionHard: {memory.available: 48Mi}\n", thresholds{Hard: 48 * mebi}},
-		{"  evictionHard: {memory.available: 0%}\n", thresholds{}},
+		{"", thresholds{Hard: 32 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 10%}\n", thresholds{Hard: 40 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 48Mi}\n", thresholds{Hard: 48 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 0%}\n", thresholds{MaxPodGrace: -1}},
+		{
+			// No evictionMaxPodGracePeriod: what the pod itself asks for.
+			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n",
+			thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: -1},
+		},
 		{
 			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n  evictionMaxPodGracePeriod: 20\n" +
 				"  evictionMinimumReclaim: {memory.available: 5Mi}\n",

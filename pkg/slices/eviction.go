@@ -103,16 +103,20 @@ func (c *checker) idle() {
 
 // maxPodGracePeriod takes no negative number. By the help of the kubelet's flag that is the pod's own grace period; by its code,
 // the least of the two, it is none at all (managerImpl.synchronize, pkg/kubelet/eviction/eviction_manager.go).
-func (c *checker) maxPodGracePeriod() time.Duration {
+//
+// Where the kubelet's field is missing it is 0 for the kubelet, which then still gives a pod two seconds after SIGTERM
+// (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime/kuberuntime_container.go). Who sets a soft threshold wants a clean end: here it is the pod's own.
+func (c *checker) maxPodGracePeriod() *time.Duration {
 	raw := c.section[podPeriodField]
 	if raw == nil {
-		return 0
+		return nil
 	}
 	var seconds int32
 	if err := json.Unmarshal(raw, &seconds); err != nil || seconds < 0 {
 		c.bad(podPeriodField, shown(raw), "is not a number of seconds; want 0, which is at once, to %d", math.MaxInt32)
 	}
-	return time.Duration(seconds) * time.Second
+	period := time.Duration(seconds) * time.Second
+	return &period
 }
 
 // minimumReclaim has to leave something to use. The kubelet does not look at that: its eviction goes on until no pod is left.

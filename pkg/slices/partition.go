@@ -33,9 +33,9 @@ type Partition struct {
 	Eviction Threshold
 	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
 	EvictionSoft *SoftThreshold
-	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when EvictionSoft is met. 0 is at once, as
-	// for the kubelet.
-	MaxPodGracePeriod time.Duration
+	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when EvictionSoft is met. 0 is none, as for the
+	// kubelet; nil, where the field is missing, is what the pod itself asks for.
+	MaxPodGracePeriod *time.Duration
 	// MinimumReclaim in bytes is evictionMinimumReclaim: eviction goes on until so much more than a threshold is available.
 	MinimumReclaim int64
 }

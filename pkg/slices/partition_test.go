@@ -33,10 +33,11 @@ func TestPartition(t *testing.T) {
 		"evictionHard": {"memory.available": "64Mi"}, "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 30,
 		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
+	half := 30 * time.Second
 	want := &Partition{
 		MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), Namespaces: []string{"a", "b"},
 		Eviction: Threshold{Bytes: 64 << 20}, EvictionSoft: &SoftThreshold{Threshold{Percent: 20}, 90 * time.Second},
-		MaxPodGracePeriod: 30 * time.Second, MinimumReclaim: 16 << 20,
+		MaxPodGracePeriod: &half, MinimumReclaim: 16 << 20,
 	}
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %q, %v; want %+v", got, warnings, err, want)
@@ -148,6 +149,27 @@ func TestPartitionEdges(t *testing.T) {
 		}
 		if more := fmt.Sprintf("%d more unknown fields", n-10); n > 10 && !strings.Contains(warnings[10], more) {
 			t.Errorf("%d unknown fields: %q, want %q", n, warnings[10], more)
+		}
+	}
+}
+
+// TestMaxPodGracePeriod: none asked for is the pod's own, and not none at all.
+func TestMaxPodGracePeriod(t *testing.T) {
+	const section = `{"memoryLimit": "1Gi", "namespaces": ["a"], "evictionSoft": {"memory.available": "20%"},
+		"evictionSoftGracePeriod": {"memory.available": "1m"}`
+	for fields, want := range map[string]string{
+		"": "<nil>", `, "evictionMaxPodGracePeriod": null`: "<nil>", `, "evictionMaxPodGracePeriod": 0`: "0s", `, "evictionMaxPodGracePeriod": 7`: "7s",
+	} {
+		p, _, err := planned(t, section+fields+"}", kubeletconfig.Kubelet{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "<nil>"
+		if p.MaxPodGracePeriod != nil {
+			got = p.MaxPodGracePeriod.String()
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", fields, got, want)
 		}
 	}
 }
