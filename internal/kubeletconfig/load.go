@@ -252,6 +252,7 @@ func (l *loader) add(doc document, err error) error {
 	if err != nil {
 		return err
 	}
+	l.nearMisses(doc)
 	l.docs = append(l.docs, doc)
 	l.config.Files = append(l.config.Files, doc.path)
 	return nil
@@ -378,6 +379,7 @@ func (l *loader) override() error {
 	if err != nil {
 		return err
 	}
+	l.nearMisses(doc)
 	section, ok := doc.fields[SectionField]
 	if !ok {
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField))

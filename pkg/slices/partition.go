@@ -126,6 +126,10 @@ func (c *checker) unknownFields() {
 			c.warn(name, "%s: %d more unknown fields, ignoring", kubeletconfig.SectionField, len(unknown)-named)
 			break
 		}
+		if near := kubeletconfig.Near(name, knownFields...); near != "" {
+			c.warn(name, "%s: unknown field %s, ignoring; is %s meant?", kubeletconfig.SectionField, quote(name), near)
+			continue
+		}
 		c.warn(name, "%s: unknown field %s, ignoring; known are %s", kubeletconfig.SectionField, quote(name), strings.Join(knownFields, ", "))
 	}
 }
@@ -150,7 +154,11 @@ func (c *checker) kubelet() {
 		c.problems.add(c.config.FileWith(field), field, value, format, args...)
 	}
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
-		bad("cgroupDriver", quote(k.CgroupDriver), "the partition is made of systemd slices; want systemd")
+		// No problem for sure: the kubelet goes by the runtime's answer where it gets one (KubeletCgroupDriverFromCRI, GA in 1.34),
+		// and there is no runtime yet to ask.
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: cgroupDriver: %s: the partition is made of systemd slices, and with another driver no pod "+
+			"comes into it, but where the runtime tells the kubelet to use systemd: making it; want systemd",
+			c.config.FileWith("cgroupDriver"), quote(k.CgroupDriver)))
 	}
 	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
 		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
@@ -256,7 +264,8 @@ func (c *checker) cpus() cpuset.CPUSet {
 	}
 	if list == "" {
 		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
-			c.bad(field, "", "is missing; with cpuManagerPolicy static the partition must keep to a part of reservedSystemCPUs")
+			c.warn(field, "%s.%s: is missing: with cpuManagerPolicy static the pods of the partition run on the CPUs that the kubelet gives them, "+
+				"beside those of users; want a part of reservedSystemCPUs to keep them there", kubeletconfig.SectionField, field)
 		}
 		return none
 	}
