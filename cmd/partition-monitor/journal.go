@@ -9,10 +9,6 @@ import (
 // journal writes what happens to pods to the log.
 type journal struct{ log *slog.Logger }
 
-func (j journal) FormulaSeen(f podmove.Formula) {
-	j.log.Info("the runtime's containers show its formula for CPU weights", "formula", f.Name)
-}
-
 func (j journal) PassFailed(err error) { j.log.Error("a pass failed, it is made again", "error", err) }
 
 func (j journal) PassesAgain() { j.log.Info("passes succeed again") }

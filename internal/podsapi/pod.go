@@ -48,9 +48,7 @@ type Container struct {
 	Order int
 	// RestartPolicy of the container itself, empty where the pod's counts.
 	RestartPolicy v1.ContainerRestartPolicy
-	// MilliCPU is its CPU request, as the container was made with.
-	MilliCPU int64
-	// MemoryRequest in bytes, likewise.
+	// MemoryRequest in bytes, as the container was made with.
 	MemoryRequest int64
 }
 
@@ -106,7 +104,6 @@ func newPod(p *v1.Pod) *Pod {
 
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
-	known.MilliCPU = c.Resources.Requests.Cpu().MilliValue()
 	known.MemoryRequest = c.Resources.Requests.Memory().Value()
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
@@ -115,7 +112,6 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 		for i := range statuses {
 			// What the container has now, where a resize is under way.
 			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil && s.Resources.Requests != nil {
-				known.MilliCPU = s.Resources.Requests.Cpu().MilliValue()
 				known.MemoryRequest = s.Resources.Requests.Memory().Value()
 			}
 		}

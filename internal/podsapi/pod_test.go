@@ -47,9 +47,9 @@ func TestNewPod(t *testing.T) {
 		MilliCPU: 1000, // the init container runs before the sidecar
 		HostPID:  true, Initializing: true,
 		Containers: map[string]Container{
-			"setup": {Init: true, MilliCPU: 1000},
-			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways, MilliCPU: 100},
-			"dns":   {MilliCPU: 250},
+			"setup": {Init: true},
+			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways},
+			"dns":   {},
 			"probe": {Order: 1},
 		},
 	}
@@ -108,21 +108,21 @@ func TestRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod        v1.Pod
 		pods       int64 // the pod's request
-		containers map[string]int64
+		containers int
 	}{
 		"sum": {
 			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "100m"), container("b", "1500m"), container("c", "")}}},
-			1600, map[string]int64{"a": 100, "b": 1500, "c": 0},
+			1600, 3,
 		},
 		"below a thousandth": {
 			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "100u")}}},
-			1, map[string]int64{"a": 1},
+			1, 1,
 		},
 		"greatest init container": {
 			v1.Pod{Spec: v1.PodSpec{
 				InitContainers: []v1.Container{container("i", "2"), container("j", "1")}, Containers: []v1.Container{container("a", "100m")},
 			}},
-			2000, map[string]int64{"i": 2000, "j": 1000, "a": 100},
+			2000, 3,
 		},
 		// A sidecar counts beside the containers, and beside init containers that come after it.
 		"sidecar": {
@@ -130,18 +130,18 @@ func TestRequests(t *testing.T) {
 				InitContainers: []v1.Container{container("i", "1"), sidecar("s", "300m"), container("j", "1")},
 				Containers:     []v1.Container{container("a", "100m")},
 			}},
-			1300, map[string]int64{"i": 1000, "s": 300, "j": 1000, "a": 100},
+			1300, 4,
 		},
 		"overhead": {
 			v1.Pod{Spec: v1.PodSpec{Overhead: cpu("250m"), Containers: []v1.Container{container("a", "100m")}}},
-			350, map[string]int64{"a": 100},
+			350, 1,
 		},
 		"request of the pod": {
 			v1.Pod{Spec: v1.PodSpec{
 				Resources:  &v1.ResourceRequirements{Requests: cpu("2")},
 				Containers: []v1.Container{container("a", "100m")},
 			}},
-			2000, map[string]int64{"a": 100},
+			2000, 1,
 		},
 		// A resize from 1 to 500m: the container still has 1.
 		"shrinking": {
@@ -149,7 +149,7 @@ func TestRequests(t *testing.T) {
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
 				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
 			},
-			1000, map[string]int64{"a": 1000},
+			1000, 1,
 		},
 		// A resize to 2 that has been accepted and not been made.
 		"growing": {
@@ -157,7 +157,7 @@ func TestRequests(t *testing.T) {
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "2")}},
 				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
 			},
-			2000, map[string]int64{"a": 1000},
+			2000, 1,
 		},
 		"sidecar that is resized": {
 			v1.Pod{
@@ -166,7 +166,7 @@ func TestRequests(t *testing.T) {
 				},
 				Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{running("s", "200m")}},
 			},
-			600, map[string]int64{"s": 200, "a": 100},
+			600, 2,
 		},
 		// A status without resources is one of a kubelet that does not tell.
 		"status without resources": {
@@ -174,19 +174,14 @@ func TestRequests(t *testing.T) {
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
 				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}, {Name: "b", Resources: &v1.ResourceRequirements{}}}},
 			},
-			500, map[string]int64{"a": 500},
+			500, 1,
 		},
 	} {
 		pod := newPod(&test.pod)
 		if pod.MilliCPU != test.pods {
 			t.Errorf("%s: %d for the pod; want %d", name, pod.MilliCPU, test.pods)
 		}
-		for c, want := range test.containers {
-			if got := pod.Containers[c].MilliCPU; got != want {
-				t.Errorf("%s: %d for container %s; want %d", name, got, c, want)
-			}
-		}
-		if len(pod.Containers) != len(test.containers) {
+		if len(pod.Containers) != test.containers {
 			t.Errorf("%s: containers %v", name, pod.Containers)
 		}
 	}

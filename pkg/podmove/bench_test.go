@@ -58,7 +58,7 @@ func placedPods(b *testing.B, count int) *node {
 		n.containers = append(n.containers, cri.Container{ID: container, SandboxID: sandbox, Name: "main", State: cri.Running})
 		n.pods[types.UID(uid)] = &podsapi.Pod{
 			UID: uid, Namespace: "kube-system", Name: fmt.Sprint("pod-", i), QoS: "Burstable", RestartPolicy: "Always", MilliCPU: 100,
-			Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+			Containers: map[string]podsapi.Container{"main": {}},
 		}
 	}
 	return n

@@ -287,18 +287,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {
-		shares := SharesOfMilliCPU(milli[slice])
-		var weight uint64
-		switch {
-		case shares == minShares:
-			weight = 1
-		case s.Formula != nil:
-			weight = s.Formula.Weight(shares)
-		default:
-			// Requests, and no container yet that shows the formula: it is about to start.
-			d.Wait = true
-			continue
-		}
+		weight := s.Formula.Weight(SharesOfMilliCPU(milli[slice]))
 		if present, ok := s.Weights[slice]; ok && present != weight {
 			d.Weights = append(d.Weights, WeightSpec{slice, weight})
 		}

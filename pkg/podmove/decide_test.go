@@ -36,7 +36,7 @@ func pod(uid string, p Partition, change ...func(*Pod)) Pod {
 
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: Config{Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: &Linear,
+		Config: Config{Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: Linear,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {
@@ -186,8 +186,7 @@ func TestSlicesOfPods(t *testing.T) {
 
 func TestWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = Guaranteed, 1000 }
-	quadratic := func(s *Snapshot) { s.Formula = &Quadratic }
-	unknown := func(s *Snapshot) { s.Formula = nil }
+	quadratic := func(s *Snapshot) { s.Formula = Quadratic }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
 	small := func(uid string) Pod { return pod(uid, System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {
@@ -215,13 +214,7 @@ func TestWeights(t *testing.T) {
 		}, []Pod{small("a")}, 12, 0},
 		{"guaranteed", nil, []Pod{pod("a", System, guaranteed)}, 39, 0},
 		{"the newer formula", quadratic, []Pod{pod("a", System, guaranteed)}, 100, 0},
-		{"not known yet", unknown, []Pod{pod("a", System, guaranteed)}, 0, 0},
-		{"not known, and not needed for one of them", func(s *Snapshot) {
-			unknown(s)
-			s.Weights["kubepods-system-burstable.slice"] = 7
-		}, []Pod{pod("a", System, guaranteed)}, 0, 1},
 		{"switched off", func(s *Snapshot) { s.Config.Off = true }, []Pod{pod("a", System)}, 0, 0},
-		{"not known and not needed", unknown, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 0 })}, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,29 +245,6 @@ func TestSwitchedOffIsDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(test.snapshot); d.Done != test.done {
 				t.Errorf("done is %t, want %t", d.Done, test.done)
-			}
-		})
-	}
-}
-
-func TestFormulaOf(t *testing.T) {
-	for name, test := range map[string]struct {
-		seen []Observation
-		want string
-	}{
-		"nothing seen":          {nil, ""},
-		"the minimum":           {[]Observation{{2, 1}}, ""},
-		"linear":                {[]Observation{{2, 1}, {1024, 39}}, "linear"},
-		"quadratic":             {[]Observation{{1024, 100}}, "quadratic"},
-		"one of neither":        {[]Observation{{1024, 77}, {512, 20}}, "linear"},
-		"a small request":       {[]Observation{{102, 4}}, "linear"},
-		"a small request, new":  {[]Observation{{102, 17}}, "quadratic"},
-		"the largest, the same": {[]Observation{{262144, 10000}}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			formula, ok := FormulaOf(test.seen)
-			if ok != (test.want != "") || formula.Name != test.want {
-				t.Errorf("formula %q, %t; want %q", formula.Name, ok, test.want)
 			}
 		})
 	}

@@ -57,16 +57,16 @@ type foundSlice struct {
 	units []string
 }
 
-// Pods returns the pods of the node, and what weights the runtime gave to containers whose shares are known. The order of
-// reading matters: cgroups first. A pod slice that was there before the runtime listed no pod for it is left over.
-func (g *Gatherer) Pods(ctx context.Context) ([]Pod, []Observation, error) {
+// Pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that was
+// there before the runtime listed no pod for it is left over.
+func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	found, err := g.podCgroups()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	sandboxes, containers, err := g.lists(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	known, _ := g.Kubelet.Pods()
 
@@ -90,15 +90,12 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, []Observation, error) {
 		}
 	}
 	var pods []Pod
-	var observed []Observation
 	for uid, pod := range byUID {
 		escaped := strings.ReplaceAll(uid, "-", "_")
-		more, err := g.complete(ctx, pod, found[escaped], known[types.UID(uid)], of[uid])
-		if err != nil {
-			return nil, nil, err
+		if err := g.complete(ctx, pod, found[escaped], known[types.UID(uid)], of[uid]); err != nil {
+			return nil, err
 		}
 		delete(found, escaped)
-		observed = append(observed, more...)
 		pods = append(pods, *pod)
 	}
 	for escaped, left := range found {
@@ -110,7 +107,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, []Observation, error) {
 			Home: PodCgroup{Slice: PodSlice(Default, guest.qos, escaped)}, Orphans: liveMoved(guest.units)})
 	}
 	g.forget(containers)
-	return pods, observed, nil
+	return pods, nil
 }
 
 func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, error) {
@@ -133,7 +130,7 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 }
 
 // complete adds to a pod what the kubelet and the cgroups say of it.
-func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Observation, error) {
+func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]foundSlice, known *podsapi.Pod, containers []cri.Container) error {
 	home, atHome := found[Default]
 	guest, isGuest := found[System]
 	switch {
@@ -160,7 +157,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		slice.Limits = limits
 	}
@@ -176,7 +173,6 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 		pod.Kubelet = kubeletPod(known)
 		pod.MilliCPU = known.MilliCPU
 	}
-	var observed []Observation
 	for _, c := range containers {
 		var at, also place
 		if places := scopes[c.ID]; len(places) > 0 {
@@ -189,32 +185,23 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
 			Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
 		}
-		shares := uint64(0)
 		if known != nil {
 			k := known.Containers[c.Name]
 			container.Init, container.Sidecar, container.Order = k.Init, k.Sidecar, k.Order
 			container.Restarts = restarts(known.RestartPolicy, k)
-			shares = SharesOfMilliCPU(k.MilliCPU)
 		} else if container.Running || container.Creating {
 			var err error
 			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
-				return nil, err
+				return err
 			}
-			shares = container.Resources.Shares
-			pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
-			if shares <= minShares {
-				pod.MilliCPU -= int64((shares*1000 + 1023) / 1024) // no request at all
+			if shares := container.Resources.Shares; shares > minShares { // the minimum is no request at all
+				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			}
 		}
 		if container.Running && container.Unit != "" {
 			path := cgroupfs.SlicePath(at.slice) + "/" + at.unit
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
-			}
-			if shares > minShares {
-				if weight, err := g.Cgroups.CPUWeight(path); err == nil {
-					observed = append(observed, Observation{shares, weight})
-				}
 			}
 		}
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
@@ -229,7 +216,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 	if len(liveMoved(pod.Guest.Units)) > 0 && pod.Home.Exists {
 		pod.Home.Bytes = g.own(pod.Home)
 	}
-	return observed, nil
+	return nil
 }
 
 // place is where a container is.

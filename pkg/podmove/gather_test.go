@@ -74,19 +74,19 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-func (n *node) gather() ([]Pod, []Observation) {
+func (n *node) gather() []Pod {
 	n.t.Helper()
-	pods, seen, err := n.gatherer().Pods(n.t.Context())
+	pods, err := n.gatherer().Pods(n.t.Context())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return pods, seen
+	return pods
 }
 
 // only returns the pod of a node that has one.
 func (n *node) only() Pod {
 	n.t.Helper()
-	pods, _ := n.gather()
+	pods := n.gather()
 	if len(pods) != 1 {
 		n.t.Fatalf("found %+v, want one pod", pods)
 	}
@@ -97,11 +97,11 @@ func TestGather(t *testing.T) {
 	n := newNode(t)
 	n.pods = map[types.UID]*podsapi.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+		Containers: map[string]podsapi.Container{"main": {}},
 	}}
-	pods, seen := n.gather()
-	if len(pods) != 1 || len(seen) != 1 || seen[0] != (Observation{Shares: 102, Weight: 4}) {
-		t.Fatalf("pods %+v, observed %+v", pods, seen)
+	pods := n.gather()
+	if len(pods) != 1 {
+		t.Fatalf("pods %+v", pods)
 	}
 	pod := pods[0]
 	if pod.QoS != Burstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
@@ -128,12 +128,12 @@ func TestGatherWithoutPodsAPI(t *testing.T) {
 	n.shares["one"] = 102
 	g := n.gatherer()
 	for range 3 {
-		pods, seen, err := g.Pods(t.Context())
+		pods, err := g.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pod := pods[0]; pod.Kubelet != nil || pod.MilliCPU != 100 || len(seen) != 1 {
-			t.Errorf("pod %+v, observed %+v; want its request by its containers' shares", pod, seen)
+		if pod := pods[0]; pod.Kubelet != nil || pod.MilliCPU != 100 {
+			t.Errorf("pod %+v; want its request by its containers' shares", pod)
 		}
 	}
 	if n.asked != 1 {
@@ -152,14 +152,14 @@ func TestGatherOwnCgroups(t *testing.T) {
 func TestGatherLeftover(t *testing.T) {
 	n := newNode(t)
 	n.cgroup(guestB, nil)
-	pods, _ := n.gather()
+	pods := n.gather()
 	d := Decide(snapshot(nil, pods...))
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestB) {
 		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
 	}
 	// Its sandbox has begun: the runtime announced it, and does not list it yet.
 	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
-	pods, _ = n.gather()
+	pods = n.gather()
 	if d := Decide(snapshot(nil, pods...)); len(d.Stop) != 0 {
 		t.Errorf("stops %+v of a pod that begins", d.Stop)
 	}
@@ -192,7 +192,7 @@ func TestGatherLiveMoved(t *testing.T) {
 		t.Errorf("orphans %+v, want the scope of a container that was removed", pod.Orphans)
 	}
 	n.sandboxes = nil
-	pods, _ := n.gather()
+	pods := n.gather()
 	if d := Decide(snapshot(nil, pods...)); len(d.KillScopes) != 1 {
 		t.Errorf("kills %+v, want the scope of a pod that is gone", d.KillScopes)
 	}
@@ -227,7 +227,7 @@ func TestGatherTwoSandboxesOfAPod(t *testing.T) {
 func TestGatherFails(t *testing.T) {
 	n := newNode(t)
 	n.err = errors.New("runtime is gone")
-	if _, _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
+	if _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
 		t.Errorf("error is %v: without the runtime's list every pod would look gone", err)
 	}
 }

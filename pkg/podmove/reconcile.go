@@ -57,7 +57,7 @@ type Reconciler struct {
 	lastErr  error
 	moving   string
 	failed   map[string]failure
-	formula  *Formula
+	formula  Formula
 	passes   int
 	beat     time.Time
 }
@@ -86,7 +86,7 @@ const (
 
 // NewReconciler returns one that has yet to get its fields.
 func NewReconciler() *Reconciler {
-	return &Reconciler{wake: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, beat: time.Now()}
+	return &Reconciler{wake: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, formula: Linear, beat: time.Now()}
 }
 
 // Wake has a pass made soon. It returns at once.
@@ -245,7 +245,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 
 // Snapshot reads what a pass decides from.
 func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
-	pods, observed, err := r.Gatherer.Pods(ctx)
+	pods, err := r.Gatherer.Pods(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -256,10 +256,7 @@ func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if formula, ok := FormulaOf(observed); ok && (r.formula == nil || r.formula.Name != formula.Name) {
-		r.formula = &formula
-		r.Journal.FormulaSeen(formula)
-	}
+	r.formula = kubeletFormula(pods, r.formula)
 	s := Snapshot{
 		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: r.Gatherer.Weights(), Formula: r.formula, Moving: r.moving,
 		Backoff: map[string]bool{},

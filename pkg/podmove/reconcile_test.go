@@ -149,7 +149,6 @@ func (e *events) reconciled() int {
 	return e.passes
 }
 func (e *events) Connected(string, bool) {}
-func (e *events) FormulaSeen(Formula)    {}
 func (e *events) PassesAgain()           {}
 func (e *events) Moving(Move, Container) {}
 func (e *events) Killing(string)         {}
@@ -169,7 +168,7 @@ func newHost(t *testing.T) *host {
 	h := &host{node: newNode(t)}
 	h.pods = map[types.UID]*podsapi.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+		Containers: map[string]podsapi.Container{"main": {}},
 	}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
 		h.cgroup(cgroupfs.SlicePath(slice), map[string]string{"cpu.weight": "100"})

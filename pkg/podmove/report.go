@@ -36,8 +36,6 @@ type Observer interface {
 
 // Journal hears what an operator may want to read later. Its methods return at once and may be called from any goroutine.
 type Journal interface {
-	// FormulaSeen is called when the formula of the node's runtime is known, and when it is another one.
-	FormulaSeen(Formula)
 	// PassFailed is called when a pass fails for a new reason, PassesAgain when one succeeds after that.
 	PassFailed(error)
 	PassesAgain()

@@ -143,24 +143,21 @@ func TestWait(t *testing.T) {
 	noRequests := func(p *Pod) { p.MilliCPU = 0 }
 	awaited := func(s *Snapshot) { s.NRI = Awaited }
 	noNRI := func(s *Snapshot) { s.NRI, s.Config.Mode = Unavailable, OnlyRestart }
-	unknown := func(s *Snapshot) { s.Formula = nil }
 	for name, test := range map[string]struct {
 		change func(*Snapshot)
 		pod    Pod
 		want   bool
 	}{
-		"in its place":                           {nil, pod("a", System), false},
-		"the kubelet has yet to make its slice":  {nil, pod("a", Default, noHome), true},
-		"the kubelet has removed its slice":      {nil, pod("a", System, noHome, ended), false},
-		"the runtime connects again soon":        {awaited, pod("a", Default), true},
-		"in its place while it does":             {awaited, pod("a", System), false},
-		"the runtime serves no NRI":              {noNRI, pod("a", Default), false},
-		"its containers are being created":       {nil, pod("a", Default, creating), true},
-		"they are, and it is in its place":       {nil, pod("a", System, creating), false},
-		"would not be restarted":                 {nil, pod("a", Default, once), false},
-		"no container has shown the formula yet": {unknown, pod("a", System), true},
-		"and none is needed":                     {unknown, pod("a", System, noRequests), false},
-		"of no member, and without a slice":      {nil, pod("a", Default, users, noHome), false},
+		"in its place":                          {nil, pod("a", System), false},
+		"the kubelet has yet to make its slice": {nil, pod("a", Default, noHome), true},
+		"the kubelet has removed its slice":     {nil, pod("a", System, noHome, ended), false},
+		"the runtime connects again soon":       {awaited, pod("a", Default), true},
+		"in its place while it does":            {awaited, pod("a", System), false},
+		"the runtime serves no NRI":             {noNRI, pod("a", Default), false},
+		"its containers are being created":      {nil, pod("a", Default, creating), true},
+		"they are, and it is in its place":      {nil, pod("a", System, creating), false},
+		"would not be restarted":                {nil, pod("a", Default, once), false},
+		"of no member, and without a slice":     {nil, pod("a", Default, users, noHome), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {

@@ -17,8 +17,8 @@ type Snapshot struct {
 	NRI NRIState
 	// Weights are the present weights of the partition's slices, by name; a slice that is not there has no entry.
 	Weights map[string]uint64
-	// Formula is the one of the node's runtime, nil as long as nothing shows which it is.
-	Formula *Formula
+	// Formula is the kubelet's.
+	Formula Formula
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
 	// Backoff has the pods whose move failed and is not to be tried again yet.

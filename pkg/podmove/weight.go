@@ -2,8 +2,10 @@ package podmove
 
 import "github.com/opencontainers/cgroups"
 
-// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the field, and a
-// container's weight and its slices' have to come from the same one: siblings share by the ratio of their weights.
+// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the
+// field. Siblings share by the ratio of their weights, and the siblings of the partition's slices are
+// slices that the kubelet writes: its formula counts, and not that of the runtime, which writes
+// containers.
 type Formula struct {
 	// Name is for people: linear or quadratic.
 	Name string
@@ -12,8 +14,8 @@ type Formula struct {
 }
 
 var (
-	// Linear is the older formula, which makes 39 of one CPU: runc before 1.3.2, crun before 1.23, and kubelets that
-	// are built with them (CpuSharesToCpuWeight, kubelet 1.36).
+	// Linear is the older formula, which makes 39 of one CPU: the kubelet up to 1.37.0 (getCPUWeight,
+	// pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
 	Linear = Formula{"linear", func(shares uint64) uint64 { return 1 + (max(shares, minShares)-minShares)*9999/262142 }}
 	// Quadratic is the newer formula, which makes 100, the kernel's default, of one CPU
 	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 tells why).
@@ -32,23 +34,29 @@ func SharesOfMilliCPU(milli int64) uint64 {
 	return max(uint64(milli)*1024/1000, minShares)
 }
 
-// Observation is the weight that the runtime gave a container for its shares.
-type Observation struct{ Shares, Weight uint64 }
-
-// FormulaOf tells from what the node's runtime did which formula it uses. It reports false where nothing tells: then all
-// containers have the minimum, for which both formulas agree.
+// kubeletFormula tells by which formula the kubelet has written the slices of pods, which are there
+// before their containers. It is the present one as long as a pod's slice has the weight that it gives,
+// and where none tells: without requests both formulas give the minimum, and in the middle of a resize
+// the slice has neither weight. So a node with slices of two kubelets keeps to one formula.
 //
-// Versions do not tell: distributions backport, and what containerd runs is a matter of its configuration.
-func FormulaOf(seen []Observation) (Formula, bool) {
-	for _, o := range seen {
-		linear, quadratic := Linear.Weight(o.Shares), Quadratic.Weight(o.Shares)
-		switch {
-		case linear == quadratic:
-		case o.Weight == linear:
-			return Linear, true
-		case o.Weight == quadratic:
-			return Quadratic, true
+// Without the kubelet's word the requests are an approximation, and tell nothing. Kubelets that cannot
+// give it, before 1.37, have the linear formula.
+func kubeletFormula(pods []Pod, present Formula) Formula {
+	found := present
+	for _, pod := range pods {
+		if !pod.Home.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
+			continue
+		}
+		shares, weight := SharesOfMilliCPU(pod.MilliCPU), pod.Home.Limits.CPUWeight
+		for _, f := range []Formula{Linear, Quadratic} {
+			if f.Weight(shares) != weight || Linear.Weight(shares) == Quadratic.Weight(shares) {
+				continue
+			}
+			if f.Name == present.Name {
+				return present
+			}
+			found = f
 		}
 	}
-	return Formula{}, false
+	return found
 }

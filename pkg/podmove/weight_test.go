@@ -2,7 +2,15 @@ package podmove
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/podsapi"
 )
 
 // TestSharesOfMilliCPU has both ends of the range: shares are cut to whole numbers, and to 2 at
@@ -51,6 +59,86 @@ func TestFormulas(t *testing.T) {
 			if got := test.formula.Weight(shares); got != want {
 				t.Errorf("%s makes %d of %d shares, want %d", test.formula.Name, got, shares, want)
 			}
+		}
+	}
+}
+
+// kubelets is a pod of 300m whose slice the kubelet has given a weight.
+func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
+	return pod(uid, Default, append(change, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 300, weight })...)
+}
+
+// TestKubeletFormula: what the kubelet wrote tells, 12 or 40 for 300m.
+func TestKubeletFormula(t *testing.T) {
+	untold := func(p *Pod) { p.Kubelet = nil }
+	for name, test := range map[string]struct {
+		pods    []Pod
+		present Formula
+		want    Formula
+	}{
+		"nothing seen":              {nil, Linear, Linear},
+		"nothing seen any more":     {nil, Quadratic, Quadratic},
+		"linear":                    {[]Pod{kubelets("a", 12)}, Linear, Linear},
+		"the kubelet was upgraded":  {[]Pod{kubelets("a", 40)}, Linear, Quadratic},
+		"the kubelet was put back":  {[]Pod{kubelets("a", 12)}, Quadratic, Linear},
+		"a resize is under way":     {[]Pod{kubelets("a", 77)}, Quadratic, Quadratic},
+		"requests are approximated": {[]Pod{kubelets("a", 40, untold)}, Linear, Linear},
+		"an eviction's word is not the kubelet's": {
+			[]Pod{kubelets("a", 40, untold, (*Pod).terminate)}, Linear, Linear,
+		},
+		"its slice is not there": {
+			[]Pod{kubelets("a", 40, func(p *Pod) { p.Home.Exists = false })}, Linear, Linear,
+		},
+		"no request": {
+			[]Pod{kubelets("a", 1), pod("b", Default, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 0, 1 })},
+			Quadratic, Quadratic,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := kubeletFormula(test.pods, test.present); got.Name != test.want.Name {
+				t.Errorf("formula %q, want %q", got.Name, test.want.Name)
+			}
+		})
+	}
+}
+
+// TestFormulaStays: slices of two kubelets, in whatever order they are found, leave the formula as it is.
+func TestFormulaStays(t *testing.T) {
+	pods := []Pod{kubelets("a", 12), kubelets("b", 40), kubelets("c", 77)}
+	for _, present := range []Formula{Linear, Quadratic} {
+		for shift := range pods {
+			if got := kubeletFormula(slices.Concat(pods[shift:], pods[:shift]), present); got.Name != present.Name {
+				t.Errorf("formula %q has become %q", present.Name, got.Name)
+			}
+		}
+	}
+}
+
+// TestWeightsOfTheKubelet: the runtime's formula, which containers show, is nothing to the partition's
+// slices, whose siblings the kubelet writes.
+func TestWeightsOfTheKubelet(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(guestA, map[string]string{"memory.max": "max"})
+	if err := os.RemoveAll(filepath.Join(n.root, homeA, "cri-containerd-one.scope")); err != nil {
+		t.Fatal(err)
+	}
+	n.cgroup(guestA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "17"})
+	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, MilliCPU: 100}}
+	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
+		n.cgroup(cgroupfs.SlicePath(slice), map[string]string{"cpu.weight": "100"})
+	}
+	r := NewReconciler()
+	r.Placer = &Placer{Wake: func() {}}
+	r.Gatherer, r.NRI = n.gatherer(), func() NRIState { return Working }
+	r.SetConfig(members)
+	for range 20 {
+		s, err := r.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []WeightSpec{{"kubepods-system-burstable.slice", 4}, {"kubepods-system.slice", 4}}
+		if got := Decide(s).Weights; !slices.Equal(got, want) {
+			t.Fatalf("weights %+v, want %+v: the kubelet gave 100m the weight 4", got, want)
 		}
 	}
 }

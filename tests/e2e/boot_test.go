@@ -5,6 +5,7 @@ package e2e
 import (
 	"testing"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -38,6 +39,16 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
 		t.Errorf("%s: the member's container was restarted %d times during the boot", flavour, restarts)
 	}
+	// The partition has the weight of its one pod, as the kubelet wrote it: beside the partition and in it
+	// stand slices that the kubelet writes. The runtime of forky has another formula for the container.
+	home := cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, string(pod.UID)))
+	weight := run(t, n, "cat "+cgroupRoot+home+"/cpu.weight")
+	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")
+	if other := flavour == "forky"; (container != weight) != other {
+		t.Errorf("the kubelet gave the pod the weight %s, the runtime gave its container %s; want another one: %t", weight, container, other)
+	}
+	becomes(t, n, "cat "+systemCgroup+"/cpu.weight", weight)
+	becomes(t, n, "cat "+systemCgroup+"/kubepods-system-burstable.slice/cpu.weight", weight)
 	if placing(flavour) {
 		wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",way="creation"}`, 1)
 		wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",way="restart"}`, 0)

@@ -75,14 +75,19 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Hostname)
 	}
 	// system-agent has 100m (tests/lab), on top of 300m and 700m.
+	// The kubelet's formula, which its slice of 300m shows, and not the runtime's: that of forky has another one.
 	formula := podmove.Linear
-	if weight := file(t, n, scopeOf(t, n, "kube-system", "guaranteed"), "cpu.weight"); weight != formula.Weight(podmove.SharesOfMilliCPU(300)) {
+	uid := uidOf(t, n, "kube-system", "guaranteed")
+	shares := podmove.SharesOfMilliCPU(300)
+	kubelets := cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Guaranteed, uid))
+	if weight := file(t, n, kubelets, "cpu.weight"); weight != formula.Weight(shares) {
 		formula = podmove.Quadratic
-		if want := formula.Weight(podmove.SharesOfMilliCPU(300)); weight != want {
-			t.Fatalf("the runtime gave 300m the weight %d, which neither formula gives", weight)
+		if want := formula.Weight(shares); weight != want {
+			t.Fatalf("the kubelet gave 300m the weight %d, which neither formula gives", weight)
 		}
 	}
-	t.Logf("%s: the runtime's formula is the %s one", flavour, formula.Name)
+	container := file(t, n, scopeOf(t, n, "kube-system", "guaranteed"), "cpu.weight")
+	t.Logf("%s: the kubelet's formula is the %s one; the runtime gave a container of 300m the weight %d", flavour, formula.Name, container)
 	weights := func(system, burstable int64) {
 		t.Helper()
 		weight := func(milli int64) string {

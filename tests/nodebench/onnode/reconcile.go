@@ -318,7 +318,6 @@ func (o observer) Reconciled(took time.Duration, err error) {
 // journal hears nothing: what fails is returned.
 type journal struct{}
 
-func (journal) FormulaSeen(podmove.Formula)                       {}
 func (journal) PassFailed(error)                                  {}
 func (journal) PassesAgain()                                      {}
 func (journal) NotPrepared(string, string, error)                 {}
