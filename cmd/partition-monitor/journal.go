@@ -33,6 +33,18 @@ func (j journal) MoveFailed(m podmove.Move, c podmove.Container, err error) {
 	j.of(m).Error("moving a pod failed, it is tried again later", "container", c.Name, "error", err)
 }
 
+func (j journal) GivenUp(m podmove.Move, c podmove.Container, err error, all bool) {
+	what := "a restart has not moved a pod, it is not restarted again"
+	if all {
+		what = "a restart has not moved a pod; none is restarted until the runtime connects over NRI again or the configuration changes"
+	}
+	j.of(m).Error(what, "container", c.Name, "error", err)
+}
+
+func (j journal) NotReady(m podmove.Move) {
+	j.of(m).Warn("a pod that was restarted is in its place and not Ready again; no other is restarted until it is")
+}
+
 func (j journal) Killing(scope string) {
 	j.log.Info("killing what is left of a container that has ended", "scope", scope)
 }

@@ -67,6 +67,14 @@ func (r *runtimeClient) Resources(ctx context.Context, id string) (cri.Resources
 	return client.Resources(ctx, id)
 }
 
+func (r *runtimeClient) Process(ctx context.Context, id string) (pid int, running bool, err error) {
+	client, err := r.get()
+	if err != nil {
+		return 0, false, err
+	}
+	return client.Process(ctx, id)
+}
+
 // stop is not asked for through ask: that a container is gone already does not mean that the runtime is.
 func (r *runtimeClient) stop(ctx context.Context, id string, grace time.Duration) error {
 	client, err := r.get()

@@ -24,6 +24,28 @@ type Limits struct {
 	CPUQuotaPeriod uint64
 	// TasksMax is pids.max.
 	TasksMax uint64
+	// Protection is what the kubelet sets with memoryReservationPolicy: TieredReservation.
+	Protection Protection
+}
+
+// Protection is memory that the kernel does not reclaim, in bytes. It counts as far as the cgroups above
+// have as much (Documentation/admin-guide/cgroup-v2.rst).
+type Protection struct {
+	// Min is never reclaimed (memory.min), Low only where nothing else is left (memory.low).
+	Min, Low uint64
+}
+
+// Plus adds up what two cgroups have.
+func (p Protection) Plus(q Protection) Protection {
+	return Protection{plus(p.Min, q.Min), plus(p.Low, q.Low)}
+}
+
+// plus adds without an overflow: Unlimited is all there is.
+func plus(a, b uint64) uint64 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return Unlimited
 }
 
 // NoLimits is what a slice has that nobody has limited.
@@ -43,6 +65,8 @@ func (f FS) Limits(path string) (Limits, error) {
 		{"memory.max", func(s string) (err error) { limits.MemoryMax, err = parseMax(s); return }},
 		{"cpu.weight", func(s string) (err error) { limits.CPUWeight, err = strconv.ParseUint(s, 10, 64); return }},
 		{"cpu.max", func(s string) (err error) { limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s); return }},
+		{"memory.min", func(s string) (err error) { limits.Protection.Min, err = parseMax(s); return }},
+		{"memory.low", func(s string) (err error) { limits.Protection.Low, err = parseMax(s); return }},
 		{"pids.max", func(s string) (err error) { limits.TasksMax, err = parseMax(s); return }},
 	} {
 		text, ok := files.read(file.name)

@@ -1,6 +1,8 @@
 package podsapi
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,7 +36,9 @@ type Pod struct {
 	HostPID bool
 	// Initializing pods have init containers that have yet to end.
 	Initializing bool
-	// Containers by name, init containers and sidecars too.
+	// Ready is the pod's condition of that name.
+	Ready bool
+	// Containers by name, init containers, sidecars and ephemeral ones too.
 	Containers map[string]Container
 }
 
@@ -44,8 +48,14 @@ type Container struct {
 	Init bool
 	// Sidecar containers are init containers that are kept running.
 	Sidecar bool
+	// Ephemeral containers are for debugging; the kubelet never starts one again.
+	Ephemeral bool
 	// Order is the place in the pod's list.
 	Order int
+	// ID is that of the present container in the runtime, empty where there is none yet. Ready is what
+	// the kubelet says of that one.
+	ID    string
+	Ready bool
 	// RestartPolicy of the container itself, empty where the pod's counts.
 	RestartPolicy v1.ContainerRestartPolicy
 	// MemoryRequest in bytes, as the container was made with.
@@ -75,6 +85,7 @@ func newPod(p *v1.Pod) *Pod {
 		GracePeriod:  defaultGracePeriod,
 		HostPID:      p.Spec.HostPID,
 		Initializing: initializing(p),
+		Ready:        ready(p),
 		Containers:   make(map[string]Container, len(p.Spec.Containers)+len(p.Spec.InitContainers)),
 	}
 	if seconds := p.Spec.TerminationGracePeriodSeconds; seconds != nil {
@@ -99,7 +110,18 @@ func newPod(p *v1.Pod) *Pod {
 		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 		pod.add(p, c, i, Container{Init: !sidecar, Sidecar: sidecar})
 	}
+	for i := range p.Spec.EphemeralContainers {
+		c := v1.Container(p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		pod.add(p, &c, i, Container{Ephemeral: true})
+	}
 	return pod
+}
+
+// ready is the pod's condition: its containers are ready, and its readiness gates.
+func ready(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
 }
 
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
@@ -110,8 +132,15 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	}
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i := range statuses {
+			s := &statuses[i]
+			if s.Name != c.Name {
+				continue
+			}
+			// As RUNTIME://ID.
+			_, known.ID, _ = strings.Cut(s.ContainerID, "://")
+			known.Ready = s.Ready
 			// What the container has now, where a resize is under way.
-			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil && s.Resources.Requests != nil {
+			if s.Resources != nil && s.Resources.Requests != nil {
 				known.MemoryRequest = s.Resources.Requests.Memory().Value()
 			}
 		}

@@ -59,5 +59,7 @@ func limitProperties(l cgroupfs.Limits) []Property {
 		{"CPUQuotaPerSecUSec", l.CPUQuotaPerSec},
 		{"CPUQuotaPeriodUSec", l.CPUQuotaPeriod},
 		{"TasksMax", l.TasksMax},
+		{"MemoryMin", l.Protection.Min},
+		{"MemoryLow", l.Protection.Low},
 	}
 }

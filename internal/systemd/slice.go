@@ -74,6 +74,11 @@ func (c *Client) SetCPUWeight(ctx context.Context, name string, weight uint64) e
 	return c.set(ctx, name, Property{"CPUWeight", weight})
 }
 
+// SetMemoryProtection changes the protected memory of a slice until the next boot or Revert.
+func (c *Client) SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error {
+	return c.set(ctx, name, Property{"MemoryMin", p.Min}, Property{"MemoryLow", p.Low})
+}
+
 func (c *Client) set(ctx context.Context, name string, properties ...Property) error {
 	return named("setting properties of", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.SetUnitPropertiesContext(ctx, name, true, variants(properties)...)
@@ -133,15 +138,16 @@ func (c *Client) forget(ctx context.Context, name string) error {
 	}))
 }
 
-// Revert removes what SetCPUWeight has set of slices that have a unit file. It counts from the next reload of systemd on.
+// Revert removes what SetCPUWeight and SetMemoryProtection have set of slices that have a unit file. It counts from the next reload of systemd on.
 // RevertUnitFiles is not for them: it removes an operator's drop-ins in /etc too (systemctl(1), revert).
 func (c *Client) Revert(_ context.Context, names ...string) error {
 	var all []error
 	for _, name := range names {
-		err := os.Remove(filepath.Join(c.dropIns(name), "50-CPUWeight.conf"))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			all = append(all, fmt.Errorf("reverting the weight of %s: %w", name, err))
-			continue
+		for _, property := range []string{"CPUWeight", "MemoryMin", "MemoryLow"} {
+			err := os.Remove(filepath.Join(c.dropIns(name), "50-"+property+".conf"))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				all = append(all, fmt.Errorf("reverting %s of %s: %w", property, name, err))
+			}
 		}
 		// Fails where there is something else.
 		_ = os.Remove(c.dropIns(name))

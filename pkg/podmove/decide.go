@@ -2,6 +2,7 @@ package podmove
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ type Decision struct {
 	Ensure []SliceSpec
 	// Weights are those of the partition's own slices that are to change.
 	Weights []WeightSpec
+	// Protect are those whose protected memory is to change.
+	Protect []ProtectSpec
 	// KillScopes are scopes of ours whose container has ended with processes left.
 	KillScopes []string
 	// Stop are slices of pods that are gone.
@@ -45,6 +48,12 @@ type WeightSpec struct {
 	Weight uint64
 }
 
+// ProtectSpec is a slice of the partition and its memory.min and memory.low.
+type ProtectSpec struct {
+	Slice  string
+	Memory cgroupfs.Protection
+}
+
 // Move is a pod to move.
 type Move struct {
 	UID, Namespace, Name string
@@ -55,6 +64,8 @@ type Move struct {
 	// Containers are the misplaced ones in the order in which to move them.
 	Containers  []Container
 	GracePeriod time.Duration
+	// WasReady tells whether the kubelet said so before; it is to be Ready again then before the next one.
+	WasReady bool
 }
 
 // Decide compares what is with what ought to be. It touches nothing.
@@ -92,8 +103,7 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 	switch {
 	case pod.Exists && (s.belongs(pod) == System && pod.Ready || inUse):
 		if !pod.Home.Exists {
-			// The kubelet has not made its own yet, or has removed it already: nothing to mirror.
-			d.Wait = d.Wait || pod.Ready
+			// The kubelet has removed its own already, or makes none: nothing to mirror.
 			return
 		}
 		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
@@ -116,11 +126,11 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		Member: slices.Contains(s.Config.Namespaces, pod.Namespace),
 		Slice:  pod.slice(want),
 	}
-	var misplaced []Container
-	foreign, creating := false, false
+	var misplaced, foreign []Container
+	creating := false
 	for _, c := range pod.Containers {
 		creating = creating || c.Creating
-		if !c.Running || c.Unit == "" {
+		if !c.Running || c.Unit == "" && !c.Foreign {
 			continue
 		}
 		report.Containers++
@@ -132,12 +142,13 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 			report.LiveMoved++
 			report.OutsideBytes = pod.Home.Bytes
 		}
-		switch c.Slice {
-		case pod.slice(want):
-		case pod.slice(other(want)):
+		switch {
+		case c.Slice == pod.slice(want):
+		case c.Slice == pod.slice(other(want)):
 			misplaced = append(misplaced, c)
-		default:
-			foreign = true
+		case want == System:
+			// Where the default partition keeps the containers of its pods is the runtime's business.
+			foreign = append(foreign, c)
 			report.Misplaced++
 		}
 	}
@@ -145,8 +156,12 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		report.Slice = pod.slice(other(want))
 		report.Misplaced += len(misplaced)
 		d.move(s, pod, want, misplaced, creating, &report)
-	} else if foreign {
-		report.Reason, report.Next = ReasonForeign, "nothing: its cgroup is not one that the kubelet made for it"
+	} else if len(foreign) > 0 {
+		if len(foreign) == report.Containers {
+			report.Slice = foreign[0].Slice
+		}
+		report.Reason = ReasonForeign
+		report.Next = fmt.Sprintf("nothing: container %s runs in %s, which is no slice that the kubelet made for it", foreign[0].Name, foreign[0].Slice)
 	}
 	if pod.Ready || report.Containers > 0 {
 		d.Pods = append(d.Pods, report)
@@ -187,6 +202,10 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 		way = Live
 	case s.NRI == Working:
 		way = Restart
+		if what := spared(pod); what != "" && s.Config.Mode == Auto {
+			reason(ReasonNextStart, "wait for its next start or a reboot, or run the monitor with --move=restart: "+what+" is not restarted to be moved")
+			return
+		}
 	default:
 		// A container that is stopped now would come back to where it was.
 		d.Wait = d.Wait || s.NRI == Awaited
@@ -199,17 +218,43 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 		return
 	}
 	switch {
+	case way == Restart && s.RestartsFail:
+		reason(ReasonFailed, "no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
+			"container was not where it was to be; the journal of the monitor says which")
+	case way == Restart && s.GivenUp[pod.UID]:
+		reason(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:
 		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+	case way == Restart && s.Awaited != "":
+		reason(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
 	case s.Moving != "" || d.Move != nil:
 		reason(ReasonPending, "wait: pods are moved one at a time")
 	default:
 		reason(ReasonPending, "it is moved next")
 		d.Move = &Move{
 			UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
-			Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod),
+			Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
 		}
 	}
+}
+
+// nodeCritical is the priority of the class system-node-critical, and SystemCriticalPriority + 1000 of
+// k8s.io/kubernetes/pkg/apis/scheduling.
+const nodeCritical = 2_000_001_000
+
+// spared says what a pod is that is not restarted unless an operator wants it, empty for any other. Where
+// the kubelet does not tell its priority a pod is not taken for an unimportant one: critical pods are
+// Guaranteed more often than not.
+func spared(pod Pod) string {
+	switch {
+	case pod.Static:
+		return "a static pod"
+	case pod.Kubelet == nil && pod.QoS == Guaranteed:
+		return "a pod that may be critical for the node"
+	case pod.Kubelet != nil && pod.Kubelet.Priority >= nodeCritical:
+		return "a pod that is critical for the node"
+	}
+	return ""
 }
 
 // refused tells why the pod cannot be moved that way now, and what can be done about it.
@@ -269,27 +314,34 @@ func gracePeriod(pod Pod) time.Duration {
 	return pod.Kubelet.GracePeriod
 }
 
-// weights decides about the weights of the partition and of its burstable slice: the requests of
-// the pods that run there. Without any it is the minimum, as for the kubelet's burstable slice
+// weights decides about the weights and the protected memory of the partition and of its burstable slice:
+// the requests of the pods that run there. Without any it is the minimum, as for the kubelet's burstable slice
 // (setCPUCgroupConfig, pkg/kubelet/cm/qos_container_manager_linux.go).
 func (d *Decision) weights(s Snapshot, pods []Pod) {
 	if s.Config.Off {
 		return // reverted at the end
 	}
 	milli := map[string]int64{partition.SystemSlice: 0, partition.BurstableSlice: 0}
+	// What a pod is protected from has an effect as far as the slices above it have as much.
+	memory := map[string]cgroupfs.Protection{}
 	for _, pod := range pods {
 		if !pod.placed() {
 			continue
 		}
 		milli[partition.SystemSlice] += pod.MilliCPU
+		memory[partition.SystemSlice] = memory[partition.SystemSlice].Plus(pod.Home.Limits.Protection)
 		if pod.QoS == Burstable {
 			milli[partition.BurstableSlice] += pod.MilliCPU
+			memory[partition.BurstableSlice] = memory[partition.BurstableSlice].Plus(pod.Home.Limits.Protection)
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {
 		weight := s.Formula.Weight(SharesOfMilliCPU(milli[slice]))
 		if present, ok := s.Weights[slice]; ok && present != weight {
 			d.Weights = append(d.Weights, WeightSpec{slice, weight})
+		}
+		if present, ok := s.Protected[slice]; ok && present != memory[slice] {
+			d.Protect = append(d.Protect, ProtectSpec{slice, memory[slice]})
 		}
 	}
 }

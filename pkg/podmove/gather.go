@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +22,9 @@ type Runtime interface {
 	Containers(ctx context.Context) ([]cri.Container, error)
 	// Resources returns what a container was created with.
 	Resources(ctx context.Context, id string) (cri.Resources, error)
+	// Process returns the ID of a container's first process, 0 where it does not tell, and whether the
+	// container runs.
+	Process(ctx context.Context, id string) (pid int, running bool, err error)
 }
 
 // Kubelet is what the kubelet is asked for. *podsapi.Watcher is one.
@@ -43,13 +45,18 @@ type Gatherer struct {
 	Runtime   Runtime
 	Kubelet   Kubelet
 	Announced Announced
+	// Proc is where procfs is mounted; empty is /proc.
+	Proc string
 
 	// resources of containers, by ID: asked for once where the kubelet does not tell the requests.
 	resources map[string]cri.Resources
+	// elsewhere is where containers are that are in none of their pod's slices, by ID: asked for once.
+	elsewhere map[string]string
 }
 
-// podCgroups are the slices of pods that were found, by their escaped UID.
-type podCgroups map[string]map[Partition]foundSlice
+// podCgroups are the slices of pods that were found, by their escaped UID. A pod has two in a partition
+// where it is a static one that was written again with other requests and the same UID.
+type podCgroups map[string]map[Partition][]foundSlice
 
 type foundSlice struct {
 	qos   QoS
@@ -89,25 +96,56 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 			of[uid] = append(of[uid], c)
 		}
 	}
+	present := found
+	if lacking(byUID, of, found) {
+		// The kubelet makes the slice of a pod before its sandbox, and the runtime the scope before it says
+		// that a container runs: what has come since the first look is there now.
+		if present, err = g.podCgroups(); err != nil {
+			return nil, err
+		}
+	}
 	var pods []Pod
 	for uid, pod := range byUID {
-		escaped := strings.ReplaceAll(uid, "-", "_")
-		if err := g.complete(ctx, pod, found[escaped], known[types.UID(uid)], of[uid]); err != nil {
+		escaped := escapeUID(uid)
+		left, err := g.complete(ctx, pod, present[escaped], known[types.UID(uid)], of[uid])
+		if err != nil {
 			return nil, err
 		}
 		delete(found, escaped)
-		pods = append(pods, *pod)
+		pods = append(append(pods, *pod), left...)
 	}
 	for escaped, left := range found {
-		guest, ok := left[System]
-		if !ok {
-			continue
+		for _, guest := range left[System] {
+			pods = append(pods, leftOver(escaped, guest, liveMoved(guest.units)))
 		}
-		pods = append(pods, Pod{UID: escaped, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
-			Home: PodCgroup{Slice: PodSlice(Default, guest.qos, escaped)}, Orphans: liveMoved(guest.units)})
 	}
 	g.forget(containers)
 	return pods, nil
+}
+
+// lacking tells whether a pod has no slice that ought to have one, or a container no scope.
+func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
+	for uid, pod := range pods {
+		slices := found[escapeUID(uid)]
+		if pod.Ready && len(slices[Default]) == 0 {
+			return true
+		}
+		scopes := scopesIn(slices)
+		for _, c := range of[uid] {
+			if c.State == cri.Running && len(scopes[c.ID]) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leftOver is a slice of the partition whose pod is gone, or has another one now.
+func leftOver(escapedUID string, guest foundSlice, orphans []string) Pod {
+	return Pod{
+		UID: escapedUID, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
+		Home: PodCgroup{Slice: PodSlice(Default, guest.qos, escapedUID)}, Orphans: orphans,
+	}
 }
 
 func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, error) {
@@ -129,24 +167,34 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	return append(sandboxes, announced...), containers, nil
 }
 
-// complete adds to a pod what the kubelet and the cgroups say of it.
-func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]foundSlice, known *podsapi.Pod, containers []cri.Container) error {
-	home, atHome := found[Default]
-	guest, isGuest := found[System]
+// complete adds to a pod what the kubelet and the cgroups say of it. It returns the slices that are left
+// over of an earlier pod with this UID.
+func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
+	told := QoS("")
+	if known != nil {
+		told = QoS(known.QoS)
+	}
+	home, atHome := choose(found[Default], told)
 	switch {
 	case atHome:
 		pod.QoS = home.qos // where the kubelet has put it is what counts
-	case isGuest:
-		pod.QoS = guest.qos
-	case known != nil:
-		pod.QoS = QoS(known.QoS)
+	case told != "":
+		pod.QoS = told
+	case len(found[System]) > 0:
+		pod.QoS = found[System][0].qos
+	}
+	guest := foundSlice{}
+	isGuest := false
+	var left []Pod
+	for _, s := range found[System] {
+		if s.qos == pod.QoS {
+			guest, isGuest = s, true
+		} else {
+			left = append(left, leftOver(escapeUID(pod.UID), s, ended(s.units, containers)))
+		}
 	}
 	pod.Home = PodCgroup{Slice: PodSlice(Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}
 	pod.Guest = PodCgroup{Slice: PodSlice(System, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
-	if isGuest && guest.qos != pod.QoS {
-		// A static pod that was written again with other requests and the same UID. What is left of the old one goes first.
-		pod.Guest.Slice = guest.name
-	}
 	for _, slice := range []*PodCgroup{&pod.Home, &pod.Guest} {
 		if !slice.Exists {
 			continue
@@ -157,21 +205,15 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		slice.Limits = limits
 	}
-	scopes := map[string][]place{} // by ID
-	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
-		for _, unit := range slice.Units {
-			if id := ContainerID(unit); id != "" {
-				scopes[id] = append(scopes[id], place{slice.Slice, unit})
-			}
-		}
-	}
+	scopes := scopesIn(found)
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
 		pod.MilliCPU = known.MilliCPU
+		pod.Static = pod.Static || known.Static
 	}
 	for _, c := range containers {
 		var at, also place
@@ -185,14 +227,20 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 			ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
 			Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
 		}
+		container.Ready = container.Running
+		if container.Running && container.Unit == "" {
+			g.find(ctx, pod, &container)
+		}
 		if known != nil {
-			k := known.Containers[c.Name]
+			k, ok := known.Containers[c.Name]
 			container.Init, container.Sidecar, container.Order = k.Init, k.Sidecar, k.Order
-			container.Restarts = restarts(known.RestartPolicy, k)
+			// Who is not in the pod as it is now is not started again.
+			container.Restarts = ok && restarts(known.RestartPolicy, k)
+			container.Ready = container.Running && k.ID == c.ID && k.Ready
 		} else if container.Running || container.Creating {
 			var err error
 			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
-				return err
+				return nil, err
 			}
 			if shares := container.Resources.Shares; shares > minShares { // the minimum is no request at all
 				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
@@ -216,11 +264,40 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition]f
 	if len(liveMoved(pod.Guest.Units)) > 0 && pod.Home.Exists {
 		pod.Home.Bytes = g.own(pod.Home)
 	}
-	return nil
+	return left, nil
+}
+
+// choose returns the slice of a class, or any where there is none of that class.
+func choose(found []foundSlice, q QoS) (foundSlice, bool) {
+	if len(found) == 0 {
+		return foundSlice{}, false
+	}
+	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.qos == q })
+	return found[max(i, 0)], true
 }
 
 // place is where a container is.
 type place struct{ slice, unit string }
+
+// scopesIn returns where the containers in the slices of a pod are, by their ID.
+func scopesIn(found map[Partition][]foundSlice) map[string][]place {
+	scopes := map[string][]place{}
+	for _, slice := range slices.Concat(found[Default], found[System]) {
+		for _, unit := range slice.units {
+			if id := ContainerID(unit); id != "" {
+				scopes[id] = append(scopes[id], place{slice.name, unit})
+			}
+		}
+	}
+	return scopes
+}
+
+// ended are those scopes of ours among units whose container does not run.
+func ended(units []string, containers []cri.Container) []string {
+	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
+		return slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == ContainerID(unit) && c.State != cri.Exited })
+	})
+}
 
 // abandoned are scopes of ours for containers that the runtime has removed.
 func abandoned(pod *Pod) []string {
@@ -264,7 +341,8 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 
 func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
-		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, GracePeriod: known.GracePeriod,
+		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
+		Priority: known.Priority, GracePeriod: known.GracePeriod,
 	}
 }
 
@@ -274,7 +352,7 @@ func restarts(pod v1.RestartPolicy, c podsapi.Container) bool {
 	switch {
 	case c.Sidecar:
 		return true
-	case c.Init:
+	case c.Init, c.Ephemeral:
 		return false
 	case c.RestartPolicy != "":
 		return c.RestartPolicy == v1.ContainerRestartPolicyAlways
@@ -297,9 +375,9 @@ func (g *Gatherer) resourcesOf(ctx context.Context, id string) (cri.Resources, e
 	return resources, nil
 }
 
-// forget drops the resources of containers that are gone.
+// forget drops what was kept of containers that are gone.
 func (g *Gatherer) forget(containers []cri.Container) {
-	if len(g.resources) == 0 {
+	if len(g.resources)+len(g.elsewhere) == 0 {
 		return
 	}
 	there := map[string]bool{}
@@ -309,6 +387,11 @@ func (g *Gatherer) forget(containers []cri.Container) {
 	for id := range g.resources {
 		if !there[id] {
 			delete(g.resources, id)
+		}
+	}
+	for id := range g.elsewhere {
+		if !there[id] {
+			delete(g.elsewhere, id)
 		}
 	}
 }
@@ -333,22 +416,22 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 					return nil, err
 				}
 				if found[uid] == nil {
-					found[uid] = map[Partition]foundSlice{}
+					found[uid] = map[Partition][]foundSlice{}
 				}
-				found[uid][p] = foundSlice{qos: q, name: name, units: units}
+				found[uid][p] = append(found[uid][p], foundSlice{qos: q, name: name, units: units})
 			}
 		}
 	}
 	return found, nil
 }
 
-// Weights are the present weights of the partition's slices.
-func (g *Gatherer) Weights() map[string]uint64 {
-	weights := map[string]uint64{}
+// Slices are the present weights of the partition's slices, and their protected memory.
+func (g *Gatherer) Slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
+	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, slice := range []string{partition.SystemSlice, partition.BurstableSlice} {
-		if weight, err := g.Cgroups.CPUWeight(cgroupfs.SlicePath(slice)); err == nil {
-			weights[slice] = weight
+		if limits, err := g.Cgroups.Limits(cgroupfs.SlicePath(slice)); err == nil {
+			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 		}
 	}
-	return weights
+	return weights, protected
 }

@@ -24,6 +24,8 @@ type node struct {
 	containers []cri.Container
 	shares     map[string]uint64
 	asked      int // how often the runtime was asked for shares
+	pids       map[string]int
+	located    int // how often it was asked for a process
 	announced  []cri.Sandbox
 	pods       map[types.UID]*podsapi.Pod
 	err        error
@@ -35,10 +37,15 @@ func (n *node) Resources(_ context.Context, id string) (cri.Resources, error) {
 	n.asked++
 	return cri.Resources{Shares: n.shares[id]}, nil
 }
+func (n *node) Process(_ context.Context, id string) (pid int, running bool, err error) {
+	n.located++
+	pid, running = n.pids[id]
+	return pid, running, nil
+}
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) gatherer() *Gatherer {
-	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n}
+	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
 }
 func (n *node) cgroup(path string, files map[string]string) {
 	n.t.Helper()

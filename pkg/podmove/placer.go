@@ -32,6 +32,8 @@ type Placer struct {
 	announced map[string]announcement
 	answered  map[string]Answer
 	connected bool
+	// connections counts how often the runtime has connected.
+	connections int
 }
 
 type announcement struct {
@@ -72,6 +74,7 @@ func (p *Placer) Configure(_ context.Context, _, runtime, _ string) (api.EventMa
 func (p *Placer) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	p.connected = true
+	p.connections++
 	p.announced, p.answered = map[string]announcement{}, map[string]Answer{}
 	p.mu.Unlock()
 	p.Connection(true)
@@ -97,6 +100,14 @@ func (p *Placer) Connected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.connected
+}
+
+// Connections counts how often the runtime has connected with us: it may have been restarted in between,
+// or have another configuration or another plugin now.
+func (p *Placer) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.connections
 }
 
 // RunPodSandbox is called when a sandbox was made and before its first container.
@@ -164,13 +175,18 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 // cgroup to runc and crun (runc docs/systemd.md).
 func cgroupsPath(pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
-	if !ok || slice == "" {
+	switch {
+	case slice == "":
 		// Not known yet when the runtime asks.
 		slice, rest = pod.GetLinux().GetCgroupParent(), scopePrefix(runtime)+":"+c.GetId()
+	case !ok:
+		// The runtime makes cgroups without systemd (SystemdCgroup = false), and would make one of our
+		// answer's name.
+		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
 	slice = path.Base(slice)
 	partition, qos, uid, ok := ParsePodSlice(slice)
-	if !ok || partition != Default || uid != strings.ReplaceAll(pod.GetUid(), "-", "_") {
+	if !ok || partition != Default || uid != escapeUID(pod.GetUid()) {
 		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
 	return PodSlice(System, qos, pod.GetUid()) + ":" + rest, nil
@@ -201,11 +217,12 @@ func (p *Placer) Announced(listed func(id string) bool) []cri.Sandbox {
 }
 
 // IsAnnounced tells whether a sandbox of a pod has begun that the runtime had not listed when we looked.
+// The UID may be escaped, as that of a slice is whose pod is gone.
 func (p *Placer) IsAnnounced(uid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.announced {
-		if a.sandbox.UID == uid {
+		if escapeUID(a.sandbox.UID) == escapeUID(uid) {
 			return true
 		}
 	}

@@ -45,8 +45,11 @@ func podPrefix(p Partition, q QoS) string {
 // PodSlice names the slice of a pod as the kubelet's systemd driver does: GetPodContainerName of pkg/kubelet/cm, with the
 // dashes of the UID escaped to underscores (escapeSystemdCgroupName), because dashes nest slices.
 func PodSlice(p Partition, q QoS, uid string) string {
-	return podPrefix(p, q) + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	return podPrefix(p, q) + escapeUID(uid) + ".slice"
 }
+
+// escapeUID is a UID as it stands in the names of slices.
+func escapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
 // ParsePodSlice is the inverse of PodSlice, but for the UID, which is returned with its dashes still escaped. It reports
 // false for any other name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type Units interface {
 	EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error
 	// SetCPUWeight sets the weight of a slice.
 	SetCPUWeight(ctx context.Context, name string, weight uint64) error
+	// SetMemoryProtection sets memory.min and memory.low of a slice.
+	SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error
 	// StopSlice ends an empty slice and removes what was set on it.
 	StopSlice(ctx context.Context, name string) error
 	// StopScope kills what is in a scope.
@@ -56,16 +59,23 @@ type Reconciler struct {
 	lastPods []Pod
 	lastErr  error
 	moving   string
+	awaited  string // namespace and name of a pod that was restarted and is not Ready again
 	failed   map[string]failure
-	formula  Formula
-	passes   int
-	beat     time.Time
+	// restartsFail tells that a restarted container came back where it was. It holds until the runtime
+	// connects again, which it has done so many times, or the configuration changes.
+	restartsFail bool
+	connections  int
+	formula      Formula
+	passes       int
+	beat         time.Time
 }
 
 // failure is a pod whose move failed.
 type failure struct {
 	until time.Time
 	times int
+	// givenUp says that it was stopped in vain, and is not to be stopped again.
+	givenUp bool
 }
 
 const (
@@ -77,6 +87,8 @@ const (
 	quiet, patience = 500 * time.Millisecond, 2 * time.Second
 	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
 	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
+	// maxPause is how long a slow pass puts off the next one, which may find work that cannot wait.
+	maxPause = 5 * time.Second
 	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
 	passTimeout = 30 * time.Second
 	// moveTimeout is how long a stopped container may take to come back: the kubelet's longest back-off is five minutes
@@ -100,10 +112,23 @@ func (r *Reconciler) Wake() {
 // SetConfig gives another configuration, which the next pass follows.
 func (r *Reconciler) SetConfig(c Config) {
 	r.mu.Lock()
+	if r.config.Off != c.Off || r.config.Mode != c.Mode || !slices.Equal(r.config.Namespaces, c.Namespaces) {
+		r.forgive()
+	}
 	r.config = c
 	r.mu.Unlock()
 	r.Placer.SetConfig(c)
 	r.Wake()
+}
+
+// forgive has pods restarted again that were stopped in vain. It is called with mu held.
+func (r *Reconciler) forgive() {
+	r.restartsFail = false
+	for uid, f := range r.failed {
+		if f.givenUp {
+			delete(r.failed, uid)
+		}
+	}
 }
 
 // Report returns what the last pass found.
@@ -144,7 +169,7 @@ func (r *Reconciler) Ready() error {
 func (r *Reconciler) Alive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if since := time.Since(r.beat); since > r.Tick+passTimeout+10*time.Second {
+	if since := time.Since(r.beat); since > r.Tick+passTimeout+maxPause+10*time.Second {
 		return fmt.Errorf("no pass has begun or ended for %s", since.Round(time.Second))
 	}
 	return nil
@@ -188,8 +213,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case <-r.wake:
 		case <-time.After(next):
 		}
-		// Passes take at most a fifth of the time, whatever the node has to say.
-		if err := r.settled(ctx, 4*took); err != nil {
+		r.alive()
+		// Passes take at most a fifth of the time, whatever the node has to say, unless they are slow.
+		if err := r.settled(ctx, min(4*took, maxPause)); err != nil {
 			return err
 		}
 	}
@@ -256,13 +282,18 @@ func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := r.Placer.Connections(); n != r.connections {
+		r.connections = n
+		r.forgive()
+	}
 	r.formula = kubeletFormula(pods, r.formula)
+	weights, protected := r.Gatherer.Slices()
 	s := Snapshot{
-		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: r.Gatherer.Weights(), Formula: r.formula, Moving: r.moving,
-		Backoff: map[string]bool{},
+		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: weights, Protected: protected, Formula: r.formula, Moving: r.moving,
+		Backoff: map[string]bool{}, GivenUp: map[string]bool{}, RestartsFail: r.restartsFail, Awaited: r.awaited,
 	}
 	for uid, f := range r.failed {
-		s.Backoff[uid] = time.Now().Before(f.until)
+		s.Backoff[uid], s.GivenUp[uid] = time.Now().Before(f.until), f.givenUp
 	}
 	return s, nil
 }
@@ -275,6 +306,9 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	}
 	for _, w := range d.Weights {
 		errs = append(errs, r.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
+	}
+	for _, p := range d.Protect {
+		errs = append(errs, r.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))
 	}
 	for _, scope := range d.KillScopes {
 		r.Journal.Killing(scope)
@@ -362,7 +396,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		}
 		r.Observer.Placed(m.Way, m.To, result, time.Since(begin))
 		if err != nil {
-			r.Journal.MoveFailed(*m, c, err)
+			r.say(m, c, err)
 			break
 		}
 	}
@@ -372,12 +406,84 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
 		f.times++
+		f.givenUp = errors.Is(err, errInVain)
 		r.failed[m.UID] = f
+		r.restartsFail = r.restartsFail || errors.Is(err, errWrongPlace)
 	} else {
 		delete(r.failed, m.UID)
 	}
+	if m.Way == Restart && m.WasReady {
+		r.awaited = m.Namespace + "/" + m.Name
+	}
 	r.mu.Unlock()
 	r.Wake()
+	r.await(ctx, m)
+}
+
+var (
+	// errInVain says that a container was stopped to be moved and was not moved by that.
+	errInVain = errors.New("it was stopped in vain")
+	// errWrongPlace says that it came back where it was not to be: what places containers does not, and
+	// another one would not be placed either.
+	errWrongPlace = fmt.Errorf("%w: it came back in the wrong place", errInVain)
+)
+
+// say tells why a move failed, and whether it is tried again.
+func (r *Reconciler) say(m *Move, c Container, err error) {
+	if errors.Is(err, errInVain) {
+		r.Journal.GivenUp(*m, c, err, errors.Is(err, errWrongPlace))
+		return
+	}
+	r.Journal.MoveFailed(*m, c, err)
+}
+
+// await waits until a pod that was restarted is Ready again, or gone. Where restarts spare nobody it has no
+// longer for that than a container has to come back.
+func (r *Reconciler) await(ctx context.Context, m *Move) {
+	late := time.After(moveTimeout)
+	for {
+		r.mu.Lock()
+		passed, pods, waiting, mode := r.passed, r.lastPods, r.awaited != "", r.config.Mode
+		r.mu.Unlock()
+		if !waiting {
+			return
+		}
+		over := isReady(pods, m)
+		if !over {
+			select {
+			case <-passed:
+			case <-late:
+				r.Journal.NotReady(*m)
+				over = mode == OnlyRestart
+			case <-ctx.Done():
+				return
+			}
+		}
+		if over {
+			r.mu.Lock()
+			r.awaited = ""
+			r.mu.Unlock()
+			r.Wake()
+			return
+		}
+	}
+}
+
+// isReady tells whether nothing is to be waited for: the pod and the containers that were moved are ready,
+// or it ends, or nobody tells.
+func isReady(pods []Pod, m *Move) bool {
+	for _, pod := range pods {
+		if pod.UID != m.UID || !pod.Exists {
+			continue
+		}
+		if pod.Kubelet == nil || pod.Kubelet.Terminating {
+			return true
+		}
+		return pod.Kubelet.Ready && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
+			return !slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Name == moved.Name && c.Ready })
+		})
+	}
+	return true
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
@@ -404,8 +510,8 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 		select {
 		case <-passed:
 		case <-ctx.Done():
-			return fmt.Errorf("container %s of pod %s/%s was stopped to be moved, and is not running again after %s: %w",
-				c.Name, m.Namespace, m.Name, moveTimeout, context.Cause(ctx))
+			return fmt.Errorf("container %s of pod %s/%s is not running again after %s: %w: %w",
+				c.Name, m.Namespace, m.Name, moveTimeout, errInVain, context.Cause(ctx))
 		}
 	}
 }
@@ -423,7 +529,7 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 				continue
 			}
 			if c.Slice != m.Slice {
-				return true, fmt.Errorf("container %s of pod %s/%s was stopped to be moved and came back in %s; want %s", c.Name, m.Namespace, m.Name, c.Slice, m.Slice)
+				return true, fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w", c.Name, m.Namespace, m.Name, c.Slice, m.Slice, errWrongPlace)
 			}
 			return true, nil
 		}

@@ -74,7 +74,7 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 	}
 	h.cgroup(cgroupfs.SlicePath(name), map[string]string{
 		"memory.max": text(limits.MemoryMax), "cpu.weight": text(limits.CPUWeight), "pids.max": text(limits.TasksMax),
-		"cpu.max": quota + " " + fmt.Sprint(limits.CPUQuotaPeriod),
+		"cpu.max": quota + " " + fmt.Sprint(limits.CPUQuotaPeriod), "memory.min": text(limits.Protection.Min), "memory.low": text(limits.Protection.Low),
 	})
 	return nil
 }
@@ -82,6 +82,12 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error {
 	h.do(fmt.Sprintf("weight %s %d", name, weight))
 	h.cgroup(cgroupfs.SlicePath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
+	return h.broken
+}
+
+func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
+	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
+	h.cgroup(cgroupfs.SlicePath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
 	return h.broken
 }
 
@@ -130,6 +136,7 @@ type events struct {
 	mu     sync.Mutex
 	placed []string
 	failed []error
+	all    bool // no pod is restarted
 	passes int
 }
 
@@ -161,6 +168,12 @@ func (e *events) PassFailed(err error)                      { e.fail(err) }
 func (e *events) NotPrepared(_, _ string, err error)        { e.fail(err) }
 func (e *events) NotPlaced(_ string, err error)             { e.fail(err) }
 func (e *events) MoveFailed(_ Move, _ Container, err error) { e.fail(err) }
+func (e *events) NotReady(m Move)                           { e.fail(errors.New("not ready: " + m.Name)) }
+func (e *events) GivenUp(_ Move, _ Container, err error, all bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed, e.all = append(e.failed, err), e.all || all
+}
 
 // newHost has one pod of kube-system, at home.
 func newHost(t *testing.T) *host {
@@ -180,7 +193,7 @@ func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	e := &events{}
 	r := NewReconciler()
 	r.Placer = &Placer{Wake: r.Wake, Announce: func(cri.Sandbox, QoS) {}, Connection: func(bool) {}}
-	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h.node, Announced: h.node}
+	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h.node, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
 	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
 	return r, e

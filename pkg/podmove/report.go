@@ -46,6 +46,12 @@ type Journal interface {
 	// Moving is called before a running container is moved, MoveFailed when that failed; it is tried again later.
 	Moving(Move, Container)
 	MoveFailed(Move, Container, error)
+	// GivenUp is called when a restart did not help: the pod is not restarted again, and no other pod
+	// either where all is true.
+	GivenUp(m Move, c Container, err error, all bool)
+	// NotReady is called when a pod that was restarted is in its place and has not been Ready for long:
+	// the others wait for it.
+	NotReady(Move)
 	// Killing is called before what is left of a container that has ended is killed.
 	Killing(scope string)
 }
@@ -66,7 +72,8 @@ type PodReport struct {
 	QoS       QoS    `json:"qosClass"`
 	// Member tells whether the pod belongs to the system partition.
 	Member bool `json:"member"`
-	// Slice is the name of the slice that its containers are in, or are to be in where there are none yet.
+	// Slice is the name of the slice that its containers are in, or are to be in where there are none yet;
+	// their cgroup, or Nowhere, where all of them are elsewhere.
 	Slice string `json:"slice"`
 	// Containers counts the running ones, Misplaced those of them that are not where they belong.
 	Containers int `json:"containers"`
@@ -99,6 +106,9 @@ const (
 	ReasonPending Reason = "pending"
 	// ReasonMoving means that it is being moved.
 	ReasonMoving Reason = "moving"
+	// ReasonNextStart means that it is not restarted to be moved: it is a static pod, or critical for the
+	// node. It is placed when it starts the next time.
+	ReasonNextStart Reason = "next-start"
 	// ReasonStarting means that its containers are being created, or its init containers run.
 	ReasonStarting Reason = "starting"
 	// ReasonRestartPolicy means that the kubelet would not start its containers again.
@@ -111,18 +121,18 @@ const (
 	ReasonTerminating Reason = "terminating"
 	// ReasonNoNRI means that new containers are not placed at the moment, so that a restart would change nothing.
 	ReasonNoNRI Reason = "no-nri"
-	// ReasonFailed means that moving it failed; it is tried again later.
+	// ReasonFailed means that moving it failed. Whether it is tried again stands beside it.
 	ReasonFailed Reason = "failed"
 	// ReasonForbidden means that the operator forbids moves (--move=never).
 	ReasonForbidden Reason = "forbidden"
-	// ReasonForeign means that its cgroup is not one of the kubelet's systemd driver.
+	// ReasonForeign means that it runs in a cgroup that is not one of the kubelet's systemd driver.
 	ReasonForeign Reason = "foreign-cgroup"
 )
 
 // Reasons are all of them, for metrics that must have a value before the first.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonPending, ReasonMoving, ReasonStarting, ReasonRestartPolicy, ReasonUnknownPolicy, ReasonOwnCgroups,
+		ReasonPending, ReasonMoving, ReasonNextStart, ReasonStarting, ReasonRestartPolicy, ReasonUnknownPolicy, ReasonOwnCgroups,
 		ReasonTerminating, ReasonNoNRI, ReasonFailed, ReasonForbidden, ReasonForeign,
 	}
 }

@@ -17,12 +17,19 @@ type Snapshot struct {
 	NRI NRIState
 	// Weights are the present weights of the partition's slices, by name; a slice that is not there has no entry.
 	Weights map[string]uint64
+	// Protected is the memory of the partition's slices that is protected now, likewise.
+	Protected map[string]cgroupfs.Protection
 	// Formula is the kubelet's.
 	Formula Formula
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
-	// Backoff has the pods whose move failed and is not to be tried again yet.
-	Backoff map[string]bool
+	// Backoff has the pods whose move failed and is not to be tried again yet, GivenUp those that are not
+	// to be restarted again.
+	Backoff, GivenUp map[string]bool
+	// RestartsFail tells that a restarted container was not placed: another one would not be either.
+	RestartsFail bool
+	// Awaited is the namespace and name of a pod that was restarted and is not Ready again, empty for none.
+	Awaited string
 }
 
 // Config is the part of the configuration that placement needs.
@@ -40,9 +47,10 @@ type Mode string
 
 // The modes.
 const (
-	// Auto restarts where containers are placed at creation, and moves live where they cannot be.
+	// Auto restarts where containers are placed at creation, but for static pods and those that are
+	// critical for the node, and moves live where they cannot be.
 	Auto Mode = "auto"
-	// OnlyRestart never moves processes.
+	// OnlyRestart restarts whatever pod it is, and never moves processes.
 	OnlyRestart Mode = "restart"
 	// OnlyLive never stops a container.
 	OnlyLive Mode = "live"
@@ -98,9 +106,16 @@ func (p *Pod) terminate() {
 type KubeletPod struct {
 	// Terminating pods are being deleted; Initializing ones have init containers to run.
 	Terminating, Initializing bool
+	// Ready is its condition of that name.
+	Ready bool
+	// Priority is what decides who is critical.
+	Priority int32
 	// GracePeriod is how long a container may take to end.
 	GracePeriod time.Duration
 }
+
+// Nowhere is where a container is that runs and whose process the runtime does not tell.
+const Nowhere = "nowhere"
 
 // PodCgroup is one of the slices of a pod.
 type PodCgroup struct {
@@ -126,8 +141,12 @@ type Container struct {
 	Init, Sidecar, Restarts bool
 	// Order is its place in the pod.
 	Order int
+	// Ready is what the kubelet says of this container, that it runs where the kubelet does not tell.
+	Ready bool
 	// Unit is the scope it runs in, empty where it has none; Slice the slice that is in.
 	Unit, Slice string
+	// Foreign tells that it runs and is in none of its pod's slices. Slice is its cgroup then, or Nowhere.
+	Foreign bool
 	// AlsoUnit and AlsoSlice are the second place of a container whose live move ended half-way, with processes in both.
 	AlsoUnit, AlsoSlice string
 	// OwnCgroups tells that it has cgroups below its scope.

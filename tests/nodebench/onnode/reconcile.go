@@ -229,7 +229,7 @@ func (n *node) grow(ctx context.Context, size int) error {
 func knownPod(uid, name string) *podsapi.Pod {
 	return &podsapi.Pod{
 		UID: uid, Namespace: namespace, Name: name, QoS: "Burstable", RestartPolicy: "Always", GracePeriod: 30 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {MilliCPU: 100}},
+		Containers: map[string]podsapi.Container{"main": {}},
 	}
 }
 
@@ -318,10 +318,12 @@ func (o observer) Reconciled(took time.Duration, err error) {
 // journal hears nothing: what fails is returned.
 type journal struct{}
 
-func (journal) PassFailed(error)                                  {}
-func (journal) PassesAgain()                                      {}
-func (journal) NotPrepared(string, string, error)                 {}
-func (journal) NotPlaced(string, error)                           {}
-func (journal) Moving(podmove.Move, podmove.Container)            {}
-func (journal) MoveFailed(podmove.Move, podmove.Container, error) {}
-func (journal) Killing(string)                                    {}
+func (journal) PassFailed(error)                                     {}
+func (journal) PassesAgain()                                         {}
+func (journal) NotPrepared(string, string, error)                    {}
+func (journal) NotPlaced(string, error)                              {}
+func (journal) Moving(podmove.Move, podmove.Container)               {}
+func (journal) MoveFailed(podmove.Move, podmove.Container, error)    {}
+func (journal) Killing(string)                                       {}
+func (journal) GivenUp(podmove.Move, podmove.Container, error, bool) {}
+func (journal) NotReady(podmove.Move)                                {}

@@ -1,0 +1,28 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Process returns the ID of a container's first process, and whether the container runs. The ID is 0
+// where the runtime does not tell it: it stands in what containerd and CRI-O add for people.
+func (c *Client) Process(ctx context.Context, id string) (pid int, running bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return 0, false, c.failed("ContainerStatus "+id, err)
+	}
+	var info struct {
+		PID int `json:"pid"`
+	}
+	if text, ok := answer.GetInfo()["info"]; ok {
+		if err := json.Unmarshal([]byte(text), &info); err != nil {
+			return 0, false, c.failed("ContainerStatus "+id, err)
+		}
+	}
+	return info.PID, stateOf(answer.GetStatus().GetState()) == Running, nil
+}
