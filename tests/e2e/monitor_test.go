@@ -37,6 +37,20 @@ func programs() []lab.File {
 	}
 }
 
+// sparingNobody has the monitor restart static pods too, as the node's member is one: most tests switch the
+// partition on and off and are not about what is restarted for it. Where nothing can be restarted into the
+// partition, pods are moved live, as they are by default.
+func sparingNobody(flavour string) []lab.File {
+	if !placing(flavour) {
+		return nil
+	}
+	return []lab.File{{
+		Path: "/etc/systemd/system/" + monitorUnit + ".d/50-move.conf",
+		Data: []byte("[Service]\nExecStart=\nExecStart=" + monitorPath + " run --move=restart $PARTITION_MONITOR_ARGS\n"),
+		Mode: 0o644,
+	}}
+}
+
 // placing tells whether a flavour's runtime places containers when it creates them.
 func placing(flavour string) bool { return flavour != "bookworm" }
 
@@ -53,7 +67,7 @@ func runtimeUnit(flavour string) string {
 func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-	if err := n.CopyTo(t.Context(), append(programs(), kubeletConfig(t, partition(memory, "0-1")))...); err != nil {
+	if err := n.CopyTo(t.Context(), slices.Concat(programs(), sparingNobody(flavour), []lab.File{kubeletConfig(t, partition(memory, "0-1"))})...); err != nil {
 		t.Fatal(err)
 	}
 	run(t, n, "systemctl daemon-reload")
@@ -64,7 +78,7 @@ func monitored(t *testing.T, flavour, memory string) *lab.Node {
 // joined is monitored with an API server, with a section and with more files. Its kubelet starts again, for it has to join.
 func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node, *lab.ControlPlane) {
 	t.Helper()
-	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), []lab.File{kubeletConfig(t, section)})})
+	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), sparingNobody(flavour), []lab.File{kubeletConfig(t, section)})})
 	switchedOn(t, n)
 	return n, control
 }

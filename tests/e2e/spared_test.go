@@ -1,0 +1,73 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/lab"
+)
+
+// TestNothingIsRestarted: switched on on a node that runs, the monitor restarts no static pod, says so, and
+// places it when it starts the next time. The same on the way back.
+func TestNothingIsRestarted(t *testing.T) {
+	// Elsewhere pods are moved live, which restarts nothing.
+	restarting := slices.DeleteFunc(allFlavours(), func(flavour string) bool { return !placing(flavour) })
+	onEach(t, kinds(restarting, "trixie"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+		if err := n.CopyTo(t.Context(), append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))...); err != nil {
+			t.Fatal(err)
+		}
+		run(t, n, "systemctl daemon-reload")
+		before := containerID(t, n, "kube-system", "system-agent")
+		run(t, n, "systemctl start slices.target")
+		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
+		waitsForItsStart(t, n, podmove.Default)
+		// A pod that is created is placed all the same.
+		created := spec{namespace: "kube-system", name: "created"}
+		apply(t, n, created)
+		inSlice(t, n, "kube-system", "created", podmove.System, podmove.BestEffort)
+		remove(t, n, created)
+		if after := containerID(t, n, "kube-system", "system-agent"); after != before {
+			t.Fatal("the static pod was restarted")
+		}
+		startsAgain(t, n, podmove.System)
+
+		placed := containerID(t, n, "kube-system", "system-agent")
+		configure(t, n, "")
+		waitsForItsStart(t, n, podmove.System)
+		want(t, n, "systemctl is-active "+monitorUnit, "active")
+		if after := containerID(t, n, "kube-system", "system-agent"); after != placed {
+			t.Fatal("the static pod was restarted on the way back")
+		}
+		startsAgain(t, n, podmove.Default)
+		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
+		want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
+	})
+}
+
+// waitsForItsStart: the member is in a partition that is not its own, and what the monitor found says why.
+func waitsForItsStart(t *testing.T, n *lab.Node, p podmove.Partition) {
+	t.Helper()
+	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
+		report, err := reportOf(ctx, n)
+		for _, pod := range report.Pods {
+			if pod.Namespace == "kube-system" {
+				return pod.Reason == podmove.ReasonNextStart && pod.Partition() == p && pod.Misplaced == 1, fmt.Sprintf("%+v", pod), err
+			}
+		}
+		return false, "not in the report", err
+	})
+	wantMetric(t, n, `systempartition_misplaced_pods{reason="next-start"}`, 1)
+}
+
+// startsAgain ends the member's container, as a crash does, and waits until it is where it belongs.
+func startsAgain(t *testing.T, n *lab.Node, p podmove.Partition) {
+	t.Helper()
+	run(t, n, "echo 1 >"+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cgroup.kill")
+	inSlice(t, n, "kube-system", "system-agent", p, podmove.Burstable)
+}
