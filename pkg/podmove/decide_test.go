@@ -49,6 +49,9 @@ func inNamespace(name string) func(*Pod) { return func(p *Pod) { p.Namespace = n
 
 func TestWhoIsMoved(t *testing.T) {
 	live := func(s *Snapshot) { s.NRI = Unavailable }
+	restart := func(s *Snapshot) { s.Config.Mode = OnlyRestart }
+	isStatic := func(p *Pod) { p.Static = true }
+	priority := func(n int32) func(*Pod) { return func(p *Pod) { p.Kubelet.Priority = n } }
 	tests := []struct {
 		name   string
 		change func(*Snapshot)
@@ -81,6 +84,18 @@ func TestWhoIsMoved(t *testing.T) {
 		{"cgroups of its own", live, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
 		{"cgroups of its own, restarted", nil, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, System, ReasonPending},
 		{"in a cgroup of somebody else", nil, pod("a", Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
+		{"static", nil, pod("a", Default, isStatic), "", "", ReasonNextStart},
+		{"static, on the way back", func(s *Snapshot) { s.Config.Off = true }, pod("a", System, isStatic), "", "", ReasonNextStart},
+		{"static, restarts asked for", restart, pod("a", Default, isStatic), Restart, System, ReasonPending},
+		{"static, live", live, pod("a", Default, isStatic), Live, System, ReasonPending},
+		{"critical for the node", nil, pod("a", Default, priority(2_000_001_000)), "", "", ReasonNextStart},
+		{"critical for the node, restarts asked for", restart, pod("a", Default, priority(2_000_001_000)), Restart, System, ReasonPending},
+		{"critical for the cluster", nil, pod("a", Default, priority(2_000_000_000)), Restart, System, ReasonPending},
+		{"kubelet does not tell, guaranteed", nil, pod("a", Default, func(p *Pod) { p.Kubelet, p.QoS = nil, Guaranteed }), "", "", ReasonNextStart},
+		{"no restart helps", func(s *Snapshot) { s.RestartsFail = true }, pod("a", Default), "", "", ReasonFailed},
+		{"no restart helps, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", Default), Live, System, ReasonPending},
+		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", Default), "", "", ReasonFailed},
+		{"another is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", Default), "", "", ReasonPending},
 		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", Default), "", "", ReasonFailed},
 		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", Default), "", "", ReasonPending},
 		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", Default), "", "", ReasonMoving},
@@ -224,6 +239,46 @@ func TestWeights(t *testing.T) {
 			}
 			if got["kubepods-system.slice"] != test.system || got["kubepods-system-burstable.slice"] != test.burstable {
 				t.Errorf("weights %v, want %d and %d", got, test.system, test.burstable)
+			}
+		})
+	}
+}
+
+// TestProtection: the slices of the partition protect what the pods in them have together.
+func TestProtection(t *testing.T) {
+	protected := func(low uint64) func(*Pod) {
+		return func(p *Pod) { p.Home.Limits.Protection.Low = low }
+	}
+	guaranteed := func(p *Pod) { p.QoS, p.Home.Limits.Protection.Min = Guaranteed, 1<<20 }
+	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
+	for name, test := range map[string]struct {
+		pods    []Pod
+		present map[string]cgroupfs.Protection
+		want    []ProtectSpec
+	}{
+		"the kubelet protects nothing": {[]Pod{pod("a", System)}, none, nil},
+		"two burstable and a guaranteed": {
+			[]Pod{pod("a", System, protected(1<<20)), pod("b", System, protected(2<<20)), pod("c", System, guaranteed)}, none,
+			[]ProtectSpec{
+				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 3 << 20}},
+				{"kubepods-system.slice", cgroupfs.Protection{Min: 1 << 20, Low: 3 << 20}},
+			},
+		},
+		"not of a pod elsewhere": {[]Pod{pod("a", Default, protected(1<<20))}, none, nil},
+		"no longer": {
+			nil, map[string]cgroupfs.Protection{"kubepods-system.slice": {Low: 1 << 20}},
+			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{}}},
+		},
+		"more than there is": {
+			[]Pod{pod("a", System, protected(cgroupfs.Unlimited)), pod("b", System, protected(1))},
+			map[string]cgroupfs.Protection{"kubepods-system.slice": {}},
+			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{Low: cgroupfs.Unlimited}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Decide(snapshot(func(s *Snapshot) { s.Protected = test.present }, test.pods...))
+			if !slices.Equal(d.Protect, test.want) {
+				t.Errorf("protects %+v, want %+v", d.Protect, test.want)
 			}
 		})
 	}

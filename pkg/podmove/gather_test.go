@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -236,5 +238,165 @@ func TestGatherFails(t *testing.T) {
 	n.err = errors.New("runtime is gone")
 	if _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
 		t.Errorf("error is %v: without the runtime's list every pod would look gone", err)
+	}
+}
+
+// TestGatherElsewhere: a pod whose containers are in none of its slices is not where it belongs, and it is
+// known where they are: with the cgroupfs driver, in a virtual machine, or wherever somebody has put them.
+func TestGatherElsewhere(t *testing.T) {
+	const driver = "/kubepods/burstable/pod" + uidA + "/one"
+	for name, test := range map[string]struct {
+		change func(*node)
+		where  string // as the report says
+		reason Reason
+	}{
+		"another driver": {
+			func(n *node) {
+				removeAll(n.t, filepath.Join(n.root, homeA))
+				n.process("one", 4711, driver)
+			}, driver, ReasonForeign,
+		},
+		"another place": {
+			func(n *node) {
+				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+				n.process("one", 4711, "/kata/one")
+			}, "/kata/one", ReasonForeign,
+		},
+		"the runtime does not tell": {
+			func(n *node) {
+				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+				n.pids = map[string]int{"one": 0}
+			}, Nowhere, ReasonForeign,
+		},
+		// As CRI-O and others may call it.
+		"a unit of another name": {
+			func(n *node) {
+				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+				n.process("one", 4711, "/"+guestA+"/vm/one")
+			}, filepath.Base(guestA), "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			test.change(n)
+			g := n.gatherer()
+			for range 3 {
+				pods, err := g.Pods(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := Decide(snapshot(nil, pods...))
+				if len(d.Pods) != 1 || d.Pods[0].Slice != test.where || d.Pods[0].Reason != test.reason || d.Pods[0].Containers != 1 {
+					t.Fatalf("reported %+v, want it in %s", d.Pods, test.where)
+				}
+				if (d.Pods[0].Partition() == System) != (test.reason == "") {
+					t.Errorf("counted in the partition %s", d.Pods[0].Partition())
+				}
+				if d.Wait || d.Move != nil {
+					t.Errorf("waits: %t, moves %+v; want neither", d.Wait, d.Move)
+				}
+			}
+			if n.located != 1 {
+				t.Errorf("the runtime was asked %d times where the container is", n.located)
+			}
+		})
+	}
+}
+
+// TestGatherEnded: a container that has ended since the runtime listed it is nowhere, and no complaint.
+func TestGatherEnded(t *testing.T) {
+	n := newNode(t)
+	removeAll(t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+	for name, pids := range map[string]map[string]int{"the runtime knows": nil, "its process is gone": {"one": 4711}} {
+		n.pids = pids
+		if c := n.only().Containers[0]; c.Foreign || c.Slice != "" {
+			t.Errorf("%s: container %+v", name, c)
+		}
+	}
+}
+
+// process has a container's first process in a cgroup.
+func (n *node) process(id string, pid int, cgroup string) {
+	n.t.Helper()
+	n.pids = map[string]int{id: pid}
+	dir := filepath.Join(n.root, "proc", strconv.Itoa(pid))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup"), []byte("1:name=other:/\n0::"+cgroup+"\n"), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGatherEphemeral: a container for debugging, and one that the kubelet does not know, would not be
+// started again: its pod is not restarted while it runs outside, and may be moved live.
+func TestGatherEphemeral(t *testing.T) {
+	for name, known := range map[string]map[string]podsapi.Container{
+		"told":    {"main": {}, "debugger-abcde": {Ephemeral: true}},
+		"unknown": {"main": {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.cgroup(homeA+"/cri-containerd-dbg.scope", nil)
+			n.containers = append(n.containers, cri.Container{ID: "dbg", SandboxID: "pause1", Name: "debugger-abcde", State: cri.Running})
+			n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, RestartPolicy: v1.RestartPolicyAlways, Containers: known}}
+			pods := n.gather()
+			if d := Decide(snapshot(nil, pods...)); d.Move != nil || d.Pods[0].Reason != ReasonRestartPolicy {
+				t.Errorf("move %+v, reported %+v; want the session left alone", d.Move, d.Pods)
+			}
+			d := Decide(snapshot(func(s *Snapshot) { s.NRI = Unavailable }, pods...))
+			if d.Move == nil || len(d.Move.Containers) != 2 {
+				t.Errorf("move %+v, want both moved live", d.Move)
+			}
+			// When the session is over, the pod is moved.
+			n.containers[1].State = cri.Exited
+			removeAll(t, filepath.Join(n.root, homeA, "cri-containerd-dbg.scope"))
+			d = Decide(snapshot(nil, n.gather()...))
+			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
+				t.Errorf("move %+v, want the pod's own container", d.Move)
+			}
+		})
+	}
+}
+
+// TestGatherQoSChange: a static pod with a UID of its own, rewritten from burstable to guaranteed: the old
+// slice goes, the new one has its limits, and the container is where it belongs.
+func TestGatherQoSChange(t *testing.T) {
+	const (
+		home  = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
+		guest = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_555555555555.slice"
+	)
+	n := newNode(t)
+	removeAll(t, filepath.Join(n.root, homeA))
+	n.cgroup(guestA, map[string]string{"memory.max": "268435456"})
+	n.cgroup(home, map[string]string{"memory.max": "1048576000", "cpu.weight": "39", "cpu.max": "max 100000", "pids.max": "max"})
+	n.cgroup(guest+"/cri-containerd-one.scope", nil)
+	d := Decide(snapshot(nil, n.gather()...))
+	if len(d.Pods) != 1 || d.Pods[0].Reason != "" || d.Pods[0].Slice != filepath.Base(guest) || d.Pods[0].Containers != 1 {
+		t.Errorf("reported %+v", d.Pods)
+	}
+	if len(d.Ensure) != 1 || d.Ensure[0].Name != filepath.Base(guest) || d.Ensure[0].Limits.MemoryMax != 1048576000 {
+		t.Errorf("ensures %+v, want the new slice with its limits", d.Ensure)
+	}
+	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestA) {
+		t.Errorf("stops %+v, want the old slice", d.Stop)
+	}
+	// Its sandbox is announced: a slice of that UID is not stopped now.
+	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}, Connection: func(bool) {}}
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "new", Uid: uidA, Namespace: "kube-system"}); err != nil {
+		t.Fatal(err)
+	}
+	if !p.IsAnnounced(d.Stop[0].UID) {
+		t.Errorf("pod %s is announced, and %s is not known as the same", uidA, d.Stop[0].UID)
 	}
 }

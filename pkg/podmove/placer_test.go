@@ -27,9 +27,12 @@ func TestCgroupsPath(t *testing.T) {
 		"no path, CRI-O":         {slice, "", "cri-o", placed + ":crio:one"},
 		"a path without a slice": {slice, ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
 		"cgroupfs driver":        {"/kubepods/burstable/pod11111111-2222-3333-4444-555555555555", "/kubepods/burstable/pod11111111-2222-3333-4444-555555555555/one", "containerd", ""},
-		"another pod's slice":    {"", "kubepods-burstable-podffffffff.slice:cri-containerd:one", "containerd", ""},
-		"no slice of a pod":      {"", "system.slice:cri-containerd:one", "containerd", ""},
-		"placed already":         {"", placed + ":cri-containerd:one", "containerd", ""},
+		"runtime without systemd": {
+			"/kubepods.slice/kubepods-burstable.slice/" + slice, "/kubepods.slice/kubepods-burstable.slice/" + slice + "/one", "containerd", "",
+		},
+		"another pod's slice": {"", "kubepods-burstable-podffffffff.slice:cri-containerd:one", "containerd", ""},
+		"no slice of a pod":   {"", "system.slice:cri-containerd:one", "containerd", ""},
+		"placed already":      {"", placed + ":cri-containerd:one", "containerd", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: test.parent}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ type host struct {
 	did []string
 	// comesBack is the slice's path in which a stopped container starts again; empty: it does not.
 	comesBack string
+	restarted int
 	// broken is what systemd answers.
 	broken error
 }
@@ -108,15 +110,20 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 			h.containers[i].State = cri.Exited
 		}
 	}
+	if id == "two" {
+		return nil // nobody looks for it
+	}
 	if err := os.RemoveAll(filepath.Join(h.root, homeA, "cri-containerd-"+id+".scope")); err != nil {
 		return err
 	}
 	if h.comesBack != "" {
+		h.restarted++
+		again := "again" + strings.Repeat("x", h.restarted-1)
 		time.AfterFunc(10*time.Second, func() {
-			h.cgroup(h.comesBack+"/cri-containerd-again.scope", map[string]string{"cpu.weight": "4"})
+			h.cgroup(h.comesBack+"/cri-containerd-"+again+".scope", map[string]string{"cpu.weight": "4"})
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.containers = append(h.containers, cri.Container{ID: "again", SandboxID: "pause1", Name: "main", State: cri.Running})
+			h.containers = append(h.containers, cri.Container{ID: again, SandboxID: "pause1", Name: "main", State: cri.Running})
 		})
 	}
 	return nil
@@ -193,7 +200,7 @@ func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	e := &events{}
 	r := NewReconciler()
 	r.Placer = &Placer{Wake: r.Wake, Announce: func(cri.Sandbox, QoS) {}, Connection: func(bool) {}}
-	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h.node, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
+	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
 	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
 	return r, e
@@ -237,36 +244,201 @@ func TestMisplacedIsRestarted(t *testing.T) {
 	})
 }
 
-// TestComesBackToTheWrongPlace: a runtime that does not do as it is told must not have its pods restarted for ever.
+// restarts counts the containers that were stopped to be moved.
+func (h *host) restarts() (n int) {
+	for _, what := range h.all() {
+		if strings.HasPrefix(what, "restart ") {
+			n++
+		}
+	}
+	return n
+}
+
+// secondPod adds another member at home to a host.
+func (h *host) secondPod() {
+	const home = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
+	h.cgroup(home+"/cri-containerd-two.scope", nil)
+	h.sandboxes = append(h.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true})
+	h.containers = append(h.containers, cri.Container{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running})
+	h.pods[uidB] = &podsapi.Pod{
+		UID: uidB, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, Containers: map[string]podsapi.Container{"main": {}},
+	}
+}
+
+// TestComesBackToTheWrongPlace: a runtime that does not do as it is told has one container restarted, and
+// no other one of the node, until it connects again or the configuration changes.
 func TestComesBackToTheWrongPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.comesBack = homeA
+		h.secondPod()
 		r, e := h.reconciler(Working, members)
 		start(t, r)
-		<-time.After(35 * time.Second)
+		<-time.After(24 * time.Hour)
 		synctest.Wait()
-		if len(e.failed) != 1 || !strings.Contains(e.failed[0].Error(), "came back in kubepods-burstable-pod") {
-			t.Fatalf("failures %v", e.failed)
+		if n := h.restarts(); n != 1 {
+			t.Fatalf("%d restarts in a day, want 1", n)
 		}
-		if pods := r.Report().Pods; pods[0].Reason != ReasonFailed || pods[0].Misplaced != 1 {
-			t.Errorf("reported %+v, want why it is not tried again", pods[0])
+		if len(e.failed) != 1 || !e.all || !strings.Contains(e.failed[0].Error(), "came back in kubepods-burstable-pod") {
+			t.Fatalf("said %v, that none is restarted: %t; want it once", e.failed, e.all)
 		}
-		restarts := func() (n int) {
-			for _, what := range h.all() {
-				if strings.HasPrefix(what, "restart ") {
-					n++
-				}
+		for _, pod := range r.Report().Pods {
+			if pod.Reason != ReasonFailed || pod.Misplaced != 1 {
+				t.Errorf("reported %+v, want why it is not restarted", pod)
 			}
-			return n
 		}
-		if n := restarts(); n != 1 {
-			t.Errorf("%d restarts within half a minute of the first, want 1", n)
+		r.SetConfig(members) // read again at a reload of systemd, and the same
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 1 {
+			t.Errorf("%d restarts after a reload, want 1", n)
 		}
+		if _, err := r.Placer.Synchronize(t.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 2 {
+			t.Errorf("%d restarts after the runtime has connected again, want 2", n)
+		}
+		more := members
+		more.Namespaces = []string{"kube-system", "monitoring"}
+		r.SetConfig(more)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 3 {
+			t.Errorf("%d restarts after a change of the configuration, want 3", n)
+		}
+	})
+}
+
+// TestDoesNotComeBack: a pod whose container is not seen to run again is not stopped a second time.
+func TestDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, e := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(moveTimeout + time.Minute)
+		synctest.Wait()
+		if len(e.failed) != 1 || e.all {
+			t.Fatalf("said %v, that none is restarted: %t", e.failed, e.all)
+		}
+		// It crashed all the time, and runs at last: where it was.
+		h.cgroup(homeA+"/cri-containerd-late.scope", nil)
+		h.mu.Lock()
+		h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
+		h.mu.Unlock()
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 1 || r.Report().Pods[0].Reason != ReasonFailed {
+			t.Errorf("%d restarts, reported %+v; want it left alone", n, r.Report().Pods)
+		}
+	})
+}
+
+// TestNextOnlyWhenReady: the next pod is restarted when the kubelet says that the last one is Ready again.
+func TestNextOnlyWhenReady(t *testing.T) {
+	for mode, patient := range map[Mode]bool{Auto: true, OnlyRestart: false} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.comesBack = guestA
+				h.secondPod()
+				h.ready("one", true)
+				c := members
+				c.Mode = mode
+				r, e := h.reconciler(Working, c)
+				start(t, r)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				pods := r.Report().Pods
+				if n := h.restarts(); n != 1 || !strings.Contains(pods[1].Next, "kube-system/a was restarted, and is not Ready") {
+					t.Fatalf("%d restarts, reported %+v; want the second to wait", n, pods)
+				}
+				h.ready("again", false) // its new container runs, and is not ready
+				<-time.After(time.Hour)
+				synctest.Wait()
+				if !patient {
+					if n := h.restarts(); n != 2 {
+						t.Errorf("%d restarts; want that nobody is spared in the end", n)
+					}
+					return
+				}
+				if n := h.restarts(); n != 1 || len(e.failed) != 1 {
+					t.Fatalf("%d restarts, said %v; want the second to wait, and that said once", n, e.failed)
+				}
+				h.ready("again", true)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				if n := h.restarts(); n != 2 {
+					t.Errorf("%d restarts, want the second", n)
+				}
+			})
+		})
+	}
+}
+
+// ready has the kubelet say of the first pod that it has that container, and whether it is ready.
+func (h *host) ready(id string, ready bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pod := *h.pods[uidA]
+	pod.Ready, pod.Containers = ready, map[string]podsapi.Container{"main": {ID: id, Ready: ready}}
+	h.pods = maps.Clone(h.pods)
+	h.pods[uidA] = &pod
+}
+
+// Pods implements Kubelet.
+func (h *host) Pods() (map[types.UID]*podsapi.Pod, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.node.Pods()
+}
+
+// hung is a systemd that does not answer: with work to do, a pass takes all its time.
+type hung struct{ *host }
+
+func (hung) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestSlowPasses: a slow pass is followed by a short pause, and all that time the reconciler is alive.
+func TestSlowPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, e := h.reconciler(Working, members)
+		r.Units = hung{h}
+		start(t, r)
+		for range 400 {
+			<-time.After(time.Second)
+			synctest.Wait()
+			if err := r.Alive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := e.reconciled(); n < 400/int((passTimeout+maxPause+2*soon).Seconds()) {
+			t.Errorf("%d passes of %s in 400 s", n, passTimeout)
+		}
+	})
+}
+
+// TestProtectedMemory: what the kubelet keeps from reclaim for a member is kept for it in the partition, and
+// the slices above have as much.
+func TestProtectedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.cgroup(homeA, map[string]string{"memory.min": "4096", "memory.low": "67108864"})
+		h.comesBack = guestA
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if n := restarts(); n != 2 {
-			t.Errorf("%d restarts, want another one after the back-off", n)
+		for _, slice := range []string{guestA, filepath.Dir(guestA), filepath.Dir(filepath.Dir(guestA))} {
+			limits, err := cgroupfs.FS(h.root).Limits(slice)
+			if want := (cgroupfs.Protection{Min: 4096, Low: 64 << 20}); err != nil || limits.Protection != want {
+				t.Errorf("%s has %+v, %v; want %+v", filepath.Base(slice), limits.Protection, err, want)
+			}
 		}
 	})
 }

@@ -19,6 +19,9 @@ func TestReport(t *testing.T) {
 	home, guest := PodSlice(Default, Burstable, "a"), PodSlice(System, Burstable, "a")
 	const other = "other.slice"
 	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
+	elsewhere := func(name string) Container {
+		return Container{ID: name, Name: name, Running: true, Foreign: true, Slice: "/kubepods/burstable/poda/" + name}
+	}
 	exited := func(c Container) Container {
 		c.Running = false
 		return c
@@ -49,6 +52,14 @@ func TestReport(t *testing.T) {
 		"one of two misplaced": {
 			pod("a", System, containers(running("one", guest), running("two", home))),
 			PodReport{Slice: home, Containers: 2, Misplaced: 1, Reason: ReasonPending},
+		},
+		"all in a cgroup of somebody else": {
+			pod("a", System, containers(elsewhere("one"))),
+			PodReport{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: ReasonForeign},
+		},
+		"a user's pod in a cgroup of somebody else": {
+			pod("a", Default, inNamespace("default"), containers(elsewhere("one"))),
+			PodReport{Namespace: "default", Slice: home, Containers: 1},
 		},
 		"in a cgroup of somebody else": {
 			pod("a", System, containers(running("one", other), running("two", guest))),
@@ -148,16 +159,16 @@ func TestWait(t *testing.T) {
 		pod    Pod
 		want   bool
 	}{
-		"in its place":                          {nil, pod("a", System), false},
-		"the kubelet has yet to make its slice": {nil, pod("a", Default, noHome), true},
-		"the kubelet has removed its slice":     {nil, pod("a", System, noHome, ended), false},
-		"the runtime connects again soon":       {awaited, pod("a", Default), true},
-		"in its place while it does":            {awaited, pod("a", System), false},
-		"the runtime serves no NRI":             {noNRI, pod("a", Default), false},
-		"its containers are being created":      {nil, pod("a", Default, creating), true},
-		"they are, and it is in its place":      {nil, pod("a", System, creating), false},
-		"would not be restarted":                {nil, pod("a", Default, once), false},
-		"of no member, and without a slice":     {nil, pod("a", Default, users, noHome), false},
+		"in its place":                           {nil, pod("a", System), false},
+		"the kubelet makes no slice for systemd": {nil, pod("a", Default, noHome), false},
+		"the kubelet has removed its slice":      {nil, pod("a", System, noHome, ended), false},
+		"the runtime connects again soon":        {awaited, pod("a", Default), true},
+		"in its place while it does":             {awaited, pod("a", System), false},
+		"the runtime serves no NRI":              {noNRI, pod("a", Default), false},
+		"its containers are being created":       {nil, pod("a", Default, creating), true},
+		"they are, and it is in its place":       {nil, pod("a", System, creating), false},
+		"would not be restarted":                 {nil, pod("a", Default, once), false},
+		"of no member, and without a slice":      {nil, pod("a", Default, users, noHome), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {
