@@ -351,6 +351,30 @@ func TestResources(t *testing.T) {
 }
 
 // An error says which runtime, which call and which container, and keeps its code.
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	status := func(state runtime.ContainerState) *runtime.ContainerStatus {
+		return &runtime.ContainerStatus{State: state}
+	}
+	running, exited := runtime.ContainerState_CONTAINER_RUNNING, runtime.ContainerState_CONTAINER_EXITED
+	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{
+		"runs":   {Status: status(running), Info: map[string]string{"info": `{"sandboxID":"s1","pid":1234,"config":{}}`}},
+		"ended":  {Status: status(exited), Info: map[string]string{"info": `{"pid":0}`}},
+		"untold": {Status: status(running)},
+		"torn":   {Status: status(running), Info: map[string]string{"info": `{"pid":`}},
+	}}
+	client := f.connect(t)
+	for id, want := range map[string]struct {
+		pid           int
+		running, fine bool
+	}{"runs": {1234, true, true}, "ended": {0, false, true}, "untold": {0, true, true}, "torn": {}, "not there": {}} {
+		pid, running, err := client.Process(t.Context(), id)
+		if pid != want.pid || running != want.running || (err == nil) != want.fine {
+			t.Errorf("%s: process %d, runs: %t, %v; want %+v", id, pid, running, err, want)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	client := (&fake{stopping: func(context.Context) error { return status.Error(codes.NotFound, "no such container") }}).connect(t)

@@ -58,6 +58,41 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
+// Containers for debugging are told apart: the kubelet never starts one again.
+func TestEphemeralContainers(t *testing.T) {
+	t.Parallel()
+	debug := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger-abcde"}}
+	pod := newPod(&v1.Pod{Spec: v1.PodSpec{
+		Containers: []v1.Container{container("dns", "100m")}, EphemeralContainers: []v1.EphemeralContainer{debug},
+	}})
+	want := map[string]Container{"dns": {}, "debugger-abcde": {Ephemeral: true}}
+	if !reflect.DeepEqual(pod.Containers, want) || pod.MilliCPU != 100 {
+		t.Errorf("%+v, %d", pod.Containers, pod.MilliCPU)
+	}
+}
+
+// Whether a pod is ready, and which of its containers the kubelet speaks of.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	condition := func(status v1.ConditionStatus) []v1.PodCondition {
+		return []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: status}}
+	}
+	for status, want := range map[v1.ConditionStatus]bool{v1.ConditionTrue: true, v1.ConditionFalse: false, v1.ConditionUnknown: false} {
+		pod := newPod(&v1.Pod{
+			Spec: v1.PodSpec{InitContainers: []v1.Container{sidecar("log", "")}, Containers: []v1.Container{container("dns", "")}},
+			Status: v1.PodStatus{
+				Conditions:            condition(status),
+				ContainerStatuses:     []v1.ContainerStatus{{Name: "dns", ContainerID: "containerd://0123", Ready: want}},
+				InitContainerStatuses: []v1.ContainerStatus{{Name: "log", ContainerID: "containerd://4567", Ready: true}},
+			},
+		})
+		dns, log := pod.Containers["dns"], pod.Containers["log"]
+		if pod.Ready != want || dns.Ready != want || dns.ID != "0123" || !log.Ready || log.ID != "4567" {
+			t.Errorf("%s: ready %t, %+v, %+v", status, pod.Ready, dns, log)
+		}
+	}
+}
+
 // The least that the kubelet can tell, as of a pod that was deleted.
 func TestNewPodEmpty(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 
 const slice = "kubepods-system-burstable-pod1.slice"
 
-var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
+var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroupfs.Protection{Low: 1 << 20}}
 
 // cgroup makes a folder that looks like the cgroup of the slice.
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
@@ -32,7 +32,7 @@ func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	return cgroupfs.FS(root)
 }
 
-var limited = map[string]string{"memory.max": "1073741824", "cpu.weight": "39", "cpu.max": "25000 100000", "pids.max": "1000"}
+var limited = map[string]string{"memory.max": "1073741824", "cpu.weight": "39", "cpu.max": "25000 100000", "pids.max": "1000", "memory.low": "1048576"}
 
 func TestEnsureSlice(t *testing.T) {
 	b := newBus(t)
@@ -48,6 +48,7 @@ func TestEnsureSlice(t *testing.T) {
 	for name, want := range map[string]any{
 		"Description": "Pod kube-system/a", "DefaultDependencies": false, "MemoryMax": uint64(1 << 30), "CPUWeight": uint64(39),
 		"CPUQuotaPerSecUSec": uint64(250_000), "CPUQuotaPeriodUSec": uint64(100_000), "TasksMax": uint64(1000), "MemoryAccounting": true,
+		"MemoryMin": uint64(0), "MemoryLow": uint64(1 << 20),
 	} {
 		if got := systemd.property(name).Value(); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
@@ -127,7 +128,7 @@ func TestRevert(t *testing.T) {
 	c := New(Options{ControlDir: dir})
 	for name, files := range map[string][]string{
 		"a.slice": {"50-CPUWeight.conf"},
-		"b.slice": {"50-CPUWeight.conf", "50-TasksMax.conf"},
+		"b.slice": {"50-CPUWeight.conf", "50-MemoryLow.conf", "50-MemoryMin.conf", "50-TasksMax.conf"},
 	} {
 		if err := os.Mkdir(filepath.Join(dir, name+".d"), 0o755); err != nil {
 			t.Fatal(err)

@@ -50,7 +50,9 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	var outside uint64
 	for _, pod := range report.Pods {
-		pods[pod.Partition()]++
+		if pod.Containers > 0 {
+			pods[pod.Partition()]++
+		}
 		if pod.Reason != "" {
 			misplaced[pod.Reason]++
 		}

@@ -310,6 +310,22 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// TestFirstRoundFails: what cannot be moved at all is where it was, and not in both scopes.
+func TestFirstRoundFails(t *testing.T) {
+	f, m, r, dir := node(t)
+	write(t, filepath.Join(dir, "cgroup.events"), "populated 1")
+	write(t, filepath.Join(dir, "cgroup.procs"), "not a process")
+	to := filepath.Join(string(m.Cgroups), "kubepods.slice/kubepods-system.slice", r.NewName)
+	f.start = func() { write(t, filepath.Join(to, "memory.oom.group"), "0") }
+	_, err := m.Move(t.Context(), r)
+	if err == nil || errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "cgroup.procs") {
+		t.Errorf("error %v, want it moved back", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
+		t.Errorf("records stay: %v", left)
+	}
+}
+
 func TestRecover(t *testing.T) {
 	f, m, r, dir := node(t)
 	rec := record{Scope: r.Scope, Cgroup: r.Cgroup, NewCgroup: "kubepods.slice/kubepods-system.slice/" + r.NewName, Controls: []control{{"memory.oom.group", "1"}}}

@@ -65,7 +65,10 @@ func (t *transfer) run(ctx context.Context) error {
 		<-t.anchor.gone
 	}
 	finishing.Wait()
-	if errors.Is(err, ErrOwnCgroups) {
+	// What the kernel refuses at once it refuses at the next attempt too, as a thread with a real-time
+	// policy (cpu_cgroup_can_attach, RT_GROUP_SCHED): left as it is, the container would have twice its
+	// limits, in two scopes.
+	if errors.Is(err, ErrOwnCgroups) || err != nil && t.moved.Rounds <= 1 {
 		t.anchor.end()
 		return t.rollBack(err)
 	}
