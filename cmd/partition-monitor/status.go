@@ -282,6 +282,8 @@ func why(pod podmove.PodReport) string {
 	switch {
 	case pod.Reason != "":
 		return string(pod.Reason) + ": " + pod.Next
+	case pod.IdleCPUs != "":
+		return "has CPUs " + pod.IdleCPUs + " alone, which are not the partition's: they idle"
 	case pod.LiveMoved > 0:
 		return "moved live, " + quantity(pod.OutsideBytes) + " stayed outside"
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
@@ -137,6 +138,9 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		if c.AlsoSlice != "" && c.Slice == pod.slice(want) {
 			// Half of it is where it belongs. The other half is what is to be moved.
 			c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
+		}
+		if c.IdleCPUs != "" {
+			report.IdleCPUs = strings.TrimPrefix(report.IdleCPUs+","+c.IdleCPUs, ",")
 		}
 		if IsLiveMoved(c.Unit) {
 			report.LiveMoved++

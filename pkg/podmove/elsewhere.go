@@ -53,6 +53,16 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 	return found, true
 }
 
+// idleCPUs are those that a container was given and none of which its partition has: the static CPU manager
+// gives whole CPUs to a Guaranteed container alone, and knows of no partition.
+func (g *Gatherer) idleCPUs(scope string) string {
+	given, effective, err := g.Cgroups.CPUs(scope)
+	if err != nil || given.Intersection(effective).Size() > 0 {
+		return "" // gone by now, or without the controller: nobody limits its CPUs
+	}
+	return given.String()
+}
+
 // errNoCgroup says that /proc/PID/cgroup has no line of cgroup v2.
 var errNoCgroup = errors.New("no line of cgroup v2")
 

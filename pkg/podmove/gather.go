@@ -251,6 +251,9 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition][
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
 			}
+			if at.slice == pod.Guest.Slice && pod.QoS == Guaranteed {
+				container.IdleCPUs = g.idleCPUs(path)
+			}
 		}
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
 			if c.State == cri.Exited && IsLiveMoved(unit) {

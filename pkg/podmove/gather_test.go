@@ -400,3 +400,25 @@ func TestGatherQoSChange(t *testing.T) {
 		t.Errorf("pod %s is announced, and %s is not known as the same", uidA, d.Stop[0].UID)
 	}
 }
+
+// TestGatherIdleCPUs: CPUs that the static CPU manager gives to a member, and that it cannot use, are said.
+func TestGatherIdleCPUs(t *testing.T) {
+	const home = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
+	for name, test := range map[string]struct{ given, effective, want string }{
+		"whole CPUs of its own": {"4-5,8", "0-1", "4-5,8"},
+		"all that are shared":   {"0-3,6-7", "0-1", ""},
+		"no CPU manager":        {"", "0-1", ""},
+		"no partition's CPUs":   {"4-5", "4-5", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.cgroup(home, nil)
+			n.cgroup(guestB+"/cri-containerd-two.scope", map[string]string{"cpuset.cpus": test.given, "cpuset.cpus.effective": test.effective})
+			n.sandboxes = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
+			n.containers = []cri.Container{{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running}}
+			if d := Decide(snapshot(nil, n.gather()...)); len(d.Pods) != 1 || d.Pods[0].IdleCPUs != test.want {
+				t.Errorf("reported %+v, want idle %q", d.Pods, test.want)
+			}
+		})
+	}
+}

@@ -82,6 +82,9 @@ type PodReport struct {
 	LiveMoved int `json:"liveMoved"`
 	// OutsideBytes is memory that a live move left charged to the slice that the pod was in.
 	OutsideBytes uint64 `json:"outsideBytes"`
+	// IdleCPUs are CPUs that the static CPU manager gave to a container of it alone and that it cannot use,
+	// because they are not the partition's.
+	IdleCPUs string `json:"idleCPUs,omitempty"`
 	// Reason is why it is not where it belongs, in a few words that hold no names (a metric label); empty where it is.
 	Reason Reason `json:"reason,omitempty"`
 	// Next says what will be done about it, or what the operator can do.

@@ -149,6 +149,8 @@ type Container struct {
 	Foreign bool
 	// AlsoUnit and AlsoSlice are the second place of a container whose live move ended half-way, with processes in both.
 	AlsoUnit, AlsoSlice string
+	// IdleCPUs are those that it was given alone and cannot use, as a list; empty for none.
+	IdleCPUs string
 	// OwnCgroups tells that it has cgroups below its scope.
 	OwnCgroups bool
 	// Resources it was created with; asked for only where the kubelet does not tell the pod's requests.
