@@ -44,6 +44,10 @@ func TestTable(t *testing.T) {
 			Slice: podmove.PodSlice(podmove.Default, podmove.BestEffort, uid), Reason: podmove.ReasonRestartPolicy, Next: "wait for its end",
 		},
 		podmove.PodReport{
+			Namespace: "kube-system", Name: "storage", QoS: podmove.Guaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
+			Slice: podmove.PodSlice(podmove.System, podmove.Guaranteed, uid),
+		},
+		podmove.PodReport{
 			Namespace: "web", Name: "shop", QoS: podmove.Burstable, Containers: 1, Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid),
 		},
 	)
@@ -60,10 +64,11 @@ CPU weight  79
 Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
 
-NAMESPACE    POD   QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-kube-system  etcd  Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
-kube-system  job   BestEffort  yes     default    2           2          restart-policy: wait for its end
-web          shop  Burstable   no      default    1           0          -
+NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
+kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
+kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
+kube-system  storage  Guaranteed  yes     system     1           0          has CPUs 4-5 alone, which are not the partition's: they idle
+web          shop     Burstable   no      default    1           0          -
 `
 	if got := table(t, s); got != want {
 		t.Errorf("got\n%s; want\n%s", got, want)

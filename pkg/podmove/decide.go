@@ -207,7 +207,7 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 	case s.NRI == Working:
 		way = Restart
 		if what := spared(pod); what != "" && s.Config.Mode == Auto {
-			reason(ReasonNextStart, "wait for its next start or a reboot, or run the monitor with --move=restart: "+what+" is not restarted to be moved")
+			reason(ReasonNextStart, "wait for its next start or a reboot, or restart it (crictl stop), or run the monitor with --move=restart: "+what+" is not restarted to be moved")
 			return
 		}
 	default:

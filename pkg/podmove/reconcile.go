@@ -412,12 +412,15 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	} else {
 		delete(r.failed, m.UID)
 	}
-	if m.Way == Restart && m.WasReady {
+	restarted := m.Way == Restart && m.WasReady
+	if restarted {
 		r.awaited = m.Namespace + "/" + m.Name
 	}
 	r.mu.Unlock()
 	r.Wake()
-	r.await(ctx, m)
+	if restarted {
+		r.await(ctx, m)
+	}
 }
 
 var (
@@ -443,11 +446,8 @@ func (r *Reconciler) await(ctx context.Context, m *Move) {
 	late := time.After(moveTimeout)
 	for {
 		r.mu.Lock()
-		passed, pods, waiting, mode := r.passed, r.lastPods, r.awaited != "", r.config.Mode
+		passed, pods, mode := r.passed, r.lastPods, r.config.Mode
 		r.mu.Unlock()
-		if !waiting {
-			return
-		}
 		over := isReady(pods, m)
 		if !over {
 			select {
