@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nodepartition/cmd/partition-monitor/metrics"
-	"nodepartition/cmd/partition-monitor/web"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
@@ -86,6 +83,7 @@ type monitor struct {
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
 	prepare    chan announced
+	listening  *listening
 
 	cancel context.CancelFunc
 
@@ -120,15 +118,12 @@ func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
 		log.Info(config.plan.Yields)
 		return nil
 	}
-	var listener net.Listener
-	if s.listen != "" {
-		if listener, err = net.Listen("tcp", s.listen); err != nil {
-			return fmt.Errorf("metrics: --%s: %w; name another address, or none with --%s=", flagListen, err, flagListen)
-		}
+	if err := checkListen(ctx, s.listen); err != nil {
+		return err
 	}
 	m.build()
 	m.follow(config)
-	return m.serve(ctx, listener)
+	return m.serve(ctx)
 }
 
 func (m *monitor) build() {
@@ -137,6 +132,7 @@ func (m *monitor) build() {
 		Cgroups: cgroupfs.Mount, Reports: m.reconciler, Evictions: func() evict.Report { return m.evictor.Report() }, PerPod: m.settings.perPod, Version: version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 	})
+	m.listening = &listening{address: m.settings.listen, log: m.log, failed: m.metrics.ListenFailed}
 	wake := m.reconciler.Wake
 	m.units = systemd.New(systemd.Options{
 		Wake: wake, OnReloaded: m.reload, OnConnected: m.connected("systemd"), Documentation: documentation,
@@ -161,7 +157,7 @@ func (m *monitor) build() {
 const documentation = "https://kep.k8s.io/5894"
 
 // serve runs all parts until ctx ends, one of them fails, or the partition is switched off and empty.
-func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
+func (m *monitor) serve(ctx context.Context) error {
 	ctx, m.cancel = context.WithCancel(ctx)
 	defer m.cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -183,10 +179,8 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
-	if listener != nil {
-		group.Go(quiet(func() error {
-			return web.Serve(ctx, listener, m.handler())
-		}))
+	if m.settings.listen != "" {
+		group.Go(quiet(func() error { return m.serveWeb(ctx) }))
 	}
 	group.Go(quiet(func() error {
 		defer m.cancel()
@@ -205,18 +199,6 @@ func (m *monitor) serve(ctx context.Context, listener net.Listener) error {
 
 // alive returns an error when a part of the program hangs: placement or eviction.
 func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evictor.Alive()) }
-
-func (m *monitor) handler() http.Handler {
-	host, _, err := net.SplitHostPort(m.settings.listen)
-	if err != nil {
-		host = "" // it listens, so that cannot be
-	}
-	return web.Handler(web.Options{
-		Version: version, Gatherer: m.metrics, Reports: m.reconciler, Cgroups: cgroupfs.Mount, Hosts: []string{host},
-		Sources: m.metrics.Sources, Alive: m.alive, Ready: m.ready,
-		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
-	})
-}
 
 // removePartition ends what the generator no longer asks for, and with it this program.
 func (m *monitor) removePartition(ctx context.Context) {
@@ -348,7 +330,7 @@ func (m *monitor) passed() {
 	m.mu.Lock()
 	problem := m.problem
 	m.mu.Unlock()
-	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem))
+	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem, m.listening.Err()))
 }
 
 func (m *monitor) connected(source string) func(bool) {

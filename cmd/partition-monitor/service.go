@@ -69,11 +69,22 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	}
 }
 
-// summary is the status line.
-func summary(report podmove.Report, err, problem error) string {
+// summary is the status line: err is that of the last pass, problem that of the configuration, unserved why there are no metrics.
+func summary(report podmove.Report, err, problem, unserved error) string {
+	line := whereabouts(report)
 	if err != nil {
-		return "Failing, and trying again: " + oneLine(err.Error())
+		line = "Failing, and trying again: " + oneLine(err.Error())
 	}
+	if problem != nil {
+		line += "; the configuration is not valid, following the last good one"
+	}
+	if unserved != nil {
+		line += "; metrics and health are not served: " + oneLine(unserved.Error())
+	}
+	return line
+}
+
+func whereabouts(report podmove.Report) string {
 	placed, misplaced := 0, 0
 	for _, pod := range report.Pods {
 		if pod.Partition() == podmove.System && pod.Containers > 0 {
@@ -83,11 +94,7 @@ func summary(report podmove.Report, err, problem error) string {
 			misplaced++
 		}
 	}
-	line := fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
-	if problem != nil {
-		line += "; the configuration is not valid, following the last good one"
-	}
-	return line
+	return fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
 }
 
 // lockState keeps a second monitor from undoing what the first does. The lock ends with the process.

@@ -160,15 +160,18 @@ func TestSummary(t *testing.T) {
 		{Slice: system, Containers: 1, Misplaced: 1, Reason: podmove.ReasonMoving}, // no member any more
 	}}
 	for _, test := range []struct {
-		report podmove.Report
-		err    error
-		want   string
+		report   podmove.Report
+		err      error
+		unserved error
+		want     string
 	}{
-		{podmove.Report{}, nil, "0 pods in the system partition, 0 pods in the wrong partition"},
-		{report, nil, "2 pods in the system partition, 2 pods in the wrong partition"},
-		{report, errors.New("container runtime: away"), "Failing, and trying again: container runtime: away"},
+		{podmove.Report{}, nil, nil, "0 pods in the system partition, 0 pods in the wrong partition"},
+		{report, nil, nil, "2 pods in the system partition, 2 pods in the wrong partition"},
+		{report, errors.New("container runtime: away"), nil, "Failing, and trying again: container runtime: away"},
+		{podmove.Report{}, nil, errors.New("listen: in use"), "0 pods in the system partition, 0 pods in the wrong partition; " +
+			"metrics and health are not served: listen: in use"},
 	} {
-		if got := summary(test.report, test.err, nil); got != test.want || strings.Contains(got, "\n") {
+		if got := summary(test.report, test.err, nil, test.unserved); got != test.want || strings.Contains(got, "\n") {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}

@@ -41,6 +41,7 @@ type Metrics struct {
 	events    events
 	evictions evictions
 	sources   *sources
+	listens   prometheus.Counter
 }
 
 var (
@@ -54,7 +55,11 @@ func New(o Options) *Metrics {
 	if o.Cgroups == "" {
 		o.Cgroups = cgroupfs.Mount
 	}
-	m := &Metrics{registry: prometheus.NewRegistry(), events: newEvents(), evictions: newEvictions(), sources: newSources()}
+	m := &Metrics{registry: prometheus.NewRegistry(), events: newEvents(), evictions: newEvictions(), sources: newSources(),
+		listens: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "listen_failures_total",
+			Help: "Attempts to serve metrics and health that failed, because somebody else had the port or it was no address of the node.",
+		})}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "cgroup_read_failures_total",
 		Help: "Cgroups that could not be read at a scrape, and whose series it lacks. One that is gone is none of them.",
@@ -70,7 +75,7 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, failures, newSliceCollector(read), newReportCollector(o.Reports), newMarginCollector(o.Evictions),
+	m.registry.MustRegister(info, failures, m.listens, newSliceCollector(read), newReportCollector(o.Reports), newMarginCollector(o.Evictions),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.PerPod {
 		m.registry.MustRegister(newPodCollector(read, o.Reports))
@@ -80,6 +85,9 @@ func New(o Options) *Metrics {
 	m.sources.register(m.registry)
 	return m
 }
+
+// ListenFailed counts an attempt to serve these metrics.
+func (m *Metrics) ListenFailed() { m.listens.Inc() }
 
 // Gather implements prometheus.Gatherer.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }

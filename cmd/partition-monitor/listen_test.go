@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Somebody else has the port for metrics: pods are evicted all the same, and the log and the status line say it.
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	n := guarded(t)
+	n.tellPods()
+	var said string
+	n.evicting("an eviction is through", func(line string) {
+		if strings.Contains(line, "metrics and health are not served") {
+			said += line
+		}
+		if strings.Contains(line, "stopping the containers of a pod") {
+			n.write(systemCgroup+"/memory.current", plenty)
+			n.end(nodePods[0])
+		}
+	}, "--listen="+taken.Addr().String())
+	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {
+		t.Errorf("killed: %v; want dns", killed)
+	}
+	if !strings.Contains(said, "trying again") || !strings.Contains(said, taken.Addr().String()) || strings.Count(said, "trying again") != 1 {
+		t.Errorf("%q; want once which address", said)
+	}
+}
+
+// What fails again and again is counted, and said once; its end is said too.
+func TestListeningIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var log logged
+	count := 0
+	l := &listening{address: "127.0.0.1:9948", log: slog.New(slog.NewTextHandler(&log, nil)), failed: func() { count++ }}
+	lines := func(want int) {
+		t.Helper()
+		if text := log.String(); strings.Count(text, "\n") != want {
+			t.Errorf("want %d lines in %q", want, text)
+		}
+	}
+	l.changed(nil) // as it should be
+	lines(0)
+	inUse := errors.New("in use")
+	l.changed(inUse)
+	l.changed(inUse)
+	lines(1)
+	if !errors.Is(l.Err(), inUse) || count != 2 {
+		t.Errorf("%v, counted %d times", l.Err(), count)
+	}
+	l.changed(nil)
+	lines(2)
+	if l.Err() != nil || count != 2 {
+		t.Errorf("%v, counted %d times", l.Err(), count)
+	}
+}
