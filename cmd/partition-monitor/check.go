@@ -27,7 +27,7 @@ func checkCommand() *cli.Command {
 				return err
 			}
 			found := checkNode(c.Context, checks{
-				runtime: &runtimeClient{endpoint: c.String(flagRuntime), connected: func(bool) {}},
+				runtime: &runtimeClient{endpoint: c.String(flagRuntime), kubelets: kubeletsEndpoint, connected: func(bool) {}},
 				nri:     c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen), cgroups: cgroupfs.Mount,
 			})
 			wrong := false

@@ -119,7 +119,7 @@ const (
 
 func socketFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: containerd's or CRI-O's, which is there)"},
+		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)"},
 		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: podmove.DefaultNRISocket},
 		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
 		&cli.StringFlag{Name: flagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},

@@ -147,7 +147,12 @@ func (*fakeRuntime) ContainerStatus(context.Context, *runtime.ContainerStatusReq
 // serve starts the runtime at containerd's socket.
 func (n *node) serve(f *fakeRuntime) {
 	n.t.Helper()
-	n.serveGRPC("/run/containerd/containerd.sock", func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, f) })
+	n.serveAt("/run/containerd/containerd.sock", f)
+}
+
+func (n *node) serveAt(socket string, f *fakeRuntime) {
+	n.t.Helper()
+	n.serveGRPC(socket, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, f) })
 }
 
 // fakeKubelet has no pods.

@@ -138,7 +138,7 @@ func (m *monitor) build() {
 		Wake: wake, OnReloaded: m.reload, OnConnected: m.connected("systemd"), Documentation: documentation,
 	})
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
-	m.runtime = &runtimeClient{endpoint: m.settings.runtime, connected: m.connected("runtime")}
+	m.runtime = &runtimeClient{endpoint: m.settings.runtime, kubelets: kubeletsEndpoint, connected: m.connected("runtime")}
 	m.placer = &podmove.Placer{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
 	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.placer}
 	m.reconciler.Units = units{m.units}
@@ -256,6 +256,7 @@ func (m *monitor) follow(c configuration) {
 	m.mu.Lock()
 	m.problem = c.problem
 	m.mu.Unlock()
+	m.runtime.reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := m.settings.eviction.config(c.thresholds)
 	eviction.Lowering = c.plan != nil && c.plan.Deferred

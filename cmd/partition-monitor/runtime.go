@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,37 +11,73 @@ import (
 
 // runtimeClient is the container runtime, looked for when it is first needed: with k3s it comes long after us.
 type runtimeClient struct {
-	endpoint  string // empty: the default one that is there
+	// endpoint is the flag's. Without it the runtime is the one that the kubelet is told to use, and else the first that answers.
+	endpoint string
+	// kubelets is what the kubelet is told to use, empty where nobody tells.
+	kubelets  func() string
 	connected func(bool)
 
 	mu     sync.Mutex
 	client *cri.Client
 }
 
-func (r *runtimeClient) get() (*cri.Client, error) {
+func (r *runtimeClient) get(ctx context.Context) (*cri.Client, error) {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	client, err := r.open(ctx) // which may wait for what hangs: others look for themselves
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.client != nil {
-		return r.client, nil
-	}
-	endpoint := r.endpoint
-	if endpoint == "" {
-		found, err := cri.Find()
-		if err != nil {
-			return nil, err
-		}
-		endpoint = found
-	}
-	client, err := cri.New(endpoint)
-	if err != nil {
-		return nil, err
+		return r.client, client.Close()
 	}
 	r.client = client
 	return client, nil
 }
 
-func ask[T any](r *runtimeClient, call func(*cri.Client) (T, error)) (T, error) {
-	client, err := r.get()
+func (r *runtimeClient) open(ctx context.Context) (*cri.Client, error) {
+	endpoint := r.endpoint
+	if endpoint == "" {
+		endpoint = r.kubelets()
+	}
+	if endpoint == "" {
+		return cri.Find(ctx)
+	}
+	return cri.New(endpoint)
+}
+
+// forget has the runtime looked for again. client is the one that is not it.
+func (r *runtimeClient) forget(client *cri.Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == client {
+		_ = client.Close() // whoever still uses it gets an error, and tries again
+		r.client = nil
+	}
+}
+
+// reconsider forgets a runtime that is another than the one that the kubelet has been told to use since.
+func (r *runtimeClient) reconsider() {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client == nil || r.endpoint != "" {
+		return
+	}
+	wanted, err := cri.Target(r.kubelets())
+	if present, _ := cri.Target(client.Endpoint()); err == nil && wanted != present {
+		r.forget(client)
+	}
+}
+
+func ask[T any](ctx context.Context, r *runtimeClient, call func(*cri.Client) (T, error)) (T, error) {
+	client, err := r.get(ctx)
 	if err != nil {
 		r.connected(false)
 		var none T
@@ -48,19 +85,22 @@ func ask[T any](r *runtimeClient, call func(*cri.Client) (T, error)) (T, error) 
 	}
 	answer, err := call(client)
 	r.connected(err == nil)
+	if errors.Is(err, cri.ErrNotServed) {
+		r.forget(client)
+	}
 	return answer, err
 }
 
 func (r *runtimeClient) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
-	return ask(r, func(c *cri.Client) ([]cri.Sandbox, error) { return c.Sandboxes(ctx) })
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Sandbox, error) { return c.Sandboxes(ctx) })
 }
 
 func (r *runtimeClient) Containers(ctx context.Context) ([]cri.Container, error) {
-	return ask(r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
 }
 
 func (r *runtimeClient) Resources(ctx context.Context, id string) (cri.Resources, error) {
-	client, err := r.get()
+	client, err := r.get(ctx)
 	if err != nil {
 		return cri.Resources{}, err
 	}
@@ -77,7 +117,7 @@ func (r *runtimeClient) Process(ctx context.Context, id string) (pid int, runnin
 
 // stop is not asked for through ask: that a container is gone already does not mean that the runtime is.
 func (r *runtimeClient) stop(ctx context.Context, id string, grace time.Duration) error {
-	client, err := r.get()
+	client, err := r.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +125,7 @@ func (r *runtimeClient) stop(ctx context.Context, id string, grace time.Duration
 }
 
 func (r *runtimeClient) version(ctx context.Context) (endpoint, name, version string, err error) {
-	client, err := r.get()
+	client, err := r.get(ctx)
 	if err != nil {
 		return r.endpoint, "", "", err
 	}

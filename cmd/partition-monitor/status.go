@@ -137,7 +137,7 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 	r.Placer = &podmove.Placer{Wake: func() {}}
 	r.Gatherer = &podmove.Gatherer{
 		Cgroups: cgroupfs.Mount, Kubelet: kubelet, Announced: r.Placer,
-		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), connected: func(bool) {}},
+		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), kubelets: kubeletsEndpoint, connected: func(bool) {}},
 	}
 	r.Journal = journal{slog.New(slog.DiscardHandler)}
 	r.NRI = func() podmove.NRIState {

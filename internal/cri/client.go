@@ -5,11 +5,14 @@ package cri
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -59,6 +62,23 @@ func (c *Client) Version(ctx context.Context) (name, version string, err error) 
 		return "", "", c.failed("Version", err)
 	}
 	return answer.RuntimeName, answer.RuntimeVersion, nil
+}
+
+// CgroupDriver returns the cgroup driver of the runtime, "systemd" or "cgroupfs", and nothing where it does not tell: RuntimeConfig is in
+// containerd 2.0 and CRI-O 1.28. A kubelet whose gate KubeletCgroupDriverFromCRI is on (GA in 1.34) goes by it, and not by its own file.
+func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.runtime.RuntimeConfig(ctx, &runtime.RuntimeConfigRequest{})
+	switch {
+	case status.Code(err) == codes.Unimplemented, err == nil && answer.GetLinux() == nil:
+		return "", nil
+	case err != nil:
+		return "", c.failed("RuntimeConfig", err)
+	case answer.Linux.CgroupDriver == runtime.CgroupDriver_CGROUPFS:
+		return "cgroupfs", nil
+	}
+	return "systemd", nil
 }
 
 // Sandbox is the sandbox of a pod: a pod that is created again has a new one, and both may be there for a while.
@@ -199,6 +219,12 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 	return Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))}, nil
 }
 
+// ErrNotServed says that what listens at the endpoint does not serve the CRI: a containerd whose CRI plugin is switched off, as Docker's.
+var ErrNotServed = errors.New("no CRI is served here")
+
 func (c *Client) failed(call string, err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		err = fmt.Errorf("%w: %w", ErrNotServed, err)
+	}
 	return fmt.Errorf("container runtime: %s: %s: %w", c.endpoint, call, err)
 }

@@ -27,6 +27,7 @@ type fake struct {
 	sandboxes  []*runtime.PodSandbox
 	containers []*runtime.Container
 	statuses   map[string]*runtime.ContainerStatusResponse
+	config     *runtime.RuntimeConfigResponse
 
 	mu        sync.Mutex
 	stops     []*runtime.StopContainerRequest
@@ -89,6 +90,13 @@ func (f *fake) StopContainer(ctx context.Context, r *runtime.StopContainerReques
 		}
 	}
 	return &runtime.StopContainerResponse{}, nil
+}
+
+func (f *fake) RuntimeConfig(ctx context.Context, r *runtime.RuntimeConfigRequest) (*runtime.RuntimeConfigResponse, error) {
+	if f.config == nil {
+		return f.UnimplementedRuntimeServiceServer.RuntimeConfig(ctx, r)
+	}
+	return f.config, nil
 }
 
 // socket is a path that is short enough for a socket, whatever the test's name is.
@@ -483,23 +491,69 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// disabled is what Docker's containerd serves: everything but the CRI.
+func disabled(t *testing.T, path string) {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	t.Cleanup(server.Stop)
+	go func() { _ = server.Serve(listener) }() // it ends with Stop
+}
+
 // Not parallel: it stands in for the places to look in.
 func TestFind(t *testing.T) {
 	saved := endpoints
 	defer func() { endpoints = saved }()
 	dir := t.TempDir()
-	first, second, third := filepath.Join(dir, "first"), socket(t), socket(t)
-	endpoints = []string{first, second, third}
-	if _, err := Find(); err == nil || !strings.Contains(err.Error(), first+", "+second) || !strings.Contains(err.Error(), "--runtime-endpoint") {
-		t.Errorf("%v; want the places and the flag", err)
+	first, docker, second, third := filepath.Join(dir, "first"), socket(t), socket(t), socket(t)
+	endpoints = []string{first, docker, second, third}
+	fails := func(parts ...string) {
+		t.Helper()
+		_, err := Find(t.Context())
+		for _, part := range append(parts, "--runtime-endpoint") {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%v; want that it says %q", err, part)
+			}
+		}
 	}
+	fails(first + ", " + docker)
 	if err := os.WriteFile(first, nil, 0o600); err != nil { // no socket
 		t.Fatal(err)
 	}
+	disabled(t, docker)
+	fails(docker, "no CRI is served here")
 	for _, path := range []string{third, second} {
 		(&fake{}).listen(t, path)
-		if got, err := Find(); got != "unix://"+path || err != nil {
-			t.Errorf("%q, %v; want %q", got, err, path)
+		client, err := Find(t.Context())
+		if err != nil || client.Endpoint() != "unix://"+path {
+			t.Fatalf("%v, %v; want %q", client, err, path)
 		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A runtime without RuntimeConfig, and one that says nothing of Linux, tell no cgroup driver, and that is no error.
+func TestCgroupDriver(t *testing.T) {
+	t.Parallel()
+	of := func(driver runtime.CgroupDriver) *runtime.RuntimeConfigResponse {
+		return &runtime.RuntimeConfigResponse{Linux: &runtime.LinuxRuntimeConfiguration{CgroupDriver: driver}}
+	}
+	for _, test := range []struct {
+		answer *runtime.RuntimeConfigResponse
+		want   string
+	}{
+		{nil, ""}, {&runtime.RuntimeConfigResponse{}, ""}, {of(runtime.CgroupDriver_SYSTEMD), "systemd"}, {of(runtime.CgroupDriver_CGROUPFS), "cgroupfs"},
+	} {
+		if got, err := (&fake{config: test.answer}).connect(t).CgroupDriver(t.Context()); got != test.want || err != nil {
+			t.Errorf("%v: %q, %v; want %q", test.answer, got, err, test.want)
+		}
+	}
+	if _, err := newClient(t, socket(t)).CgroupDriver(t.Context()); status.Code(err) != codes.Unavailable {
+		t.Errorf("no runtime: %v", err)
 	}
 }

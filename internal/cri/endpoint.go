@@ -1,6 +1,8 @@
 package cri
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -23,14 +25,27 @@ var endpoints = []string{
 // reconnect is how long to wait between attempts to connect: a runtime that restarts is back within a second.
 var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: time.Second}
 
-// Find returns the first default endpoint that is there. A node with two runtimes has to name one.
-func Find() (string, error) {
+// Find returns a client of the first default endpoint that answers. That there is a socket says little: Docker runs a containerd at
+// containerd's socket whose CRI is switched off.
+func Find(ctx context.Context) (*Client, error) {
+	var silent []error
 	for _, path := range endpoints {
-		if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
-			return "unix://" + path, nil
+		if info, err := os.Stat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
+			continue
 		}
+		client, err := New("unix://" + path)
+		if err == nil {
+			if _, _, err = client.Version(ctx); err == nil {
+				return client, nil
+			}
+			err = errors.Join(err, client.Close())
+		}
+		silent = append(silent, err)
 	}
-	return "", fmt.Errorf("container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint", strings.Join(endpoints, ", "))
+	if len(silent) > 0 {
+		return nil, fmt.Errorf("no container runtime answers: is it running? Name its socket with --runtime-endpoint: %w", errors.Join(silent...))
+	}
+	return nil, fmt.Errorf("container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint", strings.Join(endpoints, ", "))
 }
 
 // Target is what grpc dials for an endpoint.

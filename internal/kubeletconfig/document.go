@@ -43,8 +43,10 @@ func (d document) relevant() ([]byte, error) {
 			fields[f.name] = raw
 		}
 	}
-	if raw, ok := d.fields[SectionField]; ok {
-		fields[SectionField] = raw
+	for _, name := range []string{SectionField, endpointField} {
+		if raw, ok := d.fields[name]; ok {
+			fields[name] = raw
+		}
 	}
 	return json.Marshal(fields)
 }

@@ -54,6 +54,10 @@ func fieldsOf(k *Kubelet) []field {
 	}
 }
 
+// endpointField says where the kubelet finds its container runtime. No partition depends on it: one of the wrong type is no reason to
+// refuse the rest, and where there is no section it is of use all the same, to bring pods back.
+const endpointField = "containerRuntimeEndpoint"
+
 type field struct {
 	name  string
 	value any // pointer into a Kubelet
@@ -73,6 +77,8 @@ type Config struct {
 	Section json.RawMessage
 	// SectionFile is the last file that contributed to Section.
 	SectionFile string
+	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a section; empty where it has none.
+	RuntimeEndpoint string
 	// Files are the files of the kubelet's configuration that were read, in the order of merging.
 	Files []string
 	// Late says what may still come with a file system during the boot.
@@ -349,6 +355,7 @@ func (l *loader) merge() error {
 			}
 		}
 	}
+	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // of another type it says nothing
 	l.config.SectionFile = l.config.origin[SectionField]
 	l.config.Section = fields[SectionField]
 	l.merged = fields

@@ -1,0 +1,52 @@
+package kubeletargs
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path"
+)
+
+// programs are where a kubelet is found that was started by its name alone: systemd's search path, and what images of Flatcar use.
+var programs = []string{"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/usr/sbin/kubelet", "/usr/local/sbin/kubelet", "/opt/bin/kubelet"}
+
+// Knows reports whether the kubelet's program has a text, such as the name of a feature gate: a kubelet does not tell its gates on its
+// command line, and to ask it takes credentials. A program that cannot be read may have it.
+func (p Process) Knows(text string) bool {
+	names := programs
+	if len(p.Args) > 0 && path.IsAbs(p.Args[0]) {
+		names = []string{p.Args[0]}
+	}
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		defer file.Close()
+		found, err := contains(file, text)
+		return found || err != nil
+	}
+	return true
+}
+
+// contains reads to the end, or to the text.
+func contains(r io.Reader, text string) (bool, error) {
+	const size = 1 << 20
+	buffer := make([]byte, 0, size+len(text))
+	for {
+		n, err := io.ReadFull(r, buffer[len(buffer):len(buffer)+size])
+		buffer = buffer[:len(buffer)+n]
+		if bytes.Contains(buffer, []byte(text)) {
+			return true, nil
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		// It may stand across two pieces.
+		tail := min(len(text)-1, len(buffer))
+		buffer = append(buffer[:0], buffer[len(buffer)-tail:]...)
+	}
+}

@@ -1,0 +1,134 @@
+package kubeletargs
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"nodepartition/internal/hostfs"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	all := Flags{
+		Config: "/etc/k.yaml", ConfigDir: "/etc/k.d", CgroupDriver: "systemd", ReservedCPUs: "0-1", RuntimeEndpoint: "unix:///run/c.sock",
+		FeatureGates: map[string]bool{"A": true, "B": false},
+	}
+	for _, test := range []struct {
+		args string
+		want Flags
+	}{
+		{"", Flags{}},
+		{"--config=/etc/k.yaml --config-dir=/etc/k.d --cgroup-driver=systemd --reserved-cpus=0-1 --container-runtime-endpoint=unix:///run/c.sock --feature-gates=A=true,B=false", all},
+		{"--config /etc/k.yaml --config-dir /etc/k.d --cgroup-driver systemd --reserved-cpus 0-1 --container-runtime-endpoint unix:///run/c.sock --feature-gates A=true,B=false", all},
+		{"--v=2 -v 2 --config_dir=/a --config=/b --config=/c", Flags{Config: "/c", ConfigDir: "/a"}},
+		{"--feature-gates=A=true,B=true --feature-gates B=false,C=perhaps,D", Flags{FeatureGates: map[string]bool{"A": true, "B": false}}},
+		{"--bootstrap-kubeconfig /x --config=/b", Flags{Config: "/b"}},
+		{"--config=/b -- --config=/c", Flags{Config: "/b"}},
+		{"--config", Flags{}},
+		{"config=/b -config=/c", Flags{}},
+	} {
+		got := Parse(strings.Fields(test.args))
+		if !maps.Equal(got.FeatureGates, test.want.FeatureGates) {
+			t.Errorf("%q: gates %v; want %v", test.args, got.FeatureGates, test.want.FeatureGates)
+		}
+		got.FeatureGates, test.want.FeatureGates = nil, nil
+		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.CgroupDriver != test.want.CgroupDriver ||
+			got.ReservedCPUs != test.want.ReservedCPUs || got.RuntimeEndpoint != test.want.RuntimeEndpoint {
+			t.Errorf("%q: %+v; want %+v", test.args, got, test.want)
+		}
+	}
+}
+
+func TestGateOn(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args       string
+		configured map[string]bool
+		knows      bool
+		want       bool
+	}{
+		{"", nil, true, false},
+		{"--feature-gates=G=true", nil, false, true},
+		{"--feature-gates=G=false", map[string]bool{"G": true}, true, false},
+		{"--feature-gates=Other=true", map[string]bool{"G": true}, true, true},
+		{"--feature-gates AllAlpha=true", nil, true, true},
+		{"--feature-gates AllAlpha=true", nil, false, false}, // of a kubelet that has no such gate
+		{"--feature-gates AllAlpha=true,G=false", nil, true, false},
+		{"--feature-gates AllAlpha=true", map[string]bool{"G": false}, true, false},
+		{"--feature-gates AllAlpha=false", map[string]bool{"AllAlpha": true}, true, false},
+		{"", map[string]bool{"AllAlpha": true}, true, true},
+		{"--feature-gates AllBeta=true", nil, true, false},
+	} {
+		flags := Parse(strings.Fields(test.args))
+		if got := flags.GateOn("G", test.configured, func() bool { return test.knows }); got != test.want {
+			t.Errorf("%q with %v: %t; want %t", test.args, test.configured, got, test.want)
+		}
+	}
+}
+
+// node makes a root with files.
+func node(t *testing.T, files map[string]string) hostfs.FS {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hostfs.FS(root)
+}
+
+// The kubelet is the one of its service, and no other process that calls itself so.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	const plugin, kubelet = "/usr/bin/plugin\x00--config=/wrong\x00", "/usr/bin/kubelet\x00--config=/right\x00"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"none":           {nil, ""},
+		"of a pod":       {map[string]string{"/sys/fs/cgroup/kubepods.slice/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet}, ""},
+		"of its service": {map[string]string{units[0] + "/cgroup.procs": "5\n6\n7\n", "/proc/6/cmdline": plugin, "/proc/7/cmdline": kubelet}, "/right"},
+		"of EKS":         {map[string]string{units[1] + "/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet}, "/right"},
+		"between two":    {map[string]string{units[0] + "/cgroup.procs": ""}, ""},
+		"by its name":    {map[string]string{units[0] + "/cgroup.procs": "7\n", "/proc/7/cmdline": "kubelet\x00--config\x00/right\x00"}, "/right"},
+	} {
+		got, err := Running(node(t, test.files))
+		if got.Config != test.want || errors.Is(err, ErrNotRunning) != (test.want == "") {
+			t.Errorf("%s: %+v, %v; want %q", name, got, err, test.want)
+		}
+	}
+}
+
+func TestKnows(t *testing.T) {
+	t.Parallel()
+	const gate = "NodeSystemPartition"
+	old := filepath.Join(t.TempDir(), "kubelet")
+	if err := os.WriteFile(old, []byte(strings.Repeat("x", 3<<20)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if (Process{Args: []string{old}}).Knows(gate) {
+		t.Error("a program without the text")
+	}
+	if !(Process{Args: []string{filepath.Join(t.TempDir(), "none")}}).Knows(gate) {
+		t.Error("a program that is not there may have it")
+	}
+	for at := 1<<20 - len(gate) - 1; at <= 1<<20+1; at++ { // across the end of a piece
+		found, err := contains(iotest.HalfReader(strings.NewReader(strings.Repeat("x", at)+gate+"yy")), gate)
+		if !found || err != nil {
+			t.Errorf("at %d: %t, %v", at, found, err)
+		}
+	}
+	if found, err := contains(iotest.ErrReader(os.ErrPermission), gate); found || !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%t, %v", found, err)
+	}
+}
