@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/hostfs"
@@ -22,50 +24,111 @@ const (
 	kubeconfigNone = "none"
 )
 
-// apiServer tells the API server of evictions. Its kubeconfig is looked for until it is there: the node may join later.
+// apiServer tells the API server of evictions. Its kubeconfig is looked for until it is there, for the node may join later, and read again
+// when it has changed, for the node may join anew.
 type apiServer struct {
 	kubeconfig string
 	node       string
 	log        *slog.Logger
+	timeout    time.Duration // of one request, where it is not the client's own
 
-	mu     sync.Mutex
-	client *kubeapi.Client
-	looked time.Time
-	said   string
+	looking sync.Mutex // of one who reads files; never waited for by who decides
+	files   string     // what they were like when the client was made
+	said    string
+
+	mu      sync.Mutex
+	client  *kubeapi.Client
+	refused time.Time // when the credentials were refused last
 }
 
-// lookAgain is how long we go without a kubeconfig until we look again.
+// lookAgain is how long goes by between two looks at the kubeconfig, and how long evictions go without an API server that refuses us.
 const lookAgain = 10 * time.Second
 
-// Available implements evict.API.
+// Available implements evict.API. It reads no file: an eviction decides by it, when the disk may be slow.
 func (a *apiServer) Available() bool {
-	_, err := a.get()
-	return err == nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client != nil && (a.refused.IsZero() || time.Since(a.refused) >= lookAgain)
+}
+
+// run keeps the client in step with the kubeconfig until ctx ends.
+func (a *apiServer) run(ctx context.Context) error {
+	for {
+		a.look()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookAgain):
+		}
+	}
 }
 
 var errNoKubeconfig = errors.New("without a kubeconfig")
 
-func (a *apiServer) get() (*kubeapi.Client, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.client != nil {
-		return a.client, nil
+// look returns the client of the kubeconfig as it is now; nil where there is none.
+func (a *apiServer) look() *kubeapi.Client {
+	if a.kubeconfig == kubeconfigNone {
+		return nil
 	}
-	if a.kubeconfig == kubeconfigNone || time.Since(a.looked) < lookAgain {
-		return nil, errNoKubeconfig
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	present := a.present()
+	if present != nil && a.state(present) == a.files {
+		return present
 	}
-	a.looked = time.Now()
+	before := describe(a.places())
 	client, path, err := openKubeconfig(a.kubeconfig)
+	if err == nil && a.timeout > 0 {
+		client.Timeout = a.timeout
+	}
 	if err != nil {
 		if text := err.Error(); text != a.said {
 			a.said = text
 			a.log.Info("evictions go without the API server: the containers of a pod are stopped, and the kubelet starts them again", "error", err)
 		}
-		return nil, errNoKubeconfig
+		client = nil // whoever it was has gone with the file
+	} else {
+		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
+			a.files = "" // it was replaced while it was read: the next look reads it again
+		}
+		a.log.Info("evictions are told to the API server", "kubeconfig", path, "server", client.Server())
 	}
-	a.log.Info("evictions are told to the API server", "kubeconfig", path, "server", client.Server())
-	a.client = client
-	return client, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client, a.refused = client, time.Time{}
+	return client
+}
+
+func (a *apiServer) present() *kubeapi.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+// places are where the kubeconfig may be: one that comes before the present one may appear.
+func (a *apiServer) places() []string {
+	if a.kubeconfig == kubeconfigAuto {
+		return kubeapi.Places()
+	}
+	return []string{a.kubeconfig}
+}
+
+func (a *apiServer) state(client *kubeapi.Client) string {
+	return describe(append(a.places(), client.Files()...))
+}
+
+// describe tells versions of files apart: a file that is replaced is another one, and one that is written has another time.
+func describe(paths []string) string {
+	var text strings.Builder
+	for _, path := range paths {
+		var info unix.Stat_t
+		if err := unix.Stat(path, &info); err != nil {
+			fmt.Fprintln(&text, path, err)
+			continue
+		}
+		fmt.Fprintln(&text, path, info.Dev, info.Ino, info.Size, info.Mtim, info.Ctim)
+	}
+	return text.String()
 }
 
 // openKubeconfig opens the kubeconfig of a flag.
@@ -81,67 +144,93 @@ func openKubeconfig(kubeconfig string) (*kubeapi.Client, string, error) {
 	return client, kubeconfig, err
 }
 
-// Evict implements evict.API.
-func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
-	if err := a.mark(ctx, e); err != nil {
+// call asks the API server. Where it fails, in whatever way, the kubeconfig may have been replaced: then it is asked once more with the new one.
+func (a *apiServer) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
+	if a.kubeconfig == kubeconfigNone {
+		return fmt.Errorf("%w: %w", evict.ErrFinal, errNoKubeconfig)
+	}
+	ctx, cancel := withoutDeadline(ctx)
+	defer cancel()
+	client := a.present()
+	if client == nil {
+		if client = a.look(); client == nil {
+			return errNoKubeconfig
+		}
+	}
+	err := ask(ctx, client)
+	if err == nil || errors.Is(err, kubeapi.ErrGone) || ctx.Err() != nil {
 		return err
 	}
-	client, err := a.get()
-	if err != nil {
-		return nil //nolint:nilerr // the pod is evicted, and nobody depends on its event
+	if fresh := a.look(); fresh != nil && fresh != client {
+		err = ask(ctx, fresh)
 	}
-	message, annotations := kubeapi.Message(figures(e))
-	event := kubeapi.Event{
-		UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Message: message, Annotations: annotations, Now: e.Time,
-	}
-	if err := client.Event(ctx, event); err != nil {
-		a.log.Warn("the event of an eviction could not be made", "error", err)
-	}
-	return nil
-}
-
-// Confirm implements evict.API.
-func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
-	client, err := a.get()
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", evict.ErrFinal, err)
-	}
-	ended, known, err := client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
-	if ended || err != nil {
-		return known, a.final(err)
-	}
-	// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
-	// write over whatever we say.
-	return known, a.mark(ctx, e)
-}
-
-// final says of an error whether another attempt is worth it.
-func (a *apiServer) final(err error) error {
-	if errors.Is(err, kubeapi.ErrForbidden) || errors.Is(err, kubeapi.ErrCredentials) || errors.Is(err, kubeapi.ErrStatic) {
-		a.forget()
+	switch {
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
+		a.mu.Lock()
+		a.refused = time.Now()
+		a.mu.Unlock()
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	case errors.Is(err, kubeapi.ErrStatic): // says nothing of the credentials
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
 	return err
 }
 
-func (a *apiServer) mark(ctx context.Context, e evict.Eviction) error {
-	client, err := a.get()
-	if err != nil {
-		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+// withoutDeadline ends when ctx is cancelled, and not when its time is over: each request has a deadline of its own, so that a server which
+// takes seconds for each gets all of those that make one attempt.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return free, func() {
+		stop()
+		cancel()
 	}
+}
+
+// Evict implements evict.API.
+func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
+	message, annotations := kubeapi.Message(figures(e))
+	event := kubeapi.Event{
+		UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Message: message, Annotations: annotations, Now: e.Time,
+	}
+	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+		if err := mark(ctx, client, e, message); err != nil {
+			return err
+		}
+		if err := client.Event(ctx, event); err != nil {
+			// The pod is evicted, and nobody depends on its event.
+			a.log.Warn("the event of an eviction could not be made", "error", err)
+		}
+		return nil
+	})
+}
+
+// Confirm implements evict.API.
+func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
 	message, _ := kubeapi.Message(figures(e))
-	err = client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Message: message, Now: e.Time})
+	err = a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+		var ended bool
+		ended, settled, err = client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
+		if ended || err != nil {
+			return err
+		}
+		// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
+		// write over whatever we say.
+		return mark(ctx, client, e, message)
+	})
+	return settled && err == nil, err
+}
+
+func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, message string) error {
+	err := client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Message: message, Now: e.Time})
 	if errors.Is(err, kubeapi.ErrGone) {
 		return nil // somebody has deleted it: it does not come back
 	}
-	return a.final(err)
-}
-
-// forget has the kubeconfig read again: what it holds may have been replaced.
-func (a *apiServer) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.client, a.looked = nil, time.Now()
+	return err
 }
 
 func figures(e evict.Eviction) kubeapi.Figures {

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -179,7 +184,7 @@ func TestEvict(t *testing.T) {
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "TLS": httptest.NewTLSServer} {
 		c := newCluster(t, start)
 		a, log := newAPIServer(c.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
-		if !a.Available() {
+		if a.look(); !a.Available() {
 			t.Fatalf("%s: not available: %s", name, log)
 		}
 		if err := a.Evict(t.Context(), anEviction()); err != nil {
@@ -218,15 +223,16 @@ func TestEvictFails(t *testing.T) {
 		pod     func(*v1.Pod)
 		fails   bool
 		final   bool
+		avoided bool   // the next pods' containers are only stopped for a while
 		text    string // in the error
 		log     string
 	}{
 		"gone":                 {answers: map[string]int{getPod: http.StatusNotFound}},
 		"gone meanwhile":       {answers: map[string]int{patchPod: http.StatusNotFound}},
 		"made again":           {pod: func(p *v1.Pod) { p.UID = "another" }},
-		"forbidden":            {answers: map[string]int{patchPod: http.StatusForbidden}, fails: true, final: true, text: "patch of pods/status"},
-		"forbidden to see":     {answers: map[string]int{getPod: http.StatusForbidden, patchPod: http.StatusForbidden}, fails: true, final: true, text: "get of pods"},
-		"expired":              {answers: map[string]int{getPod: http.StatusUnauthorized}, fails: true, final: true, text: "expired?"},
+		"forbidden":            {answers: map[string]int{patchPod: http.StatusForbidden}, fails: true, final: true, avoided: true, text: "patch of pods/status"},
+		"forbidden to see":     {answers: map[string]int{getPod: http.StatusForbidden, patchPod: http.StatusForbidden}, fails: true, final: true, avoided: true, text: "get of pods"},
+		"expired":              {answers: map[string]int{getPod: http.StatusUnauthorized}, fails: true, final: true, avoided: true, text: "expired?"},
 		"the mirror of static": {pod: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, fails: true, final: true, text: "static"},
 		"overload":             {answers: map[string]int{patchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
 		"overload at first":    {answers: map[string]int{getPod: http.StatusServiceUnavailable}, fails: true},
@@ -252,8 +258,8 @@ func TestEvictFails(t *testing.T) {
 			if !strings.Contains(log.String(), test.log) {
 				t.Errorf("log %q; want %q", log, test.log)
 			}
-			// After what needs an operator, nothing is tried for a while: the containers of the next pod are only stopped.
-			if available := a.Available(); available == test.final {
+			// After what needs an operator, nothing is tried for a while.
+			if available := a.Available(); available == test.avoided {
 				t.Errorf("available: %t", available)
 			}
 		})
@@ -290,16 +296,12 @@ func TestEvictHangs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, httptest.NewServer)
 	a, log := newAPIServer(c.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a.timeout = time.Second
 	c.hang[getPod], c.hang[postEvent] = 1, 1
-	attempt := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		return a.Evict(ctx, anEviction())
-	}
-	if err := attempt(); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
+	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Fatalf("%v; want that it cannot be reached, and not final", err)
 	}
-	if err := attempt(); err != nil || len(c.statuses) != 1 {
+	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.statuses) != 1 {
 		t.Errorf("%v, %d statuses; want that the second attempt succeeds", err, len(c.statuses))
 	}
 	if !strings.Contains(log.String(), "the event of an eviction could not be made") {
@@ -364,39 +366,151 @@ func TestEvictWithoutName(t *testing.T) {
 	}
 }
 
-// The credentials that were refused are read again, for somebody may have replaced them.
-func TestCredentialsAreReadAgain(t *testing.T) {
+// What was refused, or does not answer, may be of a kubeconfig that was replaced: the eviction at hand goes by the new one.
+func TestKubeconfigIsReadAgain(t *testing.T) {
 	t.Parallel()
-	old, renewed := newCluster(t, httptest.NewServer), newCluster(t, httptest.NewServer)
-	path := old.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf"))
-	a, _ := newAPIServer(path)
-	old.answers[getPod] = http.StatusUnauthorized
-	if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
+	for name, fail := range map[string]func(*cluster){
+		"expired":   func(c *cluster) { c.answers[getPod] = http.StatusUnauthorized },
+		"forbidden": func(c *cluster) { c.answers[patchPod] = http.StatusForbidden },
+		"overload":  func(c *cluster) { c.answers[patchPod] = http.StatusServiceUnavailable },
+		"moved":     func(c *cluster) { c.Close() },
+	} {
+		old, renewed := newCluster(t, httptest.NewServer), newCluster(t, httptest.NewServer)
+		path := old.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf"))
+		a, log := newAPIServer(path)
+		if err := a.Evict(t.Context(), anEviction()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		old.pod.Status = v1.PodStatus{Phase: v1.PodRunning}
+		fail(old)
+		renewed.kubeconfig(t, path)
+		if err := a.Evict(t.Context(), anEviction()); err != nil || len(renewed.statuses) != 1 || !a.Available() {
+			t.Errorf("%s: %v, %d statuses, available %t; want that the new server is told", name, err, len(renewed.statuses), a.Available())
+		}
+		if text := log.String(); strings.Count(text, "told to the API server") != 2 || !strings.Contains(text, renewed.URL) {
+			t.Errorf("%s: log %q", name, text)
+		}
+		renewed.answers[getPod] = http.StatusUnauthorized
+		if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) || a.Available() {
+			t.Errorf("%s: %v, available %t; want a final error of the present one", name, err, a.Available())
+		}
+	}
+}
+
+// A cluster made anew has another authority, which its kubeconfig has inside.
+func TestAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, httptest.NewTLSServer)
+	path := filepath.Join(t.TempDir(), "kubelet.conf")
+	a, _ := newAPIServer(c.kubeconfig(t, path))
+	right, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	renewed.kubeconfig(t, path)
-	a.looked = a.looked.Add(-lookAgain) // that time goes by
-	if err := a.Evict(t.Context(), anEviction()); err != nil || len(renewed.statuses) != 1 {
-		t.Errorf("%v, %d statuses", err, len(renewed.statuses))
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Clusters["here"].CertificateAuthorityData = anotherAuthority(t)
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "certificate authority") {
+		t.Errorf("%v; want that the authority is another", err)
+	}
+	if err := os.WriteFile(path, right, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.statuses) != 1 {
+		t.Errorf("%v, %d statuses", err, len(c.statuses))
+	}
+}
+
+func anotherAuthority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// One eviction's failure is its own: another that was told is confirmed all the same, and the next is told.
+func TestOthersFailure(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*cluster){
+		"the mirror of a static pod": func(c *cluster) { c.pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} },
+		"forbidden":                  func(c *cluster) { c.answers[getPod], c.answers[patchPod] = http.StatusForbidden, http.StatusForbidden },
+	} {
+		c := newCluster(t, httptest.NewServer)
+		a, _ := newAPIServer(c.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+		if err := a.Evict(t.Context(), anEviction()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		fail(c)
+		if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
+			t.Errorf("%s: %v; want a final error", name, err)
+		}
+		c.pod.Annotations = nil
+		clear(c.answers)
+		if settled, err := a.Confirm(t.Context(), anEviction()); !settled || err != nil {
+			t.Errorf("%s: %t, %v; want that the first is confirmed", name, settled, err)
+		}
+	}
+}
+
+// A server that takes long for each request gets all that one attempt takes, and no more than the end of the program allows.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, func(h http.Handler) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(600 * time.Millisecond):
+				h.ServeHTTP(w, r)
+			case <-r.Context().Done(): // as priority and fairness drops what nobody waits for
+			}
+		}))
+	})
+	a, log := newAPIServer(c.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := a.Evict(ctx, anEviction()); err != nil || len(c.statuses) != 1 || len(c.events) != 1 {
+		t.Errorf("%v, %d statuses, %d events: %s", err, len(c.statuses), len(c.events), log)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := a.Evict(over, anEviction()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want the end of the program", err)
 	}
 }
 
 // A node may join its cluster long after we have started. Until then the log says once why evictions go without the API server.
 func TestKubeconfigComesLater(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "kubelet.conf")
+	path := filepath.Join(t.TempDir(), "kubelet.conf")
 	c := newCluster(t, httptest.NewServer)
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPIServer(path)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = a.run(ctx) // it ends with its context
+		}()
 		for range 5 {
+			<-time.After(lookAgain)
 			if a.Available() {
 				t.Error("available without a file")
 			}
-			if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
-				t.Errorf("%v; want a final error", err)
+			// Not final: it may come at any time.
+			if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
+				t.Errorf("%v; want an error that is not final", err)
 			}
-			<-time.After(lookAgain)
 		}
 		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "without the API server") || !strings.Contains(text, path) {
 			t.Errorf("log %q; want once why not", text)
@@ -405,31 +519,33 @@ func TestKubeconfigComesLater(t *testing.T) {
 		if err := os.WriteFile(path, []byte("kind: [\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			if a.Available() {
-				t.Error("available with what is no kubeconfig")
-			}
-			<-time.After(lookAgain)
+		<-time.After(2 * lookAgain)
+		if a.Available() {
+			t.Error("available with what is no kubeconfig")
 		}
 		if text := log.String(); strings.Count(text, "\n") != 2 {
 			t.Errorf("log %q; want the second reason, once", text)
 		}
-		// It is not looked for all the time: an eviction looks a hundred times in a second.
-		if a.Available() {
-			t.Error("available")
-		}
 		c.kubeconfig(t, path)
-		<-time.After(lookAgain / 2)
 		if a.Available() {
-			t.Error("looked for again at once")
+			t.Error("who decides has read a file")
 		}
-		<-time.After(lookAgain)
+		<-time.After(2 * lookAgain)
 		if !a.Available() {
 			t.Errorf("not available: %s", log)
 		}
 		if text := log.String(); strings.Count(text, "\n") != 3 || !strings.Contains(text, "told to the API server") || !strings.Contains(text, c.URL) {
 			t.Errorf("log %q; want who is told", text)
 		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * lookAgain)
+		if a.Available() {
+			t.Error("available after the node has left its cluster")
+		}
+		stop()
+		<-ended
 	})
 	if came := c.came(); len(came) > 0 {
 		t.Errorf("asked without need: %v", came)

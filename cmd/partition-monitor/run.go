@@ -176,6 +176,10 @@ func (m *monitor) serve(ctx context.Context) error {
 		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
+	if api, ok := m.evictor.API.(*apiServer); ok {
+		api.look() // before the first look at the memory
+		group.Go(quiet(func() error { return api.run(ctx) }))
+	}
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))

@@ -35,19 +35,24 @@ import (
 // events.
 const Component = "partition-monitor"
 
-// defaultTimeout is for one call where its context has no deadline.
-const defaultTimeout = 2 * time.Second
+// requestTimeout is for one request, of which a call makes several. The first one has a TLS handshake, which took 3.9 s on an emulated node;
+// an API server whose priority and fairness lets requests wait takes seconds for each.
+const requestTimeout = 5 * time.Second
 
-// Client talks to the API server as the user of a kubeconfig. It connects when it is first used. A call takes two seconds at most, or what
-// the deadline of its context says.
+// Client talks to the API server as the user of a kubeconfig. It connects when it is first used. A request takes five seconds at most, and
+// ends with the context of its call.
 //
 // Credentials may change under it: certificates and keys that the kubeconfig names as files, as those of kubeadm, k3s and RKE2 do,
 // are read again at each handshake and every five minutes, and connections with an old certificate are closed (dynamicClientCert,
-// k8s.io/client-go/transport v0.37.0); so is the file of its authority. What stands in the kubeconfig itself is read once.
+// k8s.io/client-go/transport v0.37.0); so is the file of its authority. What stands in the kubeconfig itself is read once: who keeps a Client
+// looks at its Files, and makes another when they change.
 type Client struct {
+	// Timeout is for one request; New sets it to five seconds.
+	Timeout    time.Duration
 	kubeconfig string
 	server     string
 	plugin     string // the program that the kubeconfig asks for credentials
+	files      []string
 	// connections are those that are open.
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
@@ -80,7 +85,12 @@ func newClient(kubeconfig string) (*Client, error) {
 	// The dialer that client-go has by default, but for its connections being known.
 	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	config.Dial = dialer.DialContext
-	c := &Client{kubeconfig: kubeconfig, server: config.Host, connections: dialer.ConnectionTracker}
+	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, connections: dialer.ConnectionTracker}
+	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
+		if file != "" {
+			c.files = append(c.files, file)
+		}
+	}
 	if config.ExecProvider != nil {
 		c.plugin = config.ExecProvider.Command
 	}
@@ -104,17 +114,14 @@ func (c *Client) Kubeconfig() string { return c.kubeconfig }
 // Server is the address of the API server.
 func (c *Client) Server() string { return c.server }
 
-// withDefaultTimeout bounds a call whose caller has not.
-func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, defaultTimeout)
-}
+// Files are the kubeconfig and those that it names.
+func (c *Client) Files() []string { return c.files }
 
-// do makes a request and returns when ctx ends, whatever becomes of the request: client-go waits for a credential plugin without
+// do makes a request and returns when ctx ends, or its own time, whatever becomes of the request: client-go waits for a credential plugin without
 // regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	done := make(chan rest.Result, 1)
 	var mu sync.Mutex
 	left := false // before there was a result

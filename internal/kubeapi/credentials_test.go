@@ -180,7 +180,7 @@ func TestDeadConnection(t *testing.T) {
 	wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable)
 	// The dead one is given up right after.
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		return c.MarkEvicted(ctx, eviction) == nil, nil
 	})

@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +17,8 @@ import (
 var (
 	// ErrForbidden says that the user of the kubeconfig may not do it. It stays so until somebody grants it.
 	ErrForbidden = errors.New("not allowed")
-	// ErrCredentials says that there is no user: the API server does not know the credentials, or a plugin did not give any.
+	// ErrCredentials says that there is no user: the API server does not know the credentials, or a plugin did not give any; or that the
+	// API server is not the one of the kubeconfig's certificate authority.
 	ErrCredentials = errors.New("no valid credentials")
 	// ErrGone says that the pod is not there any more, or another one of its name, or that its namespace is going.
 	ErrGone = errors.New("the pod is gone")
@@ -52,6 +54,9 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return "", nil
 	case unanswered(err) && pluginFailed(err):
 		return c.pluginHint(), ErrCredentials
+	case unanswered(err) && errors.As(err, new(*tls.CertificateVerificationError)):
+		return fmt.Sprintf("; is %s of another cluster, or has the cluster another certificate authority now? Have it made anew (kubeadm join), or name "+
+			"another with --kubeconfig", c.kubeconfig), ErrCredentials
 	case errors.Is(err, context.DeadlineExceeded):
 		return c.pluginHint(), ErrUnreachable
 	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record/util"
@@ -27,12 +28,13 @@ type Event struct {
 // Event makes an event. Unlike client-go's recorder it returns when the API server has it, or why it has not, and counts no events
 // that are alike together: there is one for each eviction.
 func (c *Client) Event(ctx context.Context, e Event) error {
-	ctx, cancel := withDefaultTimeout(ctx)
-	defer cancel()
 	if e.Now.IsZero() {
 		e.Now = time.Now()
 	}
 	_, err := c.do(ctx, c.rest.Post().Namespace(e.Namespace).Resource("events").Body(newEvent(e)))
+	if apierrors.IsAlreadyExists(err) {
+		return nil // an earlier run of the program has made it: its name is the pod's with the time of the eviction
+	}
 	return c.failed("create events about", e.Namespace, e.Name, err)
 }
 

@@ -35,8 +35,6 @@ const maxConflicts = 10
 // does, it may write what it knows over the phase, and start the pod's containers again. Of a pod that has failed and nobody says why, ended is
 // false, see isFinal.
 func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err error) {
-	ctx, cancel := withDefaultTimeout(ctx)
-	defer cancel()
 	pod, err := c.pod(ctx, e)
 	if errors.Is(err, ErrGone) {
 		return true, true, nil
@@ -81,8 +79,6 @@ func isFinal(pod *v1.Pod) bool {
 //
 // A PodDisruptionBudget is not asked, as the kubelet does not. A pod that is being deleted is marked like another.
 func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
-	ctx, cancel := withDefaultTimeout(ctx)
-	defer cancel()
 	if e.Now.IsZero() {
 		e.Now = time.Now()
 	}

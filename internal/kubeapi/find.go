@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -18,6 +19,9 @@ var kubeconfigs = []string{
 	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig",  // k3s
 	"/var/lib/rancher/rke2/agent/kubelet.kubeconfig", // RKE2
 }
+
+// Places are where Find looks.
+func Places() []string { return slices.Clone(kubeconfigs) }
 
 // maxKubeconfig is far more than one holds, certificates included.
 const maxKubeconfig = 1 << 20
