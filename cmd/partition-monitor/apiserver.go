@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/hostfs"
@@ -193,12 +194,13 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 
 // Evict implements evict.API.
 func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
-	message, annotations := kubeapi.Message(figures(e))
-	event := kubeapi.Event{
-		UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Message: message, Annotations: annotations, Now: e.Time,
-	}
 	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
-		if err := mark(ctx, client, e, message); err != nil {
+		event := kubeapi.Event{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Now: e.Time}
+		event.Message, event.Annotations = kubeapi.Message(figures(e), nil)
+		if err := mark(ctx, client, e, func(pod *v1.Pod) string {
+			event.Message, event.Annotations = kubeapi.Message(figures(e), pod)
+			return event.Message
+		}); err != nil {
 			return err
 		}
 		if err := client.Event(ctx, event); err != nil {
@@ -211,7 +213,6 @@ func (a *apiServer) Evict(ctx context.Context, e evict.Eviction) error {
 
 // Confirm implements evict.API.
 func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
-	message, _ := kubeapi.Message(figures(e))
 	err = a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
 		var ended bool
 		ended, settled, err = client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
@@ -220,13 +221,16 @@ func (a *apiServer) Confirm(ctx context.Context, e evict.Eviction) (settled bool
 		}
 		// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
 		// write over whatever we say.
-		return mark(ctx, client, e, message)
+		return mark(ctx, client, e, func(pod *v1.Pod) string {
+			message, _ := kubeapi.Message(figures(e), pod)
+			return message
+		})
 	})
 	return settled && err == nil, err
 }
 
-func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, message string) error {
-	err := client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Message: message, Now: e.Time})
+func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describe func(*v1.Pod) string) error {
+	err := client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time})
 	if errors.Is(err, kubeapi.ErrGone) {
 		return nil // somebody has deleted it: it does not come back
 	}
@@ -234,7 +238,7 @@ func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, message
 }
 
 func figures(e evict.Eviction) kubeapi.Figures {
-	f := kubeapi.Figures{Threshold: bytesQuantity(e.AtBytes), Available: int64(e.AvailableBytes)}
+	f := kubeapi.Figures{Threshold: bytesQuantity(e.AtBytes), Available: int64(e.AvailableBytes), WorkingSet: int64(e.WorkingSetBytes)}
 	for _, c := range e.Containers {
 		if c.Name == "" {
 			continue // it was started a moment ago: whose it is will be known with the next pass

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -63,11 +64,16 @@ func newCluster(t *testing.T, start func(http.Handler) *httptest.Server) *cluste
 	c := &cluster{answers: map[string]int{}, hang: map[string]int{}, pod: &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: types.UID(uid), ResourceVersion: "7"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{requesting("dns", "50Mi"), requesting("log", "20Mi"), requesting("etcd", "1Mi")}},
 		Status:     v1.PodStatus{Phase: v1.PodRunning},
 	}}
 	c.Server = start(c)
 	t.Cleanup(c.Close)
 	return c
+}
+
+func requesting(name, memory string) v1.Container {
+	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}}}
 }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -363,6 +369,26 @@ func TestEvictWithoutName(t *testing.T) {
 	}
 	if message := c.events[0].Message; strings.Count(message, "Container ") != 1 {
 		t.Errorf("%q; want dns alone", message)
+	}
+}
+
+// The message goes by the pod as the API server has it: an ephemeral container is not blamed, and a request of the pod as a whole is named.
+func TestEvictSaysWhatTheKubeletSays(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, httptest.NewServer)
+	c.pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("70Mi")}}
+	a, _ := newAPIServer(c.kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	e := anEviction()
+	e.Containers = append(e.Containers, evict.Stopped{ID: "c3", Name: "debugger", WorkingSetBytes: 90 * mebi})
+	if err := a.Evict(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	message := c.statuses[0].Status.Message
+	if strings.Contains(message, "debugger") || !strings.Contains(message, "Pod dns was using 130Mi, request is 70Mi") || c.events[0].Message != message {
+		t.Errorf("%q, event %q", message, c.events[0].Message)
+	}
+	if notes := c.events[0].Annotations; notes["offending_containers"] != "dns" || notes["offending_pod"] != "dns" {
+		t.Errorf("annotations %v", notes)
 	}
 }
 

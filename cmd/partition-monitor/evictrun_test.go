@@ -200,6 +200,7 @@ func TestServiceEvicts(t *testing.T) {
 	n := guarded(t)
 	n.tellPods()
 	c := newCluster(t, httptest.NewServer)
+	c.pod.Spec.Containers = []v1.Container{requesting("dns", nodePods[0].request)}
 	c.kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
 	var decided string
 	n.evicting("an eviction is through", func(line string) {

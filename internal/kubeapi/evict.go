@@ -21,8 +21,10 @@ const ReasonEvicted = "Evicted"
 // Eviction is a pod that was evicted.
 type Eviction struct {
 	UID, Namespace, Name string
-	// Message is for people, see Message.
+	// Message is for people.
 	Message string
+	// Describe returns Message for the pod as the API server has it; nil is Message as it is.
+	Describe func(*v1.Pod) string
 	// Now is when, the present if it is zero.
 	Now time.Time
 }
@@ -87,6 +89,9 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		var pod *v1.Pod
 		if pod, err = c.pod(ctx, e); err != nil {
 			return err
+		}
+		if e.Describe != nil {
+			e.Message = e.Describe(pod)
 		}
 		if isFinal(pod) {
 			return nil

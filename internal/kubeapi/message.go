@@ -14,19 +14,18 @@ type Figures struct {
 	Threshold resource.Quantity
 	// Available is what it had, in bytes.
 	Available int64
-	// Pod has a name where the pod itself has a memory request (pod-level resources), and not only its containers.
-	Pod Usage
-	// Containers are those that run and are no ephemeral ones, in any order: an ephemeral container has no request that it
-	// could keep to.
+	// WorkingSet of the pod as a whole, in bytes.
+	WorkingSet int64
+	// Containers are those that ran, in any order.
 	Containers []Usage
 }
 
-// Usage is what a pod or a container used.
+// Usage is what a container used.
 type Usage struct {
 	Name string
 	// WorkingSet is in bytes.
 	WorkingSet int64
-	// Request is as its manifest says, zero without one.
+	// Request is what the node knows of its manifest, zero without one. It counts where the pod is not known.
 	Request resource.Quantity
 }
 
@@ -48,21 +47,29 @@ const (
 )
 
 // Message says why a pod was evicted, to people and, in the annotations, to programs, as the kubelet says it (evictionMessage): containers are
-// named that used more than their request; a pod with a request of its own always is.
-func Message(f Figures) (text string, annotations map[string]string) {
+// named that used more than their request; a pod with a request of its own always is; ephemeral containers never are, for they have no request that
+// they could keep to. pod is the pod as the API server has it, nil where it is not known.
+func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string) {
 	var out strings.Builder
 	annotations = map[string]string{}
 	fmt.Fprintf(&out, partitionLowFormat, v1.ResourceMemory)
 	if !f.Threshold.IsZero() {
 		fmt.Fprintf(&out, thresholdFormat, &f.Threshold, bytes(f.Available))
 	}
-	if f.Pod.Name != "" {
-		usage := bytes(f.Pod.WorkingSet).String()
-		fmt.Fprintf(&out, podFormat, f.Pod.Name, usage, f.Pod.Request.String(), v1.ResourceMemory)
-		annotations[AnnotationPod], annotations[AnnotationPodUsage] = f.Pod.Name, usage
+	if request, ok := podRequest(pod); ok {
+		usage := bytes(f.WorkingSet).String()
+		fmt.Fprintf(&out, podFormat, pod.Name, usage, request.String(), v1.ResourceMemory)
+		annotations[AnnotationPod], annotations[AnnotationPodUsage] = pod.Name, usage
 	}
 	var names, usages []string
 	for _, c := range f.Containers {
+		if pod != nil {
+			spec := containerOf(pod, c.Name)
+			if spec == nil {
+				continue
+			}
+			c.Request = spec.Resources.Requests[v1.ResourceMemory]
+		}
 		usage := bytes(c.WorkingSet)
 		if usage.Cmp(c.Request) <= 0 {
 			continue
@@ -74,6 +81,27 @@ func Message(f Figures) (text string, annotations map[string]string) {
 	annotations[AnnotationContainersUsage] = strings.Join(usages, ",")
 	annotations[AnnotationResource] = string(v1.ResourceMemory)
 	return out.String(), annotations
+}
+
+// podRequest is the request of a pod as a whole (pod-level resources).
+func podRequest(pod *v1.Pod) (resource.Quantity, bool) {
+	if pod == nil || pod.Spec.Resources == nil {
+		return resource.Quantity{}, false
+	}
+	request, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
+	return request, ok
+}
+
+// containerOf is a container or an init container of a pod, nil for an ephemeral one.
+func containerOf(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
 }
 
 func bytes(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

@@ -443,7 +443,7 @@ func anEvent(c *cluster) {
 	text, annotations := kubeapi.Message(kubeapi.Figures{
 		Threshold: resource.MustParse("100Mi"), Available: 52 << 20,
 		Containers: []kubeapi.Usage{{Name: "app", WorkingSet: 700 << 20, Request: resource.MustParse("64Mi")}},
-	})
+	}, nil)
 	e := kubeapi.Event{
 		UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: text, Annotations: annotations,
 	}
