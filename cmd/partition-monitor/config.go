@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	stdslices "slices"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
@@ -75,6 +76,8 @@ type configuration struct {
 	plan *slices.Plan
 	// problem is why the configuration is not valid and the last good one is followed.
 	problem error
+	// unapplied says that the files have another one since, which no reload of systemd has applied.
+	unapplied bool
 }
 
 // readPlan reads the configuration as the generator does.
@@ -113,6 +116,42 @@ func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) 
 		}
 	}
 	return c, nil
+}
+
+// loadApplied is loadConfig, but for an edit that no reload of systemd has applied: the units are those of the last configuration, and a
+// start of this program, which may be after a crash, is no reason to follow another one.
+func loadApplied(mode podmove.Mode, stateFile string, keep func(string, members) error) (configuration, error) {
+	c, err := loadConfig(mode, stateFile, readOnly)
+	if err != nil || c.problem != nil {
+		return c, err
+	}
+	last, err := readMembers(stateFile)
+	if err == nil && !appliedSince(stateFile) {
+		if c.Off || !last.equal(members{c.Namespaces, c.thresholds}) {
+			c.Off, c.unapplied, c.Namespaces, c.thresholds = false, true, last.Namespaces, last.Eviction
+		}
+		return c, nil
+	}
+	if c.Off {
+		return c, nil
+	}
+	return c, keep(stateFile, members{c.Namespaces, c.thresholds})
+}
+
+// appliedSince reports whether the generator has run since the file was written, or has no partition. It makes its folder anew with each run
+// that succeeds.
+func appliedSince(stateFile string) bool {
+	units, err := os.Stat(slices.StateDir + "/units")
+	if err != nil {
+		return true
+	}
+	kept, err := os.Stat(stateFile)
+	return err != nil || units.ModTime().After(kept.ModTime())
+}
+
+func (m members) equal(other members) bool {
+	same := m.Eviction == nil || other.Eviction != nil && *m.Eviction == *other.Eviction
+	return same && stdslices.Equal(m.Namespaces, other.Namespaces)
 }
 
 // tellGenerator says whether we evict: only then the generator leaves a lowered limit to us.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"os"
@@ -8,9 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	partition "nodepartition/pkg/slices"
 )
 
 // follow starts the service on a node, as far as to where it has read its configuration: its address is in use.
@@ -89,6 +94,85 @@ func TestLastGoodConfiguration(t *testing.T) {
 	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
 	n.follow()
 	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system"}) {
+		t.Errorf("kept %v", kept)
+	}
+}
+
+// An edit that no reload of systemd has applied is not followed: the units are those of before, and a crash must move no pod.
+func TestUnappliedEdit(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]string{"other members": valid("monitoring"), "switched off": kubelet("")} {
+		n := newNode(t, valid("kube-system"))
+		n.partition("67108864")
+		n.serve(&fakeRuntime{})
+		n.servePods()
+		n.write(partition.StateDir+"/units/kubepods-system.slice", "")
+		n.follow()
+		n.write("/var/lib/kubelet/config.yaml", edit)
+		if stderr := n.follow(); !strings.Contains(stderr, "namespaces=[kube-system]") && !strings.Contains(stderr, "missing port") {
+			t.Errorf("%s: %q", name, stderr)
+		}
+		if kept := n.kept(); !slices.Equal(kept, []string{"kube-system"}) {
+			t.Errorf("%s: kept %v; want those of before", name, kept)
+		}
+		if s := n.status(); !slices.Equal(s.Partition.Namespaces, []string{"kube-system"}) || !strings.Contains(s.Problem, "systemctl daemon-reload") {
+			t.Errorf("%s: %v, %q; want those of before, and what to do", name, s.Partition.Namespaces, s.Problem)
+		}
+		n.generated()
+		if s := n.status(); s.Problem != "" {
+			t.Errorf("%s: %q after the generator has run", name, s.Problem)
+		}
+		n.follow()
+		if kept := n.kept(); name == "other members" && !slices.Equal(kept, []string{"monitoring"}) {
+			t.Errorf("%s: kept %v after the generator has run", name, kept)
+		}
+	}
+}
+
+// generated has the generator run.
+func (n *node) generated() {
+	n.t.Helper()
+	later := time.Now().Add(time.Second)
+	if err := os.Chtimes(filepath.Join(n.root, partition.StateDir, "units"), later, later); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// SIGHUP has the configuration read again, applied by systemd or not.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.partition("67108864")
+	n.write(partition.StateDir+"/units/kubepods-system.slice", "")
+	cmd := n.program("run", "--listen=", "--debug")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
+	followed := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case strings.Contains(line, "no connection"): // it serves by now, and what was configured first is followed
+			n.write("/var/lib/kubelet/config.yaml", valid("monitoring"))
+			err = cmd.Process.Signal(syscall.SIGHUP)
+		case strings.Contains(line, "msg=configuration") && strings.Contains(line, "[monitoring]"):
+			followed = true
+			err = cmd.Process.Signal(syscall.SIGTERM)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil || !followed {
+		t.Errorf("%v; followed: %t", err, followed)
+	}
+	if kept := n.kept(); !slices.Equal(kept, []string{"monitoring"}) {
 		t.Errorf("kept %v", kept)
 	}
 }

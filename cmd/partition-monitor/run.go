@@ -84,6 +84,7 @@ type monitor struct {
 	evictor    *evict.Manager
 	prepare    chan announced
 	listening  *listening
+	reloaded   chan struct{} // has one element when systemd has read its units
 
 	cancel context.CancelFunc
 
@@ -105,14 +106,14 @@ func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
 		return err
 	}
 	defer lock.Close()
-	config, err := loadConfig(s.mode, membersFile, writeMembers)
+	config, err := loadApplied(s.mode, membersFile, writeMembers)
 	if err != nil {
 		for _, problem := range flatten(err) {
 			log.Error("the configuration is not valid", "error", problem)
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
-	m := &monitor{settings: s, log: log, prepare: make(chan announced, 512)}
+	m := &monitor{settings: s, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1)}
 	if config.plan.Yields != "" {
 		m.service.status(config.plan.Yields)
 		log.Info(config.plan.Yields)
@@ -135,7 +136,7 @@ func (m *monitor) build() {
 	m.listening = &listening{address: m.settings.listen, log: m.log, failed: m.metrics.ListenFailed}
 	wake := m.reconciler.Wake
 	m.units = systemd.New(systemd.Options{
-		Wake: wake, OnReloaded: m.reload, OnConnected: m.connected("systemd"), Documentation: documentation,
+		Wake: wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"), Documentation: documentation,
 	})
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
 	m.runtime = &runtimeClient{endpoint: m.settings.runtime, kubelets: kubeletsEndpoint, connected: m.connected("runtime")}
@@ -160,6 +161,9 @@ const documentation = "https://kep.k8s.io/5894"
 func (m *monitor) serve(ctx context.Context) error {
 	ctx, m.cancel = context.WithCancel(ctx)
 	defer m.cancel()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before anything begins: one that nobody waits for would end us
+	defer signal.Stop(hangup)
 	group, ctx := errgroup.WithContext(ctx)
 	quiet := func(f func() error) func() error {
 		return func() error {
@@ -181,7 +185,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		group.Go(quiet(func() error { return api.run(ctx) }))
 	}
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
-	group.Go(quiet(func() error { return m.reloadOnHangup(ctx) }))
+	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
 	if m.settings.listen != "" {
 		group.Go(quiet(func() error { return m.serveWeb(ctx) }))
@@ -192,8 +196,13 @@ func (m *monitor) serve(ctx context.Context) error {
 		if err := m.live.Recover(ctx); err != nil {
 			m.log.Error("a move that was cut short could not be ended; it is tried again with the next start", "error", err)
 		}
-		if err := m.reconciler.Run(ctx); err != nil {
-			return err
+		for {
+			if err := m.reconciler.Run(ctx); err != nil {
+				return err
+			}
+			if !m.cameBack() {
+				break
+			}
 		}
 		m.removePartition(ctx)
 		return nil
@@ -203,6 +212,16 @@ func (m *monitor) serve(ctx context.Context) error {
 
 // alive returns an error when a part of the program hangs: placement or eviction.
 func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evictor.Alive()) }
+
+// cameBack reports whether there is a partition after all: the section may have come back while the last pods left.
+func (m *monitor) cameBack() bool {
+	config, err := loadApplied(m.settings.mode, membersFile, writeMembers)
+	if err != nil || config.Off || config.plan.Yields != "" {
+		return false
+	}
+	m.follow(config)
+	return true
+}
 
 // removePartition ends what the generator no longer asks for, and with it this program.
 func (m *monitor) removePartition(ctx context.Context) {
@@ -235,26 +254,40 @@ func (m *monitor) prepareSlices(ctx context.Context) error {
 	}
 }
 
+// load is loadApplied, or loadConfig where an operator has asked for it by SIGHUP.
+type load func(podmove.Mode, string, func(string, members) error) (configuration, error)
+
 // reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
-func (m *monitor) reload() {
-	config, err := loadConfig(m.settings.mode, membersFile, writeMembers)
+func (m *monitor) reload(load load) {
+	config, err := load(m.settings.mode, membersFile, writeMembers)
 	if err != nil {
 		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
 		return
 	}
 	if config.plan.Yields != "" {
-		m.service.status(config.plan.Yields)
-		m.log.Info(config.plan.Yields)
-		m.cancel()
+		m.yield(config.plan.Yields)
 		return
 	}
 	m.follow(config)
 }
 
+// yield ends this program, because the kubelet does its work.
+func (m *monitor) yield(why string) {
+	m.service.status(why)
+	m.log.Info(why)
+	m.cancel()
+}
+
+// unapplied is said of an edit that only the files have.
+const unapplied = "the configuration was changed and is not applied yet: systemctl daemon-reload"
+
 func (m *monitor) follow(c configuration) {
-	if c.problem != nil {
+	switch {
+	case c.problem != nil:
 		m.log.Error("the configuration is not valid; following the last good one of this boot", "error", c.problem, "namespaces", c.Namespaces)
-	} else {
+	case c.unapplied:
+		m.log.Warn(unapplied, "namespaces", c.Namespaces)
+	default:
 		m.log.Debug("configuration", "namespaces", c.Namespaces, "off", c.Off)
 	}
 	m.mu.Lock()
@@ -270,16 +303,23 @@ func (m *monitor) follow(c configuration) {
 	m.evictor.SetConfig(eviction)
 }
 
-func (m *monitor) reloadOnHangup(ctx context.Context) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+func (m *monitor) noteReloaded() {
+	select {
+	case m.reloaded <- struct{}{}:
+	default: // one is noted
+	}
+}
+
+// reloads reads the configuration again, one time after the other: of two at once the older might be followed.
+func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-hangup:
-			m.reload()
+			m.reload(loadConfig)
+		case <-m.reloaded:
+			m.reload(loadApplied)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (r *runtimeClient) Resources(ctx context.Context, id string) (cri.Resources
 }
 
 func (r *runtimeClient) Process(ctx context.Context, id string) (pid int, running bool, err error) {
-	client, err := r.get()
+	client, err := r.get(ctx)
 	if err != nil {
 		return 0, false, err
 	}

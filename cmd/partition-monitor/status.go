@@ -84,12 +84,14 @@ const podsAPITimeout = 2 * time.Second
 
 func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction evictionSettings) (nodeStatus, error) {
 	status := nodeStatus{Service: askService(ctx, c.String(flagListen))}
-	config, err := loadConfig(mode, membersFile, readOnly)
+	config, err := loadApplied(mode, membersFile, readOnly)
 	switch {
 	case err != nil:
 		status.Problem = err.Error()
 	case config.problem != nil:
 		status.Problem = config.problem.Error()
+	case config.unapplied:
+		status.Problem = unapplied
 	default:
 		status.Problem = config.plan.Yields
 	}

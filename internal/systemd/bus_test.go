@@ -227,6 +227,11 @@ func (f *fake) RevertUnitFiles(names []string) ([][]any, *dbus.Error) {
 	return nil, nil
 }
 
+func (f *fake) Reload() *dbus.Error {
+	f.called("Reload")
+	return nil
+}
+
 // newJob is over at once, and said to be before its number is answered, as it can be with systemd.
 func (f *fake) newJob(unit string) dbus.ObjectPath {
 	f.mu.Lock()

@@ -38,8 +38,7 @@ type Options struct {
 }
 
 const (
-	// DefaultTimeout is how long a method takes at most. Creating a slice takes milliseconds; a reload of systemd, during
-	// which it answers nobody, a second on a busy node.
+	// DefaultTimeout is how long a method takes at most, but for Reload. Creating a slice takes milliseconds.
 	DefaultTimeout = 5 * time.Second
 
 	systemBus      = "unix:path=/run/dbus/system_bus_socket"
@@ -145,7 +144,12 @@ func (c *Client) notConnected(cause error) error {
 // do has f make its calls on a connection. When it is lost on the way, or systemd is not on the bus because it executes
 // itself anew, f is called again: it must bear that some of what it asked for is done.
 func (c *Client) do(ctx context.Context, f func(context.Context, *connection) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	return c.doFor(ctx, c.options.Timeout, f)
+}
+
+// doFor is do for what takes another time than most.
+func (c *Client) doFor(ctx context.Context, timeout time.Duration, f func(context.Context, *connection) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pause := retryPause()
 	for {

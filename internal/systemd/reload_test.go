@@ -1,0 +1,29 @@
+package systemd
+
+import (
+	"testing"
+	"time"
+)
+
+// systemd answers a reload when it is done, which may be long after what other methods take at most.
+func TestReloadTakesItsTime(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	systemd := newFake(b)
+	c := make(told)
+	o := c.options(b)
+	o.Timeout = 500 * time.Millisecond
+	systemd.onCall = func(call string) {
+		if call == "Reload" {
+			<-time.After(2 * o.Timeout)
+		}
+	}
+	client := run(t, o)
+	c.want(t, "connected true", "reloaded", "wake")
+	if err := client.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if calls := systemd.seen(); len(calls) != 2 || calls[1] != "Reload" { // the first is Subscribe
+		t.Errorf("systemd was asked %q; want one reload", calls)
+	}
+}
