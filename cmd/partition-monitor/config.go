@@ -80,13 +80,18 @@ type configuration struct {
 	unapplied bool
 }
 
-// readPlan reads the configuration as the generator does.
+// readPlan reads the configuration as the generator does. Unlike the generator, which runs before it, we see the kubelet's command line.
 func readPlan() (*slices.Plan, error) {
 	input, err := slices.Load("/", slices.NewOutput("/", generatorDir))
-	if err != nil {
-		return slices.NoPlan(input), err
+	plan := slices.NoPlan(input)
+	if err == nil {
+		plan, err = slices.NewPlan(input)
 	}
-	return slices.NewPlan(input)
+	if why := runningYields(); why != "" {
+		plan.Partition, plan.Yields = nil, why
+		return plan, nil
+	}
+	return plan, err
 }
 
 // loadConfig reads the configuration. A broken one is the last good one, with the problem; without a last good one it is an

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
+	partition "nodepartition/pkg/slices"
 )
 
 // kubeletsEndpoint is the runtime that the kubelet is told to use, by its command line or by its configuration; empty where neither says.
@@ -16,4 +20,46 @@ func kubeletsEndpoint() string {
 		return ""
 	}
 	return config.RuntimeEndpoint
+}
+
+// runningYields says why the partition is the running kubelet's own; empty where it is not, or where no kubelet tells. Only its command
+// line is new here: what its configuration says of the gate itself is a part of the plan.
+func runningYields() string {
+	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
+	if err != nil {
+		return ""
+	}
+	var configured map[string]bool
+	if config, err := kubeletconfig.Load(hostfs.FS("/")); err == nil {
+		configured = config.Kubelet.FeatureGates
+	}
+	if !kubelet.GateOn(partition.Gate, configured, func() bool { return kubelet.Knows(partition.Gate) }) {
+		return ""
+	}
+	return fmt.Sprintf("command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
+		"system partition itself, leaving it alone", kubelet.PID, partition.Gate)
+}
+
+// kubeletSeen keeps the command line of the kubelet that was looked at.
+type kubeletSeen struct{ args []string }
+
+// changed reports whether another kubelet runs than at the last look.
+func (k *kubeletSeen) changed() bool {
+	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
+	if err != nil || slices.Equal(kubelet.Args, k.args) {
+		return false
+	}
+	k.args = kubelet.Args
+	return true
+}
+
+// lookAtKubelet follows what a kubelet that was started after us has on its command line.
+func (m *monitor) lookAtKubelet() {
+	if !m.seen.changed() {
+		return
+	}
+	m.runtime.reconsider()
+	if why := runningYields(); why != "" {
+		m.yield(why)
+	}
 }

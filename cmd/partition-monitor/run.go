@@ -84,6 +84,7 @@ type monitor struct {
 	evictor    *evict.Manager
 	prepare    chan announced
 	listening  *listening
+	seen       kubeletSeen   // by passes
 	reloaded   chan struct{} // has one element when systemd has read its units
 
 	cancel context.CancelFunc
@@ -146,7 +147,10 @@ func (m *monitor) build() {
 	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(membersFile), "moving")}
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
 	m.reconciler.Placer = m.placer
-	m.reconciler.Observer = observer{Metrics: m.metrics, passed: m.passed}
+	m.reconciler.Observer = observer{Metrics: m.metrics, passed: func() {
+		m.passed()
+		m.lookAtKubelet()
+	}}
 	m.reconciler.NRI = m.nri
 	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
