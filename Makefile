@@ -25,7 +25,7 @@ WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build install test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node
+.PHONY: all build check-prefix install uninstall test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node
 
 all: build
 
@@ -35,19 +35,41 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 # For "sudo make install" after "make build", where root may have no Go.
-PROGRAMS = bin/partition-generator bin/partition-monitor
+BIN ?= bin
+PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
 $(PROGRAMS) &: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
 	$(MAKE) build
 
+# Where systemd looks for units and generators: below /usr and /usr/local, and for every other PREFIX in /etc, which is writable where
+# /usr is not.
+SYSTEMD_DIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd,/etc/systemd)
+GENERATOR   = $(SYSTEMD_DIR)/system-generators/partition-generator
+MONITOR     = $(PREFIX)/bin/partition-monitor
+UNIT        = $(SYSTEMD_DIR)/system/partition-monitor.service
+CATALOG     = $(PREFIX)/lib/systemd/catalog/node-partition.catalog
+MANUALS     = $(PREFIX)/share/man/man8/partition-monitor.8 $(PREFIX)/share/man/man8/partition-generator.8
+SETTINGS    = $(PREFIX)/share/doc/node-partition/node-partition.default
+
+# A path that can stand in a unit and in a shell as it is.
+check-prefix:
+	@printf %s '$(PREFIX)' | grep -Eqx '/[A-Za-z0-9/._+-]*[A-Za-z0-9._+-]' || \
+		{ echo 'PREFIX=$(PREFIX): want an absolute path of letters, digits and /._+- that does not end in /' >&2; exit 1; }
+
 ## install: what is needed on a node, into DESTDIR, below PREFIX; builds it where that was not done
-install: $(PROGRAMS)
-	install -D -m 0755 bin/partition-generator '$(DESTDIR)$(PREFIX)/lib/systemd/system-generators/partition-generator'
-	install -D -m 0755 bin/partition-monitor '$(DESTDIR)$(PREFIX)/bin/partition-monitor'
-	install -D -m 0644 units/partition-monitor.service '$(DESTDIR)$(PREFIX)/lib/systemd/system/partition-monitor.service'
-	install -D -m 0644 units/node-partition.catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/node-partition.catalog'
-	install -D -m 0644 man/partition-monitor.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-monitor.8'
-	install -D -m 0644 man/partition-generator.8 '$(DESTDIR)$(PREFIX)/share/man/man8/partition-generator.8'
-	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(PREFIX)/share/doc/node-partition/node-partition.default'
+install: check-prefix $(PROGRAMS)
+	install -D -m 0755 $(BIN)/partition-generator '$(DESTDIR)$(GENERATOR)'
+	install -D -m 0755 $(BIN)/partition-monitor '$(DESTDIR)$(MONITOR)'
+	install -D -m 0644 units/partition-monitor.service '$(DESTDIR)$(UNIT)'
+	sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' '$(DESTDIR)$(UNIT)'
+	install -D -m 0644 units/node-partition.catalog '$(DESTDIR)$(CATALOG)'
+	for manual in $(MANUALS); do install -D -m 0644 man/$${manual##*/} "$(DESTDIR)$$manual" || exit; done
+	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(SETTINGS)'
+
+## uninstall: remove what install has installed, with the same DESTDIR and PREFIX; switch the partition off before
+uninstall: check-prefix
+	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS))
+	-rmdir '$(DESTDIR)$(PREFIX)/share/doc/node-partition' 2>/dev/null
+	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
 ## test: the tests, those on real nodes too, in about half an hour; installs what they need (Debian, root)
 test: setup-node

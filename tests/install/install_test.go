@@ -1,0 +1,111 @@
+// Package install holds make install and make uninstall to what they promise.
+package install
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/tests/needs"
+)
+
+// run runs make in the repository, with programs that need not be built.
+func run(t *testing.T, args ...string) (output string, err error) {
+	t.Helper()
+	programs := t.TempDir()
+	for _, name := range []string{"partition-generator", "partition-monitor"} {
+		if err := os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(needs.Program(t, "make", "make"), append([]string{"-C", "../..", "--no-print-directory", "BIN=" + programs}, args...)...)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// files below a folder, sorted.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			list = append(list, strings.TrimPrefix(path, dir))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Wherever it is installed, systemd finds the unit and the generator, the unit finds its program, and what is uninstalled is gone.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	for prefix, systemd := range map[string]string{
+		"/usr": "/usr/lib/systemd", "/usr/local": "/usr/local/lib/systemd", "/opt/node-partition": "/etc/systemd",
+	} {
+		t.Run(strings.ReplaceAll(prefix[1:], "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			dest := t.TempDir()
+			if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX="+prefix); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			want := []string{
+				systemd + "/system-generators/partition-generator", systemd + "/system/partition-monitor.service", prefix + "/bin/partition-monitor",
+				prefix + "/lib/systemd/catalog/node-partition.catalog", prefix + "/share/doc/node-partition/node-partition.default",
+				prefix + "/share/man/man8/partition-generator.8", prefix + "/share/man/man8/partition-monitor.8",
+			}
+			slices.Sort(want)
+			got := files(t, dest)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("installed %q\nwant %q", got, want)
+			}
+			unit, err := os.ReadFile(filepath.Join(dest, systemd, "system/partition-monitor.service"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if start := "\nExecStart=" + prefix + "/bin/partition-monitor run $PARTITION_MONITOR_ARGS\n"; strings.Count(string(unit), start) != 1 {
+				t.Errorf("want %q in\n%s", start, unit)
+			}
+			if text, err := run(t, "uninstall", "DESTDIR="+dest, "PREFIX="+prefix); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			if left := files(t, dest); len(left) > 0 {
+				t.Errorf("left over: %q", left)
+			}
+		})
+	}
+}
+
+// A path that could not stand in the unit is refused before anything is written.
+func TestPrefixIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"opt", "", "/opt/my programs", "/opt/100%", "/opt/", "/opt/a|b"} {
+		dest := t.TempDir()
+		text, err := run(t, "install", "DESTDIR="+dest, "PREFIX="+prefix)
+		if err == nil || !strings.Contains(text, "want an absolute path") || len(files(t, dest)) > 0 {
+			t.Errorf("%q: %v, %s", prefix, err, text)
+		}
+	}
+}
+
+// A runtime that comes with the kubelet is not waited for: k3s and RKE2 would start ten seconds later at each boot.
+func TestOnlyTheKubeletWaits(t *testing.T) {
+	t.Parallel()
+	unit, err := os.ReadFile("../../units/partition-monitor.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(unit), "\nBefore=kubelet.service\n") || strings.Count(string(unit), "\nBefore=") != 1 {
+		t.Errorf("%s", unit)
+	}
+	if !strings.Contains(string(unit), "\nProtectHome=read-only\n") {
+		t.Error("a kubelet's configuration in /home is not seen")
+	}
+}
