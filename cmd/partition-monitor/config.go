@@ -31,7 +31,8 @@ type members struct {
 	Eviction *thresholds `json:"eviction,omitempty"`
 }
 
-// thresholds are what eviction goes by; bytes and nanoseconds. A MaxPodGrace below zero is the pod's own.
+// thresholds are what eviction goes by; bytes and nanoseconds. A MaxPodGrace below zero is the
+// pod's own.
 type thresholds struct {
 	Limit          uint64        `json:"limit"`
 	Hard           uint64        `json:"hard"`

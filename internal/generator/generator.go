@@ -29,8 +29,8 @@ func Run(root, dir string, log *Log) int {
 	return write(output, plan, log)
 }
 
-// write writes the units, or else keeps the last ones. Where there is nothing to keep, and no way to make all units valid at once, a
-// partition that is written file by file is better than none.
+// write writes the units, or else keeps the last ones. Where there is nothing to keep, and no way
+// to make all units valid at once, a partition that is written file by file is better than none.
 func write(output slices.Output, plan *slices.Plan, log *Log) int {
 	err := output.Write(plan)
 	if err == nil {
@@ -71,7 +71,8 @@ func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	}
 }
 
-// sayKept says what comes of an error: which units of this boot were restored, and why they could not be.
+// sayKept says what comes of an error: which units of this boot were restored, and why they could
+// not be.
 func sayKept(restored []string, err error, log *Log) {
 	switch {
 	case err != nil:

@@ -83,8 +83,8 @@ type Config struct {
 	Files []string
 	// Late says what may still come with a file system during the boot.
 	Late Late
-	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first start of k3s. Empty
-	// where there is a configuration, or a section. What is Late is among it.
+	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first
+	// start of k3s. Empty where there is a configuration, or a section. What is Late is among it.
 	Awaited Awaited
 	// Warnings are remarks about things that did not stop us.
 	Warnings []string
@@ -96,7 +96,8 @@ type Config struct {
 type Awaited struct {
 	// Files are those of a main file.
 	Files []string
-	// Globs match the drop-ins of the directories for them, for a kubelet that has drop-ins alone, as that of k3s.
+	// Globs match the drop-ins of the directories for them, for a kubelet that has drop-ins alone,
+	// as that of k3s.
 	Globs []string
 }
 
@@ -121,8 +122,8 @@ func (c *Config) SectionFileWith(field string) string {
 	return c.SectionFile
 }
 
-// Load finds, reads and merges the configuration below root. Where there is none, the Config has Late and Awaited alone. The
-// one that comes with an error has Awaited alone.
+// Load finds, reads and merges the configuration below root. Where there is none, the Config has
+// Late and Awaited alone. The one that comes with an error has Awaited alone.
 func Load(root hostfs.FS) (*Config, error) {
 	settings, err := ReadSettings(root)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Near returns which of the known names of fields is meant by one that is not among them: written with other capitals, with
-// dashes or underscores, or with one letter in four wrong. Empty where none is.
+// Near returns which of the known names of fields is meant by one that is not among them: written
+// with other capitals, with dashes or underscores, or with one letter in four wrong. Empty where
+// none is.
 func Near(name string, known ...string) string {
 	best, least := "", 0
 	for _, k := range known {
@@ -29,7 +30,8 @@ func plainName(name string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }
 
-// nearMisses warns of a section under another name: the kubelet passes over a field that it does not know, and so do we.
+// nearMisses warns of a section under another name: the kubelet passes over a field that it does
+// not know, and so do we.
 func (l *loader) nearMisses(doc document) {
 	for _, name := range slices.Sorted(maps.Keys(doc.fields)) {
 		if Near(name, SectionField) != "" {

@@ -104,8 +104,9 @@ func (c *checker) idle() {
 // maxPodGracePeriod takes no negative number. By the help of the kubelet's flag that is the pod's own grace period; by its code,
 // the least of the two, it is none at all (managerImpl.synchronize, pkg/kubelet/eviction/eviction_manager.go).
 //
-// Where the kubelet's field is missing it is 0 for the kubelet, which then still gives a pod two seconds after SIGTERM
-// (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime/kuberuntime_container.go). Who sets a soft threshold wants a clean end: here it is the pod's own.
+// Where the kubelet's field is missing it is 0 for the kubelet, which then still gives a pod two
+// seconds after SIGTERM (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime). Who sets a soft
+// threshold wants a clean end: here it is the pod's own.
 func (c *checker) maxPodGracePeriod() *time.Duration {
 	raw := c.section[podPeriodField]
 	if raw == nil {

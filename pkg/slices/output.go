@@ -33,8 +33,9 @@ const generatorDir = "/run/systemd/generator"
 //	StateDir/units.old   what was valid before, while the links are made
 //	StateDir/units       valid
 //
-// Where StateDir cannot be written, as under a security policy that lets generators write into their own directories alone, WritePlain
-// writes the files themselves. Nothing is kept then from one run to the next.
+// Where StateDir cannot be written, as under a security policy that lets generators write into
+// their own directories alone, WritePlain writes the files themselves. Nothing is kept then from
+// one run to the next.
 //
 // systemd runs generators one reload at a time. Nobody else has a reason to write here: into another directory than
 // systemd's, as systemd-analyze verify has it or an operator who is curious, plain files are written, and what is
@@ -122,8 +123,8 @@ func (o Output) Write(plan *Plan) error {
 	return o.commit(newDir, names)
 }
 
-// WritePlain writes the units of the plan as files into the generator's directory. Write and Restore have been tried and have left nothing
-// there but links of theirs.
+// WritePlain writes the units of the plan as files into the generator's directory. Write and
+// Restore have been tried and have left nothing there but links of theirs.
 func (o Output) WritePlain(plan *Plan) error {
 	if o.state == "" {
 		return nil // Write has done so
@@ -160,11 +161,12 @@ func (e *errConflict) Error() string {
 	return e.path + ": made by something else already; remove what makes it, or partition-generator"
 }
 
-// IsConflict tells whether units could not be written because another generator has made a file of the same name.
+// IsConflict tells whether units could not be written because another generator has made a file of
+// the same name.
 func IsConflict(err error) bool { return errors.As(err, new(*errConflict)) }
 
-// plainOrder has what starts other units last: a run that is killed leaves slices that nobody starts, and not a start of slices without
-// limits.
+// plainOrder has what starts other units last: a run that is killed leaves slices that nobody
+// starts, and not a start of slices without limits.
 func plainOrder(units []UnitFile) []UnitFile {
 	starts := func(u UnitFile) int {
 		if strings.Contains(u.Content, "\nWants=") && !strings.HasSuffix(u.Path, ".slice") {

@@ -33,8 +33,9 @@ type Partition struct {
 	Eviction Threshold
 	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
 	EvictionSoft *SoftThreshold
-	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when EvictionSoft is met. 0 is none, as for the
-	// kubelet; nil, where the field is missing, is what the pod itself asks for.
+	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when
+	// EvictionSoft is met. 0 is none, as for the kubelet; nil, where the field is missing, is what
+	// the pod itself asks for.
 	MaxPodGracePeriod *time.Duration
 	// MinimumReclaim in bytes is evictionMinimumReclaim: eviction goes on until so much more than a threshold is available.
 	MinimumReclaim int64
@@ -154,8 +155,8 @@ func (c *checker) kubelet() {
 		c.problems.add(c.config.FileWith(field), field, value, format, args...)
 	}
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
-		// No problem for sure: the kubelet goes by the runtime's answer where it gets one (KubeletCgroupDriverFromCRI, GA in 1.34),
-		// and there is no runtime yet to ask.
+		// No problem for sure: the kubelet goes by the runtime's answer where it gets one
+		// (KubeletCgroupDriverFromCRI, GA in 1.34), and there is no runtime yet to ask.
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: cgroupDriver: %s: the partition is made of systemd slices, and with another driver no pod "+
 			"comes into it, but where the runtime tells the kubelet to use systemd: making it; want systemd",
 			c.config.FileWith("cgroupDriver"), quote(k.CgroupDriver)))

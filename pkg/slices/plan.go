@@ -52,7 +52,8 @@ func NewPlan(in *Input) (*Plan, error) {
 	return plan, err
 }
 
-// NoPlan is the plan of an input that could not be loaded: without units, but for those that wait for a configuration.
+// NoPlan is the plan of an input that could not be loaded: without units, but for those that wait
+// for a configuration.
 func NoPlan(in *Input) *Plan {
 	plan := &Plan{Apply: in.running}
 	plan.Units = units(plan, &Input{config: in.config})

@@ -51,9 +51,9 @@ func units(plan *Plan, in *Input) []UnitFile {
 			}
 		}
 	}
-	// What was written in this boot stays for the rest of it: LateService may be running, for it is its own reload that
-	// runs the generator again, as AwaitService, ApplyPath has to see the end of a partition too, and slices that are there still have to
-	// outlive the shutdown.
+	// What was written in this boot stays for the rest of it: LateService may be running, for it is
+	// its own reload that runs the generator again, as AwaitService, ApplyPath has to see the end
+	// of a partition too, and slices that are there still have to outlive the shutdown.
 	for _, name := range keptUnits {
 		if content, ok := in.kept[name]; ok && (p == nil || name == LateService || name == AwaitService) {
 			files = append(files, UnitFile{Path: name, Content: content})
@@ -66,7 +66,8 @@ func units(plan *Plan, in *Input) []UnitFile {
 	case keptLate:
 	default:
 		if len(in.config.Awaited.Files) > 0 {
-			// Nothing is waited for before the mount. So systemd is reloaded also where the mount brings no configuration.
+			// Nothing is waited for before the mount. So systemd is reloaded also where the mount
+			// brings no configuration.
 			late.Paths = nil
 		}
 		add(LateService, lateService(late)...)
@@ -109,17 +110,20 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*un
 	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
 }
 
-// outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops each slice at the first
-// instant of it (slice_add_default_dependencies, src/core/slice.c, 252 to 258), and with a slice all that is in it, which
-// requires it (unit_add_slice_dependencies, src/core/unit.c). Pods are to end with their runtime, as those of the kubelet's own
-// slices do: runc and crun start their scopes, and the kubelet its slices, without default dependencies.
+// outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
+// each slice at the first instant of it (slice_add_default_dependencies, src/core/slice.c, 252 to
+// 258), and with a slice all that is in it, which requires it (unit_add_slice_dependencies,
+// src/core/unit.c). Pods are to end with their runtime, as those of the kubelet's own slices do:
+// runc and crun start their scopes, and the kubelet its slices, without default dependencies.
 func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDependencies", "no") }
 
-// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file, and that systemd therefore makes up
-// with default dependencies. It makes up kubepods.slice when it starts the partition before the kubelet is there, and the
-// kubelet takes what it finds; the slice of a pod, when the runtime is faster than partition-monitor; and all of the partition
-// when the section goes while pods are in there. "kubepods-system-.slice.d" is for all slices whose names begin so
-// (systemd.unit(5)). A drop-in does not keep a slice from being made transient (unit_is_pristine).
+// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file. systemd makes
+// up kubepods.slice when it starts the partition before the kubelet is there, and the kubelet takes
+// what it finds. It loads the slice of a pod with default dependencies before StartTransientUnit says
+// that there are none, which then counts from the next reload on. And it makes up the partition itself
+// when the section goes while pods are in there. "kubepods-system-.slice.d" is for all slices whose
+// names begin so (systemd.unit(5)). A drop-in does not keep a slice from being made transient
+// (unit_is_pristine).
 var shutdownDropins = []string{
 	"kubepods.slice.d/" + dropinName, SystemSlice + ".d/" + dropinName, "kubepods-system-.slice.d/" + dropinName,
 }
@@ -152,9 +156,9 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		option("Unit", "Documentation", documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
-		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and each starts the service.
-		// A limit that is met makes the path unit fail, and no later change would be applied. 255 and later keep count over
-		// reloads.
+		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and
+		// each starts the service. A limit that is met makes the path unit fail, and no later
+		// change would be applied. 255 and later keep count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))
 	add(ApplyService,
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
@@ -164,7 +168,8 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		// The flag first: one that is raised while the call is under way is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
 		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+SystemSlice+" Markers="),
-		// Without a start limit it is this that keeps one that cannot succeed from taking all of the node's time.
+		// Without a start limit it is this that keeps one that cannot succeed from taking all of
+		// the node's time.
 		option("Service", "Restart", "on-failure"),
 		option("Service", "RestartSec", "5s"),
 		// It runs at every reload, which is nothing to note.
@@ -184,8 +189,8 @@ func serviceDropin(service string) []*unit.UnitOption {
 }
 
 // lateService reloads systemd, and with it runs the generator again, once the file system with the
-// configuration is mounted and has one of the paths, if there are any, and then starts what is new. systemd's own initrd-parse-etc.service does the same
-// for /etc.
+// configuration is mounted and has one of the paths, if there are any, and then starts what is new.
+// systemd's own initrd-parse-etc.service does the same for /etc.
 func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
@@ -207,9 +212,10 @@ func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"))
 }
 
-// addAwait adds what waits for a configuration that is made after the boot, by kubeadm join for one. PathExists= is true for as long
-// as the file is there. What keeps this from going round is that AwaitService stays active once it has run, until the
-// next boot, so that the path unit has nothing to start; and it stops that unit.
+// addAwait adds what waits for a configuration that is made after the boot, by kubeadm join for
+// one. PathExists= is true for as long as the file is there. What keeps this from going round is
+// that AwaitService stays active once it has run, until the next boot, so that the path unit has
+// nothing to start; and it stops that unit.
 func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 	awaited := in.config.Awaited
 	if len(awaited.Files) == 0 && len(awaited.Globs) == 0 {
@@ -234,7 +240,8 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")),
 			option("Service", "Type", "oneshot"),
 			option("Service", "RemainAfterExit", "yes"),
-			// A file is made first and then written. One process, which goes on where the reload loses this unit.
+			// A file is made first and then written. One process, which goes on where the reload
+			// loses this unit.
 			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+AwaitPath+"; "+
 				"systemctl daemon-reload && systemctl start slices.target\""))
 	}

@@ -58,7 +58,8 @@ func TestUnitsForTheBoot(t *testing.T) {
 	}
 }
 
-// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, also where the section has gone and pods have not.
+// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, also where the section has gone
+// and pods have not.
 func TestSlicesOutliveTheShutdown(t *testing.T) {
 	in := &Input{config: &kubeletconfig.Config{}, node: &Node{}}
 	now := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, in)
@@ -85,7 +86,8 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 	}
 }
 
-// TestManyReloads: systemd's limits for units that are started often are not for what each reload starts.
+// TestManyReloads: systemd's limits for units that are started often are not for what each reload
+// starts.
 func TestManyReloads(t *testing.T) {
 	files := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, &Input{config: &kubeletconfig.Config{}, node: &Node{}})
 	want := map[string][]string{

@@ -94,7 +94,8 @@ func changedLimit(t *testing.T, n *lab.Node) {
 	wantLimits(t, n, "671088640", "1")
 }
 
-// tenReloads: a script that reloads systemd again and again does not keep later changes from the kernel.
+// tenReloads: a script that reloads systemd again and again does not keep later changes from the
+// kernel.
 func tenReloads(t *testing.T, n *lab.Node) {
 	t.Helper()
 	if everything() { // they take an emulated node a minute
@@ -164,8 +165,8 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
 }
 
-// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody stops it, and so does what keeps a
-// shutdown from stopping slices first.
+// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody
+// stops it, and so does what keeps a shutdown from stopping slices first.
 func sectionRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	configure(t, n, reserved)
@@ -182,8 +183,8 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	wantLimits(t, n, "536870912", "0")
 }
 
-// madeLater: a node without a configuration of the kubelet gets one, as by kubeadm join, which makes the file, writes it and starts
-// the kubelet. Nobody reloads systemd.
+// madeLater: a node without a configuration of the kubelet gets one, as by kubeadm join, which
+// makes the file, writes it and starts the kubelet. Nobody reloads systemd.
 func madeLater(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const config, later = lab.KubeletConfigPath, lab.KubeletConfigPath + ".later"

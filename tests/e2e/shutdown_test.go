@@ -10,7 +10,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// beforeKubelet is a service that notes what systemd thinks of the slices when they are there and the kubelet is not yet.
+// beforeKubelet is a service that notes what systemd thinks of the slices when they are there and
+// the kubelet is not yet.
 const beforeKubelet = `[Unit]
 After=kubepods-system.slice
 Before=kubelet.service
@@ -20,18 +21,21 @@ Type=oneshot
 ExecStart=/bin/sh -c '` + conflicts + ` >/run/before-kubelet'
 `
 
-// conflicts shows by what the slices of the partition, the one above them and the scopes of containers are stopped. The kubelet's other slices
-// are not among them: a shutdown stops those too, until systemd is reloaded for the first time (see docs/architecture.md).
+// conflicts shows by what the slices of the partition, the one above them and the scopes of
+// containers are stopped. The kubelet's other slices are not among them: a shutdown stops those
+// too, until systemd is reloaded for the first time (see docs/architecture.md).
 const conflicts = `systemctl show -p Id -p Conflicts kubepods.slice "kubepods-system*.slice" "cri*.scope"`
 
-// TestShutdown: the members of the partition go down as the pods beside them do, with their runtime. PID 1 of these does
-// not hear SIGTERM: systemd would wait for each, had it a job to stop it.
+// TestShutdown: the members of the partition go down as the pods beside them do, with their
+// runtime. PID 1 of these does not hear SIGTERM: systemd would wait for each, had it a job to stop
+// it.
 func TestShutdown(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "")),
 			lab.File{Path: "/etc/systemd/system/before-kubelet.service", Data: []byte(beforeKubelet)},
 			lab.File{Path: "/etc/systemd/system/kubelet.service.d/before.conf", Data: []byte("[Unit]\nRequires=before-kubelet.service\n")},
-			// What systemd-shutdown gives processes at the very end: it waits for these pods as for any others.
+			// What systemd-shutdown gives processes at the very end: it waits for these pods as for
+			// any others.
 			lab.File{Path: "/etc/systemd/system.conf.d/short.conf", Data: []byte("[Manager]\nDefaultTimeoutStopSec=10s\n")},
 		)})
 		if err := n.WaitReady(t.Context()); err != nil {

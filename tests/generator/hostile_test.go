@@ -172,8 +172,8 @@ func TestHostileStrings(t *testing.T) {
 				root := newRoot(t, "02-no-configuration")
 				placeString(t, root, field, value)
 				got := runBounded(t, root)
-				// The name of a drop-in may stand in SourcePath= when there is nothing special in it, and that of a file
-				// that is waited for in PathExists=.
+				// The name of a drop-in may stand in SourcePath= when there is nothing special in
+				// it, and that of a file that is waited for in PathExists=.
 				plainName := (field == "DROPIN" || field == "KUBELET_CONFIG") && strings.Trim(value, "EvilA\x00") == ""
 				for name, content := range got.Units {
 					if strings.Contains(name+content, marker) && !plainName {

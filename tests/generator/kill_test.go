@@ -192,7 +192,8 @@ func TestReload(t *testing.T) {
 	if !strings.Contains(repaired.Units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
-	// What applies changes stays for the rest of the boot, and what keeps a shutdown from stopping slices of pods first.
+	// What applies changes stays for the rest of the boot, and what keeps a shutdown from stopping
+	// slices of pods first.
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
