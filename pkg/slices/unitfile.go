@@ -111,19 +111,19 @@ func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*un
 }
 
 // outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
-// each slice at the first instant of it (slice_add_default_dependencies, src/core/slice.c, 252 to
-// 258), and with a slice all that is in it, which requires it (unit_add_slice_dependencies,
-// src/core/unit.c). Pods are to end with their runtime, as those of the kubelet's own slices do:
-// runc and crun start their scopes, and the kubelet its slices, without default dependencies.
+// each slice at the first instant of it (slice_add_default_dependencies, src/core/slice.c), and
+// with a slice all that is in it, which requires it (unit_add_slice_dependencies, src/core/unit.c).
+// Pods are to end with their runtime, as those of the kubelet's own slices do: runc and crun start
+// their scopes, and the kubelet its slices, without default dependencies.
 func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDependencies", "no") }
 
-// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file. systemd makes
-// up kubepods.slice when it starts the partition before the kubelet is there, and the kubelet takes
-// what it finds. It loads the slice of a pod with default dependencies before StartTransientUnit says
-// that there are none, which then counts from the next reload on. And it makes up the partition itself
-// when the section goes while pods are in there. "kubepods-system-.slice.d" is for all slices whose
-// names begin so (systemd.unit(5)). A drop-in does not keep a slice from being made transient
-// (unit_is_pristine).
+// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file. systemd
+// makes up kubepods.slice when it starts the partition before the kubelet is there, and the kubelet
+// takes what it finds. It loads the slice of a pod with default dependencies before
+// StartTransientUnit says that there are none, which then counts from the next reload on. And it
+// makes up the partition itself when the section goes while pods are in there.
+// "kubepods-system-.slice.d" is for all slices whose names begin so (systemd.unit(5)). A drop-in
+// does not keep a slice from being made transient (unit_is_pristine).
 var shutdownDropins = []string{
 	"kubepods.slice.d/" + dropinName, SystemSlice + ".d/" + dropinName, "kubepods-system-.slice.d/" + dropinName,
 }
