@@ -59,8 +59,8 @@ func demo(ctx context.Context) error {
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
 			{Path: "/usr/bin/partition-monitor", Source: monitor, Mode: 0o755},
 			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
-			// Without an API server all pods are static ones, which are spared by default.
-			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--eviction-spare=node-critical\n")},
+			// Without an API server all pods are static ones, which are neither restarted nor evicted by default.
+			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-spare=node-critical\"\n")},
 		},
 		Restore:  true,
 		Detached: true,

@@ -15,7 +15,10 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-var limits = cgroupfs.Limits{MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 100}
+var limits = cgroupfs.Limits{
+	MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 100,
+	Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
+}
 
 // pod is the slice of a pod, as the project names them, and where its cgroup is.
 func pod(uid string) (slice, cgroup string) {
@@ -179,7 +182,7 @@ func TestStopWhileStarting(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// TestRevert: the weight of a slice that has a unit file.
+// TestRevert: the weight and the protected memory of a slice that has a unit file.
 func TestRevert(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	shell(t, `mkdir -p /run/systemd/system /etc/systemd/system/busstatic.slice.d
@@ -195,8 +198,14 @@ systemctl daemon-reload; systemctl start busstatic.slice`)
 	if got := file(t, "busstatic.slice", "cpu.weight"); got != "55" {
 		t.Errorf("cpu.weight is %s", got)
 	}
-	if got := shell(t, "ls /run/systemd/system.control/busstatic.slice.d"); got != "50-CPUWeight.conf" {
-		t.Errorf("the weight is in %s", got)
+	if err := c.SetMemoryProtection(t.Context(), "busstatic.slice", cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if least, low := file(t, "busstatic.slice", "memory.min"), file(t, "busstatic.slice", "memory.low"); least != "1048576" || low != "2097152" {
+		t.Errorf("memory.min is %s, memory.low %s", least, low)
+	}
+	if got := shell(t, "ls /run/systemd/system.control/busstatic.slice.d | xargs"); got != "50-CPUWeight.conf 50-MemoryLow.conf 50-MemoryMin.conf" {
+		t.Errorf("what was set is in %s", got)
 	}
 	if err := c.Revert(t.Context(), "busstatic.slice"); err != nil {
 		t.Fatal(err)
