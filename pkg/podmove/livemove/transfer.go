@@ -68,7 +68,7 @@ func (t *transfer) run(ctx context.Context) error {
 	// What the kernel refuses at once it refuses at the next attempt too, as a thread with a real-time
 	// policy (cpu_cgroup_can_attach, RT_GROUP_SCHED): left as it is, the container would have twice its
 	// limits, in two scopes.
-	if errors.Is(err, ErrOwnCgroups) || err != nil && t.moved.Rounds <= 1 {
+	if errors.Is(err, ErrOwnCgroups) || errors.Is(err, errFirstRound) {
 		t.anchor.end()
 		return t.rollBack(err)
 	}
@@ -144,7 +144,19 @@ func (t *transfer) rounds(n int) (empty bool, err error) {
 	return t.empty()
 }
 
+// errFirstRound says that processes that were there from the start could not be moved.
+var errFirstRound = errors.New("the processes cannot be moved")
+
 func (t *transfer) round() error {
+	first := t.moved.Rounds == 0
+	err := t.moveHeld()
+	if err != nil && first {
+		return fmt.Errorf("%w: %w", errFirstRound, err)
+	}
+	return err
+}
+
+func (t *transfer) moveHeld() error {
 	held, err := hold(t.dir(t.Cgroup), t.Cgroup)
 	if err != nil || len(held) == 0 {
 		return err
@@ -162,6 +174,9 @@ func (t *transfer) empty() (bool, error) {
 		return err == nil, err
 	}
 	nested, err := t.Cgroups.HasChildren(t.Cgroup)
+	if absent(err) {
+		return true, nil // its last process has just ended, and systemd has removed it
+	}
 	if err != nil || !nested {
 		return false, err
 	}
