@@ -2,38 +2,66 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"net"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/slices"
+	"nodepartition/internal/kubeletconfig"
 )
+
+const flagIgnore = "ignore"
 
 func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "check",
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 where something is wrong",
-		Flags: socketFlags(),
+		Flags: append(append(socketFlags(), evictionFlags()...),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+			&cli.StringSliceFlag{Name: flagIgnore, Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list"}),
 		Action: func(c *cli.Context) error {
 			likeService(c, cgroupfs.Mount, "/proc")
 			if _, err := moveMode(c); err != nil {
 				return err
 			}
-			found := checkNode(c.Context, checks{
+			eviction, err := readEvictionFlags(c)
+			if err != nil {
+				return err
+			}
+			write := writeFindings
+			switch c.String("output") {
+			case "text":
+			case "json":
+				write = writeFindingsJSON
+			default:
+				return usageError{fmt.Errorf("--output=%s: want text or json", c.String("output"))}
+			}
+			ignored := c.StringSlice(flagIgnore)
+			for _, name := range ignored {
+				if !slices.ContainsFunc(allChecks, func(k check) bool { return k.name == name }) {
+					return usageError{fmt.Errorf("--%s=%s: want one of %s", flagIgnore, name, strings.Join(checkNames(), ", "))}
+				}
+			}
+			found := checkNode(c.Context, &checks{
 				runtime: &runtimeClient{endpoint: c.String(flagRuntime), kubelets: kubeletsEndpoint, connected: func(bool) {}},
-				nri:     c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen), cgroups: cgroupfs.Mount,
+				nri:     c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen), cgroups: cgroupfs.Mount, eviction: eviction,
 			})
 			wrong := false
-			for _, f := range found {
-				fmt.Fprintf(c.App.Writer, "%-8s%s\n", f.grade, oneLine(f.text))
-				wrong = wrong || f.grade == gradeError
+			for i := range found {
+				if found[i].Grade != gradeOK && slices.Contains(ignored, found[i].Check) {
+					found[i].Grade = gradeIgnored
+				}
+				wrong = wrong || found[i].Grade == gradeError
+			}
+			if err := write(c.App.Writer, found); err != nil {
+				return err
 			}
 			if wrong {
 				return problemsFound{}
@@ -54,98 +82,67 @@ const (
 	gradeOK      grade = "ok"
 	gradeWarning grade = "warning"
 	gradeError   grade = "error"
+	// gradeIgnored is a warning or an error that the user does not want to hear of.
+	gradeIgnored grade = "ignored"
 )
 
+// finding is what a check has found. Its JSON is for scripts: fields are added, not changed.
 type finding struct {
-	grade grade
-	text  string
-}
-
-type checks struct {
-	runtime              *runtimeClient
-	nri, podsAPI, listen string
-	cgroups              cgroupfs.FS
+	// Check is the name of the check. One check may find several things.
+	Check string `json:"check"`
+	Grade grade  `json:"grade"`
+	// Found is what is there, or what is wrong.
+	Found string `json:"found"`
+	// Change is what to do about it; empty where Found says it, or where nothing is to be done.
+	Change string `json:"change,omitempty"`
+	// Docs is where it is explained.
+	Docs string `json:"docs,omitempty"`
+	// Looked are the files that were looked at.
+	Looked []kubeletconfig.Look `json:"looked,omitempty"`
 }
 
 // checkNode goes from the configuration to the node, in the order in which an operator meets things.
-func checkNode(ctx context.Context, c checks) []finding {
+func checkNode(ctx context.Context, c *checks) []finding {
 	var found []finding
-	add := func(g grade, format string, args ...any) {
-		found = append(found, finding{g, fmt.Sprintf(format, args...)})
-	}
-	plan, err := readPlan()
-	for _, warning := range plan.Warnings {
-		add(gradeWarning, "%s", warning)
-	}
-	switch {
-	case err != nil:
-		for _, problem := range flatten(err) {
-			add(gradeError, "%s", problem)
+	for _, k := range allChecks {
+		for _, f := range k.look(c, ctx) {
+			f.Check = k.name
+			if f.Grade != gradeOK {
+				f.Docs = k.docs
+			}
+			found = append(found, f)
 		}
-	case plan.Yields != "":
-		add(gradeWarning, "%s", plan.Yields)
-		return found
-	case plan.Partition == nil:
-		add(gradeWarning, "configuration: no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", slices.OffSwitch)
-	default:
-		add(gradeOK, "configuration: memoryLimit %d, cpuset %q, namespaces %s", plan.Partition.MemoryLimit, plan.Partition.CPUs, strings.Join(plan.Partition.Namespaces, ", "))
-		c.slice(add, plan)
+		if c.yields {
+			break // nothing of the rest is ours
+		}
 	}
-	c.sockets(ctx, add)
 	return found
 }
 
-// slice compares the running partition with the configuration.
-func (c checks) slice(add func(grade, string, ...any), plan *slices.Plan) {
-	want := plan.Partition
-	limits, err := c.cgroups.Limits(cgroupfs.SlicePath(slices.SystemSlice))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		add(gradeError, "%s does not run: is partition-generator installed? systemctl daemon-reload, and then systemctl start slices.target", slices.SystemSlice)
-	case err != nil:
-		add(gradeError, "%v", err)
-	case plan.Deferred:
-		add(gradeWarning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it", slices.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
-	case limits.MemoryMax != uint64(want.MemoryLimit)&^(uint64(os.Getpagesize())-1):
-		add(gradeError, "%s: memory.max is %s; the configuration asks for %d: systemctl daemon-reload", slices.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
-	default:
-		add(gradeOK, "%s runs with its limits", slices.SystemSlice)
+func writeFindings(w io.Writer, found []finding) error {
+	var text strings.Builder
+	for _, f := range found {
+		fmt.Fprintf(&text, "%-8s%s: %s\n", f.Grade, f.Check, oneLine(f.Found))
+		for _, l := range f.Looked {
+			fmt.Fprintf(&text, "        looked at: %s: %s\n", oneLine(l.Path), oneLine(l.Result))
+		}
+		if f.Change != "" {
+			fmt.Fprintf(&text, "        change: %s\n", oneLine(f.Change))
+		}
+		if f.Docs != "" {
+			fmt.Fprintf(&text, "        see: %s\n", f.Docs)
+		}
 	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
-func maxText(value uint64) string {
-	if value == cgroupfs.Unlimited {
-		return "max"
-	}
-	return fmt.Sprint(value)
-}
-
-// sockets looks at what the service talks to.
-func (c checks) sockets(ctx context.Context, add func(grade, string, ...any)) {
-	endpoint, name, version, err := c.runtime.version(ctx)
-	if err != nil {
-		add(gradeError, "%v", err)
-	} else {
-		add(gradeOK, "container runtime: %s %s at %s", name, version, endpoint)
-	}
-	if err := served(ctx, c.nri); err != nil {
-		add(gradeWarning, "NRI: %v: containers are moved after they have started, and memory that they had charged stays outside; "+
-			"use a runtime that serves NRI (containerd 2.0, CRI-O 1.26), or switch it on in its configuration", err)
-	} else {
-		add(gradeOK, "NRI: served at %s: containers are placed when they are created", c.nri)
-	}
-	if err := served(ctx, c.podsAPI); err != nil {
-		add(gradeWarning, "kubelet's Pods API: %v: requests are taken from the runtime, and no pod is restarted to be moved; "+
-			"use kubelet 1.37, or the feature gate PodsAPI of 1.36", err)
-	} else {
-		add(gradeOK, "kubelet's Pods API: served at %s", c.podsAPI)
-	}
-	switch service := askService(ctx, c.listen); service {
-	case "ready":
-		add(gradeOK, "service: ready, metrics at http://%s/metrics", c.listen)
-	default:
-		add(gradeWarning, "service: %s", service)
-	}
+func writeFindingsJSON(w io.Writer, found []finding) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Findings []finding `json:"findings"`
+	}{append([]finding{}, found...)})
 }
 
 // served reports whether a process has a stream socket, and does not connect to it: containerd logs an error for who does and registers no NRI plugin.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	partition "nodepartition/pkg/slices"
 )
@@ -32,6 +35,7 @@ func monitorAnswers(t *testing.T, status int, text string) (flag string) {
 	return "--listen=" + strings.TrimPrefix(server.URL, "http://")
 }
 
+// check runs check, and expects lines.
 func (n *node) check(t *testing.T, status int, want []string, args ...string) {
 	t.Helper()
 	got, stdout, stderr := n.run(append([]string{"check"}, args...)...)
@@ -39,8 +43,9 @@ func (n *node) check(t *testing.T, status int, want []string, args ...string) {
 		t.Errorf("status %d, %q; want %d", got, stderr, status)
 	}
 	for line := range strings.Lines(stdout) {
-		if grade, _, _ := strings.Cut(line, " "); grade != "ok" && grade != "warning" && grade != "error" {
-			t.Errorf("a line that does not begin with a grade: %q", line)
+		grade, _, _ := strings.Cut(line, " ")
+		if grade != "" && grade != "ok" && grade != "warning" && grade != "error" && grade != "ignored" {
+			t.Errorf("a line that begins neither with a grade nor with a space: %q", line)
 		}
 	}
 	for _, part := range want {
@@ -58,20 +63,33 @@ func whole(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t, valid("kube-system, monitoring"))
 	n.partition(fmt.Sprint(64 << 20))
+	for name, text := range map[string]string{
+		"memory.high": "max", "cpuset.cpus": "", "cgroup.kill": "", "memory.pressure": "some avg10=0.00", "memory.swap.max": "0",
+	} {
+		n.write(systemCgroup+"/"+name, text)
+	}
 	n.serve(&fakeRuntime{})
 	n.listen("/run/nri/nri.sock")
 	n.listen("/var/lib/kubelet/pods-api/pods-api.sock")
+	c := newCluster(t, httptest.NewServer)
+	c.kubeconfig(t, filepath.Join(n.root, "/var/lib/kubelet/kubeconfig"))
+	n.cluster = c
 	return n
 }
 
+// Each check says in a line what it has found, and the first which files it has looked at, and why it passed others over.
 func TestCheckWhole(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	status, stdout, stderr := n.run("check", monitorAnswers(t, http.StatusOK, "ok\n"))
-	if status != exitOK || stderr != "" || strings.Count(stdout, "\n") != 6 || strings.Count("\n"+stdout, "\nok ") != 6 {
-		t.Errorf("status %d, %q; want six times ok:\n%s", status, stderr, stdout)
+	if status != exitOK || stderr != "" || strings.Count("\n"+stdout, "\nok ") != len(allChecks) {
+		t.Errorf("status %d, %q; want %d times ok:\n%s", status, stderr, len(allChecks), stdout)
 	}
-	for _, part := range []string{"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock"} {
+	for _, part := range []string{
+		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
+		"looked at: /var/lib/kubelet/config.yaml: read", "looked at: /etc/kubernetes/kubelet.conf: not looked at, /var/lib/kubelet/config.yaml is there",
+		"looked at: /etc/kubernetes/node-partition.yaml: not there", "takes the word of /var/lib/kubelet/kubeconfig",
+	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
 		}
@@ -85,8 +103,10 @@ func TestCheckWarnings(t *testing.T) {
 	n.partition(fmt.Sprint(64 << 20))
 	n.serve(&fakeRuntime{})
 	n.check(t, exitOK, []string{
-		"warning NRI: dial unix /var/run/nri/nri.sock", "warning kubelet's Pods API: dial unix /var/lib/kubelet/pods-api/pods-api.sock",
-		"warning service: not ready: no connection to runtime; no connection to nri\n",
+		"warning nri: dial unix /var/run/nri/nri.sock", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock",
+		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
+		"warning eviction-kernel: the kernel tells no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
+		"see: docs/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",
 	}, monitorAnswers(t, http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n"))
 	n.check(t, exitOK, []string{"warning service: not running"}, "--listen=127.0.0.1:1")
 	n.check(t, exitOK, []string{"warning service: not asked"}, "--listen=")
@@ -95,18 +115,179 @@ func TestCheckWarnings(t *testing.T) {
 func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
+	const slice = "error   slice: kubepods-system.slice"
 	n.partition(fmt.Sprint(32 << 20))
-	n.check(t, exitProblem, []string{"error   kubepods-system.slice: memory.max is 33554432; the configuration asks for 67108864"}, "--listen=")
+	n.check(t, exitProblem, []string{slice + ": memory.max is 33554432; the configuration asks for 67108864", "change: systemctl daemon-reload"}, "--listen=")
 	n.partition("max")
-	n.check(t, exitProblem, []string{"error   kubepods-system.slice: memory.max is max;"}, "--listen=")
+	n.check(t, exitProblem, []string{slice + ": memory.max is max;"}, "--listen=")
+	n.partition(fmt.Sprint(64 << 20))
+	n.write(systemCgroup+"/memory.high", "4096")
+	n.write(systemCgroup+"/cpuset.cpus", "0-1")
+	n.check(t, exitProblem, []string{slice + ": memory.high is 4096; the configuration asks for max", slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
 	if err := os.RemoveAll(n.root + systemCgroup); err != nil {
 		t.Fatal(err)
 	}
-	n.check(t, exitProblem, []string{"error   kubepods-system.slice does not run"}, "--listen=")
-	n.check(t, exitProblem, []string{"error   container runtime: /run/other.sock"}, "--listen=", "--runtime-endpoint=/run/other.sock")
+	n.check(t, exitProblem, []string{slice + " does not run"}, "--listen=")
+	n.check(t, exitProblem, []string{"error   runtime: container runtime: /run/other.sock"}, "--listen=", "--runtime-endpoint=/run/other.sock")
 	// All problems of a configuration, each in a line.
 	n.write("/var/lib/kubelet/config.yaml", broken)
-	n.check(t, exitProblem, []string{"memoryLimit", "\nerror   /var/lib/kubelet/config.yaml: ", "namespaces[0]"}, "--listen=")
+	n.check(t, exitProblem, []string{"memoryLimit", "error   configuration: /var/lib/kubelet/config.yaml: ", "namespaces[0]"}, "--listen=")
+}
+
+func TestCheckSystemd(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.systemctl("249.11-0ubuntu3", "", "")
+	n.check(t, exitProblem, []string{"error   systemd: systemd 249.11-0ubuntu3: want 252 or later"}, "--listen=")
+	n.systemctl("v262.1", "Id=partition-generator-apply.path\nLoadState=loaded\nActiveState=failed\nResult=trigger-limit-hit\n\nId=partition-monitor.service\n"+
+		"LoadState=masked\nActiveState=inactive\nResult=success", "")
+	n.check(t, exitProblem, []string{
+		"error   systemd: partition-generator-apply.path has failed (trigger-limit-hit)", "warning systemd: partition-monitor.service is masked",
+		"change: systemctl status partition-generator-apply.path",
+	}, "--listen=")
+	const kills = "Id=kubepods.slice\nActiveState=active\nManagedOOMSwap=auto\nManagedOOMMemoryPressure=kill"
+	n.systemctl("257", "", "Id=systemd-oomd.service\nActiveState=active\n\n"+kills)
+	n.check(t, exitOK, []string{"warning systemd-oomd: kubepods.slice has ManagedOOMMemoryPressure=kill"}, "--listen=")
+	n.systemctl("257", "", "Id=systemd-oomd.service\nActiveState=inactive\n\n"+kills)
+	n.check(t, exitOK, []string{"ok      systemd-oomd: "}, "--listen=")
+	if err := os.Remove(filepath.Join(n.root, "bin/systemctl")); err != nil {
+		t.Fatal(err)
+	}
+	n.check(t, exitOK, []string{"warning systemd: systemctl show: "}, "--listen=")
+}
+
+// What the running kubelet was told, and what is read here, may be two things.
+func TestCheckKubelet(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags []string
+		want  []string
+	}{
+		"the same":        {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
+		"another file":    {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
+		"another folder":  {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
+		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}}, // the partition has all
+		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, says the kubelet's --cgroup-driver"}},
+		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := whole(t)
+			n.runKubelet(test.flags...)
+			status := exitOK
+			if strings.HasPrefix(test.want[0], "error") {
+				status = exitProblem
+			}
+			n.check(t, status, test.want, "--listen=")
+		})
+	}
+}
+
+func TestCheckCgroupDriver(t *testing.T) {
+	t.Parallel()
+	of := func(driver runtime.CgroupDriver) *runtime.RuntimeConfigResponse {
+		return &runtime.RuntimeConfigResponse{Linux: &runtime.LinuxRuntimeConfiguration{CgroupDriver: driver}}
+	}
+	for name, test := range map[string]struct {
+		config *runtime.RuntimeConfigResponse
+		file   string
+		status int
+		want   string
+	}{
+		"the runtime's":         {of(runtime.CgroupDriver_SYSTEMD), "", exitOK, "ok      cgroup-driver: systemd, says the runtime"},
+		"the runtime's, other":  {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", exitProblem, "error   cgroup-driver: the runtime's is cgroupfs"},
+		"the file's":            {nil, "cgroupDriver: systemd\n", exitOK, "ok      cgroup-driver: systemd, says the kubelet's configuration"},
+		"nobody's, so cgroupfs": {nil, "", exitOK, "warning cgroup-driver: the runtime does not tell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, strings.Replace(valid("kube-system"), "cgroupDriver: systemd\n", test.file, 1))
+			n.partition(fmt.Sprint(64 << 20))
+			n.serve(&fakeRuntime{config: test.config})
+			n.check(t, test.status, []string{test.want}, "--listen=")
+		})
+	}
+}
+
+// The rights are asked for with what an eviction does, and nothing is changed.
+func TestCheckRights(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	const nobody = "/api/v1/namespaces/kube-system/pods/node-partition-asks-for-its-rights"
+	for _, answers := range []map[string]int{
+		{"GET " + nobody: http.StatusNotFound, "PATCH " + nobody + "/status": http.StatusForbidden},
+		{"GET " + nobody: http.StatusUnauthorized},
+		{"POST /api/v1/namespaces/kube-system/events": http.StatusForbidden},
+	} {
+		n.cluster.answers = answers
+		n.check(t, exitProblem, []string{"error   eviction-api: API server " + n.cluster.URL}, "--listen=")
+	}
+	// As a kubelet sees a pod that there is not.
+	n.cluster.answers = map[string]int{"GET " + nobody: http.StatusForbidden, "PATCH " + nobody + "/status": http.StatusNotFound}
+	n.check(t, exitOK, []string{"ok      eviction-api: "}, "--listen=")
+	n.cluster.Close()
+	n.check(t, exitOK, []string{"warning eviction-api: API server ", "cannot be reached"}, "--listen=")
+	n.check(t, exitOK, []string{"ok      eviction-api: the API server is not told"}, "--listen=", "--kubeconfig=none")
+}
+
+// What somebody knows of already does not count, and is shown.
+func TestCheckIgnores(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.partition("max")
+	n.check(t, exitOK, []string{"ignored slice: kubepods-system.slice: memory.max is max", "ignored service: "}, "--listen=", "--ignore=slice", "--ignore=service")
+	n.check(t, exitOK, []string{"ignored slice: "}, "--listen=", "--ignore=slice,service")
+	status, stdout, stderr := n.run("check", "--listen=", "--ignore=slices")
+	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--ignore=slices: want one of configuration, kubelet, ") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+func TestCheckJSON(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.partition("max")
+	status, stdout, stderr := n.run("check", "--listen=", "-o", "json")
+	var got struct{ Findings []finding }
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitProblem || stderr != "" {
+		t.Fatalf("status %d, %q, %v:\n%s", status, stderr, err, stdout)
+	}
+	i := slices.IndexFunc(got.Findings, func(f finding) bool { return f.Check == "slice" })
+	if i < 0 || got.Findings[i].Grade != gradeError || got.Findings[i].Change == "" || got.Findings[i].Docs == "" || len(got.Findings[0].Looked) == 0 {
+		t.Errorf("%+v", got.Findings)
+	}
+}
+
+// Each check has a name of its own, and a section that there is.
+func TestChecksAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile("../../man/partition-monitor.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			anchors[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(title)), " ", "-")] = true
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range allChecks {
+		if anchor, ok := strings.CutPrefix(c.docs, docsPage); !ok || !anchors[anchor] {
+			t.Errorf("%s: %s is no section of docs/troubleshooting.md", c.name, c.docs)
+		}
+		if seen[c.name] {
+			t.Errorf("%s twice", c.name)
+		}
+		seen[c.name] = true
+		if !strings.Contains(string(manual), "\n.It Sy "+c.name+"\n") {
+			t.Errorf("partition-monitor(8) does not have the check %s", c.name)
+		}
+	}
 }
 
 // No partition is no error.
@@ -119,7 +300,7 @@ func TestCheckWithoutPartition(t *testing.T) {
 	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
 	n.check(t, exitOK, []string{"warning configuration: no systemPartition section"}, "--listen=")
 	n.write("/var/lib/kubelet/config.yaml", valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
-	n.check(t, exitOK, []string{"warning /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"}, "--listen=")
+	n.check(t, exitOK, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"}, "--listen=")
 }
 
 // A limit that waits for evictions is on its way, and no error: the node is as the monitor has it.
@@ -128,14 +309,14 @@ func TestCheckDeferredLimit(t *testing.T) {
 	n := whole(t)
 	n.partition("134217728")
 	n.write(systemCgroup+"/memory.current", "104857600")
-	const wrong = "error   kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
+	const wrong = "error   slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
 	// Nobody would bring it down.
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
 	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
 	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
 	n.write(partition.EvictsFile, "")
 	n.check(t, exitOK, []string{
-		"warning kubepods-system.slice: memory.max is 134217728; the configured 67108864 comes when partition-monitor has evicted down to it",
+		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 comes when partition-monitor has evicted down to it",
 	}, "--listen=")
 	// Down to it: from here on systemd would have to apply it.
 	n.write(systemCgroup+"/memory.current", "50331648")

@@ -15,10 +15,7 @@ func kubeletsEndpoint() string {
 	if kubelet, err := kubeletargs.Running(hostfs.FS("/")); err == nil && kubelet.RuntimeEndpoint != "" {
 		return kubelet.RuntimeEndpoint
 	}
-	config, err := kubeletconfig.Load(hostfs.FS("/"))
-	if err != nil {
-		return ""
-	}
+	config, _ := kubeletconfig.Load(hostfs.FS("/")) // a section that is not valid says nothing against the rest
 	return config.RuntimeEndpoint
 }
 
@@ -29,11 +26,8 @@ func runningYields() string {
 	if err != nil {
 		return ""
 	}
-	var configured map[string]bool
-	if config, err := kubeletconfig.Load(hostfs.FS("/")); err == nil {
-		configured = config.Kubelet.FeatureGates
-	}
-	if !kubelet.GateOn(partition.Gate, configured, func() bool { return kubelet.Knows(partition.Gate) }) {
+	config, _ := kubeletconfig.Load(hostfs.FS("/"))
+	if !kubelet.GateOn(partition.Gate, config.Kubelet.FeatureGates, func() bool { return kubelet.Knows(partition.Gate) }) {
 		return ""
 	}
 	return fmt.Sprintf("command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+

@@ -48,12 +48,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "partition-monitor: %v; see partition-monitor --help\n", err)
+		fmt.Fprintf(stderr, "partition-monitor: error: %v; see partition-monitor --help\n", err)
 		return exitUsage
 	case errors.As(err, &problems):
 		return exitProblem // said already
 	default:
-		fmt.Fprintf(stderr, "partition-monitor: %v\n", err)
+		fmt.Fprintf(stderr, "partition-monitor: error: %v\n", err)
 		return exitProblem
 	}
 }
@@ -63,18 +63,20 @@ type usageError struct{ error }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
-		Name:            "partition-monitor",
-		Usage:           "keeps the pods of the system partition's namespaces in kubepods-system.slice",
-		Version:         version,
-		HideVersion:     true, // version is a command, as in the field
-		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		Commands:        []*cli.Command{runCommand(), statusCommand(), checkCommand(), versionCommand()},
-		OnUsageError:    onUsageError,
+		Name:         "partition-monitor",
+		Usage:        "keeps the pods of the system partition's namespaces in kubepods-system.slice",
+		HideVersion:  true, // the library's says it in other words than the command
+		Writer:       stdout,
+		ErrWriter:    stderr,
+		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), versionCommand()},
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "show the version", DisableDefaultText: true}},
+		OnUsageError: onUsageError,
 		// Errors are shown by run.
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
+			if c.Bool("version") && !c.Args().Present() {
+				return showVersion(c)
+			}
 			if c.Args().Present() {
 				return usageError{fmt.Errorf("unknown command %q", c.Args().First())}
 			}
@@ -99,13 +101,15 @@ func noArguments(c *cli.Context) error {
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "version",
-		Usage: "show the version",
-		Action: func(c *cli.Context) error {
-			fmt.Fprintln(c.App.Writer, "partition-monitor", version)
-			return nil
-		},
+		Name:   "version",
+		Usage:  "show the version",
+		Action: showVersion,
 	}
+}
+
+func showVersion(c *cli.Context) error {
+	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", version)
+	return err
 }
 
 // The flags that say where things are; the same for run, status and check.

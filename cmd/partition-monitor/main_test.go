@@ -23,7 +23,7 @@ func TestUsageErrors(t *testing.T) {
 		{"", "a command is missing"},
 		{"start", `unknown command "start"`},
 		{"--debug run", "-debug"}, // flags belong behind the command
-		{"--version", "-version"}, // a command, as in the field
+		{"--version run", `run`},
 		{"run --metrics", "-metrics"},
 		{"run now", `run: unexpected argument "now"`},
 		{"status kube-system", `status: unexpected argument "kube-system"`},
@@ -32,6 +32,7 @@ func TestUsageErrors(t *testing.T) {
 		{"version --short", "-short"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
 		{"run --move=", "--move=: want auto"},
+		{"check --output=yaml", "--output=yaml: want text or json"},
 		{"status --move=Live", "--move=Live: want auto"},
 		{"check --move=x", "--move=x: want auto"},
 		{"status --output=yaml", "--output=yaml: want table or json"},
@@ -53,11 +54,12 @@ func TestUsageErrors(t *testing.T) {
 
 func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := command(t, "version")
-	if status != exitOK || stdout != "partition-monitor unknown\n" || stderr != "" {
-		t.Errorf("version: status %d, %q, %q", status, stdout, stderr)
+	for _, arg := range []string{"version", "--version"} {
+		if status, stdout, stderr := command(t, arg); status != exitOK || stdout != "partition-monitor unknown\n" || stderr != "" {
+			t.Errorf("%s: status %d, %q, %q", arg, status, stdout, stderr)
+		}
 	}
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"run", "--help"}, {"status", "-h"}, {"check", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"help", "run"}, {"h"}, {"run", "--help"}, {"status", "-h"}, {"check", "--help"}} {
 		status, stdout, stderr := command(t, args...)
 		if status != exitOK || !strings.Contains(stdout, "USAGE:") || stderr != "" {
 			t.Errorf("%q: status %d, %q, %q", args, status, stdout, stderr)

@@ -45,8 +45,9 @@ func TestMain(m *testing.M) {
 
 // node is a folder that is a node to the program: it runs in a mount namespace.
 type node struct {
-	t    *testing.T
-	root string
+	t       *testing.T
+	root    string
+	cluster *cluster // nil where the test has none
 }
 
 const systemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
@@ -59,16 +60,26 @@ func newNode(t *testing.T, configuration string) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	n := &node{t, root}
+	n := &node{t: t, root: root}
 	n.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids")
 	n.write("/proc/cmdline", "quiet")
 	n.write("/run/systemd/generator/.keep", "")
 	n.write("/etc/kubernetes/.keep", "")
+	n.systemctl("257.13-1~deb13u1", "", "")
 	n.write("/var/lib/kubelet/config.yaml", configuration)
 	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// systemctl has systemd answer with a version, and with properties of units.
+func (n *node) systemctl(version, units, oomd string) {
+	n.t.Helper()
+	n.write("/bin/systemctl", "#!/bin/sh\ncase $2 in\n*=Version) echo 'Version="+version+"' ;;\n*ManagedOOM*) echo '"+oomd+"' ;;\n*) echo '"+units+"' ;;\nesac")
+	if err := os.Chmod(filepath.Join(n.root, "bin/systemctl"), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // kubelet is a KubeletConfiguration.
@@ -126,6 +137,14 @@ type fakeRuntime struct {
 	runtime.UnimplementedRuntimeServiceServer
 	sandboxes  []*runtime.PodSandbox
 	containers []*runtime.Container
+	config     *runtime.RuntimeConfigResponse // nil where it has no such call
+}
+
+func (f *fakeRuntime) RuntimeConfig(ctx context.Context, r *runtime.RuntimeConfigRequest) (*runtime.RuntimeConfigResponse, error) {
+	if f.config == nil {
+		return f.UnimplementedRuntimeServiceServer.RuntimeConfig(ctx, r)
+	}
+	return f.config, nil
 }
 
 func (*fakeRuntime) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
@@ -193,7 +212,7 @@ func (n *node) serveGRPC(socket string, register func(*grpc.Server)) {
 // program is partition-monitor on the node.
 func (n *node) program(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Env = []string{nodeRoot + "=" + n.root}
+	cmd.Env = []string{nodeRoot + "=" + n.root, "PATH=" + filepath.Join(n.root, "bin")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},

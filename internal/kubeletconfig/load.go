@@ -81,7 +81,9 @@ type Config struct {
 	RuntimeEndpoint string
 	// Files are the files of the kubelet's configuration that were read, in the order of merging.
 	Files []string
-	// Late says what may still come with a file system during the boot.
+	// Looked are the places that were looked at, in their order, read or not.
+	Looked []Look
+	// Late says what may still appear during the boot.
 	Late Late
 	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first
 	// start of k3s. Empty where there is a configuration, or a section. What is Late is among it.
@@ -100,6 +102,22 @@ type Awaited struct {
 	// as that of k3s.
 	Globs []string
 }
+
+// Look is a place where a configuration was looked for.
+type Look struct {
+	Path string `json:"path"`
+	// Result is "read", or why it was passed over.
+	Result string `json:"result"`
+}
+
+func (l *loader) looked(name, result string) {
+	l.config.Looked = append(l.config.Looked, Look{name, result})
+}
+
+const (
+	lookRead    = "read"
+	lookMissing = "not there"
+)
 
 // FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
 // or else the last one read.
@@ -122,8 +140,8 @@ func (c *Config) SectionFileWith(field string) string {
 	return c.SectionFile
 }
 
-// Load finds, reads and merges the configuration below root. Where there is none, the Config has
-// Late and Awaited alone. The one that comes with an error has Awaited alone.
+// Load finds, reads and merges the configuration below root. Where there is none, the Config has what was looked at, Late and Awaited alone. The
+// one that comes with an error has Awaited and what was looked at.
 func Load(root hostfs.FS) (*Config, error) {
 	settings, err := ReadSettings(root)
 	if err != nil {
@@ -131,7 +149,7 @@ func Load(root hostfs.FS) (*Config, error) {
 	}
 	l := loader{root: root, left: maxTotalBytes, config: &Config{}}
 	if err := l.load(settings); err != nil {
-		return &Config{Awaited: l.config.Awaited}, err
+		return &Config{Awaited: l.config.Awaited, Looked: l.config.Looked}, err
 	}
 	return l.config, nil
 }
@@ -229,16 +247,18 @@ func (l *loader) mainFile(settings Settings) error {
 				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
 			}
 			l.missing = append(l.missing, name)
+			l.looked(name, lookMissing)
 			return nil
 		}
 		l.hasMain = true
 		return l.add(doc, err)
 	}
 	l.mainFiles = wellKnownFiles
-	for _, name := range wellKnownFiles {
+	for i, name := range wellKnownFiles {
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, name)
+			l.looked(name, lookMissing)
 			continue
 		}
 		if err != nil && name == ambiguousFile && !errors.As(err, new(*errSection)) {
@@ -246,10 +266,15 @@ func (l *loader) mainFile(settings Settings) error {
 			if other := new(errOtherKind); !errors.As(err, &other) || other.kind != "Config" {
 				l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%v, ignoring the file", err))
 			}
+			l.looked(name, "passed over, it is no KubeletConfiguration")
 			continue
 		}
 		l.hasMain = true
-		return l.add(doc, err)
+		err = l.add(doc, err)
+		for _, other := range wellKnownFiles[i+1:] {
+			l.looked(other, "not looked at, "+name+" is there")
+		}
+		return err
 	}
 	return nil
 }
@@ -279,6 +304,7 @@ func (l *loader) dropins(settings Settings) error {
 		info, err := l.root.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, dir)
+			l.looked(dir, lookMissing)
 			continue
 		}
 		if err != nil {
@@ -382,6 +408,7 @@ func (l *loader) decode() error {
 func (l *loader) override() error {
 	doc, err := l.read(OverridePath)
 	if errors.Is(err, fs.ErrNotExist) {
+		l.looked(OverridePath, lookMissing)
 		return nil
 	}
 	if err != nil {

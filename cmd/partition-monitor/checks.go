@@ -1,0 +1,401 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/kubeletconfig"
+	partition "nodepartition/pkg/slices"
+)
+
+// check is one thing that is looked at. Names never change: they are what --ignore takes.
+type check struct {
+	name string
+	// docs is a section of our documentation.
+	docs string
+	look func(*checks, context.Context) []finding
+}
+
+const docsPage = "docs/troubleshooting.md#"
+
+// allChecks is in the order in which an operator meets things: what one has read, those behind it go by.
+var allChecks = []check{
+	{"configuration", docsPage + "configuration", (*checks).configuration},
+	{"kubelet", docsPage + "questions", (*checks).kubelet},
+	{"systemd", docsPage + "systemd", (*checks).systemd},
+	{"slice", docsPage + "configuration", (*checks).slice},
+	{"runtime", docsPage + "what-a-pass-fails-with", (*checks).container},
+	{"cgroup-driver", docsPage + "errors", (*checks).driver},
+	{"nri", docsPage + "nri", (*checks).served},
+	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods},
+	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel},
+	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI},
+	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap},
+	{"systemd-oomd", docsPage + "swap-and-systemd-oomd", (*checks).oomd},
+	{"service", docsPage + "messages-of-the-monitor", (*checks).service},
+}
+
+func checkNames() []string {
+	names := make([]string, 0, len(allChecks))
+	for _, c := range allChecks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// checks is what they go by, and what they have read for one another.
+type checks struct {
+	runtime              *runtimeClient
+	nri, podsAPI, listen string
+	cgroups              cgroupfs.FS
+	eviction             evictionSettings
+
+	plan   *partition.Plan
+	config *kubeletconfig.Config
+	yields bool
+}
+
+func saying(g grade, format string, args ...any) []finding {
+	return []finding{{Grade: g, Found: fmt.Sprintf(format, args...)}}
+}
+
+// changing is saying, with what to change.
+func changing(g grade, change, format string, args ...any) []finding {
+	return []finding{{Grade: g, Found: fmt.Sprintf(format, args...), Change: change}}
+}
+
+func (c *checks) configuration(context.Context) []finding {
+	var found []finding
+	plan, err := readPlan()
+	c.plan = plan
+	c.config, _ = kubeletconfig.Load(hostfs.FS("/")) // the same error
+	for _, warning := range plan.Warnings {
+		found = append(found, finding{Grade: gradeWarning, Found: warning})
+	}
+	looked := c.config.Looked
+	switch p := plan.Partition; {
+	case plan.Yields != "":
+		c.yields = true
+		found = append(found, finding{Grade: gradeWarning, Found: plan.Yields, Looked: looked})
+	case err != nil:
+		for i, problem := range flatten(err) {
+			f := finding{Grade: gradeError, Found: problem.Error()}
+			if i == 0 {
+				f.Looked = looked
+			}
+			found = append(found, f)
+		}
+	case p == nil:
+		found = append(found, finding{
+			Grade: gradeWarning, Looked: looked,
+			Found: fmt.Sprintf("no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", partition.OffSwitch),
+		})
+	default:
+		found = append(found, finding{
+			Grade: gradeOK, Looked: looked,
+			Found: fmt.Sprintf("memoryLimit %d, cpuset %q, namespaces %s", p.MemoryLimit, p.CPUs, strings.Join(p.Namespaces, ", ")),
+		})
+	}
+	return found
+}
+
+// kubelet compares the command line of the kubelet that runs with what the generator goes by.
+func (c *checks) kubelet(context.Context) []finding {
+	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
+	if errors.Is(err, kubeletargs.ErrNotRunning) {
+		return saying(gradeOK, "%v: there is no command line to compare with", err)
+	}
+	if err != nil {
+		return saying(gradeWarning, "%v", err)
+	}
+	var found []finding
+	settings := "set %s=%s in " + kubeletconfig.SettingsPath + ", and systemctl daemon-reload"
+	if file := kubelet.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
+		found = append(found, changing(gradeWarning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
+			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.config.Files))...)
+	}
+	if dir := kubelet.ConfigDir; dir != "" && !slices.ContainsFunc(c.config.Looked, func(l kubeletconfig.Look) bool {
+		return l.Path == filepath.Clean(dir) || strings.HasPrefix(l.Path, filepath.Clean(dir)+"/")
+	}) {
+		found = append(found, changing(gradeWarning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
+			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
+	}
+	if reserved := kubelet.ReservedCPUs; reserved != "" && c.plan.Partition != nil {
+		cpus, err := cpuset.Parse(reserved)
+		if outside := c.plan.Partition.CPUs.Difference(cpus); err == nil && !outside.IsEmpty() {
+			found = append(found, changing(gradeWarning, "make systemPartition.cpuset a part of them, or reserve more",
+				"the running kubelet was started with --reserved-cpus=%s, and CPU %s of the partition is none of them: it may give it to containers exclusively", reserved, outside)...)
+		}
+	}
+	if found == nil {
+		found = saying(gradeOK, "process %d goes by the same configuration", kubelet.PID)
+	}
+	return found
+}
+
+func orNone(files []string) string {
+	if len(files) == 0 {
+		return "no file is"
+	}
+	return strings.Join(files, ", ") + " is"
+}
+
+// oldestSystemd is what README names: 249 of Ubuntu 22.04 has no SYSTEMD_SCOPE for generators.
+const oldestSystemd = 252
+
+// ourUnits are those whose failure keeps the configuration from the kernel.
+var ourUnits = []string{partition.SystemSlice, partition.ApplyPath, partition.ApplyService, partition.LateService, partition.MonitorService}
+
+func (c *checks) systemd(ctx context.Context) []finding {
+	properties, err := systemctlShow(ctx, "Version")
+	if err != nil {
+		return saying(gradeWarning, "%v", err)
+	}
+	version := properties[0]["Version"]
+	digits := strings.TrimLeft(version, "v")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	var found []finding
+	if number, err := strconv.Atoi(digits); err == nil && number < oldestSystemd {
+		found = append(found, changing(gradeError, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
+	}
+	units, err := systemctlShow(ctx, "Id,LoadState,ActiveState,Result", ourUnits...)
+	if err != nil {
+		return append(found, saying(gradeWarning, "%v", err)...)
+	}
+	for _, u := range units {
+		switch {
+		case u["ActiveState"] == "failed":
+			found = append(found, changing(gradeError, fmt.Sprintf("systemctl status %s says why; then systemctl reset-failed %s && systemctl daemon-reload", u["Id"], u["Id"]),
+				"%s has failed (%s)", u["Id"], u["Result"])...)
+		case u["LoadState"] == "masked":
+			found = append(found, changing(gradeWarning, "systemctl unmask "+u["Id"], "%s is masked", u["Id"])...)
+		}
+	}
+	if found == nil {
+		found = saying(gradeOK, "systemd %s, and none of our units has failed", version)
+	}
+	return found
+}
+
+// slice compares the running partition with the configuration.
+func (c *checks) slice(context.Context) []finding {
+	want := c.plan.Partition
+	if want == nil {
+		return nil
+	}
+	path := cgroupfs.SlicePath(partition.SystemSlice)
+	limits, err := c.cgroups.Limits(path)
+	const reload = "systemctl daemon-reload"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return changing(gradeError, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?", "%s does not run", partition.SystemSlice)
+	case err != nil:
+		return saying(gradeError, "%v", err)
+	case c.plan.Deferred:
+		return saying(gradeWarning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it",
+			partition.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
+	}
+	var found []finding
+	differs := func(file, is, wanted string) {
+		found = append(found, changing(gradeError, reload, "%s: %s is %s; the configuration asks for %s", partition.SystemSlice, file, is, wanted)...)
+	}
+	if limit := uint64(want.MemoryLimit); want.MemoryLimit > 0 && limits.MemoryMax != wholePages(limit) {
+		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.MemoryLimit))
+	}
+	if high, ok := c.file(path, "memory.high"); ok {
+		wanted := "max"
+		if want.MemoryHigh > 0 {
+			wanted = fmt.Sprint(wholePages(uint64(want.MemoryHigh)))
+		}
+		if high != wanted {
+			differs("memory.high", high, wanted)
+		}
+	}
+	if text, ok := c.file(path, "cpuset.cpus"); ok {
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) {
+			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
+		}
+	}
+	if found == nil {
+		found = saying(gradeOK, "%s runs with its limits", partition.SystemSlice)
+	}
+	return found
+}
+
+// wholePages is what the kernel makes of a limit.
+func wholePages(bytes uint64) uint64 { return bytes &^ (uint64(os.Getpagesize()) - 1) }
+
+// file reads a file of a cgroup, false where it is not there: its controller is not on.
+func (c *checks) file(cgroup, name string) (string, bool) {
+	data, err := os.ReadFile(filepath.Join(c.cgroups.Path(cgroup), name))
+	return strings.TrimSpace(string(data)), err == nil
+}
+
+func maxText(value uint64) string {
+	if value == cgroupfs.Unlimited {
+		return "max"
+	}
+	return fmt.Sprint(value)
+}
+
+func (c *checks) container(ctx context.Context) []finding {
+	endpoint, name, version, err := c.runtime.version(ctx)
+	if err != nil {
+		return saying(gradeError, "%v", err)
+	}
+	return saying(gradeOK, "%s %s at %s", name, version, endpoint)
+}
+
+const setDriver = "set cgroupDriver: systemd for the kubelet, and SystemdCgroup = true for containerd (cgroup_manager = \"systemd\" for CRI-O)"
+
+// driver looks at who decides on it: since kubelet 1.34 the runtime does where it tells, and else the kubelet's flag or file.
+func (c *checks) driver(ctx context.Context) []finding {
+	client, err := c.runtime.get(ctx)
+	if err != nil {
+		return nil // said already
+	}
+	told, err := client.CgroupDriver(ctx)
+	if err != nil {
+		return saying(gradeWarning, "%v", err)
+	}
+	configured, from := c.config.Kubelet.CgroupDriver, "the kubelet's configuration"
+	if kubelet, err := kubeletargs.Running(hostfs.FS("/")); err == nil && kubelet.CgroupDriver != "" {
+		configured, from = kubelet.CgroupDriver, "the kubelet's --cgroup-driver"
+	}
+	switch {
+	case told == "cgroupfs":
+		return changing(gradeError, setDriver, "the runtime's is cgroupfs: its containers are in no slices of systemd")
+	case told != "":
+		return saying(gradeOK, "systemd, says the runtime")
+	case configured == "":
+		return changing(gradeWarning, setDriver, "the runtime does not tell its own, and the kubelet's configuration has none: then it is cgroupfs")
+	case configured != "systemd":
+		return changing(gradeError, setDriver, "%s, says %s", configured, from)
+	}
+	return saying(gradeOK, "systemd, says %s; the runtime does not tell", from)
+}
+
+func (c *checks) served(ctx context.Context) []finding {
+	if err := served(ctx, c.nri); err != nil {
+		return changing(gradeWarning, "use a runtime that serves NRI (containerd 2.0, CRI-O 1.26), or switch it on in its configuration",
+			"%v: containers are moved after they have started, and memory that they had charged stays outside", err)
+	}
+	return saying(gradeOK, "served at %s: containers are placed when they are created", c.nri)
+}
+
+func (c *checks) pods(ctx context.Context) []finding {
+	if err := served(ctx, c.podsAPI); err != nil {
+		return changing(gradeWarning, "use kubelet 1.37, or the feature gate PodsAPI of 1.36",
+			"%v: requests are taken from the runtime, and no pod is restarted to be moved", err)
+	}
+	return saying(gradeOK, "served at %s", c.podsAPI)
+}
+
+// evictionKernel looks at what evictions take of the kernel.
+func (c *checks) evictionKernel(context.Context) []finding {
+	if c.eviction.off {
+		return saying(gradeOK, "--%s=off", flagEviction)
+	}
+	path := cgroupfs.SlicePath(partition.SystemSlice)
+	if _, ok := c.file(path, "memory.current"); !ok {
+		return nil // there is no partition to look at
+	}
+	var found []finding
+	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "cgroup.kill")); err != nil {
+		found = append(found, changing(gradeWarning, "use kernel 5.14 or later", "the kernel has no cgroup.kill: pods are ended by the runtime, which takes longer")...)
+	}
+	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
+		found = append(found, changing(gradeWarning, "remove psi=0 from the kernel command line, or add psi=1",
+			"the kernel tells no memory pressure (PSI): eviction goes by ticks alone")...)
+	}
+	if found == nil {
+		found = saying(gradeOK, "the kernel has cgroup.kill and PSI")
+	}
+	return found
+}
+
+// evictionAPI asks the API server whether it would take the word of an eviction.
+func (c *checks) evictionAPI(ctx context.Context) []finding {
+	if c.eviction.off || c.eviction.kubeconfig == kubeconfigNone {
+		return saying(gradeOK, "the API server is not told of evictions, by --%s or --%s", flagEviction, flagKubeconfig)
+	}
+	client, path, err := openKubeconfig(c.eviction.kubeconfig)
+	if err != nil {
+		return changing(gradeWarning, "name a kubeconfig with --"+flagKubeconfig+", where the node is one of a cluster",
+			"%v: pods are restarted, and not evicted for good", err)
+	}
+	namespace := "kube-system"
+	if p := c.plan.Partition; p != nil {
+		namespace = p.Namespaces[0]
+	}
+	err = client.Rights(ctx, namespace)
+	switch {
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
+		return saying(gradeError, "%v", err)
+	case err != nil:
+		return saying(gradeWarning, "%v", err)
+	}
+	return saying(gradeOK, "%s takes the word of %s", client.Server(), path)
+}
+
+// swap: eviction goes by memory alone.
+func (c *checks) swap(context.Context) []finding {
+	data, err := os.ReadFile("/proc/swaps")
+	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
+		return saying(gradeOK, "the node has none")
+	}
+	limit, ok := c.file(cgroupfs.SlicePath(partition.SystemSlice), "memory.swap.max")
+	if !ok || limit == "0" {
+		return saying(gradeOK, "the partition uses none")
+	}
+	return changing(gradeWarning, "systemctl set-property "+partition.SystemSlice+" MemorySwapMax=0, or swapoff -a",
+		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
+}
+
+// oomd: systemd-oomd kills whole cgroups below one that it watches, by rules of its own.
+func (c *checks) oomd(ctx context.Context) []finding {
+	units, err := systemctlShow(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", partition.SystemSlice)
+	if err != nil {
+		return nil // said already
+	}
+	var found []finding
+	running := false
+	for _, u := range units {
+		if u["Id"] == "systemd-oomd.service" {
+			running = u["ActiveState"] == "active"
+			continue
+		}
+		for _, property := range []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure"} {
+			if running && u[property] == "kill" {
+				found = append(found, changing(gradeWarning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
+					"%s has %s=kill: systemd-oomd may kill pods of the partition, which then are not evicted by the kubelet's order", u["Id"], property)...)
+			}
+		}
+	}
+	if found == nil {
+		found = saying(gradeOK, "kills nothing of the partition")
+	}
+	return found
+}
+
+func (c *checks) service(ctx context.Context) []finding {
+	if service := askService(ctx, c.listen); service != "ready" {
+		return saying(gradeWarning, "%s", service)
+	}
+	return saying(gradeOK, "ready, metrics at http://%s/metrics", c.listen)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// systemctlShow asks systemd for properties, of units or, without one, of itself: one map for each. The program is there wherever systemd is,
+// and says the same to everybody, which its bus does not.
+func systemctlShow(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
+	args := append([]string{"show", "--property=" + properties, "--"}, units...)
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "systemctl", args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if text := strings.TrimSpace(stderr.String()); text != "" {
+			err = errors.New(text)
+		}
+		return nil, fmt.Errorf("systemctl show: %w", err)
+	}
+	var all []map[string]string
+	for block := range strings.SplitSeq(strings.TrimSpace(stdout.String()), "\n\n") {
+		values := map[string]string{}
+		for line := range strings.Lines(block) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			values[name] = value
+		}
+		all = append(all, values)
+	}
+	return all, nil
+}
