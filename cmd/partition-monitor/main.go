@@ -69,12 +69,18 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Writer:       stdout,
 		ErrWriter:    stderr,
 		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), versionCommand()},
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "show the version", DisableDefaultText: true}},
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},
 		OnUsageError: onUsageError,
+		Before: func(c *cli.Context) error {
+			if c.Bool(flagVersion) && c.Args().Present() {
+				return usageError{fmt.Errorf("--%s stands alone", flagVersion)}
+			}
+			return nil
+		},
 		// Errors are shown by run.
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
-			if c.Bool("version") && !c.Args().Present() {
+			if c.Bool(flagVersion) {
 				return showVersion(c)
 			}
 			if c.Args().Present() {
@@ -106,6 +112,8 @@ func versionCommand() *cli.Command {
 		Action: showVersion,
 	}
 }
+
+const flagVersion = "version"
 
 func showVersion(c *cli.Context) error {
 	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", version)

@@ -23,7 +23,7 @@ func TestUsageErrors(t *testing.T) {
 		{"", "a command is missing"},
 		{"start", `unknown command "start"`},
 		{"--debug run", "-debug"}, // flags belong behind the command
-		{"--version run", `run`},
+		{"--version status", "--version stands alone"},
 		{"run --metrics", "-metrics"},
 		{"run now", `run: unexpected argument "now"`},
 		{"status kube-system", `status: unexpected argument "kube-system"`},
