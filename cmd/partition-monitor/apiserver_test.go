@@ -528,6 +528,7 @@ func TestKubeconfigComesLater(t *testing.T) {
 			defer close(ended)
 			_ = a.run(ctx) // it ends with its context
 		}()
+		<-time.After(lookAgain / 2) // files are changed between two looks
 		for range 5 {
 			<-time.After(lookAgain)
 			if a.Available() {

@@ -21,7 +21,7 @@ func sliceMetrics() []sliceMetric {
 	return []sliceMetric{
 		metric("memory_usage_bytes", gauge, "Memory that a slice uses, page cache included (memory.current).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.MemoryCurrent), s.HasMemory }),
-		metric("memory_working_set_bytes", gauge, "Memory that a slice uses without inactive page cache, which is what eviction goes by.",
+		metric("memory_working_set_bytes", gauge, "Memory that a slice uses without inactive page cache.",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.WorkingSet()), s.HasMemory }),
 		metric("memory_limit_bytes", gauge, "Memory that a slice may use (memory.max); absent without a limit.",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.MemoryMax), s.MemoryMax != cgroupfs.Unlimited }),

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sources parses the files of our programs and libraries, without their tests.
+func sources(t *testing.T, roots ...string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// text is the value of an expression of string literals; other operands are left out.
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return s
+		}
+	case *ast.BinaryExpr:
+		return text(e.X) + text(e.Y)
+	}
+	return ""
+}
+
+// troubleshooting is the page without its marks of code.
+func troubleshooting(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(page), "`", "")
+}
+
+// What the monitor logs stands in the troubleshooting page: an operator looks for it there.
+func TestLogMessagesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page := troubleshooting(t)
+	found := 0
+	for path, file := range sources(t, ".") {
+		ast.Inspect(file, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || method.Sel.Name != "Error" && method.Sel.Name != "Warn" && method.Sel.Name != "Info" {
+				return true
+			}
+			message := text(call.Args[0])
+			if message == "" {
+				return true // another type's method, or what is said stands elsewhere
+			}
+			found++
+			// The page may leave out what follows a colon or a semicolon: what to do stands in the row.
+			if head, _, _ := strings.Cut(strings.ReplaceAll(message, ";", ":"), ":"); !strings.Contains(page, head) {
+				t.Errorf("%s: docs/troubleshooting.md does not have %q", path, message)
+			}
+			return true
+		})
+	}
+	if found < 20 {
+		t.Errorf("%d messages in the source: this test does not find them any more", found)
+	}
+}
+
+// placeholder is what a row of the page has for what changes from time to time.
+var placeholder = regexp.MustCompile(`\d+|\.\.\.|\b[A-Z][A-Z_]{3,}\b|\bN\b|\bM\b|=`)
+
+// The messages of the page are ours, or of those whom it names.
+func TestDocumentedMessagesExist(t *testing.T) {
+	t.Parallel()
+	var ours strings.Builder
+	for _, file := range sources(t, "../../cmd", "../../pkg", "../../internal") {
+		ast.Inspect(file, func(node ast.Node) bool {
+			if e, ok := node.(ast.Expr); ok {
+				if s := text(e); s != "" {
+					ours.WriteString(s + "\n")
+					_, isSum := e.(*ast.BinaryExpr)
+					return !isSum
+				}
+			}
+			return true
+		})
+	}
+	code := regexp.MustCompile(`%[a-z]`).ReplaceAllString(ours.String(), "...")
+	// Of systemd and of the kernel, and what describes messages.
+	others := []string{"Condition check resulted in", "too many levels of symbolic links", "no such file or directory", "a path below /sys/fs/cgroup"}
+	inTable, rows := false, 0
+	for line := range strings.Lines(troubleshooting(t)) {
+		if !strings.HasPrefix(line, "|") {
+			inTable = false
+			continue
+		}
+		cell := strings.TrimSpace(strings.Split(line, "|")[1])
+		if strings.HasPrefix(cell, "message") || cell == "text" {
+			inTable = true
+			continue
+		}
+		if !inTable || strings.HasPrefix(cell, "---") {
+			continue
+		}
+		rows++
+		known := false
+		for _, part := range placeholder.Split(cell, -1) {
+			for _, piece := range strings.FieldsFunc(part, func(r rune) bool {
+				return r == ';' || r == ':' || r == ',' || r == '(' || r == ')' || r == '[' || r == ']'
+			}) {
+				if piece = strings.TrimSpace(piece); len(piece) > 7 && strings.Contains(code, piece) {
+					known = true
+				}
+			}
+		}
+		for _, other := range others {
+			known = known || strings.Contains(cell, other)
+		}
+		if !known {
+			t.Errorf("docs/troubleshooting.md has the message %q, which nobody says", cell)
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%d rows of messages: this test does not find them any more", rows)
+	}
+}
