@@ -220,7 +220,7 @@ func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evi
 // cameBack reports whether there is a partition after all: the section may have come back while the last pods left.
 func (m *monitor) cameBack() bool {
 	config, err := loadApplied(m.settings.mode, membersFile, writeMembers)
-	if err != nil || config.Off || config.plan.Yields != "" {
+	if err != nil || config.problem != nil || config.Off || config.plan.Yields != "" {
 		return false
 	}
 	m.follow(config)
