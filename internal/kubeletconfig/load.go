@@ -284,6 +284,7 @@ func (l *loader) add(doc document, err error) error {
 	if err != nil {
 		return err
 	}
+	l.looked(doc.path, lookRead)
 	l.nearMisses(doc)
 	l.docs = append(l.docs, doc)
 	l.config.Files = append(l.config.Files, doc.path)
@@ -414,6 +415,7 @@ func (l *loader) override() error {
 	if err != nil {
 		return err
 	}
+	l.looked(OverridePath, lookRead)
 	l.nearMisses(doc)
 	section, ok := doc.fields[SectionField]
 	if !ok {
