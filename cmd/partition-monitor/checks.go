@@ -106,7 +106,7 @@ func (c *checks) configuration(context.Context) []finding {
 	default:
 		found = append(found, finding{
 			Grade: gradeOK, Looked: looked,
-			Found: fmt.Sprintf("memoryLimit %d, cpuset %q, namespaces %s", p.MemoryLimit, p.CPUs, strings.Join(p.Namespaces, ", ")),
+			Found: fmt.Sprintf("memoryLimit %s, cpuset %q, namespaces %s", limitText(p.MemoryLimit), p.CPUs, strings.Join(p.Namespaces, ", ")),
 		})
 	}
 	return found
@@ -213,6 +213,9 @@ func (c *checks) slice(context.Context) []finding {
 	var found []finding
 	differs := func(file, is, wanted string) {
 		found = append(found, changing(gradeError, reload, "%s: %s is %s; the configuration asks for %s", partition.SystemSlice, file, is, wanted)...)
+	}
+	if want.MemoryLimit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
+		differs("memory.max", maxText(limits.MemoryMax), "none")
 	}
 	if limit := uint64(want.MemoryLimit); want.MemoryLimit > 0 && limits.MemoryMax != wholePages(limit) {
 		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.MemoryLimit))
@@ -398,4 +401,12 @@ func (c *checks) service(ctx context.Context) []finding {
 		return saying(gradeWarning, "%s", service)
 	}
 	return saying(gradeOK, "ready, metrics at http://%s/metrics", c.listen)
+}
+
+// limitText is a memoryLimit for people.
+func limitText(bytes int64) string {
+	if bytes == 0 {
+		return "none (the partition measures and weighs, and evicts nobody)"
+	}
+	return fmt.Sprint(bytes)
 }

@@ -96,7 +96,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 			found := m.reconciler.Pods()
 			return append(inventory(found, known, capacity), unlisted(fs, found, known, capacity)...)
 		},
-		Refresh: m.reconciler.Wake,
+		Refresh: m.reconciler.Urge,
 		Scopes:  containerScopes(fs),
 		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },

@@ -20,6 +20,8 @@ type evictionStatus struct {
 	// AvailableBytes are left below the limit, page cache not counted as used; WorkingSetBytes is what the kubelet would count.
 	AvailableBytes  uint64 `json:"availableBytes"`
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	// NoLimit tells that the partition has no memory limit: nothing is available or evicted.
+	NoLimit bool `json:"noLimit,omitempty"`
 	// HardBytes and SoftBytes are the thresholds, 0 for none; SoftGrace is in nanoseconds.
 	HardBytes uint64        `json:"hardBytes"`
 	SoftBytes uint64        `json:"softBytes"`
@@ -74,6 +76,9 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*evi
 		SoftGrace: config.SoftGrace, Crossed: decision.Crossed, Order: []candidateStatus{}, Open: append([]evict.Eviction{}, history.Open...),
 		Last: append([]evict.Eviction{}, history.Last...),
 	}
+	if decision.Limit == cgroupfs.Unlimited {
+		s.NoLimit, s.AvailableBytes = true, 0
+	}
 	switch {
 	case config.Off:
 		s.Mode = "off"
@@ -95,7 +100,11 @@ func writeEviction(w io.Writer, s *evictionStatus) error {
 		return nil
 	}
 	fmt.Fprintf(w, "\nEviction    %s", s.Mode)
-	if s.Mode != "off" {
+	switch {
+	case s.Mode == "off":
+	case s.NoLimit:
+		fmt.Fprint(w, ", without a memory limit: the partition measures and weighs, and evicts nobody")
+	default:
 		fmt.Fprintf(w, ", %s available", quantity(s.AvailableBytes))
 		if s.HardBytes+s.SoftBytes == 0 {
 			fmt.Fprint(w, ", without a threshold")

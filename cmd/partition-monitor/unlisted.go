@@ -42,6 +42,11 @@ func unlisted(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.
 			if k := kubeletPod(known, uid); k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
+				for name, c := range k.Containers {
+					if c.ID != "" { // its cgroup is found when the pod is chosen
+						pod.Containers = append(pod.Containers, evict.Container{ID: c.ID, Name: name, Request: uint64(max(c.MemoryRequest, 0))})
+					}
+				}
 			} else {
 				pod.Unknown, pod.Estimated, pod.Owner = true, true, uid
 				pod.Name = fmt.Sprintf("(pod %s)", uid)

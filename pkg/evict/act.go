@@ -3,6 +3,7 @@ package evict
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -73,6 +74,9 @@ func (m *Manager) containers(p Pod) []Container {
 	}
 	stopped := m.stopped(p.UID)
 	list = slices.DeleteFunc(list, func(c Container) bool {
+		if c.Cgroup == "" {
+			return true // it has none that could be found
+		}
 		populated, err := m.Cgroups.Populated(c.Cgroup)
 		return stopped[c.Cgroup] || err == nil && !populated
 	})
@@ -118,6 +122,9 @@ var errNoKill = errors.New("no cgroup.kill")
 
 // kill kills what is in a container. That it is gone already is success.
 func (m *Manager) kill(c Stopped) error {
+	if c.Cgroup == "" {
+		return fmt.Errorf("container %s has no cgroup", c.ID) // the root's would be the whole node
+	}
 	err := m.Kill(c.Cgroup)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

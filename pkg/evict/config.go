@@ -4,7 +4,7 @@ import "time"
 
 // Config is what the configuration asks for. Amounts are in bytes.
 type Config struct {
-	// Limit is the configured memoryLimit.
+	// Limit is the configured memoryLimit, 0 for none.
 	Limit uint64
 	// Lowering says that the limit was lowered below what is used, and waits to be applied until we have evicted down to it.
 	Lowering bool

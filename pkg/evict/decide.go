@@ -82,8 +82,8 @@ type Decision struct {
 	State State
 	// Crossed is the threshold below which available memory is, empty for none.
 	Crossed Threshold
-	// Available memory in bytes, and At the threshold that it is compared with.
-	Available, At uint64
+	// Limit that is guarded in bytes (cgroupfs.Unlimited for none), memory available below it, and At the threshold that this is compared with.
+	Limit, Available, At uint64
 	// Victim is the pod that goes now, nil for none.
 	Victim *Pod
 	// Way and Grace are how it goes. No grace is at once.
@@ -189,7 +189,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 func Decide(s Snapshot) Decision {
 	crossed, state := s.crossed()
 	c := s.Effective()
-	d := Decision{State: state, Crossed: crossed, Available: s.available(), At: c.threshold(crossed)}
+	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.available(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
 	stays := uint64(0) // of all pods together
 	for _, pod := range Rank(s.Pods) {

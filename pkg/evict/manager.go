@@ -336,7 +336,10 @@ func (m *Manager) read(s *Snapshot) error {
 	}
 	full := true
 	reading, err := m.meter.Read(func(current, limit uint64) bool {
-		far := available(min(s.Config.Limit, limit), current) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
+		if s.Config.Lowering {
+			limit = min(s.Config.Limit, limit)
+		}
+		far := available(limit, current) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
 		full = !far || len(m.state.Open) > 0 || s.Now.Sub(m.full) >= statEvery
 		return !full
 	})
@@ -402,10 +405,8 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 	// In pressure the threshold is behind us, and what is left counts.
 	interval := Interval(distance, min(c.Hard, d.Available), speed)
 	switch {
-	case s.Config.Off:
-		return time.Second
-	case s.unlimited():
-		return longest
+	case s.Config.Off, s.unlimited():
+		return statEvery
 	case stopping(m.state.Open):
 		return looks
 	case waiting(m.state.Open), d.Held == HoldUnknown:

@@ -50,7 +50,7 @@ type Reconciler struct {
 	// Tick is the longest time between two passes.
 	Tick time.Duration
 
-	wake chan struct{}
+	wake, urge chan struct{}
 
 	mu       sync.Mutex
 	config   Config
@@ -98,13 +98,21 @@ const (
 
 // NewReconciler returns one that has yet to get its fields.
 func NewReconciler() *Reconciler {
-	return &Reconciler{wake: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, formula: Linear, beat: time.Now()}
+	return &Reconciler{wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, formula: Linear, beat: time.Now()}
 }
 
 // Wake has a pass made soon. It returns at once.
 func (r *Reconciler) Wake() {
 	select {
 	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Urge has a pass made now: somebody has to know who a pod is before memory is gone. It returns at once.
+func (r *Reconciler) Urge() {
+	select {
+	case r.urge <- struct{}{}:
 	default:
 	}
 }
@@ -210,6 +218,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-r.urge:
+			continue
 		case <-r.wake:
 		case <-time.After(next):
 		}
@@ -229,6 +239,8 @@ func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(wait):
+			return nil
+		case <-r.urge:
 			return nil
 		case <-r.wake:
 			passed := time.Since(begin)

@@ -23,7 +23,14 @@ const (
 // eviction reads the fields of eviction. Without a valid limit there is nothing to compare amounts with, and the limit was
 // complained of.
 func (c *checker) eviction(p *Partition) {
+	if c.section["memoryLimit"] == nil {
+		c.withoutLimit()
+		return
+	}
 	p.Eviction = c.threshold(hardField, c.signal(hardField, "100Mi"), p.MemoryLimit)
+	if p.Eviction == (Threshold{}) {
+		p.Eviction.Least = c.node.statErrorBytes()
+	}
 	p.EvictionSoft = c.softThreshold(p)
 	p.MaxPodGracePeriod = c.maxPodGracePeriod()
 	p.MinimumReclaim = c.minimumReclaim(p)
@@ -78,7 +85,7 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 			c.badSignal(softPeriodField, period, "%v", err)
 		}
 	}
-	if soft.Threshold == (Threshold{}) || soft.Never {
+	if value == nil || soft.Threshold == (Threshold{}) || soft.Never {
 		return nil
 	}
 	if period == nil {
@@ -90,6 +97,15 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 			kubeletconfig.SectionField, softField, shown(value), bytes, hard, hardField)
 	}
 	return &soft
+}
+
+// withoutLimit warns of fields that do nothing without a limit: there is nothing of which memory could be available.
+func (c *checker) withoutLimit() {
+	for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, "memoryHigh"} {
+		if c.section[field] != nil {
+			c.warn(field, "%s.%s: does nothing without memoryLimit", kubeletconfig.SectionField, field)
+		}
+	}
 }
 
 // idle warns of fields that do nothing without evictionSoft. The kubelet has no word for them.

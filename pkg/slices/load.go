@@ -23,6 +23,8 @@ type Input struct {
 	// memory is that of the running partition, monitor whether MonitorService runs: they say whether a limit can be lowered now.
 	memory  memory
 	monitor bool
+	// operator says that an operator has set the limit by hand, which wins.
+	operator bool
 }
 
 // Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
@@ -45,7 +47,7 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	if in.running {
-		in.memory, in.monitor = readUsage(node), monitorEvicts(node)
+		in.memory, in.monitor, in.operator = readUsage(node), monitorEvicts(node), operatorLimited(node)
 	}
 	in.node, err = ReadNode(node)
 	return in, err

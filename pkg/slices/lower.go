@@ -2,6 +2,7 @@ package slices
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -18,16 +19,25 @@ const monitorEvents = "/sys/fs/cgroup/system.slice/" + MonitorService + "/cgroup
 // nothing down.
 const EvictsFile = StateDir + "/monitor/evicts"
 
+// operatorLimits is where "systemctl set-property" puts a limit for kubepods-system.slice. It wins over what units say.
+var operatorLimits = []string{
+	"/run/systemd/system.control/" + SystemSlice + ".d/50-MemoryMax.conf",
+	"/etc/systemd/system.control/" + SystemSlice + ".d/50-MemoryMax.conf",
+}
+
+// noLimit is memory.max of a partition without a limit.
+const noLimit = math.MaxInt64
+
 // memory is what the running partition may use and uses, in bytes. The zero value is for one that could not be read.
 type memory struct {
-	// max is memory.max.
+	// max is memory.max, noLimit for none.
 	max int64
-	// used is what the kernel cannot take back: usage without page cache and without the slabs that it can free.
+	// used is what the kernel cannot take back: usage without page cache and without half of the slabs that it may free (Memory.Used of
+	// pkg/evict).
 	used int64
 }
 
-// readUsage reads the memory of the running partition. A cgroup that cannot be read, for it may go away meanwhile, is none, and so is one
-// without a limit: there a limit cannot come too soon.
+// readUsage reads the memory of the running partition. A cgroup that cannot be read, for it may go away meanwhile, is none.
 func readUsage(root hostfs.FS) memory {
 	limit, errLimit := readNumber(root, systemCgroup+"/memory.max")
 	current, errCurrent := readNumber(root, systemCgroup+"/memory.current")
@@ -43,19 +53,26 @@ func readUsage(root hostfs.FS) memory {
 			if err != nil {
 				return memory{}
 			}
+			if name == "slab_reclaimable" {
+				bytes /= 2
+			}
 			m.used -= min(bytes, m.used)
 		}
 	}
 	return m
 }
 
-// readNumber reads a file with one number; "max" is none.
+// readNumber reads a file with one number; "max" is noLimit.
 func readNumber(root hostfs.FS, name string) (int64, error) {
 	data, err := root.ReadFile(name, maxFactBytes)
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	text := strings.TrimSpace(string(data))
+	if text == "max" {
+		return noLimit, nil
+	}
+	return strconv.ParseInt(text, 10, 64)
 }
 
 func monitorEvicts(root hostfs.FS) bool {
@@ -69,15 +86,30 @@ func monitorEvicts(root hostfs.FS) bool {
 
 // lowerLater reports whether the limit of p has to wait for partition-monitor to evict. The kernel does not refuse a memory.max below
 // what is used: it kills, in its own order, until it fits (memory_max_write, mm/memcontrol.c). Swap is no way out that is
-// counted on, as for the kubelet.
+// counted on, as for the kubelet. Where an operator has set a limit, that is the one in force, whatever we write.
 func (in *Input) lowerLater(p *Partition) bool {
 	_, evicts := p.margin()
-	return evicts && in.monitor && p.MemoryLimit < in.memory.max && p.MemoryLimit <= in.memory.used
+	return evicts && in.monitor && !in.operator && p.MemoryLimit > 0 && p.MemoryLimit < in.memory.max && p.MemoryLimit <= in.memory.used
 }
 
 func (in *Input) lowerLaterWarning() string {
 	const field = "memoryLimit"
+	if in.memory.max == noLimit {
+		return fmt.Sprintf("%s: %s.%s: %s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
+			"until partition-monitor has evicted down to this one; it reloads systemd then",
+			in.config.SectionFileWith(field), kubeletconfig.SectionField, field, shown(in.section[field]), in.memory.used)
+	}
 	return fmt.Sprintf("%s: %s.%s: %s: is not above the %d bytes that the partition uses without page cache: keeping the present limit of "+
 		"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then",
 		in.config.SectionFileWith(field), kubeletconfig.SectionField, field, shown(in.section[field]), in.memory.used, in.memory.max)
+}
+
+// operatorLimited reports whether an operator has set a limit by hand.
+func operatorLimited(root hostfs.FS) bool {
+	for _, path := range operatorLimits {
+		if _, err := root.Lstat(path); err == nil {
+			return true
+		}
+	}
+	return false
 }

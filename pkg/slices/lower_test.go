@@ -27,7 +27,9 @@ func TestLowerLater(t *testing.T) {
 		"used, and no monitor":     {lowered, memory{max: 400 * mi, used: 300 * mi}, false, false},
 		"equal":                    {lowered, memory{max: 200 * mi, used: 200 * mi}, true, false},
 		"raised":                   {lowered, memory{max: 100 * mi, used: 300 * mi}, true, false}, // usage can be above the limit: memory_max_write
-		"not read, or no limit":    {lowered, memory{}, true, false},
+		"not read":                 {lowered, memory{}, true, false},
+		"there was no limit":       {lowered, memory{max: noLimit, used: 300 * mi}, true, true},
+		"there is to be none":      {Partition{}, memory{max: 400 * mi, used: 300 * mi}, true, false},
 		"no threshold at all":      {never, memory{max: 400 * mi, used: 300 * mi}, true, false},
 		"the soft threshold alone": {soft, memory{max: 400 * mi, used: 300 * mi}, true, true},
 	} {
@@ -44,8 +46,8 @@ func TestReadUsage(t *testing.T) {
 		files map[string]string
 		want  memory
 	}{
-		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, memory{4096, 877}},
-		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, memory{}},
+		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, memory{4096, 879}},
+		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, memory{noLimit, 879}},
 		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, memory{max: 4096}},
 		"without memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, memory{}},
 		"without the controller":  {nil, memory{}},
@@ -65,6 +67,26 @@ func TestReadUsage(t *testing.T) {
 		if got := readUsage(hostfs.FS(root)); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
+	}
+}
+
+// TestOperatorLimited: what systemctl set-property has set is in force whatever the units say, and nothing waits for eviction below it.
+func TestOperatorLimited(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
+		"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
+		"/run/systemd/system.control/kubepods-system.slice.d/50-AllowedCPUs.conf": false,
+		"/run/systemd/system.control/other.slice.d/50-MemoryMax.conf":             false,
+	} {
+		root := t.TempDir()
+		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
+		if got := operatorLimited(hostfs.FS(root)); got != want {
+			t.Errorf("%s: %t, want %t", path, got, want)
+		}
+	}
+	in := Input{running: true, monitor: true, operator: true, memory: memory{max: 8 << 30, used: 6 << 30}}
+	if in.lowerLater(&Partition{MemoryLimit: 4 << 30}) {
+		t.Error("it waits for an eviction below the operator's limit")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -114,4 +115,10 @@ func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 		return cpuset.New(), fmt.Errorf("%s: %s: %w", name, quote(strings.TrimSpace(string(data))), err)
 	}
 	return cpus, nil
+}
+
+// statErrorBytes is twice what memory.stat may leave out, in bytes: the kernel adds up its counts when 64 pages of each CPU have changed
+// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB it is 32 MiB.
+func (n *Node) statErrorBytes() int64 {
+	return 2 * 64 * int64(n.Online.Size()) * int64(os.Getpagesize())
 }

@@ -21,7 +21,7 @@ const Gate = "NodeSystemPartition"
 
 // Partition is a valid systemPartition section.
 type Partition struct {
-	// MemoryLimit in bytes, above zero.
+	// MemoryLimit in bytes. 0 is none: the partition measures and weighs, and nothing is limited or evicted.
 	MemoryLimit int64
 	// CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
@@ -207,7 +207,6 @@ func (c *checker) memoryLimit() int64 {
 	const field = "memoryLimit"
 	raw := c.section[field]
 	if raw == nil {
-		c.bad(field, "", "is missing; want a quantity such as 4Gi")
 		return 0
 	}
 	limit, err := parseBytes(raw, 1)

@@ -19,12 +19,14 @@ const (
 )
 
 // Threshold says below which margin of available memory the partition evicts. The zero value is the default:
-// 5 % of the limit, at least 32 MiB.
+// 5 % of the limit, at least 32 MiB, and at least Least.
 type Threshold struct {
 	// Bytes is the margin, where given as a quantity.
 	Bytes int64
 	// Percent is the margin in percent of memoryLimit, where given so.
 	Percent float64
+	// Least is the least that the default is, in bytes, beside 32 MiB: what the kernel's figures may be wrong by.
+	Least int64
 	// Never is set by 0% and 100%, which switch a threshold off (parseThresholdStatement,
 	// pkg/kubelet/eviction/helpers.go).
 	Never bool
@@ -41,7 +43,7 @@ func (t Threshold) Of(limit int64) (bytes int64, ok bool) {
 	case t.Bytes > 0 || t.Percent > 0:
 		return amount{t.Bytes, t.Percent}.of(limit), true
 	default:
-		return max(amount{percent: defaultPercent}.of(limit), min(defaultLeast, limit/2)), true
+		return max(amount{percent: defaultPercent}.of(limit), min(max(defaultLeast, t.Least), limit/2)), true
 	}
 }
 

@@ -136,6 +136,8 @@ var keptUnits = append([]string{LateService, AwaitService, ApplyPath, ApplyServi
 func memoryLimits(plan *Plan, in *Input) []*unit.UnitOption {
 	bytes := func(name string, n int64) *unit.UnitOption { return option("Slice", name, strconv.FormatInt(n, 10)) }
 	switch p := plan.Partition; {
+	case plan.Deferred && in.memory.max == noLimit, p.MemoryLimit == 0:
+		return nil
 	case plan.Deferred:
 		return []*unit.UnitOption{bytes("MemoryMax", in.memory.max)}
 	case p.MemoryHigh > 0:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/evict"
 )
 
@@ -90,7 +91,8 @@ func newMarginCollector(report func() evict.Report) *marginCollector {
 	return &marginCollector{
 		report: report,
 		available: prometheus.NewDesc(prefix+"memory_available_bytes",
-			"Memory that the partition may still use: its limit less what the kernel cannot take back. Page cache is not counted as used.", nil, nil),
+			"Memory that the partition may still use: its limit less what the kernel cannot take back. Page cache is not counted as used. "+
+				"Absent without a limit.", nil, nil),
 		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
 			"Available memory below which a pod has to go; absent where the threshold is off.", []string{"threshold"}, nil),
 		nobody: prometheus.NewDesc(prefix+"eviction_nobody_left",
@@ -115,7 +117,9 @@ func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	send(to, c.looked, prometheus.GaugeValue, float64(report.Time.UnixNano())/1e9)
-	send(to, c.available, prometheus.GaugeValue, float64(report.Available))
+	if report.Limit != cgroupfs.Unlimited {
+		send(to, c.available, prometheus.GaugeValue, float64(report.Available))
+	}
 	for _, t := range []struct {
 		name  evict.Threshold
 		bytes uint64
