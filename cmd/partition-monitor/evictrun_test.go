@@ -64,7 +64,10 @@ func (telling) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStr
 					v1.ResourceCPU: resource.MustParse("2m"), v1.ResourceMemory: resource.MustParse(p.request),
 				}}}},
 			},
-			Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable, Phase: v1.PodRunning},
+			Status: v1.PodStatus{
+				QOSClass: v1.PodQOSBurstable, Phase: v1.PodRunning,
+				ContainerStatuses: []v1.ContainerStatus{{Name: p.name, ContainerID: "containerd://" + p.id(), Ready: true}},
+			},
 		}
 		if p.static {
 			pod.Annotations["kubernetes.io/config.source"] = "file"

@@ -390,6 +390,24 @@ func TestEvictionJSONFields(t *testing.T) {
 	}
 }
 
+// A partition without a limit says that it evicts nobody.
+func TestStatusWithoutLimit(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, kubelet("systemPartition:\n  namespaces: [kube-system]\n"))
+	n.partition("max")
+	n.write(systemCgroup+"/memory.current", "94371840")
+	n.write(systemCgroup+"/memory.stat", "inactive_file 0\nactive_file 0\nslab_reclaimable 0")
+	n.serve(&fakeRuntime{})
+	e := n.status().Eviction
+	if e == nil || !e.NoLimit || e.AvailableBytes != 0 || e.HardBytes != 0 || e.Crossed != "" {
+		t.Fatalf("%+v", e)
+	}
+	status, stdout, _ := n.run("status")
+	if status != exitOK || !strings.Contains(stdout, "without a memory limit: the partition measures and weighs, and evicts nobody") {
+		t.Errorf("status %d:\n%s", status, stdout)
+	}
+}
+
 // status ranks the pods as the service would, and evicts nobody.
 func TestStatusOfEviction(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// TestUnlisted: what runs in the partition and no pass has found is a candidate too, and is known where the kubelet tells.
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	started := func(q podmove.QoS, uid, id string) {
+		scope := filepath.Join(root, cgroupfs.SlicePath(podmove.PodSlice(podmove.System, q, uid)), "cri-containerd-"+id+".scope")
+		if err := os.MkdirAll(scope, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// This process has the score of the one that runs there.
+		if err := os.WriteFile(filepath.Join(scope, "cgroup.procs"), fmt.Appendln(nil, os.Getpid()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := strings.Repeat("1", 64)
+	started(podmove.Burstable, "11111111-2222-3333-4444-555555555555", id)
+	started(podmove.BestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
+	found := inGuest("dns", podmove.Burstable)
+	started(podmove.Burstable, found.UID, strings.Repeat("3", 64))
+	known := told(&podsapi.Pod{
+		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
+		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},
+	})
+	pods := map[string]evict.Pod{}
+	for _, p := range unlisted(cgroupfs.FS(root), []podmove.Pod{found}, known, capacity) {
+		pods[p.UID] = p
+	}
+	if len(pods) != 2 {
+		t.Fatalf("%+v; want the two that no pass has found", pods)
+	}
+	p := pods["11111111-2222-3333-4444-555555555555"]
+	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
+		p.RestartPolicy != v1.RestartPolicyNever || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
+		t.Errorf("%+v; want what the kubelet says", p)
+	}
+	p = pods["22222222_2222_3333_4444_555555555555"]
+	if !p.Unknown || !p.Estimated || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
+		t.Errorf("%+v; want one that nobody knows", p)
+	}
+	// Where there is no partition there is nobody.
+	if pods := unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
+		t.Errorf("%+v", pods)
+	}
+}
