@@ -85,6 +85,9 @@ func (c *checks) configuration(context.Context) []finding {
 	for _, warning := range plan.Warnings {
 		found = append(found, finding{Grade: gradeWarning, Found: warning})
 	}
+	if plan.KubeletsFile != "" {
+		found = append(found, finding{Grade: gradeWarning, Found: plan.KubeletsFile})
+	}
 	looked := c.config.Looked
 	switch p := plan.Partition; {
 	case plan.Yields != "":

@@ -26,6 +26,9 @@ func Run(root, dir string, log *Log) int {
 	if plan.Yields != "" {
 		log.noticef("%s", plan.Yields)
 	}
+	if plan.KubeletsFile != "" && plan.Apply { // at a reload: at boot nobody is there who could read it
+		log.noticef("%s", plan.KubeletsFile)
+	}
 	return write(output, plan, log)
 }
 

@@ -3,6 +3,8 @@ package slices
 import (
 	"fmt"
 	"slices"
+
+	"nodepartition/internal/kubeletconfig"
 )
 
 // Plan is what the configuration and the node ask for. It is plain data: equal input gives an equal plan.
@@ -19,6 +21,8 @@ type Plan struct {
 	Deferred bool
 	// Yields is set where the kubelet makes the partition itself, and says so for the operator.
 	Yields string
+	// KubeletsFile is set where the section stands in the kubelet's own configuration, and says why it should not.
+	KubeletsFile string
 	// Warnings are remarks that did not stop us; each says what happens next.
 	Warnings []string
 }
@@ -42,6 +46,11 @@ func NewPlan(in *Input) (*Plan, error) {
 		var warnings []string
 		plan.Partition, warnings, err = newPartition(in.config, in.section, in.node)
 		plan.Warnings = slices.Concat(plan.Warnings, warnings)
+		if err == nil && in.config.SectionFile != kubeletconfig.OverridePath {
+			plan.KubeletsFile = fmt.Sprintf("%s: the section %s stands in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
+				"feature gate %s is off, and kubeadm upgrade writes the file anew; move the section to %s",
+				in.config.SectionFile, kubeletconfig.SectionField, Gate, kubeletconfig.OverridePath)
+		}
 		if err == nil && in.lowerLater(plan.Partition) {
 			plan.Deferred = true
 			plan.Warnings = append(plan.Warnings, in.lowerLaterWarning())

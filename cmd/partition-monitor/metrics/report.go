@@ -11,8 +11,8 @@ var partitions = [...]podmove.Partition{podmove.System, podmove.Default}
 
 // reportCollector shows what the last pass found. Before the end of the first it shows nothing: no pods would be a lie.
 type reportCollector struct {
-	reports                                     Reports
-	podCount, misplaced, outside, lastReconcile *prometheus.Desc
+	reports                                           Reports
+	podCount, pods, misplaced, outside, lastReconcile *prometheus.Desc
 }
 
 func newReportCollector(reports Reports) *reportCollector {
@@ -20,6 +20,9 @@ func newReportCollector(reports Reports) *reportCollector {
 		reports: reports,
 		podCount: prometheus.NewDesc("kubelet_partition_pod_count",
 			"Pods that run containers in a partition (KEP-5894).", []string{"partition"}, nil),
+		// The KEP has the name above, and the implementation for the kubelet (kubernetes#142200) this one.
+		pods: prometheus.NewDesc("kubelet_partition_pods",
+			"Pods that run containers in a partition (kubernetes#142200).", []string{"partition"}, nil),
 		misplaced: prometheus.NewDesc(prefix+"misplaced_pods",
 			"Pods that are not in the partition that they belong to, by the reason why they are not moved yet.", []string{"reason"}, nil),
 		outside: prometheus.NewDesc(prefix+"memory_outside_bytes",
@@ -32,6 +35,7 @@ func newReportCollector(reports Reports) *reportCollector {
 // Describe implements prometheus.Collector.
 func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.podCount
+	to <- c.pods
 	to <- c.misplaced
 	to <- c.outside
 	to <- c.lastReconcile
@@ -60,6 +64,7 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, partition := range partitions {
 		send(to, c.podCount, prometheus.GaugeValue, float64(pods[partition]), string(partition))
+		send(to, c.pods, prometheus.GaugeValue, float64(pods[partition]), string(partition))
 	}
 	for reason, n := range misplaced {
 		send(to, c.misplaced, prometheus.GaugeValue, float64(n), string(reason))
