@@ -86,6 +86,11 @@ const kubeletPatience = 2 * time.Second
 func (m *monitor) newEvictor() *evict.Manager {
 	fs := cgroupfs.FS(cgroupfs.Mount)
 	capacity, started := memoryCapacity(), time.Now()
+	burst, err := evict.MeasureBurst()
+	if err != nil {
+		m.log.Warn("eviction", "error", err)
+	}
+	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
 	return &evict.Manager{
 		Cgroups: fs, Slice: cgroupfs.SlicePath(slices.SystemSlice),
 		Pods: func() []evict.Pod {

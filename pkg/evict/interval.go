@@ -8,19 +8,27 @@ const (
 	shortest = 2 * time.Millisecond
 	// longest is what a partition far from its threshold costs: a look takes some 10 µs, a ten-thousandth of a CPU.
 	longest = 100 * time.Millisecond
-	// burst is the growth in bytes per second that must not carry a partition from above its threshold to its limit unseen, whatever it
-	// did before. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB, and at 7 to 9 in huge ones, which is what Debian and
-	// RHEL give by default (measured on two cores of an AMD EPYC): the kernel clears each page first.
-	burst = 10 << 30
-	// ahead is how many looks there are to be before that.
+	// ahead is how many looks there are to be before the threshold, at the speed that was seen.
 	ahead = 2
+)
+
+// The growth in bytes per second that must not carry a partition from above its threshold to its limit unseen, whatever it did before.
+const (
+	// MaxBurst is that of a server. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB, and at 7 to 9 in huge ones, which is what Debian
+	// and RHEL give by default (measured on two cores of an AMD EPYC): the kernel clears each page first.
+	MaxBurst = 10 << 30
+	// minBurst is the least that is counted with, where a machine was busy or emulated when it was measured.
+	minBurst = 1 << 30
+	// threads is how many times as fast several threads, or huge pages, are taken to be as the one that was measured.
+	threads = 4
 )
 
 // Interval is the time until the next look: distance in bytes is how much may come before a threshold is crossed, margin how much more
 // before the limit is reached, and growth what came per second since the last look. PSI and memory.events report when the kernel reclaims
-// or kills, and a partition that is full of anonymous memory has nothing to reclaim: it goes from silence to the kill in one page.
-func Interval(distance, margin uint64, growth float64) time.Duration {
-	seconds := (float64(distance) + float64(margin)) / (ahead * burst)
+// or kills, and a partition that is full of anonymous memory has nothing to reclaim: it goes from silence to the kill in one page. burst is
+// how fast that may come out of silence, in bytes per second.
+func Interval(distance, margin uint64, growth, burst float64) time.Duration {
+	seconds := (float64(distance) + float64(margin)) / burst
 	if growth > 0 {
 		seconds = min(seconds, float64(distance)/(ahead*growth))
 	}

@@ -15,19 +15,19 @@ func TestInterval(t *testing.T) {
 	}{
 		{0, 0, 0, shortest},
 		{1 << 20, 0, 0, shortest},
-		{512 << 20, 0, 0, 25 * time.Millisecond},
-		{512 << 20, 512 << 20, 0, 50 * time.Millisecond},
-		{0, 512 << 20, 0, 25 * time.Millisecond},
+		{512 << 20, 0, 0, 50 * time.Millisecond},
+		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
+		{0, 512 << 20, 0, 50 * time.Millisecond},
 		{2 << 30, 0, 0, longest},
 		{math.MaxUint64, math.MaxUint64, 0, longest},
 		{math.MaxUint64, 0, math.MaxFloat64, shortest},
 		// Growth that was seen is to be caught before the threshold.
-		{512 << 20, 512 << 20, burst, 25 * time.Millisecond},
-		{512 << 20, 512 << 20, burst / 8, 50 * time.Millisecond},
+		{512 << 20, 512 << 20, MaxBurst, 25 * time.Millisecond},
+		{512 << 20, 512 << 20, MaxBurst / 8, longest},
 		{512 << 20, 0, math.Inf(1), shortest},
-		{512 << 20, 0, -1e12, 25 * time.Millisecond},
+		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
-		if got := Interval(test.distance, test.margin, test.growth); got != test.want {
+		if got := Interval(test.distance, test.margin, test.growth, MaxBurst); got != test.want {
 			t.Errorf("Interval(%d, %d, %g) is %s, want %s", test.distance, test.margin, test.growth, got, test.want)
 		}
 	}
@@ -39,20 +39,20 @@ func TestIntervalIsInTime(t *testing.T) {
 	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
 	for range 100_000 {
 		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
-		d := Interval(distance, margin, growth)
+		d := Interval(distance, margin, growth, MaxBurst)
 		if d < shortest || d > longest {
 			t.Fatalf("Interval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, shortest, longest)
 		}
-		if farther := Interval(distance+uint64(amount(1<<40)), margin, growth); farther < d {
+		if farther := Interval(distance+uint64(amount(1<<40)), margin, growth, MaxBurst); farther < d {
 			t.Fatalf("farther from the threshold than %d is %s, and that is %s", distance, farther, d)
 		}
-		if faster := Interval(distance, margin, growth+amount(1<<38)); faster > d {
+		if faster := Interval(distance, margin, growth+amount(1<<38), MaxBurst); faster > d {
 			t.Fatalf("growth above %g gives %s, and that %s", growth, faster, d)
 		}
-		// However still it was, what starts to grow at up to burst is looked at ahead times before the limit, or fits into the
+		// However still it was, what starts to grow at up to MaxBurst is looked at before the limit, or fits into the
 		// shortest interval; a nanosecond is lost to rounding.
-		speed := min(amount(burst), burst)
-		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin)/ahead, speed*shortest.Seconds()) {
+		speed := min(amount(MaxBurst), MaxBurst)
+		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*shortest.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
 		}
 		// What goes on as it was seen to grow is looked at ahead times before the threshold.
@@ -68,11 +68,11 @@ func TestLooksBeforeTheLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		left, seen := float64(random.IntN(4<<30)), 0.0
-		margin := 2*burst*shortest.Seconds() + float64(random.IntN(256<<20))
+		margin := 2*MaxBurst*shortest.Seconds() + float64(random.IntN(256<<20))
 		looks := 0
 		for left > 0 && looks < 10_000 {
-			speed := random.Float64() * burst
-			d := Interval(uint64(left), uint64(margin), seen)
+			speed := random.Float64() * MaxBurst
+			d := Interval(uint64(left), uint64(margin), seen, MaxBurst)
 			if left -= speed * d.Seconds(); left < -margin {
 				t.Fatalf("at the limit after %d looks, with a margin of %g", looks, margin)
 			}
@@ -81,6 +81,43 @@ func TestLooksBeforeTheLimit(t *testing.T) {
 		}
 		if left > 0 {
 			t.Fatalf("still %g from the threshold after %d looks", left, looks)
+		}
+	}
+}
+
+// TestMargin: what a threshold has to be so that a growth that begins just after a look is caught before the limit, from wherever it begins. That is
+// the simulation of docs/performance.md: reading and killing are said to take a millisecond, many times what they take on a server.
+func TestMargin(t *testing.T) {
+	const cost = time.Millisecond
+	caught := func(distance, margin, speed float64) bool {
+		seen := 0.0
+		for {
+			d := Interval(uint64(max(distance, 0)), uint64(margin), seen, MaxBurst)
+			distance, seen = distance-speed*(d+cost/2).Seconds(), speed
+			if distance < 0 {
+				return margin+distance-speed*(second+cost/2).Seconds() > 0
+			}
+		}
+	}
+	least := func(speed float64) (margin float64) {
+		for margin = mi; ; margin += mi {
+			all := true
+			for distance := 0.0; distance < 8<<30 && all; distance += distance/64 + mi/16 {
+				all = caught(distance, margin, speed)
+			}
+			if all {
+				return margin
+			}
+		}
+	}
+	for _, test := range []struct {
+		speed float64 // GiB/s
+		most  float64 // MiB
+	}{{0.25, 2}, {1, 8}, {2.5, 21}, {5, 45}, {7.5, 130}, {9, 380}} {
+		got := least(test.speed*(1<<30)) / mi
+		t.Logf("a growth of %g GiB/s is caught with a threshold of %g MiB", test.speed, got)
+		if got > test.most {
+			t.Errorf("a growth of %g GiB/s is caught with a threshold of %g MiB, want %g at most", test.speed, got, test.most)
 		}
 	}
 }

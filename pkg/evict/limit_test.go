@@ -72,7 +72,7 @@ func TestLookBelowAnotherLimit(t *testing.T) {
 	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
 		t.Errorf("crossed %q, %+v", d.Crossed, report)
 	}
-	if next := m.next(s, d); next != Interval(50*mi, 100*mi, 0) {
-		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 100*mi, 0))
+	if next := m.next(s, d); next != Interval(50*mi, 100*mi, 0, MaxBurst) {
+		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 100*mi, 0, MaxBurst))
 	}
 }

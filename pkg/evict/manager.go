@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,10 @@ type Manager struct {
 	Store   Store
 	// LowerLimit has systemd apply a memory limit that was lowered below what the partition used.
 	LowerLimit func(ctx context.Context) error
-	Observer   Observer
-	Journal    Journal
+	// Burst is how fast the partition may grow out of silence, in bytes per second (MeasureBurst); MaxBurst where it is zero.
+	Burst    float64
+	Observer Observer
+	Journal  Journal
 
 	mu     sync.Mutex
 	config Config
@@ -403,7 +406,7 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 		distance = d.Available - c.Soft
 	}
 	// In pressure the threshold is behind us, and what is left counts.
-	interval := Interval(distance, min(c.Hard, d.Available), speed)
+	interval := Interval(distance, min(c.Hard, d.Available), speed, cmp.Or(m.Burst, MaxBurst))
 	switch {
 	case s.Config.Off, s.unlimited():
 		return statEvery
