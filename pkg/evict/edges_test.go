@@ -213,6 +213,21 @@ func TestRaisedByAnOperator(t *testing.T) {
 	})
 }
 
+// TestLimitBeingApplied: until systemd has applied a limit that was lowered the one in force is higher, and nobody has raised it.
+func TestLimitBeingApplied(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
+		n.files(partition, map[string]string{"memory.max": number(2000 * mi)})
+		m := n.started(hardOnly)
+		n.run(m, again/2)
+		n.files(partition, map[string]string{"memory.max": number(1000 * mi)})
+		n.run(m, 10*time.Minute)
+		if said := n.words(); len(said) != 0 {
+			n.t.Errorf("told %q", said)
+		}
+	})
+}
+
 // TestLimitCannotBeLowered: systemd is not reloaded for ever.
 func TestLimitCannotBeLowered(t *testing.T) {
 	bubble(t, func(n *node) {

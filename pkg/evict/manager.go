@@ -78,6 +78,7 @@ type Manager struct {
 	// lowerings are the reloads for the limit lowering.
 	lowerings int
 	lowering  uint64
+	raised    time.Time // since when the limit in force is above the configured one
 	growth    growth
 	oom       oomEvents
 	warned    map[string]time.Time
@@ -444,9 +445,23 @@ func (m *Manager) note(s Snapshot, d Decision) {
 		m.Journal.Nobody(d)
 		m.Observer.Nobody()
 	}
-	if s.Config.Limit > 0 && s.Memory.Max != noLimit && s.Memory.Max > s.Config.Limit+rounding && !s.Config.Lowering && !s.Config.Off {
+	m.noteRaised(s)
+}
+
+// noteRaised says that the limit in force is above the configured one. A limit that was lowered a moment ago is, too, until
+// systemd has applied it.
+func (m *Manager) noteRaised(s Snapshot) {
+	c := s.Config
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == noLimit || s.Memory.Max <= c.Limit+rounding {
+		m.raised = time.Time{}
+		return
+	}
+	if m.raised.IsZero() {
+		m.raised = s.Now
+	}
+	if s.Now.Sub(m.raised) >= again {
 		m.warn(fmt.Errorf("memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
-			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, s.Config.Limit))
+			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, c.Limit))
 	}
 }
 
