@@ -15,12 +15,13 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestEvictionReports: how an eviction looks to others, and to whom it does not happen.
+// TestEvictionReports: how an eviction looks to others, to whom it does not happen, and how it goes where the API server does not let us or is gone.
 func TestEvictionReports(t *testing.T) {
 	evictions(t,
 		eviction{lab.Part{Name: "final state", Complaints: []string{evicts, disconnected}}, (*evictor).finalState},
-		eviction{lab.Part{Name: "page cache"}, (*evictor).pageCache},
 		eviction{lab.Part{Name: "user pod"}, (*evictor).userPod},
+		eviction{lab.Part{Name: "without rights", Complaints: []string{evicts, failing}}, (*evictor).withoutRights},
+		eviction{lab.Part{Name: "API server gone", Complaints: []string{evicts, failing}}, (*evictor).apiServerGone},
 		eviction{lab.Part{Name: "only spared pods", Complaints: []string{"all its pods are spared"}, Spends: true}, (*evictor).onlySpared},
 	)
 }
@@ -65,25 +66,6 @@ func (e *evictor) finalState(t *testing.T) {
 		t.Errorf("status does not show it:\n%s", text)
 	}
 	e.remove(t, members, "leaker-final")
-}
-
-// pageCache: a pod that writes and reads far more than the limit is not evicted for it.
-func (e *evictor) pageCache(t *testing.T) {
-	before := e.count(t)
-	e.create(t, spec{namespace: members, name: "leaker-cache", requests: resources("10m", "8Mi"), command: []string{"sh", "-c",
-		"dd if=/dev/zero of=/tmp/f bs=1M count=600 2>/dev/null; cat /tmp/f >/dev/null; touch /tmp/done; while true; do cat /tmp/f >/dev/null; done"},
-		change: func(p *v1.Pod) {
-			p.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"test", "-e", "/tmp/done"}}}, PeriodSeconds: 1}
-		}})
-	usage := file(t, e.Node, "kubepods.slice/kubepods-system.slice", "memory.current")
-	if usage < 384<<20 {
-		t.Errorf("the partition uses %d bytes: not enough page cache to cross the threshold", usage)
-	}
-	if after := e.count(t); after != before {
-		t.Errorf("%v evictions, want %v", after, before)
-	}
-	e.unharmed(t)
-	e.remove(t, members, "leaker-cache")
 }
 
 // userPod: a pod outside eats memory until the kubelet evicts it. Nobody in the partition goes for it.

@@ -6,71 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/lab"
 )
-
-// TestEvictionWithout: an API server that is gone, rights that are missing, and a controller that makes the pod again.
-func TestEvictionWithout(t *testing.T) {
-	evictions(t,
-		eviction{lab.Part{Name: "controller", Complaints: []string{evicts}}, (*evictor).controller},
-		eviction{lab.Part{Name: "without rights", Complaints: []string{evicts, failing}}, (*evictor).withoutRights},
-		eviction{lab.Part{Name: "API server gone", Complaints: []string{evicts, failing}}, (*evictor).apiServerGone},
-	)
-}
-
-// controller: a DaemonSet makes an evicted pod again. That one leaks as well, and is restarted and not evicted: the controller would
-// make the next one for ever.
-func (e *evictor) controller(t *testing.T) {
-	if err := e.control.StartControllers(t.Context(), "daemonset-controller"); err != nil {
-		t.Fatal(err)
-	}
-	const name = "leaker-set"
-	labels := map[string]string{"app": name}
-	pod := leaker(name, "40Mi").pod()
-	pod.Spec.NodeName = e.Hostname
-	sets := e.control.Client().AppsV1().DaemonSets(members)
-	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var seen []evict.Eviction
-	eventually(t, e.Node, "two evictions", func(context.Context) (bool, string, error) {
-		seen = slices.DeleteFunc(e.history(t).Last, func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, name) })
-		return len(seen) >= 2, fmt.Sprintf("%+v", seen), nil
-	})
-	if seen[0].Way != evict.Evict || seen[1].Way != evict.Restart || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
-		t.Errorf("first %+v\nthen  %+v\nwant one evicted for good, and the next one of the same owner restarted", seen[0], seen[1])
-	}
-	list, err := e.control.Client().CoreV1().Pods(members).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != 1 || string(list.Items[0].UID) != seen[1].UID {
-		t.Errorf("%d pods of the set: %+v", len(list.Items), list.Items)
-	}
-	// It is the set that keeps its pods, so it goes first.
-	if err := sets.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range list.Items {
-		e.remove(t, members, pod.Name)
-	}
-	e.unharmed(t)
-}
 
 // withoutRights: with a kubeconfig whose user may not do it, the containers are stopped, and the journal says what to grant.
 func (e *evictor) withoutRights(t *testing.T) {
@@ -81,7 +24,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 	if err := e.WriteFile(t.Context(), "/etc/kubernetes/nobody.conf", config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := lab.File{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--kubeconfig=/etc/kubernetes/nobody.conf\n")}
+	args := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=--kubeconfig=/etc/kubernetes/nobody.conf\n")}
 	if err := e.CopyTo(t.Context(), args); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +43,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 		t.Error("it was evicted without rights")
 	}
 	e.remove(t, members, "leaker-rights")
-	run(t, e.Node, "rm /etc/default/node-partition /etc/kubernetes/nobody.conf && systemctl restart "+monitorUnit)
+	run(t, e.Node, "rm "+monitorDefaults+" /etc/kubernetes/nobody.conf && systemctl restart "+monitorUnit)
 	e.unharmed(t)
 }
 

@@ -32,7 +32,7 @@ spec:
 		manifest("forks", PodtoolImage, `["forks"]`),
 		manifest("alloc", PodtoolImage, `["alloc", "8Mi"]`),
 		manifest("grow", PodtoolImage, `["grow", "1Mi", "1Mi", "3Mi"]`),
-		manifest("files", PodtoolImage, `["files", "/tmp", "4Mi"]`),
+		manifest("read", PodtoolImage, `["read", "/tmp", "1Mi", "4Mi"]`),
 		manifest("shell", BusyboxImage, `["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"]`),
 	}
 }
@@ -70,7 +70,7 @@ func testExec(t *testing.T, n *Node) {
 
 func testLogs(t *testing.T, n *Node) {
 	t.Helper()
-	for pod, want := range map[string]string{"alloc": "ready\n", "forks": "ready\n", "files": "ready\n", "grow": "ready\nfull\n"} {
+	for pod, want := range map[string]string{"alloc": "ready\n", "forks": "ready\n", "read": "ready\n", "grow": "ready\nfull\n"} {
 		if err := n.waitLogs(t.Context(), pod, want); err != nil {
 			t.Error(err)
 		}

@@ -7,7 +7,11 @@
 //	podtool forks                         have many short-lived children, and a chain of processes that replace each other
 //	podtool device PATH TYPE MAJOR MINOR  say five times a second whether the device may be made at PATH and opened
 //	podtool echo PORT                     send back what comes in over TCP
-//	podtool files DIR SIZE                write and read a file of SIZE bytes, which fills the page cache
+//	podtool rush DELAY THREADS SIZE       after DELAY touch SIZE bytes with so many threads, as fast as they can
+//	podtool fill DIR RATE SIZE            write RATE bytes a second to a file, up to SIZE
+//	podtool open DIR RATE COUNT           open RATE new files a second, up to COUNT, and keep them open
+//	podtool read DIR RATE SIZE            read a file of SIZE bytes again and again, RATE bytes a second: page cache
+//	podtool deaf SUBCOMMAND ...           any of these, not ended by SIGTERM
 //
 // A size is a number of bytes, with Ki, Mi or Gi behind it if need be.
 package main
@@ -32,28 +36,36 @@ func main() {
 		waitForTerm()
 		return
 	}
+	args := os.Args[1:]
+	deaf := len(args) > 0 && args[0] == "deaf"
+	if deaf {
+		args = args[1:]
+	}
 	go func() {
 		waitForTerm()
-		os.Exit(0)
+		if !deaf {
+			os.Exit(0)
+		}
 	}()
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(args); err != nil {
 		fail(err)
 	}
 }
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("no subcommand: use alloc, grow, leak, forks, device, echo or files")
+		return errors.New("no subcommand: use alloc, grow, leak, rush, forks, device, echo, fill, open, read or deaf")
 	}
 	commands := map[string]struct {
 		arguments int
 		run       func(args []string) error
 	}{
-		"grow": {3, grow}, "leak": {4, leak}, "forks": {0, forks}, "device": {4, device}, "echo": {1, echo}, "files": {2, files},
+		"grow": {3, grow}, "leak": {4, leak}, "rush": {3, rush}, "forks": {0, forks}, "device": {4, device}, "echo": {1, echo},
+		"fill": {3, fill}, "open": {3, open}, "read": {3, read},
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("subcommand %q: not known: use alloc, grow, leak, forks, device, echo or files", args[0])
+		return fmt.Errorf("subcommand %q: not known: use alloc, grow, leak, rush, forks, device, echo, fill, open, read or deaf", args[0])
 	}
 	if len(args)-1 != command.arguments {
 		return fmt.Errorf("%s: %d arguments: want %d", args[0], len(args)-1, command.arguments)
@@ -88,4 +100,17 @@ func parseSize(text string) (int, error) {
 		return 0, fmt.Errorf("size %q: want bytes up to 1024Gi, as in 1048576, 1024Ki, 1Mi or 1Gi", text)
 	}
 	return n << shift, nil
+}
+
+// parseSizes reads several.
+func parseSizes(args []string) ([]int, error) {
+	sizes := make([]int, 0, len(args))
+	for _, text := range args {
+		size, err := parseSize(text)
+		if err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
 }

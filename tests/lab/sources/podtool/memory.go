@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -49,12 +49,9 @@ func leak(args []string) error {
 }
 
 func growAfter(delay time.Duration, args []string) error {
-	var sizes [3]int
-	for i, text := range args {
-		var err error
-		if sizes[i], err = parseSize(text); err != nil {
-			return err
-		}
+	sizes, err := parseSizes(args)
+	if err != nil {
+		return err
 	}
 	start, rate, limit := sizes[0], sizes[1], sizes[2]
 	if _, err := touch(start); err != nil {
@@ -62,45 +59,60 @@ func growAfter(delay time.Duration, args []string) error {
 	}
 	ready()
 	<-time.After(delay)
+	return steadily(start, rate, limit, func(more int) error {
+		_, err := touch(more)
+		return err
+	})
+}
+
+// steadily has more done, rate in a second, until what is done has grown from start to limit. It says so, and does not return.
+func steadily(start, rate, limit int, do func(more int) error) error {
 	began := time.Now()
-	for held := start; held < limit; {
+	for done := start; done < limit; {
 		<-time.After(growTick)
 		// By the clock, not by the tick: a node under load ticks late.
 		wanted := min(limit, start+int(float64(rate)*time.Since(began).Seconds()))
-		if wanted <= held {
+		if wanted <= done {
 			continue
 		}
-		if _, err := touch(wanted - held); err != nil {
+		if err := do(wanted - done); err != nil {
 			return err
 		}
-		held = wanted
+		done = wanted
 	}
 	fmt.Println("full")
 	select {}
 }
 
-func files(args []string) error {
-	size, err := parseSize(args[1])
+// rush leaves a test the time to see the pod run, and nobody the time for more.
+func rush(args []string) error {
+	delay, err := time.ParseDuration(args[0])
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(args[0], "podtool")
-	file, err := os.Create(path)
+	threads, err := strconv.Atoi(args[1])
+	if err != nil || threads < 1 {
+		return fmt.Errorf("threads %q: want a number from 1 on", args[1])
+	}
+	size, err := parseSize(args[2])
 	if err != nil {
-		return err
-	}
-	chunk := make([]byte, 1<<20)
-	for left := size; left > 0; left -= len(chunk) {
-		if _, err := file.Write(chunk[:min(left, len(chunk))]); err != nil {
-			return err
-		}
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if _, err := io.Copy(io.Discard, file); err != nil {
 		return err
 	}
 	ready()
+	<-time.After(delay)
+	errs := make(chan error)
+	for range threads {
+		go func() {
+			runtime.LockOSThread()
+			_, err := touch(size / threads)
+			errs <- err
+		}()
+	}
+	for range threads {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	fmt.Println("full")
 	select {}
 }

@@ -1,0 +1,148 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/pkg/evict"
+)
+
+// withControllers starts what makes pods of a DaemonSet or a Job.
+func (e *evictor) withControllers(t *testing.T) {
+	t.Helper()
+	if e.controllers {
+		return
+	}
+	if err := e.control.StartControllers(t.Context(), "daemonset-controller", "job-controller"); err != nil {
+		t.Fatal(err)
+	}
+	e.controllers = true
+}
+
+// rampDaemonSet is a leak in a pod that its DaemonSet makes again. That one leaks as well, and is restarted and not evicted: the controller would
+// make the next one for ever.
+func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
+	e.withControllers(t)
+	labels := map[string]string{"app": d.name}
+	sets := e.control.Client().AppsV1().DaemonSets(members)
+	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: d.name},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: e.template(d, labels)},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := e.twice(t, d)
+	if d.api && (seen[0].Way != evict.Evict || seen[1].Way != evict.Restart || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner) {
+		t.Errorf("first %+v\nthen  %+v\nwant one evicted for good, and the next one of the same owner restarted", seen[0], seen[1])
+	}
+	pods := e.labelled(t, labels)
+	if len(pods) != 1 || string(pods[0].UID) != seen[1].UID {
+		t.Errorf("%d pods of the set: %+v", len(pods), pods)
+	}
+	// It is the set that keeps its pods, so it goes first.
+	if err := sets.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.removeAll(t, labels)
+}
+
+// rampJob is two pods of a Job that leak. The second is in the cooldown of the first, and evicted nevertheless: nobody would start it again. The Job
+// lets evictions pass and has no failure to spare: it makes another pod where the API server was told that both were evicted.
+func (e *evictor) rampJob(t *testing.T, d drawn) {
+	e.withControllers(t)
+	two, none := int32(2), int32(0)
+	labels := map[string]string{"app": d.name}
+	template := e.template(d, labels)
+	template.Spec.RestartPolicy = v1.RestartPolicyNever
+	jobs := e.control.Client().BatchV1().Jobs(members)
+	if _, err := jobs.Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: d.name},
+		Spec: batchv1.JobSpec{
+			Parallelism: &two, Completions: &two, BackoffLimit: &none, Template: template,
+			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+				Action:          batchv1.PodFailurePolicyActionIgnore,
+				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}},
+			}}},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if d.api {
+		seen := e.twice(t, d)
+		if seen[0].Way != evict.Evict || seen[1].Way != evict.Evict || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
+			t.Errorf("first %+v\nthen  %+v\nwant two of the same owner evicted for good", seen[0], seen[1])
+		}
+		eventually(t, e.Node, "the Job makes another pod", func(context.Context) (bool, string, error) {
+			pods := e.labelled(t, labels)
+			return slices.ContainsFunc(pods, func(p v1.Pod) bool { return string(p.UID) != seen[0].UID && string(p.UID) != seen[1].UID }), fmt.Sprint(len(pods)), nil
+		})
+	} else {
+		eventually(t, e.Node, "a pod of the Job has gone", func(context.Context) (bool, string, error) { return len(e.named(t, d)) > 0, "", nil })
+	}
+	if err := jobs.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.removeAll(t, labels)
+}
+
+// template is what a controller makes leaks from, on this node.
+func (e *evictor) template(d drawn, labels map[string]string) v1.PodTemplateSpec {
+	pod := d.pod("", "/podtool", "grow", d.mebibytes(8, 100), d.mebibytes(20, 60), "1Gi").pod()
+	pod.Spec.NodeName = e.Hostname
+	return v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}
+}
+
+// named are the evictions of a ramp's pods, the oldest first.
+func (e *evictor) named(t *testing.T, d drawn) []evict.Eviction {
+	t.Helper()
+	return slices.DeleteFunc(e.all(t), func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, d.name+"-") })
+}
+
+// twice waits until two of a ramp's pods have gone.
+func (e *evictor) twice(t *testing.T, d drawn) []evict.Eviction {
+	t.Helper()
+	var seen []evict.Eviction
+	eventually(t, e.Node, "two evictions", func(context.Context) (bool, string, error) {
+		seen = e.named(t, d)
+		return len(seen) >= 2, fmt.Sprintf("%+v", seen), nil
+	})
+	return seen
+}
+
+// labelled are the pods with these labels.
+func (e *evictor) labelled(t *testing.T, labels map[string]string) []v1.Pod {
+	t.Helper()
+	list, err := e.control.Client().CoreV1().Pods(members).List(t.Context(), metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// removeAll deletes the pods with these labels, and those that their controller has made before it heard that it is to stop.
+func (e *evictor) removeAll(t *testing.T, labels map[string]string) {
+	t.Helper()
+	now := int64(0)
+	eventually(t, e.Node, "no pods of the controller", func(ctx context.Context) (bool, string, error) {
+		pods := e.labelled(t, labels)
+		for _, p := range pods {
+			// One that is gone by itself is gone; the rest shows at the next look.
+			_ = e.control.Client().CoreV1().Pods(members).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		}
+		return len(pods) == 0, fmt.Sprint(len(pods)), nil
+	})
+	eventually(t, e.Node, "the kubelet has none of them", func(ctx context.Context) (bool, string, error) {
+		pods, err := e.Pods(ctx)
+		return err == nil && !slices.ContainsFunc(pods, func(p v1.Pod) bool { return p.Labels["app"] == labels["app"] }), "", err
+	})
+}

@@ -1,0 +1,371 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/pkg/evict"
+	"nodepartition/tests/lab"
+)
+
+// ramp is a kind of way in which pods take the memory of the partition.
+type ramp struct {
+	kind string
+	// edge says that memory may be gone before an emulated node has looked twice: then the kernel kills, and whom is to be seen.
+	edge bool
+	// run makes the pods, waits until they have gone as they should, and removes them.
+	run func(e *evictor, t *testing.T, d drawn)
+}
+
+// ramps are all kinds.
+func ramps() []ramp {
+	return []ramp{
+		{kind: "slow", run: (*evictor).rampSlow},
+		{kind: "fast", edge: true, run: (*evictor).rampFast},
+		{kind: "at start", edge: true, run: (*evictor).rampAtStart},
+		{kind: "tmpfs", run: (*evictor).rampTmpfs},
+		{kind: "page cache", run: (*evictor).rampPageCache},
+		{kind: "open files", run: (*evictor).rampOpenFiles},
+		{kind: "two at once", run: (*evictor).rampTwo},
+		{kind: "being deleted", run: (*evictor).rampDeleted},
+		{kind: "Job", run: (*evictor).rampJob},
+		{kind: "DaemonSet in cooldown", run: (*evictor).rampDaemonSet},
+	}
+}
+
+// drawn is a ramp with what is drawn for it.
+type drawn struct {
+	ramp
+	// name is what the names of its pods begin with.
+	name string
+	// api says that the monitor has an API server.
+	api bool
+	// pick returns a number between two.
+	pick func(low, high int) int
+}
+
+// middle draws what is always the same.
+func middle(low, high int) int { return (low + high) / 2 }
+
+// mebibytes draws an amount of memory.
+func (d drawn) mebibytes(low, high int) string { return strconv.Itoa(d.pick(low, high)) + "Mi" }
+
+// pod is one of a ramp.
+func (d drawn) pod(suffix string, command ...string) spec {
+	return spec{namespace: members, name: d.name + suffix, requests: resources("10m", "16Mi"), command: command}
+}
+
+// TestEvictionRamps: however a pod takes the memory, it goes, and nobody else does. One of each kind.
+func TestEvictionRamps(t *testing.T) {
+	parts := make([]eviction, 0, len(ramps())+1)
+	for _, r := range ramps() {
+		complaints := []string{evicts}
+		if r.edge {
+			complaints = append(complaints, kernelKilled)
+		}
+		d := drawn{ramp: r, name: one(r), api: true, pick: middle}
+		parts = append(parts, eviction{lab.Part{Name: r.kind, Complaints: complaints}, func(e *evictor, t *testing.T) { e.ramp(t, d) }})
+	}
+	parts = append(parts, eviction{lab.Part{Name: "without API server", Complaints: []string{evicts, failing, stays}}, func(e *evictor, t *testing.T) {
+		e.withoutAPI(t)
+		for _, r := range ramps() {
+			if r.kind == "tmpfs" || r.kind == "being deleted" { // the others go as in TestEvictionReports
+				t.Run(r.kind, func(t *testing.T) { e.ramp(t, drawn{ramp: r, name: one(r) + "-alone", pick: middle}) })
+			}
+		}
+		e.withAPI(t)
+	}})
+	evictions(t, parts...)
+}
+
+// one is the name of the pods of the only ramp of a kind: those of a name are one owner.
+func one(r ramp) string { return "leaker-" + strings.ToLower(strings.ReplaceAll(r.kind, " ", "-")) }
+
+// soakRamps is how many ramps TestSoakRamps draws, and rampSeed what it draws them from.
+const (
+	soakRamps = 200
+	rampSeed  = 10
+)
+
+// TestSoakRamps: 200 ramps of all kinds, with and without API server.
+func TestSoakRamps(t *testing.T) {
+	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+		random := rand.New(rand.NewPCG(rampSeed, 0))
+		pick := func(low, high int) int { return low + random.IntN(high-low+1) }
+		e := newEvictor(t, flavour)
+		api := true
+		for i := range soakRamps {
+			if i%10 == 9 { // the monitor is started again for it
+				if api = !api; api {
+					e.withAPI(t)
+				} else {
+					e.withoutAPI(t)
+				}
+			}
+			d := drawn{ramp: ramps()[pick(0, len(ramps())-1)], name: fmt.Sprintf("leaker-%d", i), api: api, pick: pick}
+			begin := time.Now()
+			kills := e.kernelKills
+			e.ramp(t, d)
+			t.Logf("%d: %s, with API server: %t; the kernel killed %d times; %s", i, d.kind, d.api, e.kernelKills-kills, time.Since(begin).Round(time.Second))
+			if t.Failed() {
+				t.Fatalf("after %d of %d", i, soakRamps)
+			}
+		}
+	})
+}
+
+// ramp runs one and looks who paid for it.
+func (e *evictor) ramp(t *testing.T, d drawn) {
+	t.Helper()
+	var before time.Time
+	for _, v := range e.all(t) {
+		before = v.Time // the last one is the newest
+	}
+	kills := len(e.killedPods(t))
+	e.leakers = map[string]bool{}
+	d.run(e, t, d)
+	e.through(t)
+	for _, v := range e.all(t) {
+		switch {
+		case !v.Time.After(before):
+		case !e.leakers[v.UID] && !strings.HasPrefix(v.Name, d.name):
+			t.Errorf("%s/%s went, and %s takes the memory: %+v", v.Namespace, v.Name, d.name, v)
+		case v.UsedBytes < v.RequestBytes:
+			t.Errorf("%s went with %d bytes of the %d that it requests", v.Name, v.UsedBytes, v.RequestBytes)
+		}
+	}
+	for _, uid := range e.killedPods(t)[kills:] {
+		e.kernelKills++
+		if !d.edge || !e.leakers[uid] {
+			t.Errorf("the kernel killed in pod %s; those that take the memory: %v", uid, e.leakers)
+		}
+	}
+	e.unharmed(t)
+}
+
+// killedPods are the UIDs of the pods in which the kernel has killed at the limit of a cgroup, as its log has them.
+func (e *evictor) killedPods(t *testing.T) []string {
+	t.Helper()
+	var uids []string
+	out := run(t, e.Node, "journalctl -b -k -o cat --no-pager | grep -F oom-kill:constraint= || true")
+	for line := range strings.Lines(out) {
+		_, cgroup, _ := strings.Cut(line, "task_memcg=")
+		cgroup, _, _ = strings.Cut(cgroup, ",")
+		uid := cgroup // of what is no pod's
+		if _, pod, ok := strings.Cut(cgroup, "-pod"); ok {
+			pod, _, _ = strings.Cut(pod, ".slice")
+			uid = strings.ReplaceAll(pod, "_", "-")
+		}
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+// all are the evictions that the monitor knows of, those too that are not through, the oldest first.
+func (e *evictor) all(t *testing.T) []evict.Eviction {
+	t.Helper()
+	h := e.history(t)
+	all := slices.Concat(h.Last, h.Open)
+	slices.SortFunc(all, func(a, b evict.Eviction) int { return a.Time.Compare(b.Time) })
+	return all
+}
+
+// through waits until no eviction is under way.
+func (e *evictor) through(t *testing.T) {
+	t.Helper()
+	eventually(t, e.Node, "no eviction is under way", func(context.Context) (bool, string, error) {
+		h := e.history(t)
+		return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
+	})
+}
+
+// leaks makes a pod, and does not wait for it.
+func (e *evictor) leaks(t *testing.T, s spec) *v1.Pod {
+	t.Helper()
+	pod := s.pod()
+	pod.Spec.NodeName = e.Hostname
+	created, err := e.control.Client().CoreV1().Pods(s.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.leakers[string(created.UID)] = true
+	return created
+}
+
+// goes waits until a pod has gone as pods do with and without API server, and removes it.
+func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
+	t.Helper()
+	if d.api {
+		e.evicted(t, pod.Name)
+	}
+	e.recorded(t, d, pod)
+	e.remove(t, members, pod.Name)
+}
+
+// recorded waits until the monitor has written down that the pod has gone, and looks how.
+func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
+	t.Helper()
+	way := evict.Restart
+	if d.api {
+		way = evict.Evict
+	}
+	var of []evict.Eviction
+	eventually(t, e.Node, pod.Name+" has gone", func(context.Context) (bool, string, error) {
+		of = slices.DeleteFunc(e.all(t), func(v evict.Eviction) bool { return v.UID != string(pod.UID) })
+		return len(of) > 0, "", nil
+	})
+	if of[0].Way != way || d.api && len(of) > 1 {
+		t.Errorf("it went %d times; want once or, without API server, by %s:\n%+v", len(of), way, of)
+	}
+}
+
+// rampSlow is a leak.
+func (e *evictor) rampSlow(t *testing.T, d drawn) {
+	e.goes(t, d, e.leaks(t, d.pod("", "/podtool", "grow", d.mebibytes(8, 200), d.mebibytes(10, 40), "1Gi")))
+}
+
+// rampFast is two threads that touch memory as fast as they can, in a pod that the monitor knows.
+func (e *evictor) rampFast(t *testing.T, d drawn) {
+	e.ends(t, e.leaks(t, d.pod("", "/podtool", "rush", strconv.Itoa(d.pick(4, 8))+"s", strconv.Itoa(d.pick(1, 3)), "1Gi")))
+}
+
+// rampAtStart takes everything at its first instruction.
+func (e *evictor) rampAtStart(t *testing.T, d drawn) {
+	e.ends(t, e.leaks(t, d.pod("", "/podtool", "alloc", "1Gi")))
+}
+
+// ends waits until the monitor has had a pod go, or the kernel has killed in it, and removes it.
+func (e *evictor) ends(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	eventually(t, e.Node, pod.Name+" has ended", func(ctx context.Context) (bool, string, error) {
+		if slices.ContainsFunc(e.all(t), func(v evict.Eviction) bool { return v.UID == string(pod.UID) }) {
+			return true, "", nil
+		}
+		now, err := e.control.Client().CoreV1().Pods(members).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		for _, c := range now.Status.ContainerStatuses {
+			if ended := c.LastTerminationState.Terminated; ended != nil && ended.Reason == "OOMKilled" {
+				return true, "", nil
+			}
+		}
+		return false, fmt.Sprintf("%+v", now.Status), nil
+	})
+	e.through(t)
+	e.remove(t, members, pod.Name)
+}
+
+// rampTmpfs is files in memory, which the end of the processes does not free. Without API server they stay, it is said, and nobody else
+// goes for it.
+func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
+	s := d.pod("", "/podtool", "fill", "/memory", d.mebibytes(20, 60), "1Gi")
+	s.change = inMemory
+	pod := e.leaks(t, s)
+	if d.api {
+		e.goes(t, d, pod)
+		return
+	}
+	e.recorded(t, d, pod)
+	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 1)
+	if of := e.evictions(t, pod.Name); len(of) != 1 || !strings.Contains(of[0].Problem, "are still there") {
+		t.Errorf("it is not said that the memory stays: %+v", of)
+	}
+	e.remove(t, members, pod.Name)
+	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 0)
+}
+
+// inMemory gives a pod a folder in memory.
+func inMemory(p *v1.Pod) {
+	p.Spec.Volumes = []v1.Volume{{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].VolumeMounts = []v1.VolumeMount{{Name: "memory", MountPath: "/memory"}}
+	}
+}
+
+// rampPageCache is a leak beside a pod that reads more than the partition holds, again and again. For what that one reads nobody goes.
+func (e *evictor) rampPageCache(t *testing.T, d drawn) {
+	before, evictions := e.before, e.count(t)
+	reader := "reads-" + d.name
+	e.create(t, spec{
+		namespace: members, name: reader, requests: resources("10m", "8Mi"), command: []string{"/podtool", "read", "/tmp", d.mebibytes(20, 60), "600Mi"},
+	})
+	e.before = e.containers(t)
+	eventually(t, e.Node, "page cache up to the limit", func(context.Context) (bool, string, error) {
+		used := file(t, e.Node, "kubepods.slice/kubepods-system.slice", "memory.current")
+		return used > 448<<20, strconv.FormatUint(used, 10), nil
+	})
+	if after := e.count(t); after != evictions {
+		t.Errorf("%v evictions, want %v: somebody went for page cache", after, evictions)
+	}
+	e.rampSlow(t, d)
+	e.unharmed(t)
+	e.remove(t, members, reader)
+	e.before = before
+}
+
+// rampOpenFiles is a leak of open files in a pod that uses memory otherwise. Their inodes and names count as slabs that the kernel could take
+// back.
+func (e *evictor) rampOpenFiles(t *testing.T, d drawn) {
+	s := d.pod("", "/podtool", "open", "/memory", strconv.Itoa(d.pick(5000, 15000)), "300000")
+	s.change = func(p *v1.Pod) {
+		beside := *p.Spec.Containers[0].DeepCopy()
+		beside.Name, beside.Command = "beside", []string{"/podtool", "alloc", d.mebibytes(230, 250)}
+		p.Spec.Containers = append(p.Spec.Containers, beside)
+		inMemory(p)
+	}
+	e.goes(t, d, e.leaks(t, s))
+}
+
+// rampTwo is two leaks at once. Both go.
+func (e *evictor) rampTwo(t *testing.T, d drawn) {
+	first := e.leaks(t, d.pod("-a", "/podtool", "grow", d.mebibytes(8, 60), d.mebibytes(10, 30), "1Gi"))
+	second := e.leaks(t, d.pod("-b", "/podtool", "grow", d.mebibytes(8, 60), d.mebibytes(10, 30), "1Gi"))
+	e.goes(t, d, first)
+	e.goes(t, d, second)
+}
+
+// rampDeleted is a leak of a pod that somebody has deleted and that takes its time.
+func (e *evictor) rampDeleted(t *testing.T, d drawn) {
+	const grace = int64(600)
+	s := d.pod("", "/podtool", "deaf", "grow", "8Mi", d.mebibytes(10, 40), "1Gi")
+	s.change = func(p *v1.Pod) { *p.Spec.TerminationGracePeriodSeconds = grace }
+	pod := e.leaks(t, s)
+	if _, err := e.control.WaitPod(t.Context(), members, pod.Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.control.Client().CoreV1().Pods(members).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.recorded(t, d, pod)
+	e.gone(t, pod.Name)
+}
+
+// monitorDefaults has the monitor's arguments.
+const monitorDefaults = "/etc/default/node-partition"
+
+// withoutAPI starts the monitor without a kubeconfig, and withAPI with the kubelet's.
+func (e *evictor) withoutAPI(t *testing.T) {
+	t.Helper()
+	args := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=--kubeconfig=none\n")}
+	if err := e.CopyTo(t.Context(), args); err != nil {
+		t.Fatal(err)
+	}
+	run(t, e.Node, "systemctl restart "+monitorUnit)
+}
+
+func (e *evictor) withAPI(t *testing.T) {
+	t.Helper()
+	run(t, e.Node, "rm "+monitorDefaults+" && systemctl restart "+monitorUnit)
+}
