@@ -105,7 +105,7 @@ func (e *evictor) template(d drawn, labels map[string]string) v1.PodTemplateSpec
 // named are the evictions of a ramp's pods, the oldest first.
 func (e *evictor) named(t *testing.T, d drawn) []evict.Eviction {
 	t.Helper()
-	return slices.DeleteFunc(e.all(t), func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, d.name+"-") })
+	return slices.DeleteFunc(e.account(t).evictions, func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, d.name+"-") })
 }
 
 // twice waits until two of a ramp's pods have gone.

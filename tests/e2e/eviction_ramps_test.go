@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -68,25 +69,30 @@ func (d drawn) pod(suffix string, command ...string) spec {
 
 // TestEvictionRamps: however a pod takes the memory, it goes, and nobody else does. One of each kind.
 func TestEvictionRamps(t *testing.T) {
-	parts := make([]eviction, 0, len(ramps())+1)
-	for _, r := range ramps() {
-		complaints := []string{evicts}
-		if r.edge {
-			complaints = append(complaints, kernelKilled)
-		}
-		d := drawn{ramp: r, name: one(r), api: true, pick: middle}
-		parts = append(parts, eviction{lab.Part{Name: r.kind, Complaints: complaints}, func(e *evictor, t *testing.T) { e.ramp(t, d) }})
-	}
-	parts = append(parts, eviction{lab.Part{Name: "without API server", Complaints: []string{evicts, failing, stays}}, func(e *evictor, t *testing.T) {
-		e.withoutAPI(t)
-		for _, r := range ramps() {
-			if r.kind == "tmpfs" || r.kind == "being deleted" { // the others go as in TestEvictionReports
-				t.Run(r.kind, func(t *testing.T) { e.ramp(t, drawn{ramp: r, name: one(r) + "-alone", pick: middle}) })
+	evictions(t,
+		eviction{lab.Part{Name: "with API server", Complaints: []string{evicts, kernelKilled}}, func(e *evictor, t *testing.T) {
+			for _, r := range ramps() {
+				e.alone(t, drawn{ramp: r, name: one(r), api: true, pick: middle})
 			}
-		}
-		e.withAPI(t)
-	}})
-	evictions(t, parts...)
+		}},
+		eviction{lab.Part{Name: "without API server", Complaints: []string{evicts, failing, stays}}, func(e *evictor, t *testing.T) {
+			e.withoutAPI(t)
+			for _, r := range ramps() {
+				if r.kind == "tmpfs" || r.kind == "being deleted" { // the others go as in TestEvictionReports
+					e.alone(t, drawn{ramp: r, name: one(r) + "-alone", pick: middle})
+				}
+			}
+			e.withAPI(t)
+		}},
+	)
+}
+
+// alone runs a ramp as a test of its own. Those that follow need a node that is as it was.
+func (e *evictor) alone(t *testing.T, d drawn) {
+	t.Helper()
+	if !t.Run(d.kind, func(t *testing.T) { e.ramp(t, d) }) {
+		t.FailNow()
+	}
 }
 
 // one is the name of the pods of the only ramp of a kind: those of a name are one owner.
@@ -128,37 +134,80 @@ func TestSoakRamps(t *testing.T) {
 // ramp runs one and looks who paid for it.
 func (e *evictor) ramp(t *testing.T, d drawn) {
 	t.Helper()
-	var before time.Time
-	for _, v := range e.all(t) {
-		before = v.Time // the last one is the newest
-	}
-	kills := len(e.killedPods(t))
-	e.leakers = map[string]bool{}
+	before := e.account(t)
 	d.run(e, t, d)
-	e.through(t)
-	for _, v := range e.all(t) {
+	after := e.through(t)
+	for _, v := range after.evictions {
 		switch {
-		case !v.Time.After(before):
-		case !e.leakers[v.UID] && !strings.HasPrefix(v.Name, d.name):
+		case slices.ContainsFunc(before.evictions, func(old evict.Eviction) bool { return old.UID == v.UID && old.Time.Equal(v.Time) }):
+		case !e.leakers[v.UID] && !strings.HasPrefix(v.Name, d.name+"-"):
 			t.Errorf("%s/%s went, and %s takes the memory: %+v", v.Namespace, v.Name, d.name, v)
 		case v.UsedBytes < v.RequestBytes:
 			t.Errorf("%s went with %d bytes of the %d that it requests", v.Name, v.UsedBytes, v.RequestBytes)
 		}
 	}
-	for _, uid := range e.killedPods(t)[kills:] {
-		e.kernelKills++
-		if !d.edge || !e.leakers[uid] {
-			t.Errorf("the kernel killed in pod %s; those that take the memory: %v", uid, e.leakers)
+	if after.kernelKills > before.kernelKills {
+		if !d.edge {
+			t.Errorf("the kernel killed %d times", after.kernelKills-before.kernelKills)
+		}
+		for _, uid := range e.killedPods(t) {
+			if !e.leakers[uid] {
+				t.Errorf("the kernel killed in pod %s; those that take the memory: %v", uid, e.leakers)
+			}
 		}
 	}
+	e.kernelKills = after.kernelKills
 	e.unharmed(t)
+}
+
+// account is what has happened to the pods of the partition.
+type account struct {
+	// evictions that the monitor knows of, those too that are not through, the oldest first, and how many are not.
+	evictions []evict.Eviction
+	open      int
+	// kernelKills is how often the kernel has killed in the partition.
+	kernelKills int
+}
+
+func (e *evictor) account(t *testing.T) account {
+	t.Helper()
+	out := run(t, e.Node, "awk '$1 == \"oom_kill\" { print $2 }' "+systemCgroup+"/memory.events; cat "+evictionsFile+" 2>/dev/null || echo '{}'")
+	kills, state, _ := strings.Cut(out, "\n")
+	var a account
+	var err error
+	if a.kernelKills, err = strconv.Atoi(kills); err != nil {
+		t.Fatal(err)
+	}
+	var h evict.History
+	if err := json.Unmarshal([]byte(state), &h); err != nil {
+		t.Fatal(err)
+	}
+	a.evictions, a.open = slices.Concat(h.Last, h.Open), len(h.Open)
+	slices.SortFunc(a.evictions, func(a, b evict.Eviction) int { return a.Time.Compare(b.Time) })
+	return a
+}
+
+// of are the evictions of a pod.
+func (a account) of(pod *v1.Pod) []evict.Eviction {
+	return slices.DeleteFunc(a.evictions, func(v evict.Eviction) bool { return v.UID != string(pod.UID) })
+}
+
+// through waits until no eviction is under way.
+func (e *evictor) through(t *testing.T) account {
+	t.Helper()
+	var a account
+	eventually(t, e.Node, "no eviction is under way", func(context.Context) (bool, string, error) {
+		a = e.account(t)
+		return a.open == 0, fmt.Sprintf("%+v", a), nil
+	})
+	return a
 }
 
 // killedPods are the UIDs of the pods in which the kernel has killed at the limit of a cgroup, as its log has them.
 func (e *evictor) killedPods(t *testing.T) []string {
 	t.Helper()
 	var uids []string
-	out := run(t, e.Node, "journalctl -b -k -o cat --no-pager | grep -F oom-kill:constraint= || true")
+	out := run(t, e.Node, "journalctl -b -k -o cat --no-pager | grep -F oom-kill:constraint=")
 	for line := range strings.Lines(out) {
 		_, cgroup, _ := strings.Cut(line, "task_memcg=")
 		cgroup, _, _ = strings.Cut(cgroup, ",")
@@ -170,24 +219,6 @@ func (e *evictor) killedPods(t *testing.T) []string {
 		uids = append(uids, uid)
 	}
 	return uids
-}
-
-// all are the evictions that the monitor knows of, those too that are not through, the oldest first.
-func (e *evictor) all(t *testing.T) []evict.Eviction {
-	t.Helper()
-	h := e.history(t)
-	all := slices.Concat(h.Last, h.Open)
-	slices.SortFunc(all, func(a, b evict.Eviction) int { return a.Time.Compare(b.Time) })
-	return all
-}
-
-// through waits until no eviction is under way.
-func (e *evictor) through(t *testing.T) {
-	t.Helper()
-	eventually(t, e.Node, "no eviction is under way", func(context.Context) (bool, string, error) {
-		h := e.history(t)
-		return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
-	})
 }
 
 // leaks makes a pod, and does not wait for it.
@@ -206,14 +237,17 @@ func (e *evictor) leaks(t *testing.T, s spec) *v1.Pod {
 // goes waits until a pod has gone as pods do with and without API server, and removes it.
 func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
-	if d.api {
-		e.evicted(t, pod.Name)
+	if !d.api {
+		e.recorded(t, d, pod)
+		e.remove(t, members, pod.Name)
+		return
 	}
+	e.evicted(t, pod.Name)
 	e.recorded(t, d, pod)
-	e.remove(t, members, pod.Name)
+	e.delete(t, members, pod.Name) // nothing of it runs
 }
 
-// recorded waits until the monitor has written down that the pod has gone, and looks how.
+// recorded waits until the monitor has done with a pod that has gone, and looks how it went.
 func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
 	way := evict.Restart
@@ -222,8 +256,9 @@ func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
 	}
 	var of []evict.Eviction
 	eventually(t, e.Node, pod.Name+" has gone", func(context.Context) (bool, string, error) {
-		of = slices.DeleteFunc(e.all(t), func(v evict.Eviction) bool { return v.UID != string(pod.UID) })
-		return len(of) > 0, "", nil
+		a := e.account(t)
+		of = a.of(pod)
+		return len(of) > 0 && (a.open == 0 || !d.api), fmt.Sprintf("%+v", a), nil
 	})
 	if of[0].Way != way || d.api && len(of) > 1 {
 		t.Errorf("it went %d times; want once or, without API server, by %s:\n%+v", len(of), way, of)
@@ -249,7 +284,7 @@ func (e *evictor) rampAtStart(t *testing.T, d drawn) {
 func (e *evictor) ends(t *testing.T, pod *v1.Pod) {
 	t.Helper()
 	eventually(t, e.Node, pod.Name+" has ended", func(ctx context.Context) (bool, string, error) {
-		if slices.ContainsFunc(e.all(t), func(v evict.Eviction) bool { return v.UID == string(pod.UID) }) {
+		if len(e.account(t).of(pod)) > 0 {
 			return true, "", nil
 		}
 		now, err := e.control.Client().CoreV1().Pods(members).Get(ctx, pod.Name, metav1.GetOptions{})

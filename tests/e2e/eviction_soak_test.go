@@ -52,7 +52,7 @@ func TestSoakEviction(t *testing.T) {
 // killed: the monitor is killed at the moment that an eviction is written down, and up to some milliseconds later.
 func (e *evictor) killed(t *testing.T, times int) {
 	t.Helper()
-	run(t, e.Node, fmt.Sprintf("systemd-run --unit=killer -p StandardOutput=file:/run/killer killer %s /run/node-partition/monitor/evictions.json %d", monitorUnit, times))
+	run(t, e.Node, fmt.Sprintf("systemd-run --unit=killer -p StandardOutput=file:/run/killer killer %s %s %d", monitorUnit, evictionsFile, times))
 	becomes(t, e.Node, "head -1 /run/killer", "watching")
 	for i := range times {
 		name := fmt.Sprintf("leaker-killed-%d", i)

@@ -135,11 +135,17 @@ func (e *evictor) evicted(t *testing.T, name string) *v1.Pod {
 // remove deletes a pod and waits until it is gone.
 func (e *evictor) remove(t *testing.T, namespace, name string) {
 	t.Helper()
+	e.delete(t, namespace, name)
+	e.gone(t, name)
+}
+
+// delete deletes a pod and does not wait.
+func (e *evictor) delete(t *testing.T, namespace, name string) {
+	t.Helper()
 	grace := int64(0)
 	if err := e.control.Client().CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 		t.Fatal(err)
 	}
-	e.gone(t, name)
 }
 
 // gone waits until the kubelet knows a pod no more.
@@ -174,11 +180,14 @@ func leaker(name, rate string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{"/podtool", "grow", "8Mi", rate, "1Gi"}}
 }
 
+// evictionsFile is where the monitor writes evictions down.
+const evictionsFile = "/run/node-partition/monitor/evictions.json"
+
 // history is what the monitor has written down.
 func (e *evictor) history(t *testing.T) evict.History {
 	t.Helper()
 	var h evict.History
-	if err := json.Unmarshal([]byte(run(t, e.Node, "cat /run/node-partition/monitor/evictions.json 2>/dev/null || echo '{}'")), &h); err != nil {
+	if err := json.Unmarshal([]byte(run(t, e.Node, "cat "+evictionsFile+" 2>/dev/null || echo '{}'")), &h); err != nil {
 		t.Fatal(err)
 	}
 	return h
