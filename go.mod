@@ -6,6 +6,7 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/cyphar/filepath-securejoin v0.6.1
 	github.com/google/go-containerregistry v0.22.1
+	github.com/google/renameio/v2 v2.0.2
 	github.com/hashicorp/go-envparse v0.1.0
 	github.com/moby/sys/mountinfo v0.7.3
 	github.com/prometheus/procfs v0.21.1

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -34,6 +35,7 @@ const docsPage = "docs/troubleshooting.md#"
 // allChecks is in the order in which an operator meets things: what one has read, those behind it go by.
 var allChecks = []check{
 	{"configuration", docsPage + "configuration", (*checks).configuration},
+	{"trial", docsPage + "trials", (*checks).trial},
 	{"kubelet", docsPage + "questions", (*checks).kubelet},
 	{"systemd", docsPage + "systemd", (*checks).systemd},
 	{"slice", docsPage + "configuration", (*checks).slice},
@@ -113,6 +115,26 @@ func (c *checks) configuration(context.Context) []finding {
 		})
 	}
 	return found
+}
+
+// trial says that what is in force goes by itself, or should.
+func (c *checks) trial(ctx context.Context) []finding {
+	const change = "partition-monitor keep makes it permanent, partition-monitor try --end goes back"
+	running, err := readTrial()
+	switch {
+	case err != nil:
+		return changing(gradeWarning, change, "%v", err)
+	case running == nil:
+		return saying(gradeOK, "no trial runs")
+	}
+	if waits, err := timerRuns(ctx); err == nil && !waits {
+		return changing(gradeError, change, "the trial of %s has no timer, and does not end by itself before the next boot", running.From)
+	}
+	until := running.Until.Format(timeOfDay)
+	if time.Since(running.Until) > time.Minute {
+		return changing(gradeError, "journalctl -u "+trialUnit+" says what fails", "the trial of %s was to end at %s, and still runs", running.From, until)
+	}
+	return changing(gradeWarning, change, "%s is tried until %s", running.From, until)
 }
 
 // kubelet compares the command line of the kubelet that runs with what the generator goes by.

@@ -83,7 +83,10 @@ type configuration struct {
 
 // readPlan reads the configuration as the generator does. Unlike the generator, which runs before it, we see the kubelet's command line.
 func readPlan() (*slices.Plan, error) {
-	input, err := slices.Load("/", slices.NewOutput("/", generatorDir))
+	return planOf(slices.Load("/", slices.NewOutput("/", generatorDir)))
+}
+
+func planOf(input *slices.Input, err error) (*slices.Plan, error) {
 	plan := slices.NoPlan(input)
 	if err == nil {
 		plan, err = slices.NewPlan(input)

@@ -53,7 +53,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &problems):
 		return exitProblem // said already
 	default:
-		fmt.Fprintf(stderr, "partition-monitor: error: %v\n", err)
+		for _, problem := range flatten(err) {
+			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
+		}
 		return exitProblem
 	}
 }
@@ -68,7 +70,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:  true, // the library's says it in other words than the command
 		Writer:       stdout,
 		ErrWriter:    stderr,
-		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), versionCommand()},
+		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), tryCommand(), keepCommand(), versionCommand()},
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {
@@ -91,7 +93,9 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	}
 	for _, command := range app.Commands {
 		command.OnUsageError = onUsageError
-		command.Before = noArguments
+		if command.ArgsUsage == "" {
+			command.Before = noArguments
+		}
 	}
 	return app
 }

@@ -23,6 +23,9 @@ import (
 // nodeRoot in the environment makes this test program partition-monitor on the node in that folder.
 const nodeRoot = "PARTITION_MONITOR_NODE"
 
+// nodeShell beside it makes it a shell there, with a script as its second argument.
+const nodeShell = "PARTITION_MONITOR_SHELL"
+
 // onNode are the places of a node that the folder has, and that the program sees as its own.
 var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline"}
 
@@ -36,6 +39,11 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "mounting %s: %v\n", place, err)
 			os.Exit(99)
 		}
+	}
+	if os.Getenv(nodeShell) != "" {
+		err := syscall.Exec("/bin/sh", []string{"sh", "-c", os.Args[2]}, os.Environ())
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(99)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	status := run(ctx, os.Args, os.Stdout, os.Stderr)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,7 +100,15 @@ func whereabouts(report podmove.Report) string {
 
 // lockState keeps a second monitor from undoing what the first does. The lock ends with the process.
 func lockState() (*os.File, error) {
-	path := filepath.Join(filepath.Dir(membersFile), "lock")
+	file, err := lockFile(filepath.Join(filepath.Dir(membersFile), "lock"))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)", err)
+	}
+	return file, err
+}
+
+// lockFile locks a file of our state, and makes it where there is none. EWOULDBLOCK says that another process has locked it.
+func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("state of the monitor: %w; it has to run as root", err)
 	}
@@ -109,7 +118,7 @@ func lockState() (*os.File, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)", path)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
 }

@@ -63,6 +63,8 @@ type nodeStatus struct {
 	Partition *partitionStatus `json:"partition,omitempty"`
 	// Problem is why the configuration is not followed, or why there is no partition.
 	Problem string `json:"problem,omitempty"`
+	// Trial is absent where none runs.
+	Trial *trial `json:"trial,omitempty"`
 	// Service says whether the service is ready, or why not.
 	Service string `json:"service"`
 	// Eviction is nil where there is no partition.
@@ -94,6 +96,9 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction
 		status.Problem = unapplied
 	default:
 		status.Problem = config.plan.Yields
+	}
+	if status.Trial, err = readTrial(); err != nil {
+		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	}
 	fs := cgroupfs.FS(cgroupfs.Mount)
 	path := cgroupfs.SlicePath(slices.SystemSlice)
@@ -258,6 +263,9 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		fmt.Fprintf(w, "CPU weight  %d\n", p.CPUWeight)
 	} else {
 		fmt.Fprintf(w, "Partition   none: %s does not run\n", slices.SystemSlice)
+	}
+	if t := status.Trial; t != nil {
+		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneLine(t.From), t.Until.Format(timeOfDay))
 	}
 	fmt.Fprintf(w, "Service     %s\n", oneLine(status.Service))
 	if status.Problem != "" {

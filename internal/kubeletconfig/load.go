@@ -18,6 +18,10 @@ import (
 // KubeletConfiguration with that section alone. It wins over the kubelet's own files.
 const OverridePath = "/etc/kubernetes/node-partition.yaml"
 
+// TrialPath holds a section that is tried, in the form of OverridePath and in its place. It goes with a reboot, as
+// everything in /run does.
+const TrialPath = "/run/node-partition/trial.yaml"
+
 // SectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
 const SectionField = "systemPartition"
 
@@ -92,6 +96,8 @@ type Config struct {
 	Warnings []string
 
 	origin map[string]string // field, or SectionField.field -> last file that has it
+	// overridden says that Section is not the kubelet's own.
+	overridden bool
 }
 
 // Awaited are places of the kubelet's configuration in which there is nothing yet.
@@ -134,7 +140,7 @@ func (c *Config) FileWith(field string) string {
 // SectionFileWith names the file to change for a field of the section: the last one that has it, or else the last one
 // with a section.
 func (c *Config) SectionFileWith(field string) string {
-	if name, ok := c.origin[SectionField+"."+field]; ok && c.SectionFile != OverridePath {
+	if name, ok := c.origin[SectionField+"."+field]; ok && !c.overridden {
 		return name
 	}
 	return c.SectionFile
@@ -142,12 +148,26 @@ func (c *Config) SectionFileWith(field string) string {
 
 // Load finds, reads and merges the configuration below root. Where there is none, the Config has what was looked at, Late and Awaited alone. The
 // one that comes with an error has Awaited and what was looked at.
-func Load(root hostfs.FS) (*Config, error) {
-	settings, err := ReadSettings(root)
+func Load(root hostfs.FS) (*Config, error) { return load(loader{root: root}) }
+
+// LoadWith is Load with a document in place of OverridePath and of TrialPath, which is to be judged before it is
+// written there. Messages call it by its name.
+func LoadWith(root hostfs.FS, name string, data []byte) (*Config, error) {
+	return load(loader{root: root, candidate: &candidate{name, data}})
+}
+
+// candidate is a document that is not in force.
+type candidate struct {
+	name string
+	data []byte
+}
+
+func load(l loader) (*Config, error) {
+	settings, err := ReadSettings(l.root)
 	if err != nil {
 		return &Config{}, err
 	}
-	l := loader{root: root, left: maxTotalBytes, config: &Config{}}
+	l.left, l.config = maxTotalBytes, &Config{}
 	if err := l.load(settings); err != nil {
 		return &Config{Awaited: l.config.Awaited, Looked: l.config.Looked}, err
 	}
@@ -212,11 +232,18 @@ type loader struct {
 	mainFiles []string // where a main file was looked for
 	dirs      []string // where drop-ins were
 	hasMain   bool
+
+	candidate *candidate // nil where nothing is judged but what is there
 }
 
 // read reads one configuration file within what is left of the bounds.
 func (l *loader) read(name string) (document, error) {
 	data, err := l.root.ReadFile(name, min(maxFileBytes, l.left))
+	return l.parse(name, data, err)
+}
+
+// parse takes what reading a file has given.
+func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	if err != nil {
 		if errors.Is(err, hostfs.ErrTooLarge) {
 			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",
@@ -284,11 +311,16 @@ func (l *loader) add(doc document, err error) error {
 	if err != nil {
 		return err
 	}
-	l.looked(doc.path, lookRead)
-	l.nearMisses(doc)
+	l.seen(doc)
 	l.docs = append(l.docs, doc)
 	l.config.Files = append(l.config.Files, doc.path)
 	return nil
+}
+
+// seen notes what there is to say of a document.
+func (l *loader) seen(doc document) {
+	l.looked(doc.path, lookRead)
+	l.nearMisses(doc)
 }
 
 func (l *loader) dropins(settings Settings) error {
@@ -405,9 +437,21 @@ func (l *loader) decode() error {
 	return nil
 }
 
-// override lets the section in OverridePath win.
+// override lets the section in OverridePath win, and that of a trial over both.
 func (l *loader) override() error {
-	doc, err := l.read(OverridePath)
+	if c := l.candidate; c != nil {
+		var err error
+		if len(c.data) > maxFileBytes {
+			err = fmt.Errorf("%s: %w: more than %d bytes", c.name, hostfs.ErrTooLarge, maxFileBytes)
+		}
+		return l.tried(l.parse(c.name, c.data, err))
+	}
+	doc, err := l.read(TrialPath)
+	if !errors.Is(err, fs.ErrNotExist) {
+		l.looked(OverridePath, "not looked at, "+TrialPath+" is there: a trial runs")
+		return l.tried(doc, err)
+	}
+	doc, err = l.read(OverridePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.looked(OverridePath, lookMissing)
 		return nil
@@ -415,19 +459,34 @@ func (l *loader) override() error {
 	if err != nil {
 		return err
 	}
-	l.looked(OverridePath, lookRead)
-	l.nearMisses(doc)
-	section, ok := doc.fields[SectionField]
-	if !ok {
+	l.seen(doc)
+	if _, ok := doc.fields[SectionField]; !ok {
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField))
 		return nil
 	}
+	l.replaceSection(doc)
+	return nil
+}
+
+// tried takes a document whose section is tried. One without a section is a mistake that nobody else has made already.
+func (l *loader) tried(doc document, err error) error {
+	if err != nil {
+		return err
+	}
+	l.seen(doc)
+	if _, ok := doc.fields[SectionField]; !ok {
+		return fmt.Errorf("%s: has no %s section; want apiVersion, kind and that section", doc.path, SectionField)
+	}
+	l.replaceSection(doc)
+	return nil
+}
+
+// replaceSection lets the section of doc win over the kubelet's own.
+func (l *loader) replaceSection(doc document) {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		if _, ok := doc.fields[f.name]; ok {
-			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", OverridePath, f.name))
+			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", doc.path, f.name))
 		}
 	}
-	l.config.Section = section
-	l.config.SectionFile = OverridePath
-	return nil
+	l.config.Section, l.config.SectionFile, l.config.overridden = doc.fields[SectionField], doc.path, true
 }

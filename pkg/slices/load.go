@@ -29,7 +29,17 @@ type Input struct {
 
 // Load reads the configuration and, where there is a systemPartition section, the facts of the node. root is
 // the root directory of the node, "/" but for tests; output is where the plan will be written.
-func Load(root string, output Output) (*Input, error) {
+func Load(root string, output Output) (*Input, error) { return load(root, output, kubeletconfig.Load) }
+
+// LoadWith is Load with a document, called name in messages, in place of kubeletconfig.OverridePath: its section is
+// judged before it is in force.
+func LoadWith(root string, output Output, name string, data []byte) (*Input, error) {
+	return load(root, output, func(node hostfs.FS) (*kubeletconfig.Config, error) {
+		return kubeletconfig.LoadWith(node, name, data)
+	})
+}
+
+func load(root string, output Output, config func(hostfs.FS) (*kubeletconfig.Config, error)) (*Input, error) {
 	node := hostfs.FS(root)
 	in := &Input{config: &kubeletconfig.Config{}}
 	var err error
@@ -40,7 +50,7 @@ func Load(root string, output Output) (*Input, error) {
 	if in.kept, err = output.Kept(); err != nil {
 		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
-	if in.config, err = kubeletconfig.Load(node); err != nil {
+	if in.config, err = config(node); err != nil {
 		return in, err
 	}
 	if in.section, err = decodeSection(in.config); err != nil || in.section == nil {

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+// tryingNode is a node without a partition whose systemd has timers, and a generator: the partition's unit is of the file
+// that it would read. It notes what it was asked in /run/calls, and fails where /run/fails has the words.
+func tryingNode(t *testing.T) *node {
+	t.Helper()
+	n := newNode(t, kubelet(""))
+	const fails = `echo "$0 $*" | sed 's,.*/bin/,,' >>/run/calls
+if test -e /run/fails && echo "$0 $*" | grep -q "$(cat /run/fails)"; then echo "that has failed" >&2; exit 1; fi
+`
+	n.script("systemctl", fails+`case "$*" in
+show*UserspaceTimestampMonotonic*) echo UserspaceTimestampMonotonic=1000000 ;;
+show*SourcePath*)
+	if test -e /run/generator-is-missing; then echo SourcePath=
+	elif test -e /run/node-partition/trial.yaml; then echo SourcePath=/run/node-partition/trial.yaml
+	elif test -e /etc/kubernetes/node-partition.yaml; then echo SourcePath=/etc/kubernetes/node-partition.yaml
+	else echo SourcePath=; fi ;;
+show*LoadState*node-partition-trial*) if test -e /run/timer; then echo LoadState=loaded; else echo LoadState=not-found; fi ;;
+show*ActiveState*node-partition-trial*)
+	if test -e /run/timer; then echo ActiveState=active; else echo ActiveState=inactive; fi
+	echo; echo ActiveState=inactive ;;
+'stop node-partition-trial.timer') rm /run/timer ;;
+esac`)
+	n.script("systemd-run", fails+`if test -e /run/timer; then
+	echo "Failed to start transient timer unit: Unit node-partition-trial.timer was already loaded or has a fragment file." >&2; exit 1
+fi
+for last; do :; done
+echo "$last" >/run/timer
+if test -e /run/timer-is-early; then sh -c "$last"; fi`)
+	for _, name := range []string{"rm", "sh", "sed", "grep", "cat"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(n.root, "bin", name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// script is a program of the node.
+func (n *node) script(name, text string) {
+	n.t.Helper()
+	n.write("/bin/"+name, "#!/bin/sh\n"+text)
+	if err := os.Chmod(filepath.Join(n.root, "bin", name), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// file is a file of the node, empty where there is none.
+func (n *node) file(path string) string {
+	n.t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.root, path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (n *node) remove(path string) {
+	n.t.Helper()
+	if err := os.Remove(filepath.Join(n.root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.t.Fatal(err)
+	}
+}
+
+// calls are those of programs since the last time.
+func (n *node) calls() []string {
+	n.t.Helper()
+	calls := strings.Split(strings.TrimSpace(n.file("/run/calls")), "\n")
+	n.remove("/run/calls")
+	return slices.DeleteFunc(calls, func(call string) bool { return strings.HasPrefix(call, "systemctl show") })
+}
+
+const triedFile = "/etc/kubernetes/tried.yaml" // a folder that the program sees, too
+
+// try tries what is in triedFile, and expects that it begins.
+func (n *node) try(args ...string) {
+	n.t.Helper()
+	n.write(triedFile, valid("kube-system"))
+	status, stdout, stderr := n.run(append([]string{"try", triedFile}, args...)...)
+	if status != exitOK || !strings.Contains(stdout, triedFile+" is tried until ") {
+		n.t.Fatalf("status %d, %q, %q; want a trial", status, stdout, stderr)
+	}
+}
+
+// nothingTried: no trial runs, and none is left over.
+func (n *node) nothingTried() {
+	n.t.Helper()
+	for _, path := range []string{kubeletconfig.TrialPath, trialNext, trialAbout} {
+		if _, err := os.Lstat(filepath.Join(n.root, path)); !errors.Is(err, fs.ErrNotExist) {
+			n.t.Errorf("%s is left over (%v)", path, err)
+		}
+	}
+}
+
+// says runs the program and expects its exit status and words of what it says.
+func (n *node) says(status int, want string, args ...string) {
+	n.t.Helper()
+	got, stdout, stderr := n.run(args...)
+	if got != status || !strings.Contains(stdout+stderr, want) {
+		n.t.Errorf("%q: status %d, %q, %q; want %d and %q", args, got, stdout, stderr, status, want)
+	}
+}
+
+// The timer runs before anything is in force, and what its service runs goes back without this program.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.partition("67108864")
+	n.serve(&fakeRuntime{})
+	n.servePods()
+	before := time.Now()
+	n.try("--for", "20m") // behind the file, as people write it
+	if got := n.file(kubeletconfig.TrialPath); got != n.file(triedFile) {
+		t.Errorf("tried %q", got)
+	}
+	calls := n.calls()
+	if len(calls) != 3 || !strings.HasPrefix(calls[0], "systemd-run ") || calls[1] != "systemctl daemon-reload" || calls[2] != "systemctl start kubepods-system.slice" {
+		t.Errorf("%q", calls)
+	}
+	for _, part := range []string{"--unit=node-partition-trial", "--on-startup=", "--property=Restart=on-failure"} {
+		if !strings.Contains(calls[0], part) {
+			t.Errorf("%q; want %s", calls[0], part)
+		}
+	}
+	if strings.ContainsAny(n.file("/run/timer"), "$%") {
+		t.Errorf("systemd would expand %q", n.file("/run/timer"))
+	}
+	// status tells of it, to people and to scripts; check does, and the files say which is in force.
+	s := n.status()
+	if s.Trial == nil || s.Trial.From != triedFile || s.Trial.Until.Sub(before) < 19*time.Minute || s.Trial.Until.Sub(before) > 21*time.Minute {
+		t.Errorf("status has %+v", s.Trial)
+	}
+	n.says(exitOK, "Trial       of "+triedFile+" until ", "status", "--listen=")
+	_, checked, _ := n.run("check", "--listen=")
+	for _, part := range []string{
+		"warning trial: " + triedFile + " is tried until ", "change: partition-monitor keep makes it permanent",
+		"looked at: " + kubeletconfig.TrialPath + ": read", "looked at: " + kubeletconfig.OverridePath + ": not looked at, " + kubeletconfig.TrialPath + " is there",
+	} {
+		if !strings.Contains(checked, part) {
+			t.Errorf("want %q in\n%s", part, checked)
+		}
+	}
+	// The time is over.
+	n.calls()
+	n.timeIsOver()
+	n.nothingTried()
+	if calls := n.calls(); !slices.Equal(calls, []string{"systemctl daemon-reload", "systemctl start slices.target", "systemctl start --no-block partition-monitor.service"}) {
+		t.Errorf("the timer's service ran %q", calls)
+	}
+	if s := n.status(); s.Trial != nil {
+		t.Errorf("status has %+v", s.Trial)
+	}
+}
+
+// timeIsOver runs the timer's service.
+func (n *node) timeIsOver() {
+	n.t.Helper()
+	script := n.file("/run/timer")
+	n.remove("/run/timer")
+	n.write("/bin/timer", "#!/bin/sh\n"+script)
+	if out, err := n.shell(script).CombinedOutput(); err != nil {
+		n.t.Errorf("the timer's service: %v, %s", err, out)
+	}
+}
+
+// shell is a shell on the node.
+func (n *node) shell(script string) *exec.Cmd {
+	cmd := n.program("shell", script)
+	cmd.Env = append(cmd.Env, nodeShell+"=1")
+	return cmd
+}
+
+// What is tried must be valid, by itself and on this node, and nothing else.
+func TestTryRefused(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	for _, tc := range []struct {
+		file, want string
+	}{
+		{broken, triedFile + ": systemPartition.memoryLimit"},
+		{broken, triedFile + ": systemPartition.namespaces[0]"},
+		{kubelet(""), triedFile + ": has no systemPartition section; want"},
+		{kubelet("systemPartition: {}"), triedFile + ": no partition comes of it"},
+		{"memoryLimit: 64Mi", triedFile + ": apiVersion"},
+		{"", triedFile + ": is empty"},
+	} {
+		n.write(triedFile, tc.file)
+		n.says(exitProblem, tc.want, "try", triedFile)
+	}
+	n.says(exitProblem, "open /etc/kubernetes/none.yaml: no such file or directory", "try", "/etc/kubernetes/none.yaml")
+	n.write(triedFile, valid("kube-system"))
+	n.write("/proc/cmdline", "node_partition=0")
+	n.says(exitProblem, "no node_partition=0 on the kernel command line", "try", triedFile)
+	n.write("/proc/cmdline", "")
+	n.write("/var/lib/kubelet/config.yaml", kubelet("featureGates: {NodeSystemPartition: true}"))
+	n.says(exitProblem, "the kubelet makes the system partition itself", "try", triedFile)
+	// Without a way back there is no trial.
+	n.write("/var/lib/kubelet/config.yaml", broken)
+	n.says(exitProblem, "no way back to it: /var/lib/kubelet/config.yaml: ", "try", triedFile)
+	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
+	if calls := n.file("/run/calls"); strings.Contains(calls, "systemd-run") || strings.Contains(calls, "daemon-reload") {
+		t.Errorf("something was applied: %s", calls)
+	}
+	n.nothingTried()
+}
+
+// An edit that was never applied is nothing that a trial may bring about by its end.
+func TestTryUnapplied(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.partition("67108864")
+	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
+	n.write("/run/node-partition/units/kubepods-system.slice", "")
+	n.follow()
+	n.write("/var/lib/kubelet/config.yaml", valid("monitoring"))
+	n.write(triedFile, valid("kube-system"))
+	n.says(exitProblem, "is not applied yet: systemctl daemon-reload, and then try", "try", triedFile)
+	n.generated()
+	n.try()
+}
+
+func TestTryStandardInput(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	for text, status := range map[string]int{broken: exitProblem, valid("kube-system"): exitOK} {
+		cmd := n.program("try", "-")
+		cmd.Stdin = strings.NewReader(text)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != status || !strings.Contains(string(out), "standard input") {
+			t.Errorf("status %d, %s; want %d", cmd.ProcessState.ExitCode(), out, status)
+		}
+	}
+	if got := n.file(kubeletconfig.TrialPath); got != valid("kube-system") {
+		t.Errorf("tried %q", got)
+	}
+}
+
+// One trial at a time. keep makes it permanent, while the timer runs, and then stops it.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.says(exitProblem, "no trial runs", "keep")
+	n.try()
+	n.says(exitProblem, "a trial runs already", "try", triedFile)
+	n.write(triedFile, "changed meanwhile")
+	tried := n.file(kubeletconfig.TrialPath)
+	n.calls()
+	n.says(exitOK, "Kept, in "+kubeletconfig.OverridePath, "keep")
+	if got := n.file(kubeletconfig.OverridePath); got != tried || tried != valid("kube-system")+"\n" {
+		t.Errorf("kept %q, tried %q", got, tried)
+	}
+	if calls := n.calls(); !slices.Equal(calls, []string{"systemctl daemon-reload", "systemctl start kubepods-system.slice", "systemctl stop node-partition-trial.timer"}) {
+		t.Errorf("%q", calls)
+	}
+	n.nothingTried()
+	n.says(exitProblem, "no trial runs", "keep")
+	n.says(exitProblem, "no trial runs", "try", "--end")
+	// What was kept is what the next trial goes back to.
+	n.try()
+	n.timeIsOver()
+	n.nothingTried()
+	if got := n.file(kubeletconfig.OverridePath); got != tried {
+		t.Errorf("after another trial: %q", got)
+	}
+	n.says(exitProblem, "no trial runs", "keep")
+}
+
+// keep loses nothing that somebody else has written meanwhile, and where it cannot write, the trial goes on.
+func TestKeepRefused(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.try()
+	n.write(kubeletconfig.OverridePath, valid("monitoring"))
+	n.says(exitProblem, kubeletconfig.OverridePath+" has changed since the trial began", "keep")
+	n.remove(kubeletconfig.OverridePath)
+	// Of the size of a disk that is full, as far as this program sees it.
+	dir := filepath.Join(n.root, kubeletconfig.OverridePath)
+	if err := os.Symlink("/proc/override", dir); err != nil {
+		t.Fatal(err)
+	}
+	n.says(exitProblem, "not kept, the trial goes on: ", "keep")
+	n.remove(kubeletconfig.OverridePath)
+	n.write(kubeletconfig.TrialPath, broken)
+	n.says(exitProblem, kubeletconfig.TrialPath+": systemPartition.memoryLimit", "keep")
+	if n.file("/run/timer") == "" || n.file(kubeletconfig.OverridePath) != "" {
+		t.Error("the trial does not go on as it was")
+	}
+}
+
+// A link to where the file really is stays one.
+func TestKeepFollowsALink(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.write("/etc/kubernetes/managed.yaml", valid("monitoring"))
+	if err := os.Symlink("managed.yaml", filepath.Join(n.root, kubeletconfig.OverridePath)); err != nil {
+		t.Fatal(err)
+	}
+	n.try()
+	n.says(exitOK, "Kept", "keep")
+	if got := n.file("/etc/kubernetes/managed.yaml"); got != valid("kube-system")+"\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTryEnd(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.try()
+	n.calls()
+	n.says(exitOK, "The trial has ended", "try", "--end")
+	if calls := n.calls(); !slices.Equal(calls, []string{
+		"systemctl daemon-reload", "systemctl start slices.target", "systemctl start --no-block partition-monitor.service", "systemctl stop node-partition-trial.timer",
+	}) {
+		t.Errorf("%q", calls)
+	}
+	n.nothingTried()
+	n.says(exitProblem, "no trial runs", "try", "--end")
+}
+
+// Where it was killed, or something fails, nothing is applied, or the timer goes back.
+func TestTryCutShort(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.write(triedFile, valid("kube-system"))
+	for _, tc := range []struct {
+		fails, want string
+		timer       bool // whether it is left running, to go back
+	}{
+		{"systemd-run", "the timer that goes back cannot be started, nothing was applied: systemd-run --quiet: that has failed", false},
+		{"systemctl show", "that has failed", false},
+		{"daemon-reload", "not applied, going back: systemctl daemon-reload: that has failed", true},
+		{"start kubepods-system", "not applied, going back: systemctl start: that has failed", false},
+	} {
+		n.write("/run/fails", tc.fails)
+		n.says(exitProblem, tc.want, "try", triedFile)
+		n.nothingTried()
+		if got := n.file("/run/timer") != ""; got != tc.timer {
+			t.Errorf("%s fails: timer %t, want %t", tc.fails, got, tc.timer)
+		}
+		n.remove("/run/fails")
+		n.remove("/run/timer")
+	}
+	n.write("/run/generator-is-missing", "")
+	n.says(exitProblem, "is partition-generator installed?", "try", triedFile)
+	n.nothingTried()
+	n.remove("/run/generator-is-missing")
+	// The time is over before the section is in place: it never gets there.
+	n.write("/run/timer-is-early", "")
+	n.says(exitProblem, "not applied, going back", "try", triedFile)
+	n.nothingTried()
+	n.remove("/run/timer-is-early")
+	n.remove("/run/timer")
+	// Killed before the timer, and behind it.
+	n.write(trialNext, valid("monitoring"))
+	n.try()
+	n.timeIsOver()
+	n.nothingTried()
+	n.write("/run/timer", goBackScript)
+	n.says(exitProblem, "where one is left over, partition-monitor try --end", "try", triedFile)
+	n.says(exitOK, "The trial has ended", "try", "--end")
+	n.try()
+	// Killed in the middle of keep, behind the override: the timer has nothing to undo.
+	n.write(kubeletconfig.OverridePath, strings.TrimSpace(n.file(kubeletconfig.TrialPath)))
+	n.timeIsOver()
+	n.nothingTried()
+	if !strings.Contains(n.file(kubeletconfig.OverridePath), "kube-system") {
+		t.Error("what was kept is gone")
+	}
+}
+
+// A trial whose timer somebody has stopped, or whose end fails, is an error of check.
+func TestCheckTrial(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.says(exitProblem, "ok      trial: no trial runs", "check", "--listen=")
+	n.try()
+	var about trial
+	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
+		t.Fatal(err)
+	}
+	about.Until = time.Now().Add(-time.Hour)
+	data, err := json.Marshal(about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write(trialAbout, string(data))
+	n.says(exitProblem, "error   trial: the trial of "+triedFile+" was to end at ", "check", "--listen=")
+	n.remove("/run/timer")
+	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer, and does not end by itself", "check", "--listen=")
+	n.remove(trialAbout)
+	n.says(exitProblem, "warning trial: a trial runs, and nothing tells which: ", "check", "--listen=")
+	n.says(exitOK, "The trial has ended", "try", "--end")
+}

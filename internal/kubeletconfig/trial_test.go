@@ -1,0 +1,56 @@
+package kubeletconfig
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
+
+// A section that is tried counts in place of the override and of the kubelet's own, and what is looked at says so.
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	const main = "/var/lib/kubelet/config.yaml"
+	section := func(cpus string) string { return head + "systemPartition: {cpuset: '" + cpus + "'}" }
+	root := tree(t, map[string]string{main: section("0"), OverridePath: section("1"), TrialPath: section("2")})
+	c, err := Load(root)
+	if err != nil || string(c.Section) != `{"cpuset":"2"}` || c.SectionFile != TrialPath {
+		t.Fatalf("%s of %q, %v; want the trial's", c.Section, c.SectionFile, err)
+	}
+	if got := c.SectionFileWith("cpuset"); got != TrialPath {
+		t.Errorf("a message about its cpuset names %s", got)
+	}
+	for _, want := range []Look{{main, lookRead}, {OverridePath, "not looked at, " + TrialPath + " is there: a trial runs"}, {TrialPath, lookRead}} {
+		if !slices.Contains(c.Looked, want) {
+			t.Errorf("%v; want %v", c.Looked, want)
+		}
+	}
+	// What is judged counts in place of all of them, and is read from nowhere.
+	c, err = LoadWith(root, "mine.yaml", []byte(section("3")))
+	if err != nil || string(c.Section) != `{"cpuset":"3"}` || c.SectionFile != "mine.yaml" || c.SectionFileWith("cpuset") != "mine.yaml" {
+		t.Errorf("%s of %q, %v; want mine.yaml's", c.Section, c.SectionFile, err)
+	}
+}
+
+// What is tried without a section, or is none, is refused with its name. The override's is then none of the trial's.
+func TestTrialRefused(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
+	for data, want := range map[string]string{
+		"":                    "is empty",
+		head + "maxPods: 10":  "has no systemPartition section; want",
+		"systemPartition: {}": "apiVersion",
+		head + "#" + strings.Repeat("x", maxFileBytes): "too large: more than 65536 bytes; a kubelet's configuration is at most",
+	} {
+		c, err := LoadWith(root, "mine.yaml", []byte(data))
+		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.Section != nil {
+			t.Errorf("%.60q: %v; want mine.yaml: ... %s", data, err, want)
+		}
+	}
+	_, err := LoadWith(root, "mine.yaml", make([]byte, maxFileBytes+1))
+	if !errors.Is(err, hostfs.ErrTooLarge) {
+		t.Errorf("%v; want ErrTooLarge", err)
+	}
+}
