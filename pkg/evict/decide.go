@@ -182,6 +182,10 @@ func (s Snapshot) crossed() (Threshold, State) {
 	default:
 		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
+	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
+		// There was enough since the last one went, and what it has left does not come: somebody else grows.
+		state.Floor, state.Floored = c.Hard/2, true
+	}
 	return state.Reclaiming, state
 }
 
@@ -213,10 +217,6 @@ func Decide(s Snapshot) Decision {
 				state.Floor, state.Floored = 0, true // they are told anew
 			}
 		}
-	}
-	if !state.Floored && crossed == Hard && waiting(state.Open) {
-		// There was enough since the last one went, and what it has left does not come: somebody else grows.
-		state.Floor, state.Floored = d.At/2, true
 	}
 	s.State = state
 	d.Held = s.held(&d, stays, shortage)
