@@ -74,6 +74,7 @@ type Manager struct {
 	full    time.Time // when memory.stat was last read
 	usedNow uint64    // of the partition, at this look
 	dryRun  map[string]time.Time
+	staysAt time.Time // when it was last seen whether Stays still do
 	lowered time.Time
 	// lowerings are the reloads for the limit lowering.
 	lowerings int
@@ -303,6 +304,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	if m.reported || s.Now.Sub(m.oom.counted) >= statEvery {
 		s.OutOfMemory = m.countKills()
 	}
+	m.forgetStays(s.Now)
 	d := m.decide(s)
 	if d.Victim != nil {
 		// A pod does not go for one reading.
@@ -363,17 +365,45 @@ func (m *Manager) decide(s Snapshot) Decision {
 	s.State = m.state // progress has changed it
 	if Pressure(s) {
 		s.Pods = m.measured()
-		m.forgetStays(s.Pods)
 	}
 	return m.choose(s)
 }
 
-// forgetStays drops pods that are gone, and those whose memory has come back after all.
-func (m *Manager) forgetStays(pods []Pod) {
+// forgetStays drops pods that are gone, and those whose memory has come back after all: what they take later is theirs to give back. That has
+// to be seen when it happens, which may be long before memory is low again.
+func (m *Manager) forgetStays(now time.Time) {
+	if len(m.state.Stays) == 0 || now.Sub(m.staysAt) < longest {
+		return
+	}
+	m.staysAt = now
+	pods, changed := m.Pods(), false
+	// Before the kubelet and the first pass have told who is there, one that is missing may be there all the same.
+	told := len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
 	for uid, bytes := range m.state.Stays {
-		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.UID == uid && p.Usage.Used > bytes/2 }) {
-			delete(m.state.Stays, uid)
+		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == uid })
+		left := uint64(0)
+		switch {
+		case i >= 0:
+			reading, err := m.Cgroups.Memory(pods[i].Cgroup)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			left = Memory(reading).Used()
+		case !told:
+			continue
 		}
+		switch {
+		case left <= bytes/2:
+			delete(m.state.Stays, uid)
+		case left < bytes:
+			m.state.Stays[uid] = left
+		default:
+			continue
+		}
+		changed = true
+	}
+	if changed {
+		m.save()
 	}
 }
 

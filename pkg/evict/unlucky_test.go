@@ -39,3 +39,73 @@ func TestLeakWhileAnotherEnds(t *testing.T) {
 		})
 	})
 }
+
+// TestMemoryCameBackAfterAll: what a pod could not give back once is no excuse for what it takes later.
+func TestMemoryCameBackAfterAll(t *testing.T) {
+	back := func(n *node, m *Manager) {
+		n.t.Helper()
+		n.set(func() { n.pod("greedy").containers[0].immortal = true })
+		n.run(m, 20*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		if len(m.state.Stays) != 1 {
+			n.t.Fatalf("remembered is %v", m.state.Stays)
+		}
+		n.set(func() { // it ends, and is started again
+			c := n.pod("greedy").containers[0]
+			c.immortal = false
+			n.exited(n.pod("greedy"), c)
+		})
+		n.run(m, 20*time.Second)
+		n.all()
+	}
+	leaks := func(n *node, m *Manager) {
+		n.t.Helper()
+		n.set(func() { n.pod("greedy").containers[0].uses = 500 * mi })
+		n.run(m, time.Second)
+		if did := n.all(); len(did) == 0 || did[0] != "kill greedy.c1.2" {
+			n.t.Errorf("did %q, reported %+v", did, m.Report())
+		}
+	}
+	t.Run("in this run", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
+			m := n.started(hardOnly)
+			back(n, m)
+			leaks(n, m)
+		})
+	})
+	t.Run("in the next run", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
+			m := n.started(hardOnly)
+			back(n, m)
+			n.stop(m)
+			n.boot()
+			m = n.started(hardOnly)
+			leaks(n, m)
+		})
+	})
+}
+
+// TestRestartBeforePodsAreKnown: what stays is remembered until the pods are known.
+func TestRestartBeforePodsAreKnown(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi
+		full(n)
+		m := n.started(hardOnly)
+		n.run(m, time.Minute)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.stop(m)
+		n.boot()
+		m = n.started(hardOnly)
+		pods, begin := m.Pods, time.Now()
+		m.Pods = func() []Pod {
+			if time.Since(begin) < time.Second {
+				return nil // the kubelet has not answered
+			}
+			return pods()
+		}
+		n.run(m, time.Minute)
+		n.expect()
+	})
+}
