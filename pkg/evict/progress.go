@@ -135,10 +135,9 @@ func (m *Manager) endStartedAgain(e Eviction) {
 // hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays.
 func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
 	left := m.leftOf(*e)
-	if left < e.left {
-		e.freed = time.Now()
+	if left+e.UsedBytes/steps <= e.left {
+		e.left, e.freed = left, time.Now()
 	}
-	e.left = left
 	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
 		if m.usedNow+e.UsedBytes/2 > e.PartitionBytes {
 			m.doubt(*e) // of this pod it is back, and of the partition not: others grew, or it was never this pod's alone
@@ -165,6 +164,10 @@ func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
 	}
 	return false
 }
+
+// steps is in how many parts the memory of an eviction comes back at most: figures that flutter, or fall by a page at a time, are no memory
+// that is on its way, and would have everybody wait for ever.
+const steps = 64
 
 // escalates tells whether a pod whose containers were stopped can be evicted for good instead.
 func (m *Manager) escalates(e Eviction) bool {

@@ -109,3 +109,25 @@ func TestRestartBeforePodsAreKnown(t *testing.T) {
 		n.expect()
 	})
 }
+
+// TestFilesThatFlutter: memory that comes and goes is not on its way back, and the pod goes for good as one whose files stay still.
+func TestFilesThatFlutter(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = 50*time.Millisecond, mi
+		full(n)
+		m := n.started(hardOnly)
+		m.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+		for i := range 200 {
+			n.mu.Lock()
+			stays := slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.Name == "greedy" && !p.ending })
+			n.mu.Unlock()
+			if stays {
+				n.set(func() { n.pod("greedy").rest = 480*mi + uint64(i%2)*4096 })
+			}
+			n.run(m, 50*time.Millisecond)
+		}
+		if did := n.all(); !slices.Contains(did, "tell greedy") {
+			n.t.Errorf("did %q, reported %+v", did, m.Report())
+		}
+	})
+}
