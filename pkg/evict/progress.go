@@ -169,9 +169,10 @@ func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
 // that is on its way, and would have everybody wait for ever.
 const steps = 64
 
-// escalates tells whether a pod whose containers were stopped can be evicted for good instead.
+// escalates tells whether a pod whose containers were stopped can be evicted for good instead. One that nobody knew has no namespace, and a name
+// that is not its own: the API server would answer that it is gone, which counts as evicted.
 func (m *Manager) escalates(e Eviction) bool {
-	return !e.Static && !e.DryRun && e.Problem == "" && e.Name != "" && m.API.Available()
+	return !e.Static && !e.DryRun && e.Problem == "" && e.Namespace != "" && m.API.Available()
 }
 
 // leftOf is what is left of the memory of an eviction, in bytes: without what containers use that were started since.

@@ -131,3 +131,27 @@ func TestFilesThatFlutter(t *testing.T) {
 		}
 	})
 }
+
+// TestUnknownPodIsNotTold: nobody can be told of a pod that has no name, as unlisted pods have none.
+func TestUnknownPodIsNotTold(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
+		n.listed = n.list()
+		n.passTakes, n.restarts, n.restarted = time.Hour, 10*time.Second, mi
+		n.start(sized("newcomer", 0, 0, 0), 10)
+		n.set(func() { n.pod("newcomer").rest = 490 * mi })
+		m := n.started(hardOnly)
+		pods := m.Pods
+		m.Pods = func() []Pod {
+			list := pods()
+			for i := range list {
+				if list[i].Unknown {
+					list[i].Name = "(pod " + list[i].UID + ")"
+				}
+			}
+			return list
+		}
+		n.run(m, time.Minute)
+		n.expect("kill newcomer.c1")
+	})
+}
