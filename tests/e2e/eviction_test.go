@@ -36,7 +36,7 @@ type evictor struct {
 	before map[string]string
 	// controllers tells that the control plane has some.
 	controllers bool
-	// leakers are the UIDs of the pods that a ramp has made, and kernelKills is how often the kernel has killed in them where it might.
+	// leakers are the UIDs of the pods that ramps have made, and kernelKills is how often the kernel has killed in them where it might.
 	leakers     map[string]bool
 	kernelKills int
 }
@@ -46,7 +46,7 @@ const members = "kube-system"
 func newEvictor(t *testing.T, flavour string, files ...lab.File) *evictor {
 	t.Helper()
 	n, control := joined(t, flavour, evictionSection, files...)
-	e := &evictor{Node: n, control: control}
+	e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 	e.neighbours(t)
 	return e
 }
