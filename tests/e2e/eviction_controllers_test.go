@@ -32,16 +32,8 @@ func (e *evictor) withControllers(t *testing.T) {
 // rampDaemonSet is a leak in a pod that its DaemonSet makes again. That one leaks as well, and is restarted and not evicted: the controller would
 // make the next one for ever.
 func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
-	e.withControllers(t)
-	labels := map[string]string{"app": d.name}
-	sets := e.control.Client().AppsV1().DaemonSets(members)
-	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: d.name},
-		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: e.template(d, labels)},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	seen := e.twice(t, d)
+	labels, remove := e.daemonSet(t, d, e.template(d).Spec)
+	seen := e.times(t, d, 2)
 	if d.api && (seen[0].Way != evict.Evict || seen[1].Way != evict.Restart || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner) {
 		t.Errorf("first %+v\nthen  %+v\nwant one evicted for good, and the next one of the same owner restarted", seen[0], seen[1])
 	}
@@ -49,11 +41,50 @@ func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
 	if len(pods) != 1 || string(pods[0].UID) != seen[1].UID {
 		t.Errorf("%d pods of the set: %+v", len(pods), pods)
 	}
-	// It is the set that keeps its pods, so it goes first.
-	if err := sets.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
+	remove()
+}
+
+// rampDaemonSetTmpfs is the same with files in memory. To restart the second one brings nothing back, so it goes for good, too.
+func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
+	pod := d.pod("", "/podtool", "fill", "/memory", d.mebibytes(20, 60), "1Gi").pod()
+	inMemory(pod)
+	_, remove := e.daemonSet(t, d, pod.Spec)
+	if !d.api {
+		e.times(t, d, 1)
+		wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 1)
+		remove()
+		return
+	}
+	eventually(t, e.Node, "two pods of the set evicted for good", func(context.Context) (bool, string, error) {
+		seen := e.named(t, d)
+		return len(seen) >= 2 && seen[0].UID != seen[1].UID && seen[0].Way == evict.Evict && seen[1].Way == evict.Evict, fmt.Sprintf("%+v", seen), nil
+	})
+	remove()
+}
+
+// daemonSet makes one of these pods on this node. It returns their labels, and what ends all of it.
+func (e *evictor) daemonSet(t *testing.T, d drawn, pod v1.PodSpec) (labels map[string]string, remove func()) {
+	t.Helper()
+	e.withControllers(t)
+	pod.NodeName = e.Hostname
+	labels = map[string]string{"app": d.name}
+	sets := e.control.Client().AppsV1().DaemonSets(members)
+	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: d.name},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.removeAll(t, labels)
+	return labels, func() {
+		// It is the set that keeps its pods, so it goes first.
+		if err := sets.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.removeAll(t, labels)
+	}
 }
 
 // rampJob is two pods of a Job that leak. The second is in the cooldown of the first, and evicted nevertheless: nobody would start it again. The Job
@@ -62,7 +93,8 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 	e.withControllers(t)
 	two, none := int32(2), int32(0)
 	labels := map[string]string{"app": d.name}
-	template := e.template(d, labels)
+	template := e.template(d)
+	template.Labels = labels
 	template.Spec.RestartPolicy = v1.RestartPolicyNever
 	jobs := e.control.Client().BatchV1().Jobs(members)
 	if _, err := jobs.Create(t.Context(), &batchv1.Job{
@@ -78,7 +110,7 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 		t.Fatal(err)
 	}
 	if d.api {
-		seen := e.twice(t, d)
+		seen := e.times(t, d, 2)
 		if seen[0].Way != evict.Evict || seen[1].Way != evict.Evict || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
 			t.Errorf("first %+v\nthen  %+v\nwant two of the same owner evicted for good", seen[0], seen[1])
 		}
@@ -87,7 +119,7 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 			return slices.ContainsFunc(pods, func(p v1.Pod) bool { return string(p.UID) != seen[0].UID && string(p.UID) != seen[1].UID }), fmt.Sprint(len(pods)), nil
 		})
 	} else {
-		eventually(t, e.Node, "a pod of the Job has gone", func(context.Context) (bool, string, error) { return len(e.named(t, d)) > 0, "", nil })
+		e.times(t, d, 1)
 	}
 	if err := jobs.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -96,10 +128,10 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 }
 
 // template is what a controller makes leaks from, on this node.
-func (e *evictor) template(d drawn, labels map[string]string) v1.PodTemplateSpec {
+func (e *evictor) template(d drawn) v1.PodTemplateSpec {
 	pod := d.pod("", "/podtool", "grow", d.mebibytes(8, 100), d.mebibytes(20, 60), "1Gi").pod()
 	pod.Spec.NodeName = e.Hostname
-	return v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}
+	return v1.PodTemplateSpec{Spec: pod.Spec}
 }
 
 // named are the evictions of a ramp's pods, the oldest first.
@@ -108,13 +140,13 @@ func (e *evictor) named(t *testing.T, d drawn) []evict.Eviction {
 	return slices.DeleteFunc(e.account(t).evictions, func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, d.name+"-") })
 }
 
-// twice waits until two of a ramp's pods have gone.
-func (e *evictor) twice(t *testing.T, d drawn) []evict.Eviction {
+// times waits until a ramp's pods have gone so many times.
+func (e *evictor) times(t *testing.T, d drawn, n int) []evict.Eviction {
 	t.Helper()
 	var seen []evict.Eviction
-	eventually(t, e.Node, "two evictions", func(context.Context) (bool, string, error) {
+	eventually(t, e.Node, fmt.Sprintf("%d evictions", n), func(context.Context) (bool, string, error) {
 		seen = e.named(t, d)
-		return len(seen) >= 2, fmt.Sprintf("%+v", seen), nil
+		return len(seen) >= n, fmt.Sprintf("%+v", seen), nil
 	})
 	return seen
 }
