@@ -238,7 +238,7 @@ func TestCheckIgnores(t *testing.T) {
 	n.check(t, exitOK, []string{"ignored slice: kubepods-system.slice: memory.max is max", "ignored service: "}, "--listen=", "--ignore=slice", "--ignore=service")
 	n.check(t, exitOK, []string{"ignored slice: "}, "--listen=", "--ignore=slice,service")
 	status, stdout, stderr := n.run("check", "--listen=", "--ignore=slices")
-	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--ignore=slices: want one of configuration, kubelet, ") {
+	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--ignore=slices: want one of configuration, trial, kubelet, ") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }

@@ -20,8 +20,8 @@ import (
 func tryingNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t, kubelet(""))
-	const fails = `echo "$0 $*" | sed 's,.*/bin/,,' >>/run/calls
-if test -e /run/fails && echo "$0 $*" | grep -q "$(cat /run/fails)"; then echo "that has failed" >&2; exit 1; fi
+	const fails = `echo "${0##*/} $*" >>/run/calls
+if test -e /run/fails && echo "${0##*/} $*" | grep -q "^$(cat /run/fails)"; then echo "that has failed" >&2; exit 1; fi
 `
 	n.script("systemctl", fails+`case "$*" in
 show*UserspaceTimestampMonotonic*) echo UserspaceTimestampMonotonic=1000000 ;;
@@ -42,7 +42,7 @@ fi
 for last; do :; done
 echo "$last" >/run/timer
 if test -e /run/timer-is-early; then sh -c "$last"; fi`)
-	for _, name := range []string{"rm", "sh", "sed", "grep", "cat"} {
+	for _, name := range []string{"rm", "sh", "grep", "cat"} {
 		path, err := exec.LookPath(name)
 		if err == nil {
 			err = os.Symlink(path, filepath.Join(n.root, "bin", name))
@@ -88,7 +88,7 @@ func (n *node) calls() []string {
 	return slices.DeleteFunc(calls, func(call string) bool { return strings.HasPrefix(call, "systemctl show") })
 }
 
-const triedFile = "/etc/kubernetes/tried.yaml" // a folder that the program sees, too
+const triedFile = "/var/tried.yaml"
 
 // try tries what is in triedFile, and expects that it begins.
 func (n *node) try(args ...string) {
@@ -175,7 +175,6 @@ func (n *node) timeIsOver() {
 	n.t.Helper()
 	script := n.file("/run/timer")
 	n.remove("/run/timer")
-	n.write("/bin/timer", "#!/bin/sh\n"+script)
 	if out, err := n.shell(script).CombinedOutput(); err != nil {
 		n.t.Errorf("the timer's service: %v, %s", err, out)
 	}
@@ -291,13 +290,14 @@ func TestKeepRefused(t *testing.T) {
 	n.write(kubeletconfig.OverridePath, valid("monitoring"))
 	n.says(exitProblem, kubeletconfig.OverridePath+" has changed since the trial began", "keep")
 	n.remove(kubeletconfig.OverridePath)
-	// Of the size of a disk that is full, as far as this program sees it.
-	dir := filepath.Join(n.root, kubeletconfig.OverridePath)
-	if err := os.Symlink("/proc/override", dir); err != nil {
+	folder, aside := filepath.Join(n.root, "/etc/kubernetes"), filepath.Join(n.root, "/etc/aside")
+	if err := errors.Join(os.Rename(folder, aside), os.Symlink("/not/there", folder)); err != nil {
 		t.Fatal(err)
 	}
-	n.says(exitProblem, "not kept, the trial goes on: ", "keep")
-	n.remove(kubeletconfig.OverridePath)
+	n.says(exitProblem, "not kept, the trial goes on: mkdir /etc/kubernetes: ", "keep")
+	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
+		t.Fatal(err)
+	}
 	n.write(kubeletconfig.TrialPath, broken)
 	n.says(exitProblem, kubeletconfig.TrialPath+": systemPartition.memoryLimit", "keep")
 	if n.file("/run/timer") == "" || n.file(kubeletconfig.OverridePath) != "" {
@@ -346,12 +346,16 @@ func TestTryCutShort(t *testing.T) {
 	}{
 		{"systemd-run", "the timer that goes back cannot be started, nothing was applied: systemd-run --quiet: that has failed", false},
 		{"systemctl show", "that has failed", false},
-		{"daemon-reload", "not applied, going back: systemctl daemon-reload: that has failed", true},
-		{"start kubepods-system", "not applied, going back: systemctl start: that has failed", false},
+		{"systemctl daemon-reload", "not applied, going back: systemctl daemon-reload: that has failed", true},
+		{"systemctl start kubepods-system", "not applied, going back: systemctl start: that has failed", false},
 	} {
 		n.write("/run/fails", tc.fails)
 		n.says(exitProblem, tc.want, "try", triedFile)
 		n.nothingTried()
+		if calls := n.file("/run/calls"); !strings.Contains(calls, "systemd-run") && strings.Contains(calls, "daemon-reload") {
+			t.Errorf("applied without a timer: %s", calls)
+		}
+		n.remove("/run/calls")
 		if got := n.file("/run/timer") != ""; got != tc.timer {
 			t.Errorf("%s fails: timer %t, want %t", tc.fails, got, tc.timer)
 		}
