@@ -115,8 +115,12 @@ func startTrial(ctx context.Context, from string, data []byte, d time.Duration) 
 		// The timer may run all the same, and then finds nothing to do.
 		return trial{}, plan.Warnings, errors.Join(err, removeAll(trialNext, trialAbout))
 	}
-	if err = os.Rename(trialNext, kubeletconfig.TrialPath); err == nil {
+	err = os.Rename(trialNext, kubeletconfig.TrialPath)
+	switch {
+	case err == nil:
 		err = applySection(ctx, kubeletconfig.TrialPath)
+	case errors.Is(err, fs.ErrNotExist):
+		err = errors.New("the time was over before the section was in place; try it for longer")
 	}
 	if err != nil {
 		return trial{}, plan.Warnings, errors.Join(fmt.Errorf("not applied, going back: %w", err), goBack(context.WithoutCancel(ctx)))

@@ -368,7 +368,7 @@ func TestTryCutShort(t *testing.T) {
 	n.remove("/run/generator-is-missing")
 	// The time is over before the section is in place: it never gets there.
 	n.write("/run/timer-is-early", "")
-	n.says(exitProblem, "not applied, going back", "try", triedFile)
+	n.says(exitProblem, "not applied, going back: the time was over before", "try", triedFile)
 	n.nothingTried()
 	n.remove("/run/timer-is-early")
 	n.remove("/run/timer")
