@@ -291,7 +291,7 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 		return HoldStays
 	case s.Now.Before(s.State.Doubt):
 		return HoldDoubt
-	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown }):
+	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }): // one without processes does not grow
 		d.State.UnknownSince = time.Time{}
 		return ""
 	case s.State.UnknownSince.IsZero():

@@ -526,9 +526,6 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 		if p.Empty && p.Usage.Used == 0 {
 			continue
 		}
-		if p.Unknown && p.Empty {
-			continue // it is on its way out, and nobody could be told of it
-		}
 		pods[n] = p
 		n++
 	}
