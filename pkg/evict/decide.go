@@ -195,6 +195,9 @@ func Decide(s Snapshot) Decision {
 	c := s.Effective()
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.available(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	if s.OutOfMemory {
+		shortage = d.At + c.MinimumReclaim // the sum is wrong, and nobody knows by how much
+	}
 	stays := uint64(0) // of all pods together
 	for _, pod := range Rank(s.Pods) {
 		skip := c.Spare.reason(pod)

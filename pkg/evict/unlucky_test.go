@@ -155,3 +155,14 @@ func TestUnknownPodIsNotTold(t *testing.T) {
 		n.expect("kill newcomer.c1")
 	})
 }
+
+// TestKernelKillsBesideMemoryThatStays: where the sum says that there is enough, and the kernel says that there is not, a little that stays is no reason to wait.
+func TestKernelKillsBesideMemoryThatStays(t *testing.T) {
+	t.Parallel()
+	s := look(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
+	s.OutOfMemory = true
+	s.State.Stays = map[string]uint64{"tmpfs": mi}
+	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
+		t.Errorf("held %q, goes %+v", d.Held, d.Victim)
+	}
+}
