@@ -41,7 +41,12 @@ func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
 func (m *Manager) choose(s Snapshot) Decision {
 	for {
 		d := Decide(s)
-		if d.Victim == nil || d.Victim.Empty {
+		if d.Victim == nil {
+			return d
+		}
+		if d.Victim.Empty {
+			// Of one that has ended and that only the kubelet has told of, there is no cgroup to look at.
+			d.Victim.Containers = slices.DeleteFunc(slices.Clone(d.Victim.Containers), func(c Container) bool { return c.Cgroup == "" })
 			return d
 		}
 		if d.Victim.Containers = m.containers(*d.Victim); len(d.Victim.Containers) > 0 {

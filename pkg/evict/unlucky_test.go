@@ -166,3 +166,30 @@ func TestKernelKillsBesideMemoryThatStays(t *testing.T) {
 		t.Errorf("held %q, goes %+v", d.Held, d.Victim)
 	}
 }
+
+// TestFilesOfAPodThatEndedBefore: a pod of which the kubelet alone has told has containers without cgroups. When they have ended there is nothing to wait for.
+func TestFilesOfAPodThatEndedBefore(t *testing.T) {
+	bubble(t, func(n *node) {
+		full(n)
+		n.set(func() {
+			for _, c := range n.pod("greedy").containers {
+				n.exited(n.pod("greedy"), c)
+			}
+		})
+		m := n.started(hardOnly)
+		pods := m.Pods
+		m.Pods = func() []Pod {
+			list := pods()
+			for i := range list {
+				if list[i].Name == "greedy" {
+					list[i].Containers = []Container{{ID: "greedy.c1", Name: "c1"}}
+				}
+			}
+			return list
+		}
+		n.run(m, 5*time.Second)
+		if did := n.all(); !slices.Equal(did, []string{"tell greedy", "confirm greedy"}) {
+			n.t.Errorf("did %q, told %q", did, n.words())
+		}
+	})
+}
