@@ -99,7 +99,8 @@ func (m *monitor) newEvictor() *evict.Manager {
 				return nil // its word on requests and priorities is about to come
 			}
 			found := m.reconciler.Pods()
-			return append(inventory(found, known, capacity), unlisted(fs, found, known, capacity)...)
+			listed := inventory(found, known, capacity)
+			return append(listed, unlisted(fs, listed, known, capacity)...)
 		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  containerScopes(fs),

@@ -17,13 +17,14 @@ import (
 	"nodepartition/pkg/slices"
 )
 
-// unlisted are the pods in the partition that no pass has found yet: they were started a moment ago, which is when a program that takes all memory
-// takes it. The kubelet's Pods API knows most of them; of the others the name of the cgroup has the UID and the class, and their processes have the
-// score from which requests and priorities are estimated. capacity is the node's memory in bytes.
-func unlisted(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
+// unlisted are the pods in the partition that are not among those of the last pass (inventory): they were started a moment ago, which is when a
+// program that takes all memory takes it. The pass may have seen the pod and not yet its slice. The kubelet's Pods API knows most of them; of the
+// others the name of the cgroup has the UID and the class, and their processes have the score from which requests and priorities are estimated.
+// capacity is the node's memory in bytes.
+func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	listed := map[string]bool{}
-	for i := range found {
-		listed[found[i].Guest.Slice] = true
+	for _, pod := range inventory {
+		listed[pod.Cgroup] = true
 	}
 	var pods []evict.Pod
 	for _, parent := range []string{slices.SystemSlice, slices.BurstableSlice, slices.BestEffortSlice} {
@@ -33,7 +34,7 @@ func unlisted(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.
 		}
 		for _, slice := range children {
 			partition, qos, uid, ok := podmove.ParsePodSlice(slice)
-			if !ok || partition != podmove.System || listed[slice] {
+			if !ok || partition != podmove.System || listed[cgroupfs.SlicePath(slice)] {
 				continue
 			}
 			pod := evict.Pod{

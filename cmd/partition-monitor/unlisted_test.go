@@ -34,16 +34,19 @@ func TestUnlisted(t *testing.T) {
 	started(podmove.BestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
 	found := inGuest("dns", podmove.Burstable)
 	started(podmove.Burstable, found.UID, strings.Repeat("3", 64))
+	// A pass has seen this pod before it had a slice in the partition.
+	late := placed("late", podmove.Burstable, false)
+	started(podmove.Burstable, late.UID, strings.Repeat("4", 64))
 	known := told(&podsapi.Pod{
 		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
 		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},
 	})
 	pods := map[string]evict.Pod{}
-	for _, p := range unlisted(cgroupfs.FS(root), []podmove.Pod{found}, known, capacity) {
+	for _, p := range unlisted(cgroupfs.FS(root), inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
-	if len(pods) != 2 {
-		t.Fatalf("%+v; want the two that no pass has found", pods)
+	if len(pods) != 3 || !pods["uid_of_late"].Unknown {
+		t.Fatalf("%+v; want the three that no pass has found there", pods)
 	}
 	p := pods["11111111-2222-3333-4444-555555555555"]
 	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
