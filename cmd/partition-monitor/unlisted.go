@@ -51,6 +51,9 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 			} else {
 				pod.Unknown, pod.Estimated, pod.Owner = true, true, uid
 				pod.Name = fmt.Sprintf("(pod %s)", uid)
+				// The kubelet gives a pod from a file or a URL a hash for a UID (applyDefaults, pkg/kubelet/config/common.go), and the API server
+				// one with dashes.
+				pod.Static = !strings.Contains(uid, "_")
 				estimateByScore(fs, &pod, capacity)
 			}
 			pods = append(pods, pod)

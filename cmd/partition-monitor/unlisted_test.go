@@ -37,6 +37,9 @@ func TestUnlisted(t *testing.T) {
 	// A pass has seen this pod before it had a slice in the partition.
 	late := placed("late", podmove.Burstable, false)
 	started(podmove.Burstable, late.UID, strings.Repeat("4", 64))
+	// The kubelet makes up the UID of a static pod.
+	static := "0123456789abcdef0123456789abcdef"
+	started(podmove.Burstable, static, strings.Repeat("5", 64))
 	known := told(&podsapi.Pod{
 		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
 		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},
@@ -45,8 +48,8 @@ func TestUnlisted(t *testing.T) {
 	for _, p := range unlisted(cgroupfs.FS(root), inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
-	if len(pods) != 3 || !pods["uid_of_late"].Unknown {
-		t.Fatalf("%+v; want the three that no pass has found there", pods)
+	if len(pods) != 4 || !pods["uid_of_late"].Unknown {
+		t.Fatalf("%+v; want the four that no pass has found there", pods)
 	}
 	p := pods["11111111-2222-3333-4444-555555555555"]
 	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
@@ -54,8 +57,11 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("%+v; want what the kubelet says", p)
 	}
 	p = pods["22222222_2222_3333_4444_555555555555"]
-	if !p.Unknown || !p.Estimated || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
+	if !p.Unknown || !p.Estimated || p.Static || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
 		t.Errorf("%+v; want one that nobody knows", p)
+	}
+	if p = pods[static]; !p.Unknown || !p.Static {
+		t.Errorf("%+v; want a static pod, which is spared", p)
 	}
 	// Where there is no partition there is nobody.
 	if pods := unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
