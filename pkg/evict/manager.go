@@ -443,8 +443,11 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 		return statEvery
 	case stopping(m.state.Open):
 		return looks
-	case waiting(m.state.Open), d.Held == HoldUnknown:
+	case waiting(m.state.Open), d.Held == HoldUnknown, d.Held == HoldDoubt:
 		return min(interval, longest/10)
+	case d.Held == HoldStays:
+		// That may last for days, and each look is at all pods: what grows beside it is followed from when it is seen to grow.
+		return Interval(d.Available-min(d.State.Floor, d.Available), 0, speed, 1)
 	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return longest
 	}

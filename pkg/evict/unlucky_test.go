@@ -193,3 +193,28 @@ func TestFilesOfAPodThatEndedBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestLooksWhileHeld: who grows while nobody goes is seen before half of what is left is gone, and where nobody grows looks are few.
+func TestLooksWhileHeld(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		state State
+		grown uint64
+		most  time.Duration
+	}{
+		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, longest / 10},
+		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, longest},
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond}, // a GiB in a second
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := look(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
+			s.State = test.state
+			d := Decide(s)
+			m := &Manager{growth: growth{noon.Add(-10 * time.Millisecond), s.Memory.Used() - test.grown}}
+			if got := m.next(s, d); d.Held == "" || got > test.most || test.most == longest && got < longest {
+				t.Errorf("held %q, the next look is in %s, want %s", d.Held, got, test.most)
+			}
+		})
+	}
+}
