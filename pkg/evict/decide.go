@@ -306,10 +306,10 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	return ""
 }
 
-// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and the limit is near. Each such decision halves
-// what has to be left for the next.
+// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and the limit is near, or the kernel kills already:
+// where all has gone between two looks, there is no half of it to go. Each such decision halves what has to be left for the next.
 func (s Snapshot) emergency(crossed Threshold) bool {
-	return crossed == Hard && s.available() < s.State.Floor && !freeing(s.State.Open, s.Now)
+	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
 }
 
 // freeing reports whether an open eviction has given back memory a moment ago, or could not have yet.

@@ -167,6 +167,27 @@ func TestKernelKillsBesideMemoryThatStays(t *testing.T) {
 	}
 }
 
+// TestKernelKillsWhileHeld: where all memory has gone between two looks nobody waits for half of nothing to go.
+func TestKernelKillsWhileHeld(t *testing.T) {
+	t.Parallel()
+	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
+	for name, state := range map[string]State{
+		"doubt":     {Doubt: noon.Add(time.Second)},
+		"unknown":   {UnknownSince: noon.Add(-time.Second)},
+		"reclaimed": {Open: []Eviction{{UID: "first", freed: noon.Add(-time.Second)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := look(0, unknown, sized("a", 0, 500, 0))
+			s.State, s.OutOfMemory = state, true
+			s.State.Floored, s.State.Cooldown = true, map[string]time.Time{}
+			if d := Decide(s); !Pressure(s) || d.Victim == nil || d.Victim.Name != "a" {
+				t.Errorf("held %q, goes %+v", d.Held, d.Victim)
+			}
+		})
+	}
+}
+
 // TestFilesOfAPodThatEndedBefore: a pod of which the kubelet alone has told has containers without cgroups. When they have ended there is nothing to wait for.
 func TestFilesOfAPodThatEndedBefore(t *testing.T) {
 	bubble(t, func(n *node) {
