@@ -544,15 +544,21 @@ func (m *Manager) wake() {
 }
 
 // resume takes the steps of evictions that an earlier run left. All of them can be taken twice. One that is old, and that nobody needs any more, is
-// given up: its containers may have been started again, and memory is no longer low.
+// given up: its containers may have been started again, and memory is no longer low. So is each where nobody is to be stopped any more.
 func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 	were := len(m.state.Open)
 	m.state.Open = slices.DeleteFunc(m.state.Open, func(e Eviction) bool {
 		low := !read || s.available() < s.Effective().threshold(e.Threshold)
-		if e.Gone || time.Since(e.Time) <= apiLatest || low {
+		switch {
+		case e.Gone:
 			return false
+		case s.Config.Off || s.Config.DryRun:
+			e.Problem = "given up by the next run of this program, which is to stop nobody"
+		case time.Since(e.Time) <= apiLatest || low:
+			return false
+		default:
+			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		}
-		e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		m.keep(e)
 		m.Journal.Evicted(e, time.Since(e.Time))
 		return true

@@ -239,3 +239,32 @@ func TestLooksWhileHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestEvictionSwitchedOffInBetween: who starts the program with --eviction=off or dry-run wants nobody stopped, what an earlier run began included.
+func TestEvictionSwitchedOffInBetween(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"off": func(c *Config) { c.Off = true }, "dry-run": func(c *Config) { c.DryRun = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				c := softOnly
+				c.SoftGrace, c.Hard = 0, 50*mi
+				m := n.started(c)
+				n.run(m, 100*time.Millisecond)
+				if did := n.all(); len(did) == 0 {
+					n.t.Fatal("nobody goes")
+				}
+				n.stop(m)
+				n.boot()
+				change(&c)
+				n.set(func() { n.pod("modest").containers[0].uses += 40 * mi }) // below the hard threshold
+				m = n.started(c)
+				n.run(m, time.Minute)
+				n.expect()
+				if h := n.history(); len(h.Open) != 0 || len(h.Last) == 0 || h.Last[0].Problem == "" {
+					n.t.Errorf("written down is %+v", h)
+				}
+			})
+		})
+	}
+}
