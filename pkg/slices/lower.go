@@ -104,6 +104,9 @@ func (in *Input) lowerLaterWarning() string {
 		in.config.SectionFileWith(field), kubeletconfig.SectionField, field, shown(in.section[field]), in.memory.used, in.memory.max)
 }
 
+// operatorDropins is where "systemctl edit" puts what is to win over a unit, and what configuration management writes.
+var operatorDropins = []string{"/run/systemd/system/" + SystemSlice + ".d", "/etc/systemd/system/" + SystemSlice + ".d"}
+
 // operatorLimited reports whether an operator has set a limit by hand.
 func operatorLimited(root hostfs.FS) bool {
 	for _, path := range operatorLimits {
@@ -111,5 +114,25 @@ func operatorLimited(root hostfs.FS) bool {
 			return true
 		}
 	}
+	for _, dir := range operatorDropins {
+		entries, err := root.ReadDir(dir, maxDropins)
+		if err != nil {
+			continue // there is none
+		}
+		for _, entry := range entries {
+			text, err := root.ReadFile(dir+"/"+entry.Name(), maxFactBytes)
+			if err != nil || !strings.HasSuffix(entry.Name(), ".conf") {
+				continue
+			}
+			for line := range strings.Lines(string(text)) {
+				if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "MemoryMax" && strings.TrimSpace(value) != "" {
+					return true
+				}
+			}
+		}
+	}
 	return false
 }
+
+// maxDropins is more than anybody has.
+const maxDropins = 1000

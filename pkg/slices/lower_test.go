@@ -70,13 +70,15 @@ func TestReadUsage(t *testing.T) {
 	}
 }
 
-// TestOperatorLimited: what systemctl set-property has set is in force whatever the units say, and nothing waits for eviction below it.
+// TestOperatorLimited: what systemctl set-property or edit has set is in force whatever the units say, and nothing waits for eviction below it.
 func TestOperatorLimited(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
 		"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
 		"/run/systemd/system.control/kubepods-system.slice.d/50-AllowedCPUs.conf": false,
 		"/run/systemd/system.control/other.slice.d/50-MemoryMax.conf":             false,
+		"/etc/systemd/system/kubepods-system.slice.d/override.conf":               true, // systemctl edit
+		"/etc/systemd/system/kubepods-system.slice.d/override.conf~":              false,
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
