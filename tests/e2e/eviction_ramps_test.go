@@ -281,7 +281,7 @@ func (e *evictor) rampSlow(t *testing.T, d drawn) {
 
 // rampFast is two threads that touch memory as fast as they can, in a pod that the monitor knows.
 func (e *evictor) rampFast(t *testing.T, d drawn) {
-	e.ends(t, e.leaks(t, d.pod("", "/podtool", "rush", strconv.Itoa(d.pick(4, 8))+"s", strconv.Itoa(d.pick(1, 3)), "1Gi")))
+	e.ends(t, e.leaks(t, d.pod("", "/podtool", "rush", strconv.Itoa(d.pick(2, 5))+"s", strconv.Itoa(d.pick(1, 3)), "1Gi")))
 }
 
 // rampAtStart takes everything at its first instruction.
@@ -343,7 +343,7 @@ func (e *evictor) rampPageCache(t *testing.T, d drawn) {
 	before, evictions := e.before, e.count(t)
 	reader := "reads-" + d.name
 	e.create(t, spec{
-		namespace: members, name: reader, requests: resources("10m", "8Mi"), command: []string{"/podtool", "read", "/tmp", d.mebibytes(20, 60), "600Mi"},
+		namespace: members, name: reader, requests: resources("10m", "8Mi"), command: []string{"/podtool", "read", "/tmp", d.mebibytes(10, 30), "450Mi"},
 	})
 	e.before = e.containers(t)
 	eventually(t, e.Node, "page cache up to the limit", func(context.Context) (bool, string, error) {

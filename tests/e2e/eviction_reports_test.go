@@ -28,7 +28,7 @@ func TestEvictionReports(t *testing.T) {
 
 // finalState: the pod ends as the kubelet's own eviction leaves it.
 func (e *evictor) finalState(t *testing.T) {
-	e.create(t, leaker("leaker-final", "50Mi"))
+	e.create(t, leaker("leaker-final", "60Mi"))
 	pod := e.evicted(t, "leaker-final")
 	for _, part := range []string{"The system partition of the node was low on resource: memory. Threshold quantity: 128Mi, available: ",
 		"Container main was using ", ", request is 16Mi, has larger consumption of memory."} {

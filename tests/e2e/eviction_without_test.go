@@ -29,7 +29,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, e.Node, "systemctl restart "+monitorUnit)
-	e.create(t, leaker("leaker-rights", "40Mi"))
+	e.create(t, leaker("leaker-rights", "60Mi"))
 	eventually(t, e.Node, "an eviction with a word on rights", func(context.Context) (bool, string, error) {
 		seen := e.evictions(t, "leaker-rights")
 		return len(seen) > 0 && seen[0].Way == evict.Restart && strings.Contains(seen[0].Problem, "nobody") && strings.Contains(seen[0].Problem, "not allowed"),
@@ -50,7 +50,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 // apiServerGone: without the API server the containers are stopped, and the kubelet starts them again.
 func (e *evictor) apiServerGone(t *testing.T) {
 	before := e.count(t)
-	pod := e.create(t, leaker("leaker-api", "20Mi"))
+	pod := e.create(t, leaker("leaker-api", "60Mi"))
 	if err := e.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
