@@ -70,34 +70,48 @@ func (d drawn) pod(suffix string, command ...string) spec {
 	return spec{namespace: members, name: d.name + suffix, requests: resources("10m", "16Mi"), command: command}
 }
 
-// TestEvictionRamps: however a pod takes the memory, it goes, and nobody else does. One of each kind.
+// TestEvictionRamps: however a pod takes the memory, it goes, and nobody else does, one of each kind; how that looks to others, to whom it does
+// not happen, and how it goes where the API server does not let us or is gone.
 func TestEvictionRamps(t *testing.T) {
 	evictions(t,
-		eviction{lab.Part{Name: "with API server", Complaints: []string{evicts, kernelKilled}}, func(e *evictor, t *testing.T) {
-			for _, r := range ramps() {
-				if !r.rare {
-					e.alone(t, drawn{ramp: r, name: one(r), api: true, pick: middle})
-				}
-			}
-		}},
-		eviction{lab.Part{Name: "without API server", Complaints: []string{evicts, failing, stays}}, func(e *evictor, t *testing.T) {
-			e.withoutAPI(t)
-			for _, r := range ramps() {
-				if r.kind == "tmpfs" || r.kind == "being deleted" { // the others go as in TestEvictionReports
-					e.alone(t, drawn{ramp: r, name: one(r) + "-alone", pick: middle})
-				}
-			}
-			e.withAPI(t)
-		}},
+		eviction{lab.Part{Name: "slow, and its final state", Complaints: []string{evicts, disconnected}}, (*evictor).rampFinal},
+		eviction{lab.Part{Name: "with API server", Complaints: []string{evicts, kernelKilled}}, (*evictor).rampsWithAPI},
+		eviction{lab.Part{Name: "without API server", Complaints: []string{evicts, failing, stays}}, (*evictor).rampsWithoutAPI},
+		eviction{lab.Part{Name: "user pod"}, (*evictor).userPod},
+		eviction{lab.Part{Name: "without rights", Complaints: []string{evicts, failing}}, (*evictor).withoutRights},
+		eviction{lab.Part{Name: "API server gone", Complaints: []string{evicts, failing}}, (*evictor).apiServerGone},
+		eviction{lab.Part{Name: "only spared pods", Complaints: []string{"all its pods are spared"}, Spends: true}, (*evictor).onlySpared},
 	)
 }
 
-// alone runs a ramp as a test of its own. Those that follow need a node that is as it was.
-func (e *evictor) alone(t *testing.T, d drawn) {
-	t.Helper()
-	if !t.Run(d.kind, func(t *testing.T) { e.ramp(t, d) }) {
-		t.FailNow()
+// rampFinal is the slow one of the kinds.
+func (e *evictor) rampFinal(t *testing.T) {
+	slow := ramp{kind: "slow", run: func(e *evictor, t *testing.T, _ drawn) { e.finalState(t) }}
+	e.ramp(t, drawn{ramp: slow, name: "leaker-final", api: true})
+}
+
+// rampsWithAPI is one of each of the others. Those that follow need a node that is as it was.
+func (e *evictor) rampsWithAPI(t *testing.T) {
+	for _, r := range ramps() {
+		if r.kind == "slow" || r.rare {
+			continue
+		}
+		d := drawn{ramp: r, name: one(r), api: true, pick: middle}
+		if !t.Run(r.kind, func(t *testing.T) { e.ramp(t, d) }) {
+			t.FailNow()
+		}
 	}
+}
+
+// rampsWithoutAPI is the one that goes another way. For the others see withoutRights and apiServerGone.
+func (e *evictor) rampsWithoutAPI(t *testing.T) {
+	e.withoutAPI(t)
+	for _, r := range ramps() {
+		if r.kind == "tmpfs" {
+			e.ramp(t, drawn{ramp: r, name: one(r) + "-alone", pick: middle})
+		}
+	}
+	e.withAPI(t)
 }
 
 // one is the name of the pods of the only ramp of a kind: those of a name are one owner.

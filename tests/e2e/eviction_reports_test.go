@@ -12,23 +12,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/tests/lab"
 )
-
-// TestEvictionReports: how an eviction looks to others, to whom it does not happen, and how it goes where the API server does not let us or is gone.
-func TestEvictionReports(t *testing.T) {
-	evictions(t,
-		eviction{lab.Part{Name: "final state", Complaints: []string{evicts, disconnected}}, (*evictor).finalState},
-		eviction{lab.Part{Name: "user pod"}, (*evictor).userPod},
-		eviction{lab.Part{Name: "without rights", Complaints: []string{evicts, failing}}, (*evictor).withoutRights},
-		eviction{lab.Part{Name: "API server gone", Complaints: []string{evicts, failing}}, (*evictor).apiServerGone},
-		eviction{lab.Part{Name: "only spared pods", Complaints: []string{"all its pods are spared"}, Spends: true}, (*evictor).onlySpared},
-	)
-}
 
 // finalState: the pod ends as the kubelet's own eviction leaves it.
 func (e *evictor) finalState(t *testing.T) {
-	e.create(t, leaker("leaker-final", "60Mi"))
+	e.leaks(t, leaker("leaker-final", "60Mi"))
 	pod := e.evicted(t, "leaker-final")
 	for _, part := range []string{"The system partition of the node was low on resource: memory. Threshold quantity: 128Mi, available: ",
 		"Container main was using ", ", request is 16Mi, has larger consumption of memory."} {

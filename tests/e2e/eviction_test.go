@@ -199,7 +199,7 @@ func (e *evictor) evictions(t *testing.T, name string) []evict.Eviction {
 	return slices.DeleteFunc(e.history(t).Last, func(v evict.Eviction) bool { return v.Name != name })
 }
 
-// TestEviction: a pod of the partition that leaks is evicted, on each kind of node; on trixie TestEvictionReports shows it.
+// TestEviction: a pod of the partition that leaks is evicted, on each kind of node; on trixie TestEvictionRamps shows it.
 func TestEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "bookworm", "crio"), func(t *testing.T, flavour string) {
 		newEvictor(t, flavour).slowGrowth(t, 1)
