@@ -86,8 +86,7 @@ func TestEvictionRamps(t *testing.T) {
 
 // rampFinal is the slow one of the kinds.
 func (e *evictor) rampFinal(t *testing.T) {
-	slow := ramp{kind: "slow", run: func(e *evictor, t *testing.T, _ drawn) { e.finalState(t) }}
-	e.ramp(t, drawn{ramp: slow, name: "leaker-final", api: true})
+	e.ramp(t, drawn{ramp: ramp{kind: "slow", run: (*evictor).finalState}, name: "leaker-final", api: true})
 }
 
 // rampsWithAPI is one of each of the others. Those that follow need a node that is as it was.

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finalState: the pod ends as the kubelet's own eviction leaves it.
-func (e *evictor) finalState(t *testing.T) {
+// finalState is a slow leak: the pod ends as the kubelet's own eviction leaves it.
+func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.leaks(t, leaker("leaker-final", "60Mi"))
 	pod := e.evicted(t, "leaker-final")
 	for _, part := range []string{"The system partition of the node was low on resource: memory. Threshold quantity: 128Mi, available: ",
