@@ -41,14 +41,15 @@ const (
 )
 
 // goBackScript ends a trial, or what has begun of one, and may run any number of times. It needs nothing of this program,
-// which may be updated or removed meanwhile. systemd expands "$" and "%" in it, so that there is none.
+// which may be updated or removed meanwhile. systemd expands "$" and "%" in it, and 252 writes ";" to the transient unit's
+// file as "\;", which the next reload does not read back: there are none of these.
 //
 // What follows the reload is for a section that is gone with the trial, and one that comes back. The monitor brings the
 // pods back and stops the slices, and is started for that where it has died; where there is no partition left, its
 // condition fails, which is no error.
 const goBackScript = "rm -f " + trialNext + " " + kubeletconfig.TrialPath + " " + trialAbout +
 	" && systemctl daemon-reload && systemctl start slices.target" +
-	" && { systemctl start --no-block " + slices.MonitorService + " || true; }"
+	" && ( systemctl start --no-block " + slices.MonitorService + " || true )"
 
 // trial is the content of trialAbout.
 type trial struct {

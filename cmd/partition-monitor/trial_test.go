@@ -140,8 +140,8 @@ func TestTry(t *testing.T) {
 			t.Errorf("%q; want %s", calls[0], part)
 		}
 	}
-	if strings.ContainsAny(n.file("/run/timer"), "$%") {
-		t.Errorf("systemd would expand %q", n.file("/run/timer"))
+	if strings.ContainsAny(n.file("/run/timer"), "$%;\"'\\") {
+		t.Errorf("systemd would change %q", n.file("/run/timer"))
 	}
 	// status tells of it, to people and to scripts; check does, and the files say which is in force.
 	s := n.status()
