@@ -58,8 +58,8 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	// says that it was started again.
 	var seen []evict.Eviction
 	err := e.Eventually(t.Context(), "the container stopped, started again, and stopped again", func(context.Context) (bool, string, error) {
-		seen = e.evictions(t, "leaker-api")
-		return len(seen) >= 2, fmt.Sprintf("%+v", seen), nil
+		seen = e.account(t).of(pod) // the second may be through before it is known that nobody hears of the first
+		return len(seen) >= 2 && seen[0].Told, fmt.Sprintf("%+v", seen), nil
 	})
 	// Whatever came of it: those that follow need the API server.
 	if err := errors.Join(err, e.control.Restore(t.Context())); err != nil {
