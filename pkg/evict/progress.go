@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -178,8 +179,12 @@ func (m *Manager) escalates(e Eviction) bool {
 // leftOf is what is left of the memory of an eviction, in bytes: without what containers use that were started since.
 func (m *Manager) leftOf(e Eviction) uint64 {
 	reading, err := m.Cgroups.Memory(e.Cgroup)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0
+	}
 	if err != nil {
-		return 0 // gone
+		m.warn(err)
+		return e.left // what is not seen has not come back
 	}
 	left := Memory(reading).Used()
 	for _, cgroup := range m.startedAgain(e) {
