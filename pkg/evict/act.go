@@ -82,8 +82,7 @@ func (m *Manager) containers(p Pod) []Container {
 		if c.Cgroup == "" {
 			return true // it has none that could be found
 		}
-		populated, err := m.Cgroups.Populated(c.Cgroup)
-		return stopped[c.Cgroup] || err == nil && !populated
+		return stopped[c.Cgroup] || m.empty(c.Cgroup)
 	})
 	for i := range list {
 		list[i].WorkingSet, _ = m.Cgroups.WorkingSet(list[i].Cgroup) // for the message only
@@ -140,6 +139,21 @@ func (m *Manager) kill(c Stopped) error {
 	return nil
 }
 
+// killAll kills what is in the cgroups, which are containers of an eviction without a grace period.
+func (m *Manager) killAll(e Eviction, cgroups []string) {
+	for _, cgroup := range cgroups {
+		if err := m.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
+			m.failed(e, StepStop, err)
+		}
+	}
+}
+
+// empty reports whether no process runs in a cgroup. One that cannot be read may have some.
+func (m *Manager) empty(cgroup string) bool {
+	populated, err := m.Cgroups.Populated(cgroup)
+	return err == nil && !populated
+}
+
 // ask has the runtime stop a container, and does not wait for it.
 func (m *Manager) ask(ctx context.Context, e Eviction, c Stopped) {
 	m.watching.Go(func() {
@@ -154,12 +168,10 @@ func (m *Manager) ask(ctx context.Context, e Eviction, c Stopped) {
 
 // hurry ends the grace period of an eviction, which has come to be one for the given threshold.
 func (m *Manager) hurry(ctx context.Context, e Eviction, threshold Threshold) {
-	for i := range m.state.Open {
-		if m.state.Open[i].UID == e.UID && m.state.Open[i].Time.Equal(e.Time) {
-			m.state.Open[i].Grace = 0
-			m.state.Open[i].Threshold = threshold
-			m.state.Open[i].stopping, m.state.Open[i].freed = time.Now(), time.Now()
-		}
+	if open := m.open(e.UID, e.Time); open != nil {
+		open.Grace = 0
+		open.Threshold = threshold
+		open.stopping, open.freed = time.Now(), time.Now()
 	}
 	e.Grace = 0
 	m.save()

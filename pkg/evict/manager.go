@@ -72,7 +72,6 @@ type Manager struct {
 	meter   *cgroupfs.MemoryMeter
 	nobody  time.Time // when it was last said
 	full    time.Time // when memory.stat was last read
-	usedNow uint64    // of the partition, at this look
 	dryRun  map[string]time.Time
 	staysAt time.Time // when it was last seen whether Stays still do
 	lowered time.Time
@@ -251,8 +250,8 @@ func (m *Manager) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// open opens the files of the partition.
-func (m *Manager) open() error {
+// openFiles opens the files of the partition.
+func (m *Manager) openFiles() error {
 	if m.meter != nil {
 		return nil
 	}
@@ -297,7 +296,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		m.resumed = true
 		m.resume(ctx, s, readErr == nil)
 	}
-	m.progress(ctx)
+	m.progress(ctx, s.Memory.Used())
 	if readErr != nil {
 		return 0, readErr
 	}
@@ -336,8 +335,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 
 // read reads the memory of the partition. Far from the threshold memory.stat is left out, but once in statEvery.
 func (m *Manager) read(s *Snapshot) error {
-	m.usedNow = 0
-	if err := m.open(); err != nil {
+	if err := m.openFiles(); err != nil {
 		return err
 	}
 	full := true
@@ -355,8 +353,7 @@ func (m *Manager) read(s *Snapshot) error {
 	if full {
 		m.full = s.Now
 	}
-	s.Memory, s.State = Memory(reading), m.state
-	m.usedNow = s.Memory.Used()
+	s.Memory = Memory(reading)
 	return nil
 }
 

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// progress looks how far the open evictions have come.
-func (m *Manager) progress(ctx context.Context) {
+// progress looks how far the open evictions have come. The partition uses used bytes, 0 where that cannot be read.
+func (m *Manager) progress(ctx context.Context, used uint64) {
 	changed := m.hear()
 	for i := range m.state.Open {
 		e := &m.state.Open[i]
@@ -26,7 +27,8 @@ func (m *Manager) progress(ctx context.Context) {
 			if ended {
 				e.ended, e.freed = time.Now(), time.Now()
 			} else if e.Way == Evict && e.Grace > 0 {
-				m.endStartedAgain(*e)
+				// It is told that the pod has failed when the last of its containers has used up its grace period.
+				m.killAll(*e, m.startedAgain(*e))
 			}
 		}
 		late := time.Since(e.stopping) - e.Grace
@@ -35,7 +37,7 @@ func (m *Manager) progress(ctx context.Context) {
 			// The API server hears of it now and not before: a pod that has failed counts as one whose containers do not run, for its controller,
 			// for the scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go).
 			m.tell(ctx, e)
-			if m.reclaimed(ctx, e) {
+			if m.reclaimed(ctx, e, used) {
 				e.Gone, changed = true, true
 			}
 		case late > endTimeout:
@@ -70,28 +72,36 @@ func (m *Manager) hear() (changed bool) {
 	m.told = nil
 	m.mu.Unlock()
 	for _, t := range news {
-		for i := range m.state.Open {
-			e := &m.state.Open[i]
-			if e.UID != t.uid || !e.Time.Equal(t.at) {
-				continue
-			}
-			e.Told, e.telling, changed = true, false, true
-			if t.err == nil {
-				continue
-			}
-			e.Problem = strings.TrimPrefix(e.Problem+"; "+t.err.Error(), "; ")
-			if t.evicted {
-				continue
-			}
-			// The kubelet starts its containers again.
-			e.Way = Restart
-			if errors.Is(t.err, ErrFinal) {
-				// It was not evicted for certain. Of a server that did not answer one cannot know.
-				delete(m.state.Cooldown, e.Owner)
-			}
+		e := m.open(t.uid, t.at)
+		if e == nil {
+			continue
+		}
+		e.Told, e.telling, changed = true, false, true
+		if t.err == nil {
+			continue
+		}
+		e.Problem = strings.TrimPrefix(e.Problem+"; "+t.err.Error(), "; ")
+		if t.evicted {
+			continue
+		}
+		// The kubelet starts its containers again.
+		e.Way = Restart
+		if errors.Is(t.err, ErrFinal) {
+			// It was not evicted for certain. Of a server that did not answer one cannot know.
+			delete(m.state.Cooldown, e.Owner)
 		}
 	}
 	return changed
+}
+
+// open finds the open eviction of a pod that was decided at the given time, nil where there is none.
+func (m *Manager) open(uid string, at time.Time) *Eviction {
+	for i := range m.state.Open {
+		if e := &m.state.Open[i]; e.UID == uid && e.Time.Equal(at) {
+			return e
+		}
+	}
+	return nil
 }
 
 // ended reports whether the containers of an eviction are gone.
@@ -110,37 +120,20 @@ func (m *Manager) startedAgain(e Eviction) []string {
 	if err != nil {
 		m.warn(err)
 	}
-	var cgroups []string
-	for _, cgroup := range scopes {
-		if slices.ContainsFunc(e.Containers, func(c Stopped) bool { return c.Cgroup == cgroup }) {
-			continue
-		}
-		if populated, err := m.Cgroups.Populated(cgroup); err != nil || populated {
-			cgroups = append(cgroups, cgroup)
-		}
-	}
-	return cgroups
-}
-
-// endStartedAgain ends what the kubelet has started again of a pod whose other containers still have their grace period: it is told that the
-// pod has failed when the last of them has ended.
-func (m *Manager) endStartedAgain(e Eviction) {
-	for _, cgroup := range m.startedAgain(e) {
-		if err := m.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
-			m.failed(e, StepStop, err)
-		}
-	}
+	return slices.DeleteFunc(slices.Collect(maps.Values(scopes)), func(cgroup string) bool {
+		return slices.ContainsFunc(e.Containers, func(c Stopped) bool { return c.Cgroup == cgroup }) || m.empty(cgroup)
+	})
 }
 
 // reclaimed reports whether the memory of an eviction whose processes have ended is back, or is not to be expected any more. What files in memory
-// hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays.
-func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
+// hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays. The partition uses used bytes.
+func (m *Manager) reclaimed(ctx context.Context, e *Eviction, used uint64) bool {
 	left := m.leftOf(*e)
 	if left+e.UsedBytes/steps <= e.left {
 		e.left, e.freed = left, time.Now()
 	}
 	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
-		if m.usedNow+e.UsedBytes/2 > e.PartitionBytes {
+		if used+e.UsedBytes/2 > e.PartitionBytes {
 			m.doubt(*e) // of this pod it is back, and of the partition not: others grew, or it was never this pod's alone
 		}
 		return true

@@ -55,7 +55,7 @@ func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 		// A container that has been given time has it, and what does not end after that progress sees to; one that was started in its place has none.
 		ended, err := m.ended(e)
 		if graceful := e.Grace > 0 && !ended && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
-			m.endRest(e)
+			m.killAll(e, m.rest(e))
 			rounds++
 		}
 		select {
@@ -80,18 +80,7 @@ func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 
 // rest are the cgroups of containers of an evicted pod that run.
 func (m *Manager) rest(e Eviction) []string {
-	return slices.DeleteFunc(m.Rest(e.UID), func(cgroup string) bool {
-		populated, err := m.Cgroups.Populated(cgroup)
-		return err == nil && !populated
-	})
-}
-
-func (m *Manager) endRest(e Eviction) {
-	for _, cgroup := range m.rest(e) {
-		if err := m.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
-			m.failed(e, StepStop, err)
-		}
-	}
+	return slices.DeleteFunc(m.Rest(e.UID), m.empty)
 }
 
 // errRunsOn says that the kubelet does not end the pod.
