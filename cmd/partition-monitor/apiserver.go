@@ -25,8 +25,8 @@ const (
 	kubeconfigNone = "none"
 )
 
-// apiServer tells the API server of evictions. Its kubeconfig is looked for until it is there, for the node may join later, and read again
-// when it has changed, for the node may join anew.
+// apiServer tells the API server of evictions. It waits for a kubeconfig, because the node may join later, and reads it again when the file
+// changes, because the node may join anew.
 type apiServer struct {
 	kubeconfig string
 	node       string
@@ -42,7 +42,7 @@ type apiServer struct {
 	refused time.Time // when the credentials were refused last
 }
 
-// lookAgain is how long goes by between two looks at the kubeconfig, and how long evictions go without an API server that refuses us.
+// lookAgain is the interval in which run checks the kubeconfig, and how long an API server that has refused our credentials is not asked.
 const lookAgain = 10 * time.Second
 
 // Available implements evict.API. It reads no file: an eviction decides by it, when the disk may be slow.
@@ -106,7 +106,7 @@ func (a *apiServer) present() *kubeapi.Client {
 	return a.client
 }
 
-// places are where the kubeconfig may be: one that comes before the present one may appear.
+// places lists the paths at which a kubeconfig is looked for. One before the present one may appear later.
 func (a *apiServer) places() []string {
 	if a.kubeconfig == kubeconfigAuto {
 		return kubeapi.Places()
@@ -118,7 +118,7 @@ func (a *apiServer) state(client *kubeapi.Client) string {
 	return describe(append(a.places(), client.Files()...))
 }
 
-// describe tells versions of files apart: a file that is replaced is another one, and one that is written has another time.
+// describe returns a text that changes when one of the files is replaced (device, inode) or written (size, times).
 func describe(paths []string) string {
 	var text strings.Builder
 	for _, path := range paths {

@@ -11,6 +11,8 @@ import (
 	stdslices "slices"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
@@ -204,16 +206,7 @@ func writeMembers(path string, m members) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".members-")
-	if err != nil {
-		return fmt.Errorf("state of the monitor: %w", err)
-	}
-	defer os.Remove(temporary.Name()) // gone already where all went well
-	_, err = temporary.Write(append(data, '\n'))
-	if err = errors.Join(err, temporary.Close()); err != nil {
-		return fmt.Errorf("state of the monitor: %w", err)
-	}
-	if err := os.Rename(temporary.Name(), path); err != nil {
+	if err := renameio.WriteFile(path, append(data, '\n'), 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}
 	return nil

@@ -107,7 +107,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime: mover{runtime: m.runtime},
-		API:     &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log},
+		API:     m.api,
 		Store:   evict.Store(evictionsFile),
 		LowerLimit: func(ctx context.Context) error {
 			m.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")

@@ -82,6 +82,7 @@ type monitor struct {
 	placer     *podmove.Placer
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
+	api        *apiServer
 	prepare    chan announced
 	listening  *listening
 	seen       kubeletSeen   // by passes
@@ -154,6 +155,7 @@ func (m *monitor) build() {
 	m.reconciler.NRI = m.nri
 	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
+	m.api = &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log}
 	m.evictor = m.newEvictor()
 	m.reconciler.Evicting = m.evictor.Evicting
 }
@@ -184,10 +186,8 @@ func (m *monitor) serve(ctx context.Context) error {
 		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
-	if api, ok := m.evictor.API.(*apiServer); ok {
-		api.look() // before the first look at the memory
-		group.Go(quiet(func() error { return api.run(ctx) }))
-	}
+	m.api.look() // before the first look at the memory
+	group.Go(quiet(func() error { return m.api.run(ctx) }))
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))

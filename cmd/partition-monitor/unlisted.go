@@ -40,7 +40,7 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 			pod := evict.Pod{
 				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: cgroupfs.SlicePath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
-			if k := kubeletPod(known, uid); k != nil {
+			if k := kubeletPod(known, slice, qos); k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
 				for name, c := range k.Containers {
@@ -62,10 +62,10 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 	return pods
 }
 
-// kubeletPod finds a pod by its UID as it stands in the name of a slice.
-func kubeletPod(known map[types.UID]*podsapi.Pod, escaped string) *podsapi.Pod {
+// kubeletPod finds the pod that a slice of the partition is for.
+func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos podmove.QoS) *podsapi.Pod {
 	for uid, k := range known {
-		if strings.ReplaceAll(string(uid), "-", "_") == escaped {
+		if podmove.PodSlice(podmove.System, qos, string(uid)) == slice {
 			return k
 		}
 	}
