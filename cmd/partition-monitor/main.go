@@ -70,7 +70,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:  true, // the library's says it in other words than the command
 		Writer:       stdout,
 		ErrWriter:    stderr,
-		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), tryCommand(), keepCommand(), versionCommand()},
+		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), moveCommand(), tryCommand(), keepCommand(), versionCommand()},
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {

@@ -37,6 +37,11 @@ func TestUsageErrors(t *testing.T) {
 		{"try a --end", "takes neither a FILE"},
 		{"try --end --for 1m", "takes neither a FILE nor --for"},
 		{"try a --now", "-now"},
+		{"move", "want one NAMESPACE/POD"},
+		{"move a/b c/d", "want one NAMESPACE/POD"},
+		{"move coredns", "move coredns: want NAMESPACE/POD"},
+		{"move kube-system/", "want NAMESPACE/POD"},
+		{"move kube-system/pod/coredns", "want NAMESPACE/POD"},
 		{"version 1", `version: unexpected argument "1"`},
 		{"version --short", "-short"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
@@ -115,6 +120,7 @@ func TestUnreachable(t *testing.T) {
 	n.oneProblem([]string{"no socket at /run/containerd/containerd.sock", "--runtime-endpoint"}, "status", "--listen=")
 	n.oneProblem([]string{"/run/none.sock", "no such file"}, "status", "--listen=", "--runtime-endpoint=/run/none.sock")
 	n.oneProblem([]string{"tcp://127.0.0.1:1", "only unix sockets"}, "status", "--listen=", "--runtime-endpoint=tcp://127.0.0.1:1")
+	n.oneProblem([]string{"the service moves pods, and it does not run", "systemctl status partition-monitor.service"}, "move", "kube-system/coredns")
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }
 

@@ -190,6 +190,12 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.api.run(ctx) }))
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
+	group.Go(quiet(func() error {
+		if err := serveControl(ctx, controlSocket, m.reconciler); err != nil && ctx.Err() == nil {
+			m.log.Error("partition-monitor move does not work until the service is restarted", "error", err, "socket", controlSocket)
+		}
+		return nil // nobody depends on it but an operator who asks
+	}))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
 	if m.settings.listen != "" {
 		group.Go(quiet(func() error { return m.serveWeb(ctx) }))

@@ -221,7 +221,7 @@ func TestStatusOfNode(t *testing.T) {
 	}
 	// --move says what would be done.
 	status, stdout, stderr := n.run("status", "--listen=", "--move=never")
-	if status != exitOK || stderr != "" || !strings.Contains(stdout, "forbidden: delete the pod") {
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, "forbidden: partition-monitor move kube-system/dns, or delete the pod") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
 	}
 }

@@ -76,15 +76,23 @@ func Decide(s Snapshot) Decision {
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
+	for _, pod := range pods {
+		if pod.Exists && s.ordered(pod) {
+			d.place(s, pod) // its turn is before that of the others
+		}
+	}
 	guests := false
 	for _, pod := range pods {
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.slice(s, pod)
-		if pod.Exists {
+		if pod.Exists && !s.ordered(pod) {
 			d.place(s, pod)
 		}
 		guests = guests || pod.Guest.Exists
 	}
+	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
 	d.weights(s, pods)
 	d.Done = s.Config.Off && !guests && s.Moving == ""
 	return d
@@ -197,17 +205,21 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 		reason(ReasonTerminating, "nothing: it is being deleted")
 		return
 	}
+	ordered := s.ordered(pod)
 	var way Way
 	switch {
-	case s.Config.Mode == Never:
-		reason(ReasonForbidden, "delete the pod, or run the monitor without --move=never")
+	case ordered && s.NRI == Working:
+		way = Restart
+	case s.Config.Mode == Never && !ordered:
+		reason(ReasonForbidden, "partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never")
 		return
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
 		way = Live
 	case s.NRI == Working:
 		way = Restart
 		if what := spared(pod); what != "" && s.Config.Mode == Auto {
-			reason(ReasonNextStart, "wait for its next start or a reboot, or restart it (crictl stop), or run the monitor with --move=restart: "+what+" is not restarted to be moved")
+			reason(ReasonNextStart, "wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
+				", or run the monitor with --move=restart: "+what+" is not restarted to be moved")
 			return
 		}
 	default:
@@ -222,6 +234,10 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 		return
 	}
 	switch {
+	case s.Moving != "" && ordered, d.Move != nil && ordered:
+		reason(ReasonPending, oneAtATime)
+	case ordered:
+		d.begin(pod, to, way, misplaced, report)
 	case way == Restart && s.RestartsFail:
 		reason(ReasonFailed, "no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
 			"container was not where it was to be; the journal of the monitor says which")
@@ -232,13 +248,20 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 	case way == Restart && s.Awaited != "":
 		reason(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
 	case s.Moving != "" || d.Move != nil:
-		reason(ReasonPending, "wait: pods are moved one at a time")
+		reason(ReasonPending, oneAtATime)
 	default:
-		reason(ReasonPending, "it is moved next")
-		d.Move = &Move{
-			UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
-			Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
-		}
+		d.begin(pod, to, way, misplaced, report)
+	}
+}
+
+const oneAtATime = "wait: pods are moved one at a time"
+
+// begin has the pod moved.
+func (d *Decision) begin(pod Pod, to Partition, way Way, misplaced []Container, report *PodReport) {
+	report.Reason, report.Next = ReasonPending, "it is moved next"
+	d.Move = &Move{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
+		Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
 	}
 }
 

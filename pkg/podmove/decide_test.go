@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"nodepartition/internal/cgroupfs"
 )
 
@@ -100,6 +102,23 @@ func TestWhoIsMoved(t *testing.T) {
 		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", Default), "", "", ReasonPending},
 		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", Default), "", "", ReasonMoving},
 		{"switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), Restart, Default, ReasonPending},
+		{"static, ordered", orderedA(), pod("a", Default, isStatic), Restart, System, ReasonPending},
+		{"static, ordered, switched off", orderedA(func(s *Snapshot) { s.Config.Off = true }), pod("a", System, isStatic), Restart, Default, ReasonPending},
+		{"critical for the node, ordered", orderedA(), pod("a", Default, priority(2_000_001_000)), Restart, System, ReasonPending},
+		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", Default), Restart, System, ReasonPending},
+		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", Default), "", "", ReasonNoNRI},
+		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", Default), Restart, System, ReasonPending},
+		{"ordered, no NRI", orderedA(live), pod("a", Default), Live, System, ReasonPending},
+		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", Default), "", "", ReasonNoNRI},
+		{"ordered, failed before", orderedA(func(s *Snapshot) {
+			s.RestartsFail, s.GivenUp, s.Backoff, s.Awaited = true, map[string]bool{"a": true}, map[string]bool{"a": true}, "kube-system/b"
+		}), pod("a", Default), Restart, System, ReasonPending},
+		{"ordered, would not be restarted", orderedA(), pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
+		{"ordered, kubelet does not tell", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"ordered, terminating", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
+		{"ordered, initializing", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
+		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", Default), "", "", ReasonPending},
+		{"ordered, where it belongs", orderedA(), pod("a", System), "", "", ""},
 		{"switched off, at home", func(s *Snapshot) { s.Config.Off = true }, pod("a", Default), "", "", ""},
 	}
 	for _, test := range tests {
@@ -119,6 +138,31 @@ func TestWhoIsMoved(t *testing.T) {
 				t.Errorf("reason %q without what comes next, or the other way round: %q", d.Pods[0].Reason, d.Pods[0].Next)
 			}
 		})
+	}
+}
+
+// orderedA is a snapshot in which an operator wants pod a moved.
+func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Ordered = []types.NamespacedName{{Namespace: "kube-system", Name: "pod-a"}}
+		for _, change := range changes {
+			change(s)
+		}
+	}
+}
+
+// TestOrderedPodIsFirst: the turn of the pod that an operator wants moved is before that of the others, and the report keeps its order.
+func TestOrderedPodIsFirst(t *testing.T) {
+	d := Decide(snapshot(func(s *Snapshot) {
+		s.Ordered = []types.NamespacedName{{Namespace: "kube-system", Name: "pod-c"}}
+	}, pod("b", Default), pod("c", Default), pod("a", Default)))
+	if d.Move == nil || d.Move.UID != "c" {
+		t.Fatalf("move is %+v, want the ordered one", d.Move)
+	}
+	for i, p := range d.Pods {
+		if p.UID != string("abc"[i]) || p.Reason != ReasonPending {
+			t.Errorf("%d is %+v, want it pending, by name", i, p)
+		}
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
@@ -59,7 +62,8 @@ type Reconciler struct {
 	lastPods []Pod
 	lastErr  error
 	moving   string
-	awaited  string // namespace and name of a pod that was restarted and is not Ready again
+	awaited  []string // namespaces and names of pods that were restarted and are not Ready again
+	orders   map[types.NamespacedName]*order
 	failed   map[string]failure
 	// restartsFail tells that a restarted container came back where it was. It holds until the runtime
 	// connects again, which it has done so many times, or the configuration changes.
@@ -98,7 +102,10 @@ const (
 
 // NewReconciler returns one that has yet to get its fields.
 func NewReconciler() *Reconciler {
-	return &Reconciler{wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{}, formula: Linear, beat: time.Now()}
+	return &Reconciler{
+		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
+		orders: map[types.NamespacedName]*order{}, formula: Linear, beat: time.Now(),
+	}
 }
 
 // Wake has a pass made soon. It returns at once.
@@ -273,7 +280,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.confirm(snapshot)
 	if decision.Move != nil {
 		r.mu.Lock()
-		r.moving = decision.Move.UID
+		r.begin(decision.Move)
 		r.mu.Unlock()
 	}
 	err = r.act(ctx, decision)
@@ -302,7 +309,8 @@ func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
 	weights, protected := r.Gatherer.Slices()
 	s := Snapshot{
 		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: weights, Protected: protected, Formula: r.formula, Moving: r.moving,
-		Backoff: map[string]bool{}, GivenUp: map[string]bool{}, RestartsFail: r.restartsFail, Awaited: r.awaited,
+		Backoff: map[string]bool{}, GivenUp: map[string]bool{}, RestartsFail: r.restartsFail,
+		Awaited: strings.Join(r.awaited, ", "), Ordered: r.takeOrders(),
 	}
 	for uid, f := range r.failed {
 		s.Backoff[uid], s.GivenUp[uid] = time.Now().Before(f.until), f.givenUp
@@ -350,6 +358,9 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 		return // nothing new is known
 	}
 	r.report = Report{Time: time.Now(), Pods: reports}
+	for _, o := range r.orders {
+		o.seen = o.taken
+	}
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.UID] = true
@@ -426,7 +437,10 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	}
 	restarted := m.Way == Restart && m.WasReady
 	if restarted {
-		r.awaited = m.Namespace + "/" + m.Name
+		r.awaited = append(r.awaited, m.Namespace+"/"+m.Name)
+	}
+	if err != nil || !restarted {
+		r.answer(m, err)
 	}
 	r.mu.Unlock()
 	r.Wake()
@@ -467,13 +481,19 @@ func (r *Reconciler) await(ctx context.Context, m *Move) {
 			case <-late:
 				r.Journal.NotReady(*m)
 				over = mode == OnlyRestart
+				r.mu.Lock()
+				r.answer(m, fmt.Errorf("%s/%s is in its place, and not Ready again after %s", m.Namespace, m.Name, moveTimeout))
+				r.mu.Unlock()
 			case <-ctx.Done():
 				return
 			}
 		}
 		if over {
 			r.mu.Lock()
-			r.awaited = ""
+			if i := slices.Index(r.awaited, m.Namespace+"/"+m.Name); i >= 0 {
+				r.awaited = slices.Delete(r.awaited, i, i+1)
+			}
+			r.answer(m, nil)
 			r.mu.Unlock()
 			r.Wake()
 			return

@@ -3,6 +3,8 @@ package podmove
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 )
@@ -30,6 +32,8 @@ type Snapshot struct {
 	RestartsFail bool
 	// Awaited is the namespace and name of a pod that was restarted and is not Ready again, empty for none.
 	Awaited string
+	// Ordered are the pods that an operator wants moved now.
+	Ordered []types.NamespacedName
 }
 
 // Config is the part of the configuration that placement needs.

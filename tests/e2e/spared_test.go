@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"nodepartition/pkg/podmove"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestNothingIsRestarted: switched on on a node that runs, the monitor restarts no static pod, says so, and
-// places it when it starts the next time. The same on the way back.
+// places it when an operator asks for it. On the way back, when it starts the next time.
 func TestNothingIsRestarted(t *testing.T) {
 	// Elsewhere pods are moved live, which restarts nothing.
 	restarting := slices.DeleteFunc(allFlavours(), func(flavour string) bool { return !placing(flavour) })
@@ -35,7 +36,13 @@ func TestNothingIsRestarted(t *testing.T) {
 		if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 			t.Fatal("the static pod was restarted")
 		}
-		startsAgain(t, n, podmove.System)
+		run(t, n, monitorPath+" move kube-system/system-agent")
+		// The command has waited for it.
+		if scope := scopeOf(t, n, "kube-system", "system-agent"); !strings.Contains(scope, "/kubepods-system.slice/") {
+			t.Fatalf("partition-monitor move has ended, and the pod is in %s", scope)
+		}
+		want(t, n, monitorPath+" move kube-system/nobody 2>&1 | grep -o 'no such pod'", "no such pod")
+		want(t, n, "runuser -u nobody -- "+monitorPath+" move kube-system/system-agent 2>&1 | grep -o 'it has to be root'", "it has to be root")
 
 		placed := containerID(t, n, "kube-system", "system-agent")
 		configure(t, n, "")

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func moveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "move",
+		ArgsUsage: "NAMESPACE/POD",
+		Usage: "have the service move one pod to where it belongs, also one that it does not restart by itself (static, node-critical, --move=never); " +
+			"returns when the pod is there and Ready again",
+		Action: func(c *cli.Context) error {
+			names, err := arguments(c)
+			if err != nil {
+				return err
+			}
+			if len(names) != 1 {
+				return usageError{errors.New("move: want one NAMESPACE/POD")}
+			}
+			pod, err := podName(names[0])
+			if err != nil {
+				return err
+			}
+			report, err := askToMove(c.Context, controlSocket, pod)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneLine(report.Slice))
+			return err
+		},
+	}
+}
+
+func podName(text string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, usageError{fmt.Errorf("move %s: want NAMESPACE/POD, as partition-monitor status shows them", text)}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
