@@ -36,13 +36,13 @@ func TestNothingIsRestarted(t *testing.T) {
 		if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 			t.Fatal("the static pod was restarted")
 		}
-		run(t, n, monitorPath+" move kube-system/system-agent")
+		run(t, n, monitorPath+" move kube-system/system-agent-"+n.Hostname)
 		// The command has waited for it.
 		if scope := scopeOf(t, n, "kube-system", "system-agent"); !strings.Contains(scope, "/kubepods-system.slice/") {
 			t.Fatalf("partition-monitor move has ended, and the pod is in %s", scope)
 		}
 		want(t, n, monitorPath+" move kube-system/nobody 2>&1 | grep -o 'no such pod'", "no such pod")
-		want(t, n, "runuser -u nobody -- "+monitorPath+" move kube-system/system-agent 2>&1 | grep -o 'it has to be root'", "it has to be root")
+		want(t, n, "runuser -u nobody -- "+monitorPath+" move kube-system/system-agent-"+n.Hostname+" 2>&1 | grep -o 'it has to be root'", "it has to be root")
 
 		placed := containerID(t, n, "kube-system", "system-agent")
 		configure(t, n, "")
