@@ -118,10 +118,19 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
 			d.Ensure = append(d.Ensure, SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits})
 		}
-	case pod.Guest.Exists && !inUse:
+	case pod.Guest.Exists && !inUse && !s.holdsMemory(pod):
 		// Not while it has a cgroup: that of a container which the runtime is removing goes by itself, and wakes us.
 		d.Stop = append(d.Stop, StopSpec{pod.Guest.Slice, pod.UID})
 	}
+}
+
+// holdsMemory tells whether the slice of a pod in the partition may have memory that the pod's processes have left behind: files in an
+// emptyDir with the medium Memory. The kubelet unmounts them before it removes its own slice of the pod (SyncTerminatedPod,
+// pkg/kubelet/kubelet.go; seen with 1.37.0: 0.9 s after the last container had gone). Stopped before that, the slice would leave its
+// memory to the slice above it, and eviction would have nobody to hold it against but other pods.
+func (s Snapshot) holdsMemory(pod Pod) bool {
+	// Of a pod whose sandbox the runtime has forgotten nobody tells the namespace.
+	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) == System)
 }
 
 // Description is what systemctl status shows of a pod's slice. It says whose it is: a UID tells nobody.

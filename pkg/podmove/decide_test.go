@@ -206,6 +206,12 @@ func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
 	}
 }
 
+// gone is a pod whose containers and sandbox have ended, and that the kubelet has cleaned up; atHome one that it has not.
+func gone(p *Pod) {
+	p.Exists, p.Ready, p.Guest.Units, p.Containers, p.Home.Exists = false, false, nil, nil, false
+}
+func atHome(p *Pod) { p.Home.Exists = true }
+
 func TestSlicesOfPods(t *testing.T) {
 	a := PodSlice(System, Burstable, "a")
 	tests := []struct {
@@ -220,9 +226,14 @@ func TestSlicesOfPods(t *testing.T) {
 		{"resized", nil, pod("a", System, func(p *Pod) { p.Home.Limits.MemoryMax *= 2 }), true, false},
 		{"made by systemd, without limits", nil, pod("a", System, func(p *Pod) { p.Guest.Limits = cgroupfs.NoLimits }), true, false},
 		{"of no member", nil, pod("a", Default, inNamespace("default")), false, false},
-		{"pod gone", nil, pod("a", System, func(p *Pod) { p.Exists, p.Ready, p.Guest.Units, p.Containers = false, false, nil, nil }), false, true},
+		{"pod gone", nil, pod("a", System, gone), false, true},
+		{"pod gone, its files in memory not unmounted", nil, pod("a", System, gone, atHome), false, false},
+		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", System, gone, atHome, inNamespace("")), false, false},
+		{"pod gone, of no member", nil, pod("a", System, gone, atHome, inNamespace("default")), false, true},
+		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", System, gone, atHome), false, true},
 		{"pod gone, a container still being removed", nil, pod("a", System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
-		{"pod ended", nil, pod("a", System, func(p *Pod) { p.Ready, p.Guest.Units, p.Containers = false, nil, nil }), false, true},
+		{"pod ended", nil, pod("a", System, gone, func(p *Pod) { p.Exists = true }), false, true},
+		{"pod ended, its files in memory not unmounted", nil, pod("a", System, gone, atHome, func(p *Pod) { p.Exists = true }), false, false},
 		{"kubelet's slice gone first", nil, pod("a", System, func(p *Pod) { p.Home.Exists = false }), false, false},
 		{"no member any more, and moved", nil, pod("a", Default, inNamespace("default"), func(p *Pod) { p.Guest.Exists = true }), false, true},
 		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), false, false},

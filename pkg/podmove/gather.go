@@ -116,7 +116,9 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	for escaped, left := range found {
 		for _, guest := range left[System] {
-			pods = append(pods, leftOver(escaped, guest, liveMoved(guest.units)))
+			pod := leftOver(escaped, guest, liveMoved(guest.units))
+			pod.Home.Exists = slices.ContainsFunc(left[Default], func(home foundSlice) bool { return home.name == pod.Home.Slice })
+			pods = append(pods, pod)
 		}
 	}
 	g.forget(containers)

@@ -166,6 +166,13 @@ func TestGatherLeftover(t *testing.T) {
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestB) {
 		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
 	}
+	// The kubelet has its own slice still, because it has yet to unmount what the pod wrote into memory.
+	homeB := "kubepods.slice/" + PodSlice(Default, Guaranteed, uidB)
+	n.cgroup(homeB, nil)
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.Stop) != 0 {
+		t.Errorf("stops %+v, whose memory may be there", d.Stop)
+	}
+	removeAll(t, filepath.Join(n.root, homeB))
 	// Its sandbox has begun: the runtime announced it, and does not list it yet.
 	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
 	pods = n.gather()
