@@ -19,7 +19,7 @@ func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
 		}
 		m.dryRun[e.UID] = s.Now.Add(again)
 		m.Journal.Evicting(e)
-		m.Observer.Evicting(e.Threshold, e.Way, true, time.Since(s.Now))
+		m.Observer.Evicted(e)
 		m.keep(e)
 		m.save()
 		return
@@ -32,7 +32,7 @@ func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
 	}
 	m.save()
 	m.stop(ctx, e)
-	m.Observer.Evicting(e.Threshold, e.Way, false, time.Since(s.Now))
+	m.Observer.Signalled(time.Since(s.Now))
 	m.Journal.Evicting(e)
 }
 

@@ -164,13 +164,13 @@ func TestKubeletOverwrites(t *testing.T) {
 		}
 		n.run(m, time.Second)
 		n.expect("confirm greedy", "kill greedy.c1.2", "kill greedy.c2.2")
-		n.heard("count hard evict", "evicting greedy hard evict")
+		n.heard("signalled", "evicting greedy hard evict")
 		if h := n.history(); len(h.Open) != 1 || h.Open[0].Told {
 			n.t.Errorf("before it is found to be so the state is %+v", h)
 		}
 		n.run(m, 3*time.Second)
 		n.expect("confirm greedy")
-		n.heard("evicted greedy evict")
+		n.heard("count hard evict", "evicted greedy evict")
 		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
 			n.t.Errorf("running are %q", got)
 		}
@@ -218,7 +218,7 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 20*time.Second)
 				n.expect(test.want...)
-				n.heard("resumed greedy", "evicted greedy evict")
+				n.heard("resumed greedy", "count hard evict", "evicted greedy evict")
 				if n.overwritten != test.overwrites {
 					n.t.Errorf("overwritten %d times, want %d", n.overwritten, test.overwrites)
 				}

@@ -68,7 +68,7 @@ func TestReclaimAtTheLastMoment(t *testing.T) {
 		n.set(func() { n.pod("greedy").rest, n.pod("greedy").containers[0].uses = 260*mi, 40*mi })
 		m := n.started(hardOnly)
 		n.run(m, endTimeout+500*time.Millisecond)
-		n.heard("count hard restart", "evicting greedy hard restart")
+		n.heard("signalled", "evicting greedy hard restart")
 		n.run(m, drainTimeout)
 		if said := n.words(); len(said) < 3 || said[0] != "count failed reclaim" {
 			n.t.Errorf("told %q", said)
@@ -94,7 +94,7 @@ func TestPartitionGoesMeanwhile(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 10*time.Millisecond)
 				n.expect("kill greedy.c1", "kill greedy.c2")
-				n.heard("count hard evict", "evicting greedy hard evict")
+				n.heard("signalled", "evicting greedy hard evict")
 				if again {
 					n.stop(m)
 					n.boot()
@@ -112,9 +112,9 @@ func TestPartitionGoesMeanwhile(t *testing.T) {
 				n.remove(partition)
 				n.run(m, 10*time.Second)
 				n.expect("tell greedy", "confirm greedy")
-				want := []string{"evicted greedy evict"}
+				want := []string{"count hard evict", "evicted greedy evict"}
 				if again {
-					want = []string{"resumed greedy", "evicted greedy evict"}
+					want = []string{"resumed greedy", "count hard evict", "evicted greedy evict"}
 				}
 				n.heard(want...)
 				if h := n.history(); len(h.Open) != 0 || len(h.Last) != 1 || !h.Last[0].Gone || !h.Last[0].Told {
@@ -193,7 +193,7 @@ func TestLateStart(t *testing.T) {
 		n.words()
 		n.run(m, time.Minute)
 		n.expect("kill greedy.c1", "kill greedy.c2")
-		n.heard("resumed greedy", "count failed api", "failed api greedy: "+errLate.Error(), "evicted greedy restart")
+		n.heard("resumed greedy", "count failed api", "failed api greedy: "+errLate.Error(), "count hard restart", "evicted greedy restart")
 		if _, ok := n.history().Cooldown["kube-system/greedy"]; !ok {
 			n.t.Error("the API server may have been told, and the cooldown is over")
 		}

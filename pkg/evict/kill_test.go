@@ -59,7 +59,7 @@ func TestContainersCannotBeListed(t *testing.T) {
 		n.scopesErr = errors.New("no such luck")
 		n.run(n.started(hardOnly), 4*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
-		n.heard("warn no such luck", "count hard evict", "evicting greedy hard evict", "evicted greedy evict")
+		n.heard("warn no such luck", "signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
 	})
 }
 
@@ -78,7 +78,7 @@ func TestListIsOld(t *testing.T) {
 		m := n.started(hardOnly)
 		n.run(m, 4*time.Second)
 		n.expect("kill modest.c1", "tell modest", "confirm modest")
-		n.heard("count hard evict", "evicting modest hard evict", "evicted modest evict")
+		n.heard("signalled", "evicting modest hard evict", "count hard evict", "evicted modest evict")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestEndsWhileItIsKilled(t *testing.T) {
 		}
 		n.run(n.started(hardOnly), 4*time.Second)
 		n.expect("kill greedy.c1", "tell greedy", "confirm greedy")
-		n.heard("count hard evict", "evicting greedy hard evict", "evicted greedy evict")
+		n.heard("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
 	})
 }
 

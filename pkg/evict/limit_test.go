@@ -25,8 +25,8 @@ func TestLimitIsLowered(t *testing.T) {
 		n.run(m, 59*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "tell greedy", "lower", "tell modest", "confirm greedy", "confirm modest")
 		const failed = "warn applying the lowered memory limit: the server is busy; it is tried again"
-		n.heard("count hard evict", "evicting greedy hard evict", "count hard evict", "evicting modest hard evict", failed,
-			"evicted greedy evict", "evicted modest evict")
+		n.heard("signalled", "evicting greedy hard evict", "signalled", "evicting modest hard evict", failed,
+			"count hard evict", "evicted greedy evict", "count hard evict", "evicted modest evict")
 		n.run(m, time.Minute)
 		n.expect("lower")
 		n.heard(failed)

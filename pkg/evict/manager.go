@@ -296,7 +296,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		m.resumed = true
 		m.resume(ctx, s, readErr == nil)
 	}
-	m.progress(ctx, s.Memory.Used())
+	m.progress(ctx)
 	if readErr != nil {
 		return 0, readErr
 	}
@@ -556,8 +556,7 @@ func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 		default:
 			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		}
-		m.keep(e)
-		m.Journal.Evicted(e, time.Since(e.Time))
+		m.through(e)
 		return true
 	})
 	if len(m.state.Open) < were {

@@ -34,13 +34,13 @@ func TestEviction(t *testing.T) {
 		decided := time.Now()
 		n.run(m, confirmAfter)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
-		n.heard("count hard evict", "evicting greedy hard evict")
+		n.heard("signalled", "evicting greedy hard evict")
 		if h := n.history(); len(h.Open) != 1 || !h.Open[0].Gone || h.Open[0].Told || len(h.Last) != 0 {
 			n.t.Fatalf("before it is confirmed the state is %+v", h)
 		}
 		n.run(m, 2*longest)
 		n.expect("confirm greedy")
-		n.heard("evicted greedy evict")
+		n.heard("count hard evict", "evicted greedy evict")
 		n.run(m, 10*time.Minute)
 		n.expect()
 		n.heard()
@@ -164,7 +164,7 @@ func TestNobodyIsSaidOnceAMinute(t *testing.T) {
 		n.start(sized("late", 0, 0, 0), 20)
 		n.run(m, 10*time.Second)
 		n.expect("kill late.c1", "tell late", "confirm late")
-		n.heard("count hard evict", "evicting late hard evict", "evicted late evict")
+		n.heard("signalled", "evicting late hard evict", "count hard evict", "evicted late evict")
 		for i := range 40 { // it hovers at the threshold
 			n.set(func() { n.pod("critical").containers[0].uses = uint64(900+i%2) * mi })
 			n.run(m, longest+longest/4)

@@ -37,15 +37,20 @@ func (n *node) say(format string, args ...any) {
 
 type nodeObserver node
 
-func (o *nodeObserver) Evicting(threshold Threshold, way Way, dryRun bool, took time.Duration) {
+func (o *nodeObserver) Signalled(took time.Duration) {
 	n := (*node)(o)
 	n.inMain("counted")
-	text := fmt.Sprintf("count %s %s", threshold, way)
-	if dryRun {
-		text += " dry"
-	}
 	if took < 0 || took > time.Second {
-		n.t.Errorf("%s took %s", text, took)
+		n.t.Errorf("the signal took %s", took)
+	}
+	n.say("signalled")
+}
+func (o *nodeObserver) Evicted(e Eviction) {
+	n := (*node)(o)
+	n.inMain("counted done")
+	text := fmt.Sprintf("count %s %s", e.Threshold, e.Way)
+	if e.DryRun {
+		text += " dry"
 	}
 	n.say("%s", text)
 }

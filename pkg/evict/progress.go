@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// progress looks how far the open evictions have come. The partition uses used bytes, 0 where that cannot be read.
-func (m *Manager) progress(ctx context.Context, used uint64) {
+// progress looks how far the open evictions have come.
+func (m *Manager) progress(ctx context.Context) {
 	changed := m.hear()
 	for i := range m.state.Open {
 		e := &m.state.Open[i]
@@ -37,7 +37,7 @@ func (m *Manager) progress(ctx context.Context, used uint64) {
 			// The API server hears of it now and not before: a pod that has failed counts as one whose containers do not run, for its controller,
 			// for the scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go).
 			m.tell(ctx, e)
-			if m.reclaimed(ctx, e, used) {
+			if m.reclaimed(ctx, e) {
 				e.Gone, changed = true, true
 			}
 		case late > endTimeout:
@@ -55,14 +55,20 @@ func (m *Manager) progress(ctx context.Context, used uint64) {
 		if !e.Gone || !e.Told {
 			return false
 		}
-		m.keep(e)
-		m.Journal.Evicted(e, time.Since(e.Time))
+		m.through(e)
 		return true
 	})
 	if changed {
 		forgetCooldown(m.state.Cooldown, time.Now())
 		m.save()
 	}
+}
+
+// through ends an eviction.
+func (m *Manager) through(e Eviction) {
+	m.keep(e)
+	m.Observer.Evicted(e)
+	m.Journal.Evicted(e, time.Since(e.Time))
 }
 
 // hear takes over how telling the API server has ended, and reports whether there was news.
@@ -126,14 +132,15 @@ func (m *Manager) startedAgain(e Eviction) []string {
 }
 
 // reclaimed reports whether the memory of an eviction whose processes have ended is back, or is not to be expected any more. What files in memory
-// hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays. The partition uses used bytes.
-func (m *Manager) reclaimed(ctx context.Context, e *Eviction, used uint64) bool {
+// hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays.
+func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
 	left := m.leftOf(*e)
 	if left+e.UsedBytes/steps <= e.left {
 		e.left, e.freed = left, time.Now()
 	}
 	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
-		if used+e.UsedBytes/2 > e.PartitionBytes {
+		// Read after the pod: what the look has read may be from before the end of the processes.
+		if m.used()+e.UsedBytes/2 > e.PartitionBytes {
 			m.doubt(*e) // of this pod it is back, and of the partition not: others grew, or it was never this pod's alone
 		}
 		return true
@@ -157,6 +164,18 @@ func (m *Manager) reclaimed(ctx context.Context, e *Eviction, used uint64) bool 
 		return true
 	}
 	return false
+}
+
+// used is what the partition uses now, in bytes; 0 where that cannot be read, because it is gone.
+func (m *Manager) used() uint64 {
+	if m.meter == nil {
+		return 0
+	}
+	reading, err := m.meter.Read(func(uint64, uint64) bool { return false })
+	if err != nil {
+		return 0
+	}
+	return Memory(reading).Used()
 }
 
 // steps is in how many parts the memory of an eviction comes back at most: figures that flutter, or fall by a page at a time, are no memory

@@ -4,8 +4,10 @@ import "time"
 
 // Observer hears what happens, for metrics. Its methods return at once and may be called from any goroutine.
 type Observer interface {
-	// Evicting is called for each pod that goes, took after the look that saw the threshold crossed.
-	Evicting(threshold Threshold, way Way, dryRun bool, took time.Duration)
+	// Signalled is called for each pod that was told to end, took after the look that saw the threshold crossed.
+	Signalled(took time.Duration)
+	// Evicted is called for each eviction that is through, or given up: what was to be an eviction may have become a restart.
+	Evicted(e Eviction)
 	// Failed is called for each step of an eviction that did not work, and for each look that failed.
 	Failed(step Step)
 	// Nobody is called when a pod should go and none may.

@@ -22,7 +22,7 @@ func TestSoftThreshold(t *testing.T) {
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 5*time.Second)
 		n.expectSorted("confirm greedy", "tell greedy")
-		n.heard("count soft evict", "evicting greedy soft evict", "evicted greedy evict")
+		n.heard("signalled", "evicting greedy soft evict", "count soft evict", "evicted greedy evict")
 		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
 			n.t.Errorf("running are %q", got)
 		}
@@ -61,7 +61,7 @@ func TestSoftWithoutAPIServer(t *testing.T) {
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 25*time.Second)
 		n.expect()
-		n.heard("count soft restart", "evicting greedy soft restart", "evicted greedy restart")
+		n.heard("signalled", "evicting greedy soft restart", "count soft restart", "evicted greedy restart")
 	})
 }
 
@@ -258,7 +258,7 @@ func TestResumedLate(t *testing.T) {
 				m.load()
 				n.run(m, 15*time.Second)
 				n.expect("tell greedy", "kill greedy.c1", "kill greedy.c2", "confirm greedy") // they run here
-				n.heard("resumed greedy", "evicted greedy evict")
+				n.heard("resumed greedy", "count hard evict", "evicted greedy evict")
 			})
 		})
 	}
@@ -289,7 +289,7 @@ func TestSoftBecomesHard(t *testing.T) {
 				}
 				n.run(m, 10*time.Second)
 				n.expect()
-				n.heard("count soft restart", "evicting greedy soft restart", "evicted greedy restart")
+				n.heard("signalled", "evicting greedy soft restart", "count hard restart", "evicted greedy restart")
 				if e := n.evicted[0]; e.Threshold != Hard || e.Grace != 0 || e.Problem != "" {
 					n.t.Errorf("ended as %+v", e)
 				}

@@ -23,8 +23,8 @@ func newEvictions() evictions {
 	e := evictions{
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "evictions_total",
-			Help: "Pods of the system partition that had to go because its memory was low, by the threshold that was crossed, and how they went: " +
-				"evicted for good, or restarted.",
+			Help: "Pods of the system partition that have gone because its memory was low, by the threshold that was crossed, and how they went: " +
+				"evicted for good, or restarted. Counted when the eviction has ended.",
 		}, []string{"threshold", "way", "dry_run"}),
 		reaction: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    prefix + "eviction_reaction_seconds",
@@ -62,12 +62,12 @@ func (e evictions) register(to prometheus.Registerer) {
 	to.MustRegister(e.evictions, e.reaction, e.failures, e.nobody, e.kills)
 }
 
-// Evicting implements evict.Observer.
-func (m *Metrics) Evicting(threshold evict.Threshold, way evict.Way, dryRun bool, took time.Duration) {
-	m.evictions.evictions.WithLabelValues(string(threshold), string(way), strconv.FormatBool(dryRun)).Inc()
-	if !dryRun {
-		m.evictions.reaction.Observe(took.Seconds())
-	}
+// Signalled implements evict.Observer.
+func (m *Metrics) Signalled(took time.Duration) { m.evictions.reaction.Observe(took.Seconds()) }
+
+// Evicted implements evict.Observer.
+func (m *Metrics) Evicted(e evict.Eviction) {
+	m.evictions.evictions.WithLabelValues(string(e.Threshold), string(e.Way), strconv.FormatBool(e.DryRun)).Inc()
 }
 
 // Failed implements evict.Observer.

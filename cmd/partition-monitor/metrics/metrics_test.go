@@ -66,8 +66,9 @@ func observe(o interface {
 	podmove.Observer
 	evict.Observer
 }) {
-	o.Evicting(evict.Hard, evict.Evict, false, 300*time.Microsecond)
-	o.Evicting(evict.Soft, evict.Restart, true, time.Second)
+	o.Signalled(300 * time.Microsecond)
+	o.Evicted(evict.Eviction{Threshold: evict.Hard, Way: evict.Evict})
+	o.Evicted(evict.Eviction{Threshold: evict.Soft, Way: evict.Restart, DryRun: true})
 	o.Failed(evict.StepAPI)
 	o.Nobody()
 	o.KernelKilled(evict.AtPod, 2)
