@@ -72,12 +72,12 @@ func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 	defer stop()
 	fds := []unix.PollFd{{Fd: int32(a.wake), Events: unix.POLLIN}, {Fd: int32(a.events), Events: unix.POLLPRI}, {Fd: int32(a.pressure), Events: unix.POLLPRI}}
 	timeout := unix.NsecToTimespec(d.Nanoseconds())
-	_, err = unix.Ppoll(fds, &timeout, nil)
+	// The Go runtime interrupts its threads with signals. The kernel leaves in timeout what is left of it.
+	for err = unix.EINTR; errors.Is(err, unix.EINTR) && ctx.Err() == nil; {
+		_, err = unix.Ppoll(fds, &timeout, nil)
+	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
-	}
-	if errors.Is(err, unix.EINTR) {
-		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("waiting for memory events: %w", err)

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroup is a folder with files.
@@ -161,4 +164,39 @@ func TestRunWithoutAPartition(t *testing.T) {
 		t.Error("there is a report of nothing")
 	}
 	n.expect()
+}
+
+// TestAlarmIsInterrupted: signals to the thread, such as those with which the Go runtime stops goroutines, neither end nor prolong a wait.
+func TestAlarmIsInterrupted(t *testing.T) {
+	a, _, err := NewAlarm(cgroup(t, "memory.events.local"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	thread, waited := make(chan int, 1), make(chan time.Duration, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		thread <- unix.Gettid()
+		begin := time.Now()
+		if _, err := a.Wait(t.Context(), 200*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		waited <- time.Since(begin)
+	}()
+	tid := <-thread
+	for {
+		select {
+		case took := <-waited:
+			if took < 200*time.Millisecond || took > time.Minute {
+				t.Errorf("waited %s, want 200ms", took)
+			}
+			return
+		default:
+			if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
