@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
 )
 
@@ -223,7 +224,7 @@ func (c *checks) slice(context.Context) []finding {
 	if want == nil {
 		return nil
 	}
-	path := cgroupfs.SlicePath(partition.SystemSlice)
+	path := unitname.CgroupPath(partition.SystemSlice)
 	limits, err := c.cgroups.Limits(path)
 	const reload = "systemctl daemon-reload"
 	switch {
@@ -339,7 +340,7 @@ func (c *checks) evictionKernel(context.Context) []finding {
 	if c.eviction.off {
 		return saying(gradeOK, "--%s=off", flagEviction)
 	}
-	path := cgroupfs.SlicePath(partition.SystemSlice)
+	path := unitname.CgroupPath(partition.SystemSlice)
 	if _, ok := c.file(path, "memory.current"); !ok {
 		return nil // there is no partition to look at
 	}
@@ -387,7 +388,7 @@ func (c *checks) swap(context.Context) []finding {
 	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
 		return saying(gradeOK, "the node has none")
 	}
-	limit, ok := c.file(cgroupfs.SlicePath(partition.SystemSlice), "memory.swap.max")
+	limit, ok := c.file(unitname.CgroupPath(partition.SystemSlice), "memory.swap.max")
 	if !ok || limit == "0" {
 		return saying(gradeOK, "the partition uses none")
 	}

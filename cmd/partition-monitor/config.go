@@ -14,6 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 )
@@ -63,7 +64,7 @@ func newThresholds(p *slices.Partition) *thresholds {
 
 // presentThresholds are the default ones of the limit that is in force.
 func presentThresholds() *thresholds {
-	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(cgroupfs.SlicePath(slices.SystemSlice))
+	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(unitname.CgroupPath(slices.SystemSlice))
 	if err != nil || limits.MemoryMax > math.MaxInt64 {
 		return nil
 	}

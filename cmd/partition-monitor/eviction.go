@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -92,7 +93,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 	}
 	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
 	return &evict.Manager{
-		Cgroups: fs, Slice: cgroupfs.SlicePath(slices.SystemSlice),
+		Cgroups: fs, Slice: unitname.CgroupPath(slices.SystemSlice),
 		Pods: func() []evict.Pod {
 			known, told := m.kubelet.Pods()
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {

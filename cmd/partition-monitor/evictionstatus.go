@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -54,7 +55,7 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*evi
 	if err != nil {
 		return nil, err
 	}
-	meter, err := root.MemoryMeter(cgroupfs.SlicePath(slices.SystemSlice))
+	meter, err := root.MemoryMeter(unitname.CgroupPath(slices.SystemSlice))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -20,14 +20,14 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
 )
 
 // nodePod is a pod of the fake node: one container, of the pod's name.
 type nodePod struct {
 	namespace, name, uid string
-	partition            podmove.Partition
+	partition            unitname.Partition
 	workingSet           string
 	priority             int32
 	request              string
@@ -36,17 +36,17 @@ type nodePod struct {
 
 // nodePods are two of the partition, of which dns is the one to go; one that is misplaced; and a pod of a user, who uses most of all.
 var nodePods = []nodePod{
-	{"kube-system", "dns", uid, podmove.System, "31457280", 10, "10Mi", false},
-	{"kube-system", "etcd", "22222222-2222-3333-4444-555555555555", podmove.System, "33554432", 2_000_001_000, "1Mi", true},
-	{"kube-system", "misplaced", "33333333-2222-3333-4444-555555555555", podmove.Default, "900000000", -10, "1Mi", false},
-	{"web", "shop", "44444444-2222-3333-4444-555555555555", podmove.Default, "900000000", -10, "1Mi", false},
+	{"kube-system", "dns", uid, unitname.System, "31457280", 10, "10Mi", false},
+	{"kube-system", "etcd", "22222222-2222-3333-4444-555555555555", unitname.System, "33554432", 2_000_001_000, "1Mi", true},
+	{"kube-system", "misplaced", "33333333-2222-3333-4444-555555555555", unitname.Default, "900000000", -10, "1Mi", false},
+	{"web", "shop", "44444444-2222-3333-4444-555555555555", unitname.Default, "900000000", -10, "1Mi", false},
 }
 
 func (p nodePod) id() string { return strings.Repeat("0", 56) + p.uid[:8] }
 
 // scope is where its container is, below the node.
 func (p nodePod) scope() string {
-	return filepath.Join(cgroupfs.Mount, cgroupfs.SlicePath(podmove.PodSlice(p.partition, podmove.Burstable, p.uid)), "cri-containerd-"+p.id()+".scope")
+	return filepath.Join(cgroupfs.Mount, unitname.CgroupPath(unitname.PodSlice(p.partition, v1.PodQOSBurstable, p.uid)), "cri-containerd-"+p.id()+".scope")
 }
 
 // telling is a kubelet that tells of nodePods.
@@ -120,7 +120,7 @@ func guarded(t *testing.T) *node {
 		})
 	}
 	// The slice for the one that is misplaced is there already, and empty.
-	prepared := cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, nodePods[2].uid))
+	prepared := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, nodePods[2].uid))
 	for name, text := range map[string]string{"memory.max": "max", "memory.current": "0", "memory.stat": "inactive_file 0", "cpu.weight": "1"} {
 		n.write(filepath.Join(cgroupfs.Mount, prepared, name), text)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
@@ -20,7 +21,7 @@ func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 			continue
 		}
 		pod := evict.Pod{
-			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: v1.PodQOSClass(p.QoS), Cgroup: cgroupfs.SlicePath(p.Guest.Slice),
+			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: v1.PodQOSClass(p.QoS), Cgroup: unitname.CgroupPath(p.Guest.Slice),
 			Static: p.Static, GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 		}
 		k := known[types.UID(p.UID)]
@@ -104,7 +105,7 @@ func containerScopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, 
 		}
 		scopes := map[string]string{}
 		for _, unit := range units {
-			if id := podmove.ContainerID(unit); id != "" {
+			if id := unitname.ContainerID(unit); id != "" {
 				scopes[id] = podCgroup + "/" + unit
 			}
 		}
@@ -122,7 +123,7 @@ func containerCgroups(found []podmove.Pod, uid string) []string {
 		for _, c := range found[i].Containers {
 			for _, at := range [][2]string{{c.Slice, c.Unit}, {c.AlsoSlice, c.AlsoUnit}} {
 				if at[1] != "" {
-					cgroups = append(cgroups, cgroupfs.SlicePath(at[0])+"/"+at[1])
+					cgroups = append(cgroups, unitname.CgroupPath(at[0])+"/"+at[1])
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	partition "nodepartition/pkg/slices"
@@ -26,15 +27,15 @@ const (
 )
 
 // inside is below the partition, and nothing else is.
-var inside = cgroupfs.SlicePath(partition.SystemSlice) + "/"
+var inside = unitname.CgroupPath(partition.SystemSlice) + "/"
 
 // placed is a pod on the node without containers; guest tells whether it has a slice in the partition.
-func placed(name string, q podmove.QoS, guest bool) podmove.Pod {
+func placed(name string, q v1.PodQOSClass, guest bool) podmove.Pod {
 	uid := "uid-of-" + name
 	return podmove.Pod{
 		UID: uid, Namespace: "kube-system", Name: name, QoS: q, Exists: true, Ready: true,
-		Home:  podmove.PodCgroup{Slice: podmove.PodSlice(podmove.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
-		Guest: podmove.PodCgroup{Slice: podmove.PodSlice(podmove.System, q, uid), Exists: guest, Limits: cgroupfs.NoLimits},
+		Home:  podmove.PodCgroup{Slice: unitname.PodSlice(unitname.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
+		Guest: podmove.PodCgroup{Slice: unitname.PodSlice(unitname.System, q, uid), Exists: guest, Limits: cgroupfs.NoLimits},
 	}
 }
 
@@ -46,7 +47,7 @@ func with(p podmove.Pod, slice podmove.PodCgroup, name string, r cri.Resources) 
 	return p
 }
 
-func inGuest(name string, q podmove.QoS, resources ...cri.Resources) podmove.Pod {
+func inGuest(name string, q v1.PodQOSClass, resources ...cri.Resources) podmove.Pod {
 	p := placed(name, q, true)
 	for i, r := range resources {
 		p = with(p, p.Guest, string(rune('a'+i)), r)
@@ -81,46 +82,46 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	add := func(p podmove.Pod) { found = append(found, p) }
 	none := cri.Resources{}
 
-	user := placed("shop", podmove.BestEffort, false)
+	user := placed("shop", v1.PodQOSBestEffort, false)
 	user.Namespace = "web"
 	add(with(user, user.Home, "shop", none))
 
-	misplaced := placed("misplaced", podmove.Burstable, false)
+	misplaced := placed("misplaced", v1.PodQOSBurstable, false)
 	add(with(misplaced, misplaced.Home, "a", none))
 
-	prepared := placed("prepared", podmove.Burstable, true) // a slice that is empty: its containers are outside still
+	prepared := placed("prepared", v1.PodQOSBurstable, true) // a slice that is empty: its containers are outside still
 	add(with(prepared, prepared.Home, "a", none))
 
-	add(placed("no-containers", podmove.Burstable, true))
+	add(placed("no-containers", v1.PodQOSBurstable, true))
 
-	completed := inGuest("completed", podmove.Burstable, none)
+	completed := inGuest("completed", v1.PodQOSBurstable, none)
 	completed.Containers[0].Running, completed.Ready = false, false
 	add(completed)
 
-	exited := inGuest("exited", podmove.Burstable, none)
+	exited := inGuest("exited", v1.PodQOSBurstable, none)
 	exited.Containers[0].Running = false
 	add(exited)
 
-	unplaced := inGuest("without-a-cgroup", podmove.Burstable, none)
+	unplaced := inGuest("without-a-cgroup", v1.PodQOSBurstable, none)
 	unplaced.Containers[0].Unit, unplaced.Containers[0].Slice = "", ""
 	add(unplaced)
 
-	left := inGuest("left-over", podmove.Burstable, none)
+	left := inGuest("left-over", v1.PodQOSBurstable, none)
 	left.Exists = false
 	add(left)
 
-	gone := inGuest("slice-is-gone", podmove.Burstable, none)
+	gone := inGuest("slice-is-gone", v1.PodQOSBurstable, none)
 	gone.Guest.Exists = false
 	add(gone)
 
 	// Its slice has another class than its pod, of what was there before: that is where its containers are.
-	other := inGuest("other-class", podmove.BestEffort, none)
-	other.Guest.Slice = podmove.PodSlice(podmove.System, podmove.Burstable, other.UID)
+	other := inGuest("other-class", v1.PodQOSBestEffort, none)
+	other.Guest.Slice = unitname.PodSlice(unitname.System, v1.PodQOSBurstable, other.UID)
 	add(other)
 
-	add(inGuest("dns", podmove.Burstable, none))
+	add(inGuest("dns", v1.PodQOSBurstable, none))
 
-	half := placed("half", podmove.Burstable, true) // one container in each
+	half := placed("half", v1.PodQOSBurstable, true) // one container in each
 	half = with(half, half.Home, "outside", none)
 	half = with(half, half.Guest, "inside", none)
 	add(half)
@@ -155,7 +156,7 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 func TestContainerInTwoScopes(t *testing.T) {
 	t.Parallel()
 	for _, swapped := range []bool{false, true} {
-		p := placed("dns", podmove.Burstable, true)
+		p := placed("dns", v1.PodQOSBurstable, true)
 		c := podmove.Container{
 			ID: "1", Name: "dns", Running: true, Unit: "cri-containerd-1.scope", Slice: p.Home.Slice,
 			AlsoUnit: "partition-cri-containerd-1.scope", AlsoSlice: p.Guest.Slice,
@@ -165,7 +166,7 @@ func TestContainerInTwoScopes(t *testing.T) {
 		}
 		p.Containers = []podmove.Container{c}
 		got := one(t, p, nil).Containers
-		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: cgroupfs.SlicePath(p.Guest.Slice) + "/partition-cri-containerd-1.scope"}}
+		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: unitname.CgroupPath(p.Guest.Slice) + "/partition-cri-containerd-1.scope"}}
 		if !slices.EqualFunc(got, want, func(a, b evict.Container) bool { return a.ID == b.ID && a.Name == b.Name && a.Cgroup == b.Cgroup }) {
 			t.Errorf("swapped %t: %+v; want %+v", swapped, got, want)
 		}
@@ -175,7 +176,7 @@ func TestContainerInTwoScopes(t *testing.T) {
 // Containers that have ended are no part of it; one that is about to start is.
 func TestContainersByState(t *testing.T) {
 	t.Parallel()
-	p := inGuest("dns", podmove.Burstable, cri.Resources{}, cri.Resources{}, cri.Resources{})
+	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{}, cri.Resources{}, cri.Resources{})
 	p.Containers[0].Running = false
 	p.Containers[1].Running, p.Containers[1].Creating = false, true
 	got := one(t, p, nil).Containers
@@ -187,14 +188,14 @@ func TestContainersByState(t *testing.T) {
 // Where the kubelet tells, its figures count, and nothing of what the runtime has.
 func TestFiguresOfTheKubelet(t *testing.T) {
 	t.Parallel()
-	p := inGuest("dns", podmove.Burstable, cri.Resources{OOMScoreAdj: 500, MemoryLimit: 7 * mebi}, cri.Resources{OOMScoreAdj: -997})
+	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 500, MemoryLimit: 7 * mebi}, cri.Resources{OOMScoreAdj: -997})
 	p.Guest.Limits.MemoryMax = 9 * mebi
 	k := &podsapi.Pod{
 		UID: p.UID, Priority: 2_000_000_000, MemoryRequest: 170 * mebi, Owner: "uid-of-replicaset", GracePeriod: 90 * time.Second,
 		Containers: map[string]podsapi.Container{"a": {MemoryRequest: 70 * mebi}, "b": {MemoryRequest: 30 * mebi}},
 	}
 	got := one(t, p, told(k))
-	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != cgroupfs.SlicePath(p.Guest.Slice) {
+	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != unitname.CgroupPath(p.Guest.Slice) {
 		t.Errorf("%+v; want who it is and where", got)
 	}
 	if got.Priority != k.Priority || got.Request != 170*mebi || got.Owner != "uid-of-replicaset" || got.GracePeriod != 90*time.Second {
@@ -231,14 +232,14 @@ func TestTerminatingAndStatic(t *testing.T) {
 		"static, as the kubelet alone says": {known: podsapi.Pod{Static: true}, static: true},
 		"static, as its sandbox alone says": {sandboxStatic: true, static: true},
 	} {
-		p := inGuest("dns", podmove.Burstable, cri.Resources{})
+		p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
 		p.Static, test.known.UID = test.sandboxStatic, p.UID
 		if got := one(t, p, told(&test.known)); got.Terminating != test.terminating || got.Static != test.static {
 			t.Errorf("%s: terminating %t, static %t", name, got.Terminating, got.Static)
 		}
 	}
 	// Without the kubelet the sandbox alone tells.
-	p := inGuest("etcd", podmove.Burstable, cri.Resources{})
+	p := inGuest("etcd", v1.PodQOSBurstable, cri.Resources{})
 	p.Static = true
 	if !one(t, p, nil).Static {
 		t.Error("a static pod is none where the kubelet does not tell")
@@ -255,26 +256,26 @@ func TestEstimates(t *testing.T) {
 		request  uint64
 		priority int32
 	}{
-		"guaranteed: its limit":          {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}), request: 50 * mebi},
-		"guaranteed: its limits":         {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 10 * mebi}), limit: 60 * mebi, request: 60 * mebi},
-		"guaranteed: the limit of a pod": {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
+		"guaranteed: its limit":          {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}), request: 50 * mebi},
+		"guaranteed: its limits":         {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 10 * mebi}), limit: 60 * mebi, request: 60 * mebi},
+		"guaranteed: the limit of a pod": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
 		// Each of them may use all of it, but it is requested once.
-		"guaranteed: that of a pod, for two": {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997}, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
-		"guaranteed without any":             {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997})},
-		"burstable: its score":               {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 1000 * mebi}), request: 100*step + step/2},
-		"burstable: their scores":            {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 990}), request: 110*step + step},
-		"burstable without a request":        {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 999})},
-		"burstable, half of it":              {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 1000}), request: 100*step + step/2},
+		"guaranteed: that of a pod, for two": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997}, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
+		"guaranteed without any":             {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997})},
+		"burstable: its score":               {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 1000 * mebi}), request: 100*step + step/2},
+		"burstable: their scores":            {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 990}), request: 110*step + step},
+		"burstable without a request":        {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999})},
+		"burstable, half of it":              {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 1000}), request: 100*step + step/2},
 		// Its request is guessed by halves of a step, and is never above its limit.
-		"burstable at its limit": {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 100 * step}), limit: 100 * step, request: 100 * step},
-		"best effort":            {pod: inGuest("p", podmove.BestEffort, cri.Resources{OOMScoreAdj: 1000})},
-		"node-critical":          {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
-		"node-critical, by one":  {pod: inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 999}, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
+		"burstable at its limit": {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 100 * step}), limit: 100 * step, request: 100 * step},
+		"best effort":            {pod: inGuest("p", v1.PodQOSBestEffort, cri.Resources{OOMScoreAdj: 1000})},
+		"node-critical":          {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
+		"node-critical, by one":  {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999}, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
 		// A guaranteed pod has that score whatever its priority is.
-		"guaranteed, unknown priority": {pod: inGuest("p", podmove.Guaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: mebi}), request: mebi},
+		"guaranteed, unknown priority": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: mebi}), request: mebi},
 		// The kubelet gives no container a score of 0: the runtime did not tell. The whole node's memory is no guess.
-		"a runtime without figures":                      {pod: inGuest("p", podmove.Burstable, cri.Resources{}, cri.Resources{})},
-		"a runtime without figures, guaranteed by limit": {pod: inGuest("p", podmove.Guaranteed, cri.Resources{}), limit: 64 * mebi, request: 64 * mebi},
+		"a runtime without figures":                      {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{}, cri.Resources{})},
+		"a runtime without figures, guaranteed by limit": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{}), limit: 64 * mebi, request: 64 * mebi},
 	} {
 		if test.limit > 0 {
 			test.pod.Guest.Limits.MemoryMax = test.limit
@@ -285,13 +286,13 @@ func TestEstimates(t *testing.T) {
 		}
 	}
 	// What is not in the partition tells the priority of its pod too, and requests nothing in it.
-	p := inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 999})
+	p := inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999})
 	p = with(p, p.Home, "outside", cri.Resources{OOMScoreAdj: -997})
 	if got := one(t, p, nil); got.Priority != 2_000_001_000 || got.Request != 0 {
 		t.Errorf("%+v", got)
 	}
 	// The memory of the node could not be read.
-	unknown := inventory([]podmove.Pod{inGuest("p", podmove.Burstable, cri.Resources{OOMScoreAdj: 900})}, nil, 0)
+	unknown := inventory([]podmove.Pod{inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900})}, nil, 0)
 	if len(unknown) != 1 || unknown[0].Request != 0 || !unknown[0].Estimated {
 		t.Errorf("%+v", unknown)
 	}
@@ -301,7 +302,7 @@ func TestEstimates(t *testing.T) {
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	owner := func(namespace, name string, known *podsapi.Pod) string {
-		p := inGuest(name, podmove.Burstable, cri.Resources{})
+		p := inGuest(name, v1.PodQOSBurstable, cri.Resources{})
 		p.Namespace = namespace
 		if known == nil {
 			return one(t, p, nil).Owner
@@ -332,7 +333,7 @@ func TestOwners(t *testing.T) {
 func TestContainerScopes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	slice := cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uid))
+	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
 	for _, unit := range []string{
 		"cri-containerd-c1.scope", "partition-cri-containerd-c2.scope", "crio-c3.scope", "partition-crio-c4.scope", "docker-c5.scope",
 		"crio-conmon-c3.scope", "partition-crio-conmon-c4.scope", "kubepods-nested.slice", "some.service", "crio-c6", "docker-c7.mount",
@@ -361,14 +362,14 @@ func TestContainerScopes(t *testing.T) {
 // All containers of a pod are part of it, in whichever partition they are, both places of a half-way move, and no other pod's.
 func TestContainerCgroups(t *testing.T) {
 	t.Parallel()
-	p := placed("dns", podmove.Burstable, true)
+	p := placed("dns", v1.PodQOSBurstable, true)
 	p = with(p, p.Guest, "inside", cri.Resources{})
 	p = with(p, p.Home, "outside", cri.Resources{})
 	p = with(p, p.Guest, "both", cri.Resources{})
 	p.Containers[2].AlsoUnit, p.Containers[2].AlsoSlice = "partition-both.scope", p.Home.Slice
 	p.Containers = append(p.Containers, podmove.Container{ID: "id-nowhere", Name: "nowhere", Running: true})
-	other := inGuest("other", podmove.Burstable, cri.Resources{})
-	home, guest := cgroupfs.SlicePath(p.Home.Slice), cgroupfs.SlicePath(p.Guest.Slice)
+	other := inGuest("other", v1.PodQOSBurstable, cri.Resources{})
+	home, guest := unitname.CgroupPath(p.Home.Slice), unitname.CgroupPath(p.Guest.Slice)
 	want := []string{
 		guest + "/cri-containerd-id-inside.scope", home + "/cri-containerd-id-outside.scope",
 		guest + "/cri-containerd-id-both.scope", home + "/partition-both.scope",

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove/livemove"
 )
 
@@ -26,7 +26,7 @@ func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
 
 func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
 	_, err := m.live.Move(ctx, livemove.Request{
-		Scope: scope, Cgroup: cgroupfs.SlicePath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
+		Scope: scope, Cgroup: unitname.CgroupPath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
 	})
 	return err
 }

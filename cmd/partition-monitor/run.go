@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/cmd/partition-monitor/metrics"
 	"nodepartition/internal/cgroupfs"
@@ -99,7 +100,7 @@ type monitor struct {
 // announced is a pod whose sandbox has begun.
 type announced struct {
 	sandbox cri.Sandbox
-	qos     podmove.QoS
+	qos     v1.PodQOSClass
 }
 
 func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
@@ -245,7 +246,7 @@ func (m *monitor) removePartition(ctx context.Context) {
 	m.service.status("The system partition is switched off")
 }
 
-func (m *monitor) announce(s cri.Sandbox, q podmove.QoS) {
+func (m *monitor) announce(s cri.Sandbox, q v1.PodQOSClass) {
 	select {
 	case m.prepare <- announced{s, q}:
 	default:

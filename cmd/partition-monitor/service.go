@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -88,7 +89,7 @@ func summary(report podmove.Report, err, problem, unserved error) string {
 func whereabouts(report podmove.Report) string {
 	placed, misplaced := 0, 0
 	for _, pod := range report.Pods {
-		if pod.Partition() == podmove.System && pod.Containers > 0 {
+		if pod.Partition() == unitname.System && pod.Containers > 0 {
 			placed++
 		}
 		if pod.Misplaced > 0 {

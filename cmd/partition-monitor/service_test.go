@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -151,7 +153,7 @@ func TestStatusLineWithoutSystemd(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	system, home := podmove.PodSlice(podmove.System, podmove.Burstable, uid), podmove.PodSlice(podmove.Default, podmove.Burstable, uid)
+	system, home := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
 	report := podmove.Report{Pods: []podmove.PodReport{
 		{Member: true, Slice: system, Containers: 2},
 		{Member: true, Slice: system}, // about to start

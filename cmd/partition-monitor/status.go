@@ -20,6 +20,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
@@ -101,7 +102,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction
 		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	}
 	fs := cgroupfs.FS(cgroupfs.Mount)
-	path := cgroupfs.SlicePath(slices.SystemSlice)
+	path := unitname.CgroupPath(slices.SystemSlice)
 	if limits, err := fs.Limits(path); err == nil {
 		status.Partition = &partitionStatus{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
 		if limits.MemoryMax != cgroupfs.Unlimited {

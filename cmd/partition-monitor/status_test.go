@@ -11,8 +11,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	v1 "k8s.io/api/core/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
@@ -36,19 +38,19 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	s := reportOf(
 		podmove.PodReport{
-			Namespace: "kube-system", Name: "etcd", QoS: podmove.Guaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
-			Slice: podmove.PodSlice(podmove.System, podmove.Guaranteed, uid),
+			Namespace: "kube-system", Name: "etcd", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
 		},
 		podmove.PodReport{
-			Namespace: "kube-system", Name: "job", QoS: podmove.BestEffort, Member: true, Containers: 2, Misplaced: 2,
-			Slice: podmove.PodSlice(podmove.Default, podmove.BestEffort, uid), Reason: podmove.ReasonRestartPolicy, Next: "wait for its end",
+			Namespace: "kube-system", Name: "job", QoS: v1.PodQOSBestEffort, Member: true, Containers: 2, Misplaced: 2,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uid), Reason: podmove.ReasonRestartPolicy, Next: "wait for its end",
 		},
 		podmove.PodReport{
-			Namespace: "kube-system", Name: "storage", QoS: podmove.Guaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
-			Slice: podmove.PodSlice(podmove.System, podmove.Guaranteed, uid),
+			Namespace: "kube-system", Name: "storage", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
 		},
 		podmove.PodReport{
-			Namespace: "web", Name: "shop", QoS: podmove.Burstable, Containers: 1, Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid),
+			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid),
 		},
 	)
 	limit := uint64(512 << 20)
@@ -208,7 +210,7 @@ func TestStatusOfNode(t *testing.T) {
 	}
 	// No Pods API, so nobody tells whether the kubelet would start it again.
 	pod := s.Pods[0]
-	if !pod.Member || pod.Partition() != podmove.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != podmove.ReasonUnknownPolicy {
+	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != podmove.ReasonUnknownPolicy {
 		t.Errorf("%+v", pod)
 	}
 	if p := s.Partition; p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {

@@ -12,8 +12,8 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 )
 
@@ -28,17 +28,17 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 	}
 	var pods []evict.Pod
 	for _, parent := range []string{slices.SystemSlice, slices.BurstableSlice, slices.BestEffortSlice} {
-		children, err := fs.Children(cgroupfs.SlicePath(parent))
+		children, err := fs.Children(unitname.CgroupPath(parent))
 		if err != nil {
 			continue // gone, which the next look sees
 		}
 		for _, slice := range children {
-			partition, qos, uid, ok := podmove.ParsePodSlice(slice)
-			if !ok || partition != podmove.System || listed[cgroupfs.SlicePath(slice)] {
+			partition, qos, uid, ok := unitname.ParsePodSlice(slice)
+			if !ok || partition != unitname.System || listed[unitname.CgroupPath(slice)] {
 				continue
 			}
 			pod := evict.Pod{
-				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: cgroupfs.SlicePath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
+				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: unitname.CgroupPath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
 			if k := kubeletPod(known, slice, qos); k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
@@ -63,9 +63,9 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 }
 
 // kubeletPod finds the pod that a slice of the partition is for.
-func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos podmove.QoS) *podsapi.Pod {
+func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos v1.PodQOSClass) *podsapi.Pod {
 	for uid, k := range known {
-		if podmove.PodSlice(podmove.System, qos, string(uid)) == slice {
+		if unitname.PodSlice(unitname.System, qos, string(uid)) == slice {
 			return k
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
@@ -19,8 +20,8 @@ import (
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	started := func(q podmove.QoS, uid, id string) {
-		scope := filepath.Join(root, cgroupfs.SlicePath(podmove.PodSlice(podmove.System, q, uid)), "cri-containerd-"+id+".scope")
+	started := func(q v1.PodQOSClass, uid, id string) {
+		scope := filepath.Join(root, unitname.CgroupPath(unitname.PodSlice(unitname.System, q, uid)), "cri-containerd-"+id+".scope")
 		if err := os.MkdirAll(scope, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -30,16 +31,16 @@ func TestUnlisted(t *testing.T) {
 		}
 	}
 	id := strings.Repeat("1", 64)
-	started(podmove.Burstable, "11111111-2222-3333-4444-555555555555", id)
-	started(podmove.BestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
-	found := inGuest("dns", podmove.Burstable)
-	started(podmove.Burstable, found.UID, strings.Repeat("3", 64))
+	started(v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555", id)
+	started(v1.PodQOSBestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
+	found := inGuest("dns", v1.PodQOSBurstable)
+	started(v1.PodQOSBurstable, found.UID, strings.Repeat("3", 64))
 	// A pass has seen this pod before it had a slice in the partition.
-	late := placed("late", podmove.Burstable, false)
-	started(podmove.Burstable, late.UID, strings.Repeat("4", 64))
+	late := placed("late", v1.PodQOSBurstable, false)
+	started(v1.PodQOSBurstable, late.UID, strings.Repeat("4", 64))
 	// The kubelet makes up the UID of a static pod.
 	static := "0123456789abcdef0123456789abcdef"
-	started(podmove.Burstable, static, strings.Repeat("5", 64))
+	started(v1.PodQOSBurstable, static, strings.Repeat("5", 64))
 	known := told(&podsapi.Pod{
 		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
 		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},

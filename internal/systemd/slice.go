@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 // EnsureSlice makes a slice with these limits, or gives them to the slice of that name where there is one: one of ours, or
@@ -37,7 +38,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 // checkLimits looks whether a slice has its limits, and sets them again where it does not: a slice that systemd has made up
 // and that had limits set keeps those over the ones of a later StartTransientUnit (seen with 252.39).
 func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
-	got, err := c.options.Cgroups.Limits(cgroupfs.SlicePath(name))
+	got, err := c.options.Cgroups.Limits(unitname.CgroupPath(name))
 	if err != nil {
 		return fmt.Errorf("starting %s: systemd says it is done, but: %w", name, err)
 	}
@@ -97,7 +98,7 @@ func (c *Client) start(ctx context.Context, name string) error {
 // StopSlice stops an empty slice and forgets what was set on it. It returns ErrPopulated when there are processes, and nil
 // when there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
-	switch populated, err := c.options.Cgroups.Populated(cgroupfs.SlicePath(name)); {
+	switch populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name)); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("stopping %s: %w", name, err)
@@ -114,7 +115,7 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 // StopConfiguredSlice stops a slice that has a unit file, with nothing left in it, and forgets the weight that was set. What operators
 // have set in /etc stays.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
-	populated, err := c.options.Cgroups.Populated(cgroupfs.SlicePath(name))
+	populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name))
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 const slice = "kubepods-system-burstable-pod1.slice"
@@ -20,7 +21,7 @@ var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	t.Helper()
 	root := t.TempDir()
-	dir := filepath.Join(root, cgroupfs.SlicePath(slice))
+	dir := filepath.Join(root, unitname.CgroupPath(slice))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 )
 
 // BenchmarkSteadyPass is a pass with nothing to do, as far as it is ours: the cgroups are files of a tmpfs or a disk, and the lists of
@@ -42,7 +43,7 @@ func placedPods(b *testing.B, count int) *node {
 	for i := range count {
 		uid := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
 		sandbox, container := fmt.Sprintf("a%063x", i), fmt.Sprintf("c%063x", i)
-		home, guest := cgroupfs.SlicePath(PodSlice(Default, Burstable, uid)), cgroupfs.SlicePath(PodSlice(System, Burstable, uid))
+		home, guest := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)), unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
 		for _, dir := range []string{home, home + "/cri-containerd-" + sandbox + ".scope", guest, guest + "/cri-containerd-" + container + ".scope"} {
 			dir = filepath.Join(n.root, dir)
 			if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
 )
@@ -109,7 +110,7 @@ func (m *mortal) kill() {
 // TestRuntimeRestarts: after a restart of the runtime the containers it creates are placed again.
 func TestRuntimeRestarts(t *testing.T) {
 	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}}
+	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	up := connect(t, socket, p) // before there is a runtime
 	for range 3 {
@@ -142,7 +143,7 @@ func TestRuntimeRestarts(t *testing.T) {
 // BenchmarkAnswer is what the runtime waits for at each container: request, answer, and the way between.
 func BenchmarkAnswer(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "nri.sock")
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}}
+	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	up := connect(b, socket, p)
 	runtime := startRuntime(b, socket)

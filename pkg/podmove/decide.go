@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
 )
 
@@ -58,7 +61,7 @@ type ProtectSpec struct {
 // Move is a pod to move.
 type Move struct {
 	UID, Namespace, Name string
-	To                   Partition
+	To                   unitname.Partition
 	Way                  Way
 	// Slice is where its containers are to be.
 	Slice string
@@ -99,18 +102,18 @@ func Decide(s Snapshot) Decision {
 }
 
 // belongs is the partition that a pod is to be in.
-func (s Snapshot) belongs(pod Pod) Partition {
+func (s Snapshot) belongs(pod Pod) unitname.Partition {
 	if !s.Config.Off && slices.Contains(s.Config.Namespaces, pod.Namespace) {
-		return System
+		return unitname.System
 	}
-	return Default
+	return unitname.Default
 }
 
 // slice decides about the slice of a pod in the partition.
 func (d *Decision) slice(s Snapshot, pod Pod) {
 	inUse := len(pod.Guest.Units) > 0
 	switch {
-	case pod.Exists && (s.belongs(pod) == System && pod.Ready || inUse):
+	case pod.Exists && (s.belongs(pod) == unitname.System && pod.Ready || inUse):
 		if !pod.Home.Exists {
 			// The kubelet has removed its own already, or makes none: nothing to mirror.
 			return
@@ -130,7 +133,7 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 // memory to the slice above it, and eviction would have nobody to hold it against but other pods.
 func (s Snapshot) holdsMemory(pod Pod) bool {
 	// Of a pod whose sandbox the runtime has forgotten nobody tells the namespace.
-	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) == System)
+	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) == unitname.System)
 }
 
 // Description is what systemctl status shows of a pod's slice. It says whose it is: a UID tells nobody.
@@ -159,7 +162,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		if c.IdleCPUs != "" {
 			report.IdleCPUs = strings.TrimPrefix(report.IdleCPUs+","+c.IdleCPUs, ",")
 		}
-		if IsLiveMoved(c.Unit) {
+		if unitname.IsLiveMoved(c.Unit) {
 			report.LiveMoved++
 			report.OutsideBytes = pod.Home.Bytes
 		}
@@ -167,7 +170,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		case c.Slice == pod.slice(want):
 		case c.Slice == pod.slice(other(want)):
 			misplaced = append(misplaced, c)
-		case want == System:
+		case want == unitname.System:
 			// Where the default partition keeps the containers of its pods is the runtime's business.
 			foreign = append(foreign, c)
 			report.Misplaced++
@@ -189,22 +192,22 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 	}
 }
 
-func other(p Partition) Partition {
-	if p == System {
-		return Default
+func other(p unitname.Partition) unitname.Partition {
+	if p == unitname.System {
+		return unitname.Default
 	}
-	return System
+	return unitname.System
 }
 
-func (pod Pod) slice(p Partition) string {
-	if p == System {
+func (pod Pod) slice(p unitname.Partition) string {
+	if p == unitname.System {
 		return pod.Guest.Slice
 	}
 	return pod.Home.Slice
 }
 
 // move decides how and when misplaced containers of a pod are moved.
-func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container, creating bool, report *PodReport) {
+func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []Container, creating bool, report *PodReport) {
 	reason := func(r Reason, next string) { report.Reason, report.Next = r, next }
 	if s.Moving == pod.UID {
 		reason(ReasonMoving, "wait for it")
@@ -266,7 +269,7 @@ func (d *Decision) move(s Snapshot, pod Pod, to Partition, misplaced []Container
 const oneAtATime = "wait: pods are moved one at a time"
 
 // begin has the pod moved.
-func (d *Decision) begin(pod Pod, to Partition, way Way, misplaced []Container, report *PodReport) {
+func (d *Decision) begin(pod Pod, to unitname.Partition, way Way, misplaced []Container, report *PodReport) {
 	report.Reason, report.Next = ReasonPending, "it is moved next"
 	d.Move = &Move{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
@@ -280,12 +283,12 @@ const nodeCritical = 2_000_001_000
 
 // spared says what a pod is that is not restarted unless an operator wants it, empty for any other. Where
 // the kubelet does not tell its priority a pod is not taken for an unimportant one: critical pods are
-// Guaranteed more often than not.
+// v1.PodQOSGuaranteed more often than not.
 func spared(pod Pod) string {
 	switch {
 	case pod.Static:
 		return "a static pod"
-	case pod.Kubelet == nil && pod.QoS == Guaranteed:
+	case pod.Kubelet == nil && pod.QoS == v1.PodQOSGuaranteed:
 		return "a pod that may be critical for the node"
 	case pod.Kubelet != nil && pod.Kubelet.Priority >= nodeCritical:
 		return "a pod that is critical for the node"
@@ -366,7 +369,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 		}
 		milli[partition.SystemSlice] += pod.MilliCPU
 		memory[partition.SystemSlice] = memory[partition.SystemSlice].Plus(pod.Home.Limits.Protection)
-		if pod.QoS == Burstable {
+		if pod.QoS == v1.PodQOSBurstable {
 			milli[partition.BurstableSlice] += pod.MilliCPU
 			memory[partition.BurstableSlice] = memory[partition.BurstableSlice].Plus(pod.Home.Limits.Protection)
 		}

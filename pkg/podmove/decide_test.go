@@ -5,25 +5,27 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
 // pod is a burstable pod of kube-system that runs one container, placed as p says.
-func pod(uid string, p Partition, change ...func(*Pod)) Pod {
-	home, guest := PodSlice(Default, Burstable, uid), PodSlice(System, Burstable, uid)
+func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
+	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
-		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: Burstable, Ready: true, Exists: true, MilliCPU: 100,
+		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
 		Kubelet: &KubeletPod{GracePeriod: 7 * time.Second},
 		Home:    PodCgroup{Slice: home, Exists: true, Limits: limited},
 		Guest:   PodCgroup{Slice: guest},
 	}
 	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: home}
-	if p == System {
+	if p == unitname.System {
 		result.Guest.Exists, result.Guest.Limits, result.Guest.Units = true, limited, []string{unit}
 		container.Slice = guest
 	} else {
@@ -59,67 +61,67 @@ func TestWhoIsMoved(t *testing.T) {
 		change func(*Snapshot)
 		pod    Pod
 		way    Way // empty: not moved
-		to     Partition
+		to     unitname.Partition
 		reason Reason
 	}{
-		{"placed member", nil, pod("a", System), "", "", ""},
-		{"user pod at home", nil, pod("a", Default, inNamespace("default")), "", "", ""},
-		{"misplaced member", nil, pod("a", Default), Restart, System, ReasonPending},
-		{"user pod in the partition", nil, pod("a", System, inNamespace("default")), Restart, Default, ReasonPending},
-		{"namespace that a member's is a prefix of", nil, pod("a", Default, inNamespace("kube-system-2")), "", "", ""},
-		{"namespace that is a prefix of a member's", nil, pod("a", Default, inNamespace("kube")), "", "", ""},
-		{"no NRI", live, pod("a", Default), Live, System, ReasonPending},
-		{"no NRI, restarts asked for", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", Default), "", "", ReasonNoNRI},
-		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", Default), "", "", ReasonNoNRI},
-		{"live asked for", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", Default), Live, System, ReasonPending},
-		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", Default), "", "", ReasonForbidden},
-		{"would not be restarted", nil, pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
-		{"would not be restarted, live", live, pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, System, ReasonPending},
-		{"kubelet does not tell", nil, pod("a", Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
-		{"kubelet does not tell, live", live, pod("a", Default, func(p *Pod) { p.Kubelet = nil }), Live, System, ReasonPending},
-		{"terminating", nil, pod("a", Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
-		{"initializing", nil, pod("a", Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
-		{"one container is being created", live, pod("a", Default, func(p *Pod) {
+		{"placed member", nil, pod("a", unitname.System), "", "", ""},
+		{"user pod at home", nil, pod("a", unitname.Default, inNamespace("default")), "", "", ""},
+		{"misplaced member", nil, pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
+		{"user pod in the partition", nil, pod("a", unitname.System, inNamespace("default")), Restart, unitname.Default, ReasonPending},
+		{"namespace that a member's is a prefix of", nil, pod("a", unitname.Default, inNamespace("kube-system-2")), "", "", ""},
+		{"namespace that is a prefix of a member's", nil, pod("a", unitname.Default, inNamespace("kube")), "", "", ""},
+		{"no NRI", live, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"no NRI, restarts asked for", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", ReasonNoNRI},
+		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", unitname.Default), "", "", ReasonNoNRI},
+		{"live asked for", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", unitname.Default), "", "", ReasonForbidden},
+		{"would not be restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
+		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending},
+		{"kubelet does not tell", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"kubelet does not tell, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, ReasonPending},
+		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
+		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
+		{"one container is being created", live, pod("a", unitname.Default, func(p *Pod) {
 			p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
 		}), "", "", ReasonStarting},
-		{"being created itself", live, pod("a", Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
-		{"cgroups of its own", live, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
-		{"cgroups of its own, restarted", nil, pod("a", Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, System, ReasonPending},
-		{"in a cgroup of somebody else", nil, pod("a", Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
-		{"static", nil, pod("a", Default, isStatic), "", "", ReasonNextStart},
-		{"static, on the way back", func(s *Snapshot) { s.Config.Off = true }, pod("a", System, isStatic), "", "", ReasonNextStart},
-		{"static, restarts asked for", restart, pod("a", Default, isStatic), Restart, System, ReasonPending},
-		{"static, live", live, pod("a", Default, isStatic), Live, System, ReasonPending},
-		{"critical for the node", nil, pod("a", Default, priority(2_000_001_000)), "", "", ReasonNextStart},
-		{"critical for the node, restarts asked for", restart, pod("a", Default, priority(2_000_001_000)), Restart, System, ReasonPending},
-		{"critical for the cluster", nil, pod("a", Default, priority(2_000_000_000)), Restart, System, ReasonPending},
-		{"kubelet does not tell, guaranteed", nil, pod("a", Default, func(p *Pod) { p.Kubelet, p.QoS = nil, Guaranteed }), "", "", ReasonNextStart},
-		{"no restart helps", func(s *Snapshot) { s.RestartsFail = true }, pod("a", Default), "", "", ReasonFailed},
-		{"no restart helps, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", Default), Live, System, ReasonPending},
-		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", Default), "", "", ReasonFailed},
-		{"another is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", Default), "", "", ReasonPending},
-		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", Default), "", "", ReasonFailed},
-		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", Default), "", "", ReasonPending},
-		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", Default), "", "", ReasonMoving},
-		{"switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), Restart, Default, ReasonPending},
-		{"static, ordered", orderedA(), pod("a", Default, isStatic), Restart, System, ReasonPending},
-		{"static, ordered, switched off", orderedA(func(s *Snapshot) { s.Config.Off = true }), pod("a", System, isStatic), Restart, Default, ReasonPending},
-		{"critical for the node, ordered", orderedA(), pod("a", Default, priority(2_000_001_000)), Restart, System, ReasonPending},
-		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", Default), Restart, System, ReasonPending},
-		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", Default), "", "", ReasonNoNRI},
-		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", Default), Restart, System, ReasonPending},
-		{"ordered, no NRI", orderedA(live), pod("a", Default), Live, System, ReasonPending},
-		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", Default), "", "", ReasonNoNRI},
+		{"being created itself", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
+		{"cgroups of its own", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
+		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending},
+		{"in a cgroup of somebody else", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
+		{"static", nil, pod("a", unitname.Default, isStatic), "", "", ReasonNextStart},
+		{"static, on the way back", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
+		{"static, restarts asked for", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
+		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, ReasonPending},
+		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", ReasonNextStart},
+		{"critical for the node, restarts asked for", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
+		{"critical for the cluster", nil, pod("a", unitname.Default, priority(2_000_000_000)), Restart, unitname.System, ReasonPending},
+		{"kubelet does not tell, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", ReasonNextStart},
+		{"no restart helps", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", ReasonFailed},
+		{"no restart helps, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
+		{"another is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", ReasonPending},
+		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
+		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", ReasonPending},
+		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", ReasonMoving},
+		{"switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System), Restart, unitname.Default, ReasonPending},
+		{"static, ordered", orderedA(), pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
+		{"static, ordered, switched off", orderedA(func(s *Snapshot) { s.Config.Off = true }), pod("a", unitname.System, isStatic), Restart, unitname.Default, ReasonPending},
+		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
+		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
+		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", ReasonNoNRI},
+		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
+		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", ReasonNoNRI},
 		{"ordered, failed before", orderedA(func(s *Snapshot) {
 			s.RestartsFail, s.GivenUp, s.Backoff, s.Awaited = true, map[string]bool{"a": true}, map[string]bool{"a": true}, "kube-system/b"
-		}), pod("a", Default), Restart, System, ReasonPending},
-		{"ordered, would not be restarted", orderedA(), pod("a", Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
-		{"ordered, kubelet does not tell", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
-		{"ordered, terminating", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
-		{"ordered, initializing", orderedA(), pod("a", Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
-		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", Default), "", "", ReasonPending},
-		{"ordered, where it belongs", orderedA(), pod("a", System), "", "", ""},
-		{"switched off, at home", func(s *Snapshot) { s.Config.Off = true }, pod("a", Default), "", "", ""},
+		}), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
+		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
+		{"ordered, kubelet does not tell", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
+		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
+		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", ReasonPending},
+		{"ordered, where it belongs", orderedA(), pod("a", unitname.System), "", "", ""},
+		{"switched off, at home", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.Default), "", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,7 +157,7 @@ func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 func TestOrderedPodIsFirst(t *testing.T) {
 	d := Decide(snapshot(func(s *Snapshot) {
 		s.Ordered = []types.NamespacedName{{Namespace: "kube-system", Name: "pod-c"}}
-	}, pod("b", Default), pod("c", Default), pod("a", Default)))
+	}, pod("b", unitname.Default), pod("c", unitname.Default), pod("a", unitname.Default)))
 	if d.Move == nil || d.Move.UID != "c" {
 		t.Fatalf("move is %+v, want the ordered one", d.Move)
 	}
@@ -167,7 +169,7 @@ func TestOrderedPodIsFirst(t *testing.T) {
 }
 
 func TestOnePodAtATime(t *testing.T) {
-	d := Decide(snapshot(nil, pod("b", Default), pod("a", Default), pod("c", Default)))
+	d := Decide(snapshot(nil, pod("b", unitname.Default), pod("a", unitname.Default), pod("c", unitname.Default)))
 	if d.Move == nil || d.Move.UID != "a" {
 		t.Fatalf("move is %+v, want the first by name", d.Move)
 	}
@@ -179,7 +181,7 @@ func TestOnePodAtATime(t *testing.T) {
 }
 
 func TestSidecarsAreRestartedLast(t *testing.T) {
-	p := pod("a", Default, func(p *Pod) {
+	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
 			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.Home.Slice, Order: order, Sidecar: sidecar}
 		}
@@ -196,7 +198,7 @@ func TestSidecarsAreRestartedLast(t *testing.T) {
 }
 
 func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
-	p := pod("a", Default, func(p *Pod) {
+	p := pod("a", unitname.Default, func(p *Pod) {
 		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Guest.Slice})
 		p.Guest.Exists, p.Guest.Limits, p.Guest.Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
@@ -213,7 +215,7 @@ func gone(p *Pod) {
 func atHome(p *Pod) { p.Home.Exists = true }
 
 func TestSlicesOfPods(t *testing.T) {
-	a := PodSlice(System, Burstable, "a")
+	a := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	tests := []struct {
 		name   string
 		change func(*Snapshot)
@@ -221,22 +223,22 @@ func TestSlicesOfPods(t *testing.T) {
 		ensure bool
 		stop   bool
 	}{
-		{"as the kubelet's", nil, pod("a", System), false, false},
-		{"before its first container", nil, pod("a", Default, func(p *Pod) { p.Containers, p.Home.Units = nil, nil }), true, false},
-		{"resized", nil, pod("a", System, func(p *Pod) { p.Home.Limits.MemoryMax *= 2 }), true, false},
-		{"made by systemd, without limits", nil, pod("a", System, func(p *Pod) { p.Guest.Limits = cgroupfs.NoLimits }), true, false},
-		{"of no member", nil, pod("a", Default, inNamespace("default")), false, false},
-		{"pod gone", nil, pod("a", System, gone), false, true},
-		{"pod gone, its files in memory not unmounted", nil, pod("a", System, gone, atHome), false, false},
-		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", System, gone, atHome, inNamespace("")), false, false},
-		{"pod gone, of no member", nil, pod("a", System, gone, atHome, inNamespace("default")), false, true},
-		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", System, gone, atHome), false, true},
-		{"pod gone, a container still being removed", nil, pod("a", System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
-		{"pod ended", nil, pod("a", System, gone, func(p *Pod) { p.Exists = true }), false, true},
-		{"pod ended, its files in memory not unmounted", nil, pod("a", System, gone, atHome, func(p *Pod) { p.Exists = true }), false, false},
-		{"kubelet's slice gone first", nil, pod("a", System, func(p *Pod) { p.Home.Exists = false }), false, false},
-		{"no member any more, and moved", nil, pod("a", Default, inNamespace("default"), func(p *Pod) { p.Guest.Exists = true }), false, true},
-		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", System), false, false},
+		{"as the kubelet's", nil, pod("a", unitname.System), false, false},
+		{"before its first container", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers, p.Home.Units = nil, nil }), true, false},
+		{"resized", nil, pod("a", unitname.System, func(p *Pod) { p.Home.Limits.MemoryMax *= 2 }), true, false},
+		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.Guest.Limits = cgroupfs.NoLimits }), true, false},
+		{"of no member", nil, pod("a", unitname.Default, inNamespace("default")), false, false},
+		{"pod gone", nil, pod("a", unitname.System, gone), false, true},
+		{"pod gone, its files in memory not unmounted", nil, pod("a", unitname.System, gone, atHome), false, false},
+		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", unitname.System, gone, atHome, inNamespace("")), false, false},
+		{"pod gone, of no member", nil, pod("a", unitname.System, gone, atHome, inNamespace("default")), false, true},
+		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, gone, atHome), false, true},
+		{"pod gone, a container still being removed", nil, pod("a", unitname.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
+		{"pod ended", nil, pod("a", unitname.System, gone, func(p *Pod) { p.Exists = true }), false, true},
+		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, atHome, func(p *Pod) { p.Exists = true }), false, false},
+		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.Home.Exists = false }), false, false},
+		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Guest.Exists = true }), false, true},
+		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System), false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -255,10 +257,10 @@ func TestSlicesOfPods(t *testing.T) {
 }
 
 func TestWeights(t *testing.T) {
-	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = Guaranteed, 1000 }
+	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = v1.PodQOSGuaranteed, 1000 }
 	quadratic := func(s *Snapshot) { s.Formula = Quadratic }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
-	small := func(uid string) Pod { return pod(uid, System, func(p *Pod) { p.MilliCPU = 300 }) }
+	small := func(uid string) Pod { return pod(uid, unitname.System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {
 		name              string
 		change            func(*Snapshot)
@@ -269,22 +271,22 @@ func TestWeights(t *testing.T) {
 		{"empty again", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 7, "kubepods-system-burstable.slice": 7}
 		}, nil, 1, 1},
-		{"users do not count", nil, []Pod{pod("a", Default, inNamespace("default"))}, 0, 0},
+		{"users do not count", nil, []Pod{pod("a", unitname.Default, inNamespace("default"))}, 0, 0},
 		// Those that kubelet 1.36.3 was seen to write for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
-		{"300m", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
-		{"700m in two", nil, []Pod{pod("a", System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
+		{"300m", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
+		{"700m in two", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", unitname.System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
 		// What runs elsewhere is no part of what the partition's siblings share by.
-		{"one that is yet to come, and 300m", nil, []Pod{pod("a", Default), small("b")}, 12, 12},
-		{"one that has ended, and 300m", nil, []Pod{pod("a", System, ended), small("b")}, 12, 12},
+		{"one that is yet to come, and 300m", nil, []Pod{pod("a", unitname.Default), small("b")}, 12, 12},
+		{"one that has ended, and 300m", nil, []Pod{pod("a", unitname.System, ended), small("b")}, 12, 12},
 		{"300m, and the weights are right", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 12, "kubepods-system-burstable.slice": 12}
 		}, []Pod{small("a")}, 0, 0},
 		{"300m, and a slice is not there", func(s *Snapshot) {
 			delete(s.Weights, "kubepods-system-burstable.slice")
 		}, []Pod{small("a")}, 12, 0},
-		{"guaranteed", nil, []Pod{pod("a", System, guaranteed)}, 39, 0},
-		{"the newer formula", quadratic, []Pod{pod("a", System, guaranteed)}, 100, 0},
-		{"switched off", func(s *Snapshot) { s.Config.Off = true }, []Pod{pod("a", System)}, 0, 0},
+		{"guaranteed", nil, []Pod{pod("a", unitname.System, guaranteed)}, 39, 0},
+		{"the newer formula", quadratic, []Pod{pod("a", unitname.System, guaranteed)}, 100, 0},
+		{"switched off", func(s *Snapshot) { s.Config.Off = true }, []Pod{pod("a", unitname.System)}, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -304,28 +306,28 @@ func TestProtection(t *testing.T) {
 	protected := func(low uint64) func(*Pod) {
 		return func(p *Pod) { p.Home.Limits.Protection.Low = low }
 	}
-	guaranteed := func(p *Pod) { p.QoS, p.Home.Limits.Protection.Min = Guaranteed, 1<<20 }
+	guaranteed := func(p *Pod) { p.QoS, p.Home.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
 	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
 	for name, test := range map[string]struct {
 		pods    []Pod
 		present map[string]cgroupfs.Protection
 		want    []ProtectSpec
 	}{
-		"the kubelet protects nothing": {[]Pod{pod("a", System)}, none, nil},
+		"the kubelet protects nothing": {[]Pod{pod("a", unitname.System)}, none, nil},
 		"two burstable and a guaranteed": {
-			[]Pod{pod("a", System, protected(1<<20)), pod("b", System, protected(2<<20)), pod("c", System, guaranteed)}, none,
+			[]Pod{pod("a", unitname.System, protected(1<<20)), pod("b", unitname.System, protected(2<<20)), pod("c", unitname.System, guaranteed)}, none,
 			[]ProtectSpec{
 				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 3 << 20}},
 				{"kubepods-system.slice", cgroupfs.Protection{Min: 1 << 20, Low: 3 << 20}},
 			},
 		},
-		"not of a pod elsewhere": {[]Pod{pod("a", Default, protected(1<<20))}, none, nil},
+		"not of a pod elsewhere": {[]Pod{pod("a", unitname.Default, protected(1<<20))}, none, nil},
 		"no longer": {
 			nil, map[string]cgroupfs.Protection{"kubepods-system.slice": {Low: 1 << 20}},
 			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{}}},
 		},
 		"more than there is": {
-			[]Pod{pod("a", System, protected(cgroupfs.Unlimited)), pod("b", System, protected(1))},
+			[]Pod{pod("a", unitname.System, protected(cgroupfs.Unlimited)), pod("b", unitname.System, protected(1))},
 			map[string]cgroupfs.Protection{"kubepods-system.slice": {}},
 			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{Low: cgroupfs.Unlimited}}},
 		},
@@ -346,61 +348,17 @@ func TestSwitchedOffIsDone(t *testing.T) {
 		done     bool
 	}{
 		"empty":               {snapshot(off), true},
-		"a pod to move":       {snapshot(off, pod("a", System)), false},
-		"a slice to stop":     {snapshot(off, pod("a", Default, func(p *Pod) { p.Guest.Exists = true })), false},
-		"moved":               {snapshot(off, pod("a", Default)), true},
+		"a pod to move":       {snapshot(off, pod("a", unitname.System)), false},
+		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.Guest.Exists = true })), false},
+		"moved":               {snapshot(off, pod("a", unitname.Default)), true},
 		"not switched off":    {snapshot(nil), false},
-		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", Default)), false},
+		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", unitname.Default)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(test.snapshot); d.Done != test.done {
 				t.Errorf("done is %t, want %t", d.Done, test.done)
 			}
 		})
-	}
-}
-
-func TestPodSliceNames(t *testing.T) {
-	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
-	for slice, want := range map[string]struct {
-		p   Partition
-		q   QoS
-		uid string
-	}{
-		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, Guaranteed, uid},
-		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, Burstable, uid},
-		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, BestEffort, uid},
-		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, Guaranteed, uid},
-		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, Burstable, uid},
-		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, BestEffort, uid},
-	} {
-		if got := PodSlice(want.p, want.q, want.uid); got != slice {
-			t.Errorf("slice of %+v is %s, want %s", want, got, slice)
-		}
-		p, q, _, ok := ParsePodSlice(slice)
-		if !ok || p != want.p || q != want.q {
-			t.Errorf("%s is %s %s %t, want %+v", slice, p, q, ok, want)
-		}
-	}
-	for _, slice := range []string{"", "kubepods.slice", "kubepods-burstable.slice", "kubepods-pod.slice", "kubepods-poda-b.slice", "kubepods-poda", "system.slice", "kubepods-other-poda.slice"} {
-		if _, _, _, ok := ParsePodSlice(slice); ok {
-			t.Errorf("%q passes for a pod's slice", slice)
-		}
-	}
-}
-
-func TestContainerID(t *testing.T) {
-	for unit, want := range map[string]string{
-		"cri-containerd-abc.scope":           "abc",
-		"partition-cri-containerd-abc.scope": "abc",
-		"crio-abc.scope":                     "abc",
-		"crio-conmon-abc.scope":              "",
-		"libcontainer_1_systemd.slice":       "",
-		"abc":                                "",
-	} {
-		if got := ContainerID(unit); got != want {
-			t.Errorf("container of %s is %q, want %q", unit, got, want)
-		}
 	}
 }
 

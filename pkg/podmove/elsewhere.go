@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 // find looks for a container that is in no scope of its pod's slices that has its name: with the cgroupfs
@@ -21,7 +21,7 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	}
 	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
 		// In a unit of another name, or in one that was made a moment ago.
-		if below, ok := strings.CutPrefix(cgroup, "/"+cgroupfs.SlicePath(slice.Slice)+"/"); ok {
+		if below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice.Slice)+"/"); ok {
 			c.Slice = slice.Slice
 			c.Unit, _, _ = strings.Cut(below, "/")
 			return
@@ -54,7 +54,7 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 }
 
 // idleCPUs are those that a container was given and none of which its partition has: the static CPU manager
-// gives whole CPUs to a Guaranteed container alone, and knows of no partition.
+// gives whole CPUs to a v1.PodQOSGuaranteed container alone, and knows of no partition.
 func (g *Gatherer) idleCPUs(scope string) string {
 	given, effective, err := g.Cgroups.CPUs(scope)
 	if err != nil || given.Intersection(effective).Size() > 0 {

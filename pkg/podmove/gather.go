@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
 )
 
@@ -56,10 +57,10 @@ type Gatherer struct {
 
 // podCgroups are the slices of pods that were found, by their escaped UID. A pod has two in a partition
 // where it is a static one that was written again with other requests and the same UID.
-type podCgroups map[string]map[Partition][]foundSlice
+type podCgroups map[string]map[unitname.Partition][]foundSlice
 
 type foundSlice struct {
-	qos   QoS
+	qos   v1.PodQOSClass
 	name  string
 	units []string
 }
@@ -106,7 +107,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	var pods []Pod
 	for uid, pod := range byUID {
-		escaped := escapeUID(uid)
+		escaped := unitname.EscapeUID(uid)
 		left, err := g.complete(ctx, pod, present[escaped], known[types.UID(uid)], of[uid])
 		if err != nil {
 			return nil, err
@@ -115,9 +116,9 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 		pods = append(append(pods, *pod), left...)
 	}
 	for escaped, left := range found {
-		for _, guest := range left[System] {
+		for _, guest := range left[unitname.System] {
 			pod := leftOver(escaped, guest, liveMoved(guest.units))
-			pod.Home.Exists = slices.ContainsFunc(left[Default], func(home foundSlice) bool { return home.name == pod.Home.Slice })
+			pod.Home.Exists = slices.ContainsFunc(left[unitname.Default], func(home foundSlice) bool { return home.name == pod.Home.Slice })
 			pods = append(pods, pod)
 		}
 	}
@@ -128,8 +129,8 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 // lacking tells whether a pod has no slice that ought to have one, or a container no scope.
 func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
-		slices := found[escapeUID(uid)]
-		if pod.Ready && len(slices[Default]) == 0 {
+		slices := found[unitname.EscapeUID(uid)]
+		if pod.Ready && len(slices[unitname.Default]) == 0 {
 			return true
 		}
 		scopes := scopesIn(slices)
@@ -146,7 +147,7 @@ func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgrou
 func leftOver(escapedUID string, guest foundSlice, orphans []string) Pod {
 	return Pod{
 		UID: escapedUID, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
-		Home: PodCgroup{Slice: PodSlice(Default, guest.qos, escapedUID)}, Orphans: orphans,
+		Home: PodCgroup{Slice: unitname.PodSlice(unitname.Default, guest.qos, escapedUID)}, Orphans: orphans,
 	}
 }
 
@@ -171,37 +172,37 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 
 // complete adds to a pod what the kubelet and the cgroups say of it. It returns the slices that are left
 // over of an earlier pod with this UID.
-func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
-	told := QoS("")
+func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
+	told := v1.PodQOSClass("")
 	if known != nil {
-		told = QoS(known.QoS)
+		told = v1.PodQOSClass(known.QoS)
 	}
-	home, atHome := choose(found[Default], told)
+	home, atHome := choose(found[unitname.Default], told)
 	switch {
 	case atHome:
 		pod.QoS = home.qos // where the kubelet has put it is what counts
 	case told != "":
 		pod.QoS = told
-	case len(found[System]) > 0:
-		pod.QoS = found[System][0].qos
+	case len(found[unitname.System]) > 0:
+		pod.QoS = found[unitname.System][0].qos
 	}
 	guest := foundSlice{}
 	isGuest := false
 	var left []Pod
-	for _, s := range found[System] {
+	for _, s := range found[unitname.System] {
 		if s.qos == pod.QoS {
 			guest, isGuest = s, true
 		} else {
-			left = append(left, leftOver(escapeUID(pod.UID), s, ended(s.units, containers)))
+			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, ended(s.units, containers)))
 		}
 	}
-	pod.Home = PodCgroup{Slice: PodSlice(Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}
-	pod.Guest = PodCgroup{Slice: PodSlice(System, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
+	pod.Home = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}
+	pod.Guest = PodCgroup{Slice: unitname.PodSlice(unitname.System, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
 	for _, slice := range []*PodCgroup{&pod.Home, &pod.Guest} {
 		if !slice.Exists {
 			continue
 		}
-		limits, err := g.Cgroups.Limits(cgroupfs.SlicePath(slice.Slice))
+		limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
 		if errors.Is(err, fs.ErrNotExist) {
 			slice.Exists = false
 			continue
@@ -249,16 +250,16 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition][
 			}
 		}
 		if container.Running && container.Unit != "" {
-			path := cgroupfs.SlicePath(at.slice) + "/" + at.unit
+			path := unitname.CgroupPath(at.slice) + "/" + at.unit
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
 			}
-			if at.slice == pod.Guest.Slice && pod.QoS == Guaranteed {
+			if at.slice == pod.Guest.Slice && pod.QoS == v1.PodQOSGuaranteed {
 				container.IdleCPUs = g.idleCPUs(path)
 			}
 		}
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
-			if c.State == cri.Exited && IsLiveMoved(unit) {
+			if c.State == cri.Exited && unitname.IsLiveMoved(unit) {
 				pod.Orphans = append(pod.Orphans, unit)
 			}
 		}
@@ -273,7 +274,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[Partition][
 }
 
 // choose returns the slice of a class, or any where there is none of that class.
-func choose(found []foundSlice, q QoS) (foundSlice, bool) {
+func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	if len(found) == 0 {
 		return foundSlice{}, false
 	}
@@ -285,11 +286,11 @@ func choose(found []foundSlice, q QoS) (foundSlice, bool) {
 type place struct{ slice, unit string }
 
 // scopesIn returns where the containers in the slices of a pod are, by their ID.
-func scopesIn(found map[Partition][]foundSlice) map[string][]place {
+func scopesIn(found map[unitname.Partition][]foundSlice) map[string][]place {
 	scopes := map[string][]place{}
-	for _, slice := range slices.Concat(found[Default], found[System]) {
+	for _, slice := range slices.Concat(found[unitname.Default], found[unitname.System]) {
 		for _, unit := range slice.units {
-			if id := ContainerID(unit); id != "" {
+			if id := unitname.ContainerID(unit); id != "" {
 				scopes[id] = append(scopes[id], place{slice.name, unit})
 			}
 		}
@@ -300,7 +301,7 @@ func scopesIn(found map[Partition][]foundSlice) map[string][]place {
 // ended are those scopes of ours among units whose container does not run.
 func ended(units []string, containers []cri.Container) []string {
 	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
-		return slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == ContainerID(unit) && c.State != cri.Exited })
+		return slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited })
 	})
 }
 
@@ -312,7 +313,7 @@ func abandoned(pod *Pod) []string {
 	}
 	var units []string
 	for _, unit := range liveMoved(slices.Concat(pod.Home.Units, pod.Guest.Units)) {
-		if !listed[ContainerID(unit)] {
+		if !listed[unitname.ContainerID(unit)] {
 			units = append(units, unit)
 		}
 	}
@@ -322,7 +323,7 @@ func abandoned(pod *Pod) []string {
 func liveMoved(units []string) []string {
 	var moved []string
 	for _, unit := range units {
-		if IsLiveMoved(unit) && ContainerID(unit) != "" {
+		if unitname.IsLiveMoved(unit) && unitname.ContainerID(unit) != "" {
 			moved = append(moved, unit)
 		}
 	}
@@ -331,7 +332,7 @@ func liveMoved(units []string) []string {
 
 // own is the memory of a pod's slice that is not that of a cgroup in it.
 func (g *Gatherer) own(slice PodCgroup) uint64 {
-	path := cgroupfs.SlicePath(slice.Slice)
+	path := unitname.CgroupPath(slice.Slice)
 	bytes, err := g.Cgroups.MemoryCurrent(path)
 	if err != nil {
 		return 0 // gone by now
@@ -404,15 +405,15 @@ func (g *Gatherer) forget(containers []cri.Container) {
 // podCgroups finds the slices of pods in both partitions. What is no slice of a pod is passed over.
 func (g *Gatherer) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
-	for _, p := range []Partition{Default, System} {
-		for _, q := range []QoS{Guaranteed, Burstable, BestEffort} {
-			parent := cgroupfs.SlicePath(parentSlice(p, q))
+	for _, p := range []unitname.Partition{unitname.Default, unitname.System} {
+		for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
+			parent := unitname.CgroupPath(p.QoSSlice(q))
 			names, err := g.Cgroups.Children(parent)
 			if err != nil {
 				return nil, err
 			}
 			for _, name := range names {
-				inPartition, qos, uid, ok := ParsePodSlice(name)
+				inPartition, qos, uid, ok := unitname.ParsePodSlice(name)
 				if !ok || inPartition != p || qos != q {
 					continue
 				}
@@ -421,7 +422,7 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 					return nil, err
 				}
 				if found[uid] == nil {
-					found[uid] = map[Partition][]foundSlice{}
+					found[uid] = map[unitname.Partition][]foundSlice{}
 				}
 				found[uid][p] = append(found[uid][p], foundSlice{qos: q, name: name, units: units})
 			}
@@ -434,7 +435,7 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 func (g *Gatherer) Slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, slice := range []string{partition.SystemSlice, partition.BurstableSlice} {
-		if limits, err := g.Cgroups.Limits(cgroupfs.SlicePath(slice)); err == nil {
+		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
 			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 		}
 	}

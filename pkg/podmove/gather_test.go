@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 )
 
 // node is a node in a folder, with what its runtime and its kubelet answer.
@@ -113,7 +114,7 @@ func TestGather(t *testing.T) {
 		t.Fatalf("pods %+v", pods)
 	}
 	pod := pods[0]
-	if pod.QoS != Burstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
+	if pod.QoS != v1.PodQOSBurstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
 		t.Errorf("pod is %+v", pod)
 	}
 	want := cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
@@ -167,7 +168,7 @@ func TestGatherLeftover(t *testing.T) {
 		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
 	}
 	// The kubelet has its own slice still, because it has yet to unmount what the pod wrote into memory.
-	homeB := "kubepods.slice/" + PodSlice(Default, Guaranteed, uidB)
+	homeB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
 	n.cgroup(homeB, nil)
 	if d := Decide(snapshot(nil, n.gather()...)); len(d.Stop) != 0 {
 		t.Errorf("stops %+v, whose memory may be there", d.Stop)
@@ -296,7 +297,7 @@ func TestGatherElsewhere(t *testing.T) {
 				if len(d.Pods) != 1 || d.Pods[0].Slice != test.where || d.Pods[0].Reason != test.reason || d.Pods[0].Containers != 1 {
 					t.Fatalf("reported %+v, want it in %s", d.Pods, test.where)
 				}
-				if (d.Pods[0].Partition() == System) != (test.reason == "") {
+				if (d.Pods[0].Partition() == unitname.System) != (test.reason == "") {
 					t.Errorf("counted in the partition %s", d.Pods[0].Partition())
 				}
 				if d.Wait || d.Move != nil {
@@ -396,7 +397,7 @@ func TestGatherQoSChange(t *testing.T) {
 		t.Errorf("stops %+v, want the old slice", d.Stop)
 	}
 	// Its sandbox is announced: a slice of that UID is not stopped now.
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, QoS) {}, Connection: func(bool) {}}
+	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}

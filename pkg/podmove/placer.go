@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 // Placer answers the runtime over NRI: it is the plugin. Each answer is made from the event and from memory; nothing here
@@ -22,7 +24,7 @@ type Placer struct {
 	// Wake is called when there is something for a pass to look at, Announce when a sandbox of a member begins. They return
 	// at once.
 	Wake     func()
-	Announce func(cri.Sandbox, QoS)
+	Announce func(cri.Sandbox, v1.PodQOSClass)
 	// Connection is called when a connection with the runtime has come (true) or gone.
 	Connection func(up bool)
 
@@ -119,7 +121,7 @@ func (p *Placer) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 		p.announced[sandbox.ID] = announcement{sandbox, time.Now()}
 	}
 	p.mu.Unlock()
-	_, qos, _, ok := ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
+	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
 	if member && ok {
 		p.Announce(sandbox, qos)
 	}
@@ -185,11 +187,11 @@ func cgroupsPath(pod *api.PodSandbox, c *api.Container, runtime string) (string,
 		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
 	slice = path.Base(slice)
-	partition, qos, uid, ok := ParsePodSlice(slice)
-	if !ok || partition != Default || uid != escapeUID(pod.GetUid()) {
+	partition, qos, uid, ok := unitname.ParsePodSlice(slice)
+	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
 		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
-	return PodSlice(System, qos, pod.GetUid()) + ":" + rest, nil
+	return unitname.PodSlice(unitname.System, qos, pod.GetUid()) + ":" + rest, nil
 }
 
 // scopePrefix is what a runtime's scopes begin with: containerd's getCgroupsPath (internal/cri/server/helpers_linux.go), CRI-O's
@@ -222,7 +224,7 @@ func (p *Placer) IsAnnounced(uid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.announced {
-		if escapeUID(a.sandbox.UID) == escapeUID(uid) {
+		if unitname.EscapeUID(a.sandbox.UID) == unitname.EscapeUID(uid) {
 			return true
 		}
 	}

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 func TestCgroupsPath(t *testing.T) {
@@ -49,7 +51,7 @@ func TestCgroupsPath(t *testing.T) {
 }
 
 func TestPlacerKnowsMembersByNamespace(t *testing.T) {
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, QoS) {}}
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
@@ -76,7 +78,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 
 func TestAnnouncedUntilRemoved(t *testing.T) {
 	var begun []string
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q QoS) { begun = append(begun, s.Name+" "+string(q)) }}
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
@@ -107,7 +109,7 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 // quietPlacer is one that is connected, with one member namespace and nobody who listens.
 func quietPlacer(t *testing.T) *Placer {
 	t.Helper()
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, QoS) {}}
+	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
@@ -169,7 +171,7 @@ func TestAnswers(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		member := PodSlice(Default, Burstable, uidA) + ":cri-containerd:x"
+		member := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidA) + ":cri-containerd:x"
 		create("early", "kube-system", member)
 		create("foreign", "kube-system", "system.slice:cri-containerd:x")
 		create("user's", "default", member)
@@ -207,7 +209,7 @@ func TestNotConnected(t *testing.T) {
 	var said []string
 	p := &Placer{
 		Wake:       func() { said = append(said, "wake") },
-		Announce:   func(s cri.Sandbox, _ QoS) { said = append(said, "announce "+s.ID) },
+		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { said = append(said, "announce "+s.ID) },
 		Connection: func(up bool) { said = append(said, map[bool]string{true: "up", false: "down"}[up]) },
 	}
 	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
@@ -216,7 +218,7 @@ func TestNotConnected(t *testing.T) {
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},
 		}
 	}
-	member := PodSlice(Default, Guaranteed, uidA)
+	member := unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidA)
 	expect := func(what string, want ...string) {
 		t.Helper()
 		if !slices.Equal(said, want) {

@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 // Units is what is asked of systemd. *systemd.Client is one.
@@ -389,12 +391,12 @@ func (r *Reconciler) confirm(s Snapshot) {
 		switch {
 		case answer.Err != nil:
 			r.Journal.NotPlaced(id, answer.Err)
-			r.Observer.Placed(Creation, System, Failed, answer.Took)
+			r.Observer.Placed(Creation, unitname.System, Failed, answer.Took)
 		case at[id] != wanted[id]:
 			r.Journal.NotPlaced(id, fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id]))
-			r.Observer.Placed(Creation, System, Failed, answer.Took)
+			r.Observer.Placed(Creation, unitname.System, Failed, answer.Took)
 		default:
-			r.Observer.Placed(Creation, System, Succeeded, answer.Took)
+			r.Observer.Placed(Creation, unitname.System, Succeeded, answer.Took)
 		}
 	}
 }
@@ -519,9 +521,9 @@ func isReady(pods []Pod, m *Move) bool {
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	scope := RuntimeScope(c.Unit)
-	if m.To == System {
-		scope = LiveScope(c.Unit)
+	scope := unitname.RuntimeScope(c.Unit)
+	if m.To == unitname.System {
+		scope = unitname.LiveScope(c.Unit)
 	}
 	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
 }
@@ -571,14 +573,14 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 }
 
 // Prepare makes the slice of a pod whose sandbox has begun, so that it has its limits before its first container.
-func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q QoS) {
-	home := cgroupfs.SlicePath(PodSlice(Default, q, s.UID))
+func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
+	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
 	limits, err := r.Gatherer.Cgroups.Limits(home)
 	if err != nil {
 		r.Wake() // a pass does it, or finds the pod gone
 		return
 	}
-	if err := r.Units.EnsureSlice(ctx, PodSlice(System, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
+	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(unitname.System, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
 		r.Journal.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}

@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 )
 
 // host is a node whose systemd, runtime and kubelet do what they are asked for: in a folder.
@@ -74,7 +75,7 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 		}
 		return fmt.Sprint(v)
 	}
-	h.cgroup(cgroupfs.SlicePath(name), map[string]string{
+	h.cgroup(unitname.CgroupPath(name), map[string]string{
 		"memory.max": text(limits.MemoryMax), "cpu.weight": text(limits.CPUWeight), "pids.max": text(limits.TasksMax),
 		"cpu.max": quota + " " + fmt.Sprint(limits.CPUQuotaPeriod), "memory.min": text(limits.Protection.Min), "memory.low": text(limits.Protection.Low),
 	})
@@ -83,19 +84,19 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 
 func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error {
 	h.do(fmt.Sprintf("weight %s %d", name, weight))
-	h.cgroup(cgroupfs.SlicePath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
+	h.cgroup(unitname.CgroupPath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
 	return h.broken
 }
 
 func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
-	h.cgroup(cgroupfs.SlicePath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
+	h.cgroup(unitname.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
 	return h.broken
 }
 
 func (h *host) StopSlice(_ context.Context, name string) error {
 	h.do("stop " + name)
-	return os.RemoveAll(filepath.Join(h.root, cgroupfs.SlicePath(name)))
+	return os.RemoveAll(filepath.Join(h.root, unitname.CgroupPath(name)))
 }
 
 func (h *host) StopScope(_ context.Context, name string) error { h.do("kill " + name); return nil }
@@ -134,8 +135,8 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 	if h.broken != nil {
 		return h.broken
 	}
-	h.cgroup(cgroupfs.SlicePath(to), nil)
-	return os.Rename(filepath.Join(h.root, cgroupfs.SlicePath(from), scope), filepath.Join(h.root, cgroupfs.SlicePath(to), newScope))
+	h.cgroup(unitname.CgroupPath(to), nil)
+	return os.Rename(filepath.Join(h.root, unitname.CgroupPath(from), scope), filepath.Join(h.root, unitname.CgroupPath(to), newScope))
 }
 
 // events is an Observer and a Journal.
@@ -147,7 +148,7 @@ type events struct {
 	passes int
 }
 
-func (e *events) Placed(way Way, to Partition, result Result, _ time.Duration) {
+func (e *events) Placed(way Way, to unitname.Partition, result Result, _ time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.placed = append(e.placed, fmt.Sprint(way, " ", to, " ", result))
@@ -191,7 +192,7 @@ func newHost(t *testing.T) *host {
 		Containers: map[string]podsapi.Container{"main": {}},
 	}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
-		h.cgroup(cgroupfs.SlicePath(slice), map[string]string{"cpu.weight": "100"})
+		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
 	}
 	return h
 }
@@ -199,7 +200,7 @@ func newHost(t *testing.T) *host {
 func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	e := &events{}
 	r := NewReconciler()
-	r.Placer = &Placer{Wake: r.Wake, Announce: func(cri.Sandbox, QoS) {}, Connection: func(bool) {}}
+	r.Placer = &Placer{Wake: r.Wake, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
 	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
@@ -235,7 +236,7 @@ func TestMisplacedIsRestarted(t *testing.T) {
 			t.Errorf("observed %q, failures %v", e.placed, e.failed)
 		}
 		report := r.Report()
-		if len(report.Pods) != 1 || report.Pods[0].Misplaced != 0 || report.Pods[0].Containers != 1 || report.Pods[0].Partition() != System {
+		if len(report.Pods) != 1 || report.Pods[0].Misplaced != 0 || report.Pods[0].Containers != 1 || report.Pods[0].Partition() != unitname.System {
 			t.Errorf("reported %+v", report.Pods)
 		}
 		if r.Ready() != nil || r.Alive() != nil {

@@ -1,6 +1,12 @@
 package podmove
 
-import "time"
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
+)
 
 // Way is how a container comes to where it belongs.
 type Way string
@@ -27,7 +33,7 @@ const (
 // Observer hears what happens, for metrics. Its methods return at once and may be called from any goroutine.
 type Observer interface {
 	// Placed is called for each container that was placed, or was to be.
-	Placed(way Way, to Partition, result Result, took time.Duration)
+	Placed(way Way, to unitname.Partition, result Result, took time.Duration)
 	// Reconciled is called after each pass; err is nil where all of it was done.
 	Reconciled(took time.Duration, err error)
 	// Connected is called when a source of events or answers comes (true) or goes: "systemd", "kubelet", "runtime", "nri".
@@ -66,10 +72,10 @@ type Report struct {
 
 // PodReport is where a pod is and why.
 type PodReport struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid"`
-	QoS       QoS    `json:"qosClass"`
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	UID       string         `json:"uid"`
+	QoS       v1.PodQOSClass `json:"qosClass"`
 	// Member tells whether the pod belongs to the system partition.
 	Member bool `json:"member"`
 	// Slice is the name of the slice that its containers are in, or are to be in where there are none yet;
@@ -92,10 +98,10 @@ type PodReport struct {
 }
 
 // Partition is where the pod's containers are: the system partition if any of them is there.
-func (p PodReport) Partition() Partition {
-	part, _, _, ok := ParsePodSlice(p.Slice)
+func (p PodReport) Partition() unitname.Partition {
+	part, _, _, ok := unitname.ParsePodSlice(p.Slice)
 	if !ok {
-		return Default
+		return unitname.Default
 	}
 	return part
 }

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 )
 
 // running is a container of a pod that runs in a slice.
@@ -16,7 +20,7 @@ func running(name, slice string) Container {
 // TestReport has what status shows of a pod: where it is, how many containers it runs, and how many
 // of them are not where they belong.
 func TestReport(t *testing.T) {
-	home, guest := PodSlice(Default, Burstable, "a"), PodSlice(System, Burstable, "a")
+	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	const other = "other.slice"
 	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
 	elsewhere := func(name string) Container {
@@ -27,7 +31,7 @@ func TestReport(t *testing.T) {
 		return c
 	}
 	moved := func(c Container) Container {
-		c.Unit = LiveScope(c.Unit)
+		c.Unit = unitname.LiveScope(c.Unit)
 		return c
 	}
 	halves := func(first, second string) Container {
@@ -42,61 +46,61 @@ func TestReport(t *testing.T) {
 		want PodReport // of what is not the same for all
 	}{
 		"all where they belong": {
-			pod("a", System, containers(running("one", guest), running("two", guest))),
+			pod("a", unitname.System, containers(running("one", guest), running("two", guest))),
 			PodReport{Slice: guest, Containers: 2},
 		},
 		"all misplaced": {
-			pod("a", Default, containers(running("one", home), running("two", home))),
+			pod("a", unitname.Default, containers(running("one", home), running("two", home))),
 			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
 		"one of two misplaced": {
-			pod("a", System, containers(running("one", guest), running("two", home))),
+			pod("a", unitname.System, containers(running("one", guest), running("two", home))),
 			PodReport{Slice: home, Containers: 2, Misplaced: 1, Reason: ReasonPending},
 		},
 		"all in a cgroup of somebody else": {
-			pod("a", System, containers(elsewhere("one"))),
+			pod("a", unitname.System, containers(elsewhere("one"))),
 			PodReport{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: ReasonForeign},
 		},
 		"a user's pod in a cgroup of somebody else": {
-			pod("a", Default, inNamespace("default"), containers(elsewhere("one"))),
+			pod("a", unitname.Default, inNamespace("default"), containers(elsewhere("one"))),
 			PodReport{Namespace: "default", Slice: home, Containers: 1},
 		},
 		"in a cgroup of somebody else": {
-			pod("a", System, containers(running("one", other), running("two", guest))),
+			pod("a", unitname.System, containers(running("one", other), running("two", guest))),
 			PodReport{Slice: guest, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
 		},
 		// What can be moved comes first.
 		"misplaced, and in a cgroup of somebody else": {
-			pod("a", Default, containers(running("1", other), running("2", other), running("3", home))),
+			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", home))),
 			PodReport{Slice: home, Containers: 3, Misplaced: 3, Reason: ReasonPending},
 		},
 		"those that have ended do not count": {
-			pod("a", Default, containers(exited(running("old", home)), running("new", home))),
+			pod("a", unitname.Default, containers(exited(running("old", home)), running("new", home))),
 			PodReport{Slice: home, Containers: 1, Misplaced: 1, Reason: ReasonPending},
 		},
 		"nor those without a cgroup": {
-			pod("a", System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
+			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
 			PodReport{Slice: guest, Containers: 1},
 		},
 		// A live move that ended half-way: what is not in its place yet is to be moved.
 		"half in its place": {
-			pod("a", System, containers(halves(guest, home), halves(home, guest))),
+			pod("a", unitname.System, containers(halves(guest, home), halves(home, guest))),
 			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
-		"none yet: where they are to be": {pod("a", System, containers()), PodReport{Slice: guest}},
+		"none yet: where they are to be": {pod("a", unitname.System, containers()), PodReport{Slice: guest}},
 		"moved live, with memory left outside": {
-			pod("a", System, left, containers(
+			pod("a", unitname.System, left, containers(
 				moved(running("one", guest)), moved(running("two", guest)), running("three", guest),
 			)),
 			PodReport{Slice: guest, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
 		},
 		// What was created in its place has left nothing behind.
-		"not moved live": {pod("a", System, left), PodReport{Slice: guest, Containers: 1}},
+		"not moved live": {pod("a", unitname.System, left), PodReport{Slice: guest, Containers: 1}},
 		"its sandbox has ended, and a container runs": {
-			pod("a", System, ended), PodReport{Slice: guest, Containers: 1},
+			pod("a", unitname.System, ended), PodReport{Slice: guest, Containers: 1},
 		},
 		"of no member": {
-			pod("a", Default, inNamespace("default")),
+			pod("a", unitname.Default, inNamespace("default")),
 			PodReport{Namespace: "default", Slice: home, Containers: 1},
 		},
 	} {
@@ -106,7 +110,7 @@ func TestReport(t *testing.T) {
 				t.Fatalf("reported %+v, want one pod", d.Pods)
 			}
 			want := test.want
-			want.UID, want.Name, want.QoS = "a", "pod-a", Burstable
+			want.UID, want.Name, want.QoS = "a", "pod-a", v1.PodQOSBurstable
 			if want.Namespace == "" {
 				want.Namespace, want.Member = "kube-system", true
 			}
@@ -117,7 +121,7 @@ func TestReport(t *testing.T) {
 		})
 	}
 	// A pod that has ended is of no interest to anybody.
-	over := pod("a", System, ended, containers(exited(running("one", guest))))
+	over := pod("a", unitname.System, ended, containers(exited(running("one", guest))))
 	if d := Decide(snapshot(nil, over)); len(d.Pods) != 0 {
 		t.Errorf("reported %+v of a pod that has ended", d.Pods)
 	}
@@ -125,7 +129,7 @@ func TestReport(t *testing.T) {
 
 func TestReportIsSorted(t *testing.T) {
 	named := func(namespace, name, uid string) Pod {
-		return pod(uid, Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
+		return pod(uid, unitname.Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
 	}
 	want := []Pod{
 		named("a", "b", "5"), named("b", "a", "1"), named("b", "a", "4"), named("b", "b", "3"),
@@ -159,22 +163,22 @@ func TestWait(t *testing.T) {
 		pod    Pod
 		want   bool
 	}{
-		"in its place":                           {nil, pod("a", System), false},
-		"the kubelet makes no slice for systemd": {nil, pod("a", Default, noHome), false},
-		"the kubelet has removed its slice":      {nil, pod("a", System, noHome, ended), false},
-		"the runtime connects again soon":        {awaited, pod("a", Default), true},
-		"in its place while it does":             {awaited, pod("a", System), false},
-		"the runtime serves no NRI":              {noNRI, pod("a", Default), false},
-		"its containers are being created":       {nil, pod("a", Default, creating), true},
-		"they are, and it is in its place":       {nil, pod("a", System, creating), false},
-		"would not be restarted":                 {nil, pod("a", Default, once), false},
-		"of no member, and without a slice":      {nil, pod("a", Default, users, noHome), false},
+		"in its place":                           {nil, pod("a", unitname.System), false},
+		"the kubelet makes no slice for systemd": {nil, pod("a", unitname.Default, noHome), false},
+		"the kubelet has removed its slice":      {nil, pod("a", unitname.System, noHome, ended), false},
+		"the runtime connects again soon":        {awaited, pod("a", unitname.Default), true},
+		"in its place while it does":             {awaited, pod("a", unitname.System), false},
+		"the runtime serves no NRI":              {noNRI, pod("a", unitname.Default), false},
+		"its containers are being created":       {nil, pod("a", unitname.Default, creating), true},
+		"they are, and it is in its place":       {nil, pod("a", unitname.System, creating), false},
+		"would not be restarted":                 {nil, pod("a", unitname.Default, once), false},
+		"of no member, and without a slice":      {nil, pod("a", unitname.Default, users, noHome), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {
 				t.Errorf("waits: %t, want %t", d.Wait, test.want)
 			}
-			among := []Pod{test.pod, pod("b", System, noRequests), pod("c", Default, once)}
+			among := []Pod{test.pod, pod("b", unitname.System, noRequests), pod("c", unitname.Default, once)}
 			if d := Decide(snapshot(test.change, among...)); test.want && !d.Wait {
 				t.Error("waits for a pod alone, and not for it among others")
 			}
@@ -185,29 +189,31 @@ func TestWait(t *testing.T) {
 // TestMoveSaysAll: a Move has all that the mover needs.
 func TestMoveSaysAll(t *testing.T) {
 	want := Move{
-		UID: "a", Namespace: "kube-system", Name: "pod-a", To: System, Way: Restart,
-		Slice: PodSlice(System, Burstable, "a"), GracePeriod: 7 * time.Second,
+		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Way: Restart,
+		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
 	}
 	for name, test := range map[string]struct {
 		change func(*Snapshot)
 		pod    Pod
 		want   func(*Move)
 	}{
-		"restarted": {nil, pod("a", Default), func(*Move) {}},
+		"restarted": {nil, pod("a", unitname.Default), func(*Move) {}},
 		"restarts are all that is allowed": {
-			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", Default), func(*Move) {},
+			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), func(*Move) {},
 		},
 		"live": {
-			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", Default), func(m *Move) { m.Way = Live },
+			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", unitname.Default), func(m *Move) { m.Way = Live },
 		},
 		"the kubelet has not told its grace period": {
 			func(s *Snapshot) { s.Config.Mode = OnlyLive },
-			pod("a", Default, func(p *Pod) { p.Kubelet = nil }),
+			pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }),
 			func(m *Move) { m.Way, m.GracePeriod = Live, 30*time.Second },
 		},
 		"home": {
-			func(s *Snapshot) { s.Config.Off = true }, pod("a", System),
-			func(m *Move) { m.To, m.Slice = Default, PodSlice(Default, Burstable, "a") },
+			func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System),
+			func(m *Move) {
+				m.To, m.Slice = unitname.Default, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a")
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,9 +261,21 @@ func TestOrphansAreKilled(t *testing.T) {
 	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
 	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
 	d := Decide(snapshot(nil,
-		pod("a", System, orphan("one", "two")), pod("b", System), pod("c", System, orphan("three"), gone),
+		pod("a", unitname.System, orphan("one", "two")), pod("b", unitname.System), pod("c", unitname.System, orphan("three"), gone),
 	))
 	if want := []string{"one", "two", "three"}; !slices.Equal(d.KillScopes, want) {
 		t.Errorf("kills %q, want %q", d.KillScopes, want)
+	}
+}
+
+// TestReportedPartition: a pod is in the partition that its slice names, and otherwise in none of ours.
+func TestReportedPartition(t *testing.T) {
+	for slice, want := range map[string]unitname.Partition{
+		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,
+		"kubepods-burstable-poda.slice": unitname.Default, "kubepods-system-burstable-poda.slice": unitname.System,
+	} {
+		if got := (PodReport{Slice: slice}).Partition(); got != want {
+			t.Errorf("a pod in %q is reported in %s, want %s", slice, got, want)
+		}
 	}
 }

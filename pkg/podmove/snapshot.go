@@ -3,6 +3,7 @@ package podmove
 import (
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
@@ -77,7 +78,7 @@ const (
 // Pod is a pod on the node.
 type Pod struct {
 	UID, Namespace, Name string
-	QoS                  QoS
+	QoS                  v1.PodQOSClass
 	// Ready tells that it has a sandbox that is running; without one it has ended, or is being created again.
 	Ready bool
 	// Static tells that the kubelet has it from a file or a URL.

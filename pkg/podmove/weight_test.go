@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 )
 
 // TestSharesOfMilliCPU has both ends of the range: shares are cut to whole numbers, and to 2 at
@@ -65,7 +65,7 @@ func TestFormulas(t *testing.T) {
 
 // kubelets is a pod of 300m whose slice the kubelet has given a weight.
 func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
-	return pod(uid, Default, append(change, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 300, weight })...)
+	return pod(uid, unitname.Default, append(change, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 300, weight })...)
 }
 
 // TestKubeletFormula: what the kubelet wrote tells, 12 or 40 for 300m.
@@ -90,7 +90,7 @@ func TestKubeletFormula(t *testing.T) {
 			[]Pod{kubelets("a", 40, func(p *Pod) { p.Home.Exists = false })}, Linear, Linear,
 		},
 		"no request": {
-			[]Pod{kubelets("a", 1), pod("b", Default, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 0, 1 })},
+			[]Pod{kubelets("a", 1), pod("b", unitname.Default, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 0, 1 })},
 			Quadratic, Quadratic,
 		},
 	} {
@@ -125,7 +125,7 @@ func TestWeightsOfTheKubelet(t *testing.T) {
 	n.cgroup(guestA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "17"})
 	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, MilliCPU: 100}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
-		n.cgroup(cgroupfs.SlicePath(slice), map[string]string{"cpu.weight": "100"})
+		n.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
 	}
 	r := NewReconciler()
 	r.Placer = &Placer{Wake: func() {}}

@@ -5,8 +5,9 @@ package e2e
 import (
 	"testing"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/podmove"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
 
@@ -30,8 +31,8 @@ func TestBoot(t *testing.T) {
 func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
-	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-	inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
 	pod, err := n.Pod(t.Context(), "kube-system", "system-agent")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	}
 	// The partition has the weight of its one pod, as the kubelet wrote it: beside the partition and in it
 	// stand slices that the kubelet writes. The runtime of forky has another formula for the container.
-	home := cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, string(pod.UID)))
+	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
 	weight := run(t, n, "cat "+cgroupRoot+home+"/cpu.weight")
 	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")
 	if other := flavour == "forky"; (container != weight) != other {

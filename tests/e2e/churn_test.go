@@ -19,7 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 	"nodepartition/tests/program"
 )
@@ -54,7 +54,7 @@ func TestSoakChurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
-		inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 		t.Run("quiet", func(t *testing.T) {
 			// What the kubelet and the runtime complain of without the monitor, they may complain of with it.
 			run(t, n, "systemctl stop "+monitorUnit)
@@ -62,7 +62,7 @@ func TestSoakChurn(t *testing.T) {
 			c.run(t, "without", nil)
 			without := complaints(t, n, before.since)
 			run(t, n, "systemctl start "+monitorUnit)
-			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 
 			mark := complaints(t, n, "-1s")
 			found := c.run(t, "quiet", nil)
@@ -240,8 +240,8 @@ func (c *churner) settled(t *testing.T) {
 	t.Helper()
 	n := c.node
 	noSlicesLeft(t, n)
-	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
-	inSlice(t, n, "default", "user-app", podmove.Default, podmove.Burstable)
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
 	want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(1<<30))
 	want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
 	eventually(t, n, "the monitor is ready, and no pod misplaced", func(ctx context.Context) (bool, string, error) {

@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
 
@@ -72,7 +72,7 @@ func (e *evictor) placed(t *testing.T, name string) {
 			return false, "", err
 		}
 		for _, pod := range report.Pods {
-			if pod.Name == name && pod.Partition() == podmove.System && pod.Containers > 0 && pod.Misplaced == 0 {
+			if pod.Name == name && pod.Partition() == unitname.System && pod.Containers > 0 && pod.Misplaced == 0 {
 				return true, "", nil
 			}
 		}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/pkg/podmove"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices"
 )
 
@@ -22,7 +24,7 @@ func TestHandover(t *testing.T) {
 		before := containerID(t, n, "kube-system", "system-agent")
 		unharmed := func() {
 			t.Helper()
-			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 			if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 				t.Error("the member's container was restarted")
 			}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -98,7 +98,7 @@ func switchedOn(t *testing.T, n *lab.Node) {
 		t.Fatal(err)
 	}
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-	inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 	if err := n.WaitReady(t.Context()); err != nil { // the monitor may have restarted the member
 		t.Fatal(err)
 	}
@@ -240,11 +240,11 @@ func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 }
 
 // inSlice waits until the container of a static pod is in the slice it belongs in.
-func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p podmove.Partition, q podmove.QoS) {
+func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p unitname.Partition, q v1.PodQOSClass) {
 	t.Helper()
-	wanted := podmove.PodSlice(p, q, uidOf(t, n, namespace, pod))
+	wanted := unitname.PodSlice(p, q, uidOf(t, n, namespace, pod))
 	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, "cd "+cgroupRoot+cgroupfs.SlicePath(wanted)+" && ls -d *.scope")
+		out, err := n.Run(ctx, "cd "+cgroupRoot+unitname.CgroupPath(wanted)+" && ls -d *.scope")
 		if err != nil {
 			return false, "", err
 		}

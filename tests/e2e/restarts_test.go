@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/podmove"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 )
 
 // TestSoakRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
@@ -39,9 +40,9 @@ func TestSoakRestarts(t *testing.T) {
 			run(t, n, restart)
 			s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
 			apply(t, n, s)
-			inSlice(t, n, "kube-system", s.name, podmove.System, podmove.Burstable)
-			slice := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
-			home := cgroupRoot + cgroupfs.SlicePath(podmove.PodSlice(podmove.Default, podmove.Burstable, uidOf(t, n, "kube-system", s.name)))
+			inSlice(t, n, "kube-system", s.name, unitname.System, v1.PodQOSBurstable)
+			slice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
+			home := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
 			becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+home+"/cpu.weight"))
 			remove(t, n, s)
 			noSlicesLeft(t, n)
@@ -54,13 +55,13 @@ func TestSoakRestarts(t *testing.T) {
 			run(t, n, "systemctl stop "+monitorUnit)
 			s := spec{namespace: "kube-system", name: "missed"}
 			apply(t, n, s)
-			inSlice(t, n, "kube-system", "missed", podmove.Default, podmove.BestEffort)
+			inSlice(t, n, "kube-system", "missed", unitname.Default, v1.PodQOSBestEffort)
 			run(t, n, "systemctl start "+monitorUnit)
-			inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)
 			wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
 			// A stop of the monitor changes nothing.
 			run(t, n, "systemctl stop "+monitorUnit)
-			inSlice(t, n, "kube-system", "missed", podmove.System, podmove.BestEffort)
+			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)
 			run(t, n, "systemctl start "+monitorUnit)
 			remove(t, n, s)
 			noSlicesLeft(t, n)

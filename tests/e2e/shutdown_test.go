@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/pkg/podmove"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
 
@@ -46,8 +48,8 @@ func TestShutdown(t *testing.T) {
 		}
 		member, other := deaf("kube-system"), deaf("default")
 		apply(t, n, member, other)
-		inSlice(t, n, member.namespace, member.name, podmove.System, podmove.BestEffort)
-		inSlice(t, n, other.namespace, other.name, podmove.Default, podmove.BestEffort)
+		inSlice(t, n, member.namespace, member.name, unitname.System, v1.PodQOSBestEffort)
+		inSlice(t, n, other.namespace, other.name, unitname.Default, v1.PodQOSBestEffort)
 
 		before := run(t, n, "cat /run/before-kubelet")
 		if !strings.Contains(before, "Id=kubepods.slice") || !strings.Contains(before, "Id=kubepods-system.slice") {

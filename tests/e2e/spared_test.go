@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
@@ -27,11 +30,11 @@ func TestNothingIsRestarted(t *testing.T) {
 		before := containerID(t, n, "kube-system", "system-agent")
 		run(t, n, "systemctl start slices.target")
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-		waitsForItsStart(t, n, podmove.Default)
+		waitsForItsStart(t, n, unitname.Default)
 		// A pod that is created is placed all the same.
 		created := spec{namespace: "kube-system", name: "created"}
 		apply(t, n, created)
-		inSlice(t, n, "kube-system", "created", podmove.System, podmove.BestEffort)
+		inSlice(t, n, "kube-system", "created", unitname.System, v1.PodQOSBestEffort)
 		remove(t, n, created)
 		if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 			t.Fatal("the static pod was restarted")
@@ -46,19 +49,19 @@ func TestNothingIsRestarted(t *testing.T) {
 
 		placed := containerID(t, n, "kube-system", "system-agent")
 		configure(t, n, "")
-		waitsForItsStart(t, n, podmove.System)
+		waitsForItsStart(t, n, unitname.System)
 		want(t, n, "systemctl is-active "+monitorUnit, "active")
 		if after := containerID(t, n, "kube-system", "system-agent"); after != placed {
 			t.Fatal("the static pod was restarted on the way back")
 		}
-		startsAgain(t, n, podmove.Default)
+		startsAgain(t, n, unitname.Default)
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
 	})
 }
 
 // waitsForItsStart: the member is in a partition that is not its own, and what the monitor found says why.
-func waitsForItsStart(t *testing.T, n *lab.Node, p podmove.Partition) {
+func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.Partition) {
 	t.Helper()
 	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, n)
@@ -73,8 +76,8 @@ func waitsForItsStart(t *testing.T, n *lab.Node, p podmove.Partition) {
 }
 
 // startsAgain ends the member's container, as a crash does, and waits until it is where it belongs.
-func startsAgain(t *testing.T, n *lab.Node, p podmove.Partition) {
+func startsAgain(t *testing.T, n *lab.Node, p unitname.Partition) {
 	t.Helper()
 	run(t, n, "echo 1 >"+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cgroup.kill")
-	inSlice(t, n, "kube-system", "system-agent", p, podmove.Burstable)
+	inSlice(t, n, "kube-system", "system-agent", p, v1.PodQOSBurstable)
 }

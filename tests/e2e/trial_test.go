@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
 
@@ -33,14 +35,14 @@ func TestTrial(t *testing.T) {
 		wentBack := func() {
 			t.Helper()
 			becomes(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-			inSlice(t, n, "kube-system", "system-agent", podmove.Default, podmove.Burstable)
+			inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 			want(t, n, "ls /run/node-partition/trial.* "+kubeletconfig.OverridePath+" 2>/dev/null || true", "/run/node-partition/trial.lock")
 		}
 
 		t.Run("placed and brought back", func(t *testing.T) {
 			try("1h")
-			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 			want(t, n, monitorPath+" status | grep -o '^Trial  *of "+file+" until'", "Trial       of "+file+" until")
 			// A reload does not begin the time anew.
@@ -72,7 +74,7 @@ func TestTrial(t *testing.T) {
 			want(t, n, "cat "+kubeletconfig.OverridePath, strings.TrimSpace(document))
 			reload(t, n)
 			wantLimits(t, n, "536870912", "0-1")
-			inSlice(t, n, "kube-system", "system-agent", podmove.System, podmove.Burstable)
+			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 			want(t, n, "systemctl show --value -p SourcePath "+systemSlice, kubeletconfig.OverridePath)
 			want(t, n, "ls /run/node-partition/trial.*", "/run/node-partition/trial.lock")
 		})

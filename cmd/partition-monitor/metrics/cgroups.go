@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices"
 )
 
@@ -18,12 +18,12 @@ type reader struct {
 }
 
 func (r reader) stat(slice string) (cgroupfs.Stat, error) {
-	stat, err := r.cgroups.Stat(cgroupfs.SlicePath(slice))
+	stat, err := r.cgroups.Stat(unitname.CgroupPath(slice))
 	return stat, r.note(err)
 }
 
 func (r reader) usage(slice string) (cgroupfs.Usage, error) {
-	usage, err := r.cgroups.Usage(cgroupfs.SlicePath(slice))
+	usage, err := r.cgroups.Usage(unitname.CgroupPath(slice))
 	return usage, r.note(err)
 }
 
@@ -72,7 +72,7 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	system, err := c.stat(slices.SystemSlice)
 	if err == nil {
 		c.slice(to, slices.SystemSlice, system)
-		c.partition(to, podmove.System, system, system.MemoryCurrent)
+		c.partition(to, unitname.System, system, system.MemoryCurrent)
 	}
 	for _, slice := range []string{slices.BurstableSlice, slices.BestEffortSlice} {
 		if stat, err := c.stat(slice); err == nil {
@@ -84,11 +84,11 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	// The default partition is the rest. Both are read one after the other, so the rest may come out as negative.
 	if pods, err := c.stat("kubepods.slice"); err == nil {
-		c.partition(to, podmove.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
+		c.partition(to, unitname.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
 	}
 }
 
-func (c *sliceCollector) partition(to chan<- prometheus.Metric, partition podmove.Partition, stat cgroupfs.Stat, usage uint64) {
+func (c *sliceCollector) partition(to chan<- prometheus.Metric, partition unitname.Partition, stat cgroupfs.Stat, usage uint64) {
 	if !stat.HasMemory {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -54,7 +55,7 @@ func (e events) register(to prometheus.Registerer) {
 }
 
 // Placed implements podmove.Observer.
-func (m *Metrics) Placed(way podmove.Way, partition podmove.Partition, result podmove.Result, took time.Duration) {
+func (m *Metrics) Placed(way podmove.Way, partition unitname.Partition, result podmove.Result, took time.Duration) {
 	m.events.placements.WithLabelValues(string(way), string(partition), string(result)).Inc()
 	m.events.placementDuration.WithLabelValues(string(way)).Observe(took.Seconds())
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
@@ -34,24 +36,24 @@ const uid = "0a1b2c3d-0000-4000-8000-00000000000"
 func sampleReport() report {
 	return report{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []podmove.PodReport{
 		{
-			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: podmove.Guaranteed, Member: true,
-			Slice: podmove.PodSlice(podmove.System, podmove.Guaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
+			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: v1.PodQOSGuaranteed, Member: true,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
 		},
 		{
-			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: podmove.Burstable, Member: true,
-			Slice: podmove.PodSlice(podmove.System, podmove.Burstable, uid+"2"), Containers: 2,
+			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
 		},
 		{ // its slice has just gone
-			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: podmove.BestEffort, Member: true,
-			Slice: podmove.PodSlice(podmove.System, podmove.BestEffort, uid+"3"),
+			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
 		},
 		{
-			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: podmove.Burstable, Member: true,
-			Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: podmove.ReasonPending,
+			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: podmove.ReasonPending,
 		},
 		{
-			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: podmove.Burstable,
-			Slice: podmove.PodSlice(podmove.Default, podmove.Burstable, uid+"5"), Containers: 1,
+			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
 		},
 	}}
 }
@@ -72,9 +74,9 @@ func observe(o interface {
 	o.Failed(evict.StepAPI)
 	o.Nobody()
 	o.KernelKilled(evict.AtPod, 2)
-	o.Placed(podmove.Creation, podmove.System, podmove.Succeeded, 300*time.Microsecond)
-	o.Placed(podmove.Restart, podmove.System, podmove.Failed, 12*time.Second)
-	o.Placed(podmove.Live, podmove.Default, podmove.Succeeded, 40*time.Millisecond)
+	o.Placed(podmove.Creation, unitname.System, podmove.Succeeded, 300*time.Microsecond)
+	o.Placed(podmove.Restart, unitname.System, podmove.Failed, 12*time.Second)
+	o.Placed(podmove.Live, unitname.Default, podmove.Succeeded, 40*time.Millisecond)
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.Connected("systemd", true)

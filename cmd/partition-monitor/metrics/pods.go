@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 )
 
 // podCollector shows the pods of the system partition one by one. The kubelet's own figures of a pod are of no use there: it
@@ -35,7 +35,7 @@ func (c *podCollector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *podCollector) Collect(to chan<- prometheus.Metric) {
 	for _, pod := range c.reports.Report().Pods {
-		if pod.Partition() != podmove.System {
+		if pod.Partition() != unitname.System {
 			continue
 		}
 		usage, err := c.usage(pod.Slice)

@@ -3,11 +3,12 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
 // partitions are the values of the label partition.
-var partitions = [...]podmove.Partition{podmove.System, podmove.Default}
+var partitions = [...]unitname.Partition{unitname.System, unitname.Default}
 
 // reportCollector shows what the last pass found. Before the end of the first it shows nothing: no pods would be a lie.
 type reportCollector struct {
@@ -47,7 +48,7 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 	if report.Time.IsZero() {
 		return
 	}
-	pods := map[podmove.Partition]int{}
+	pods := map[unitname.Partition]int{}
 	misplaced := map[podmove.Reason]int{}
 	for _, reason := range podmove.Reasons() {
 		misplaced[reason] = 0

@@ -13,8 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -116,7 +118,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if _, qos, uid, ok := podmove.ParsePodSlice(entry.Name()); ok {
+		if _, qos, uid, ok := unitname.ParsePodSlice(entry.Name()); ok {
 			r.Pods = append(r.Pods, podmove.PodReport{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: qos, Slice: entry.Name()})
 			add(path, []string{"memory.current", "memory.stat", "cpu.stat"})
 			return fs.SkipDir
@@ -138,7 +140,7 @@ func manyPods(b *testing.B, n int) cgroupfs.FS {
 		b.Fatal(err)
 	}
 	pod := func(uid string) string {
-		return cgroupfs.SlicePath(podmove.PodSlice(podmove.System, podmove.Burstable, uid))
+		return unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
 	}
 	for i := range n {
 		to := filepath.Join(root, pod(fmt.Sprintf("ffffffff-0000-4000-8000-%012d", i)))

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	partition "nodepartition/pkg/slices"
 )
@@ -77,7 +78,7 @@ func (o Options) page(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (o Options) memory() (m *memory, problem string) {
-	stat, err := o.Cgroups.Stat(cgroupfs.SlicePath(partition.SystemSlice))
+	stat, err := o.Cgroups.Stat(unitname.CgroupPath(partition.SystemSlice))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "There is no partition on this node: " + partition.SystemSlice + " has not been started."

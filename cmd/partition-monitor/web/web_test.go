@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -35,9 +37,9 @@ const hostile = `"><script>alert(1)</script>`
 func newFake() *fake {
 	return &fake{
 		report: podmove.Report{Time: time.Date(2026, 11, 20, 5, 48, 16, 0, time.UTC), Pods: []podmove.PodReport{
-			{Namespace: "kube-system", Name: "etcd-node", UID: "1", QoS: podmove.Guaranteed, Member: true, Slice: "kubepods-system-pod1.slice", Containers: 1},
+			{Namespace: "kube-system", Name: "etcd-node", UID: "1", QoS: v1.PodQOSGuaranteed, Member: true, Slice: "kubepods-system-pod1.slice", Containers: 1},
 			{
-				Namespace: "kube-system", Name: hostile, UID: "2", QoS: podmove.BestEffort, Member: true, Slice: "kubepods-besteffort-pod2.slice",
+				Namespace: "kube-system", Name: hostile, UID: "2", QoS: v1.PodQOSBestEffort, Member: true, Slice: "kubepods-besteffort-pod2.slice",
 				Containers: 2, Misplaced: 2, Reason: podmove.ReasonRestartPolicy, Next: "restart " + hostile,
 			},
 		}},
@@ -145,7 +147,7 @@ func TestReport(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	slice := filepath.Join(root, cgroupfs.SlicePath("kubepods-system.slice"))
+	slice := filepath.Join(root, unitname.CgroupPath("kubepods-system.slice"))
 	if err := os.MkdirAll(slice, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
 )
 
 // Systemd is what a move needs of systemd; *systemd.Client is one.
@@ -93,7 +94,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	if !validScope(r.Scope) || !validScope(r.NewName) || r.Scope == r.NewName {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
-	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(cgroupfs.SlicePath(r.TargetSlice), r.NewName)}
+	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(unitname.CgroupPath(r.TargetSlice), r.NewName)}
 	// systemd and the bus take some milliseconds to answer, and others work for it.
 	var nodeErr error
 	var reading sync.WaitGroup

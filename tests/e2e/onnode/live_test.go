@@ -19,7 +19,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove/livemove"
 )
 
@@ -53,8 +53,8 @@ func startContainer(tb testing.TB, uid string, processes int, script string, pro
 			return err == nil && strings.HasPrefix(string(comm), "systemd-run")
 		})
 	})
-	return container{s, fromCgroup + "/" + name, toCgroup + "/" + podmove.LiveScope(name), livemove.Request{
-		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: podmove.LiveScope(name),
+	return container{s, fromCgroup + "/" + name, toCgroup + "/" + unitname.LiveScope(name), livemove.Request{
+		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: unitname.LiveScope(name),
 		Description: "Container of kube-system/" + uid,
 	}}
 }
@@ -138,7 +138,7 @@ func TestLiveMove(t *testing.T) {
 	}
 
 	t.Run("and back", func(t *testing.T) {
-		name, ok := podmove.RuntimeScope(box.request.NewName), podmove.IsLiveMoved(box.request.NewName)
+		name, ok := unitname.RuntimeScope(box.request.NewName), unitname.IsLiveMoved(box.request.NewName)
 		if !ok || name != box.name {
 			t.Fatalf("the runtime's name is %q", name)
 		}

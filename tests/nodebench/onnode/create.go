@@ -15,8 +15,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/nodebench/figure"
 )
 
@@ -111,7 +110,7 @@ func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 		return nil, err
 	}
 	if err := eventually(ctx, "the pod has its slice in the partition", func() bool {
-		limits, err := cgroups.Limits(cgroupfs.SlicePath(p.slice(podmove.System)))
+		limits, err := cgroups.Limits(unitname.CgroupPath(p.slice(unitname.System)))
 		return err == nil && limits.MemoryMax == 200<<20
 	}); err != nil {
 		return nil, err
@@ -226,9 +225,9 @@ func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	want := podmove.Default
+	want := unitname.Default
 	if with {
-		want = podmove.System
+		want = unitname.System
 	}
 	got, err := p.where(id)
 	if err == nil && got != want {

@@ -9,12 +9,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/systemd"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 )
 
 const (
@@ -37,8 +38,8 @@ var limits = cgroupfs.Limits{
 	MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: cgroupfs.Unlimited, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited,
 }
 
-func (p *pod) slice(part podmove.Partition) string {
-	return podmove.PodSlice(part, podmove.Burstable, p.uid)
+func (p *pod) slice(part unitname.Partition) string {
+	return unitname.PodSlice(part, v1.PodQOSBurstable, p.uid)
 }
 
 // startPod makes the slice and the sandbox of a pod.
@@ -52,7 +53,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		return nil, err
 	}
 	p := &pod{uid: uid, systemd: c, runtime: runtime.NewRuntimeServiceClient(conn)}
-	home := p.slice(podmove.Default)
+	home := p.slice(unitname.Default)
 	if err := c.EnsureSlice(ctx, home, "Pod of a benchmark", limits); err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		LogDirectory: logs,
 		Labels:       labels("nodebench", uid),
 		Linux: &runtime.LinuxPodSandboxConfig{
-			CgroupParent:    "/" + cgroupfs.SlicePath(home),
+			CgroupParent:    "/" + unitname.CgroupPath(home),
 			SecurityContext: &runtime.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()},
 			Resources:       &runtime.LinuxContainerResources{CpuShares: shares},
 		},
@@ -127,8 +128,8 @@ func (p *pod) end(ctx context.Context) error {
 	_, stopErr := p.runtime.StopPodSandbox(ctx, &runtime.StopPodSandboxRequest{PodSandboxId: p.sandbox})
 	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
 	err := errors.Join(stopErr, removeErr)
-	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
-		path := cgroupfs.SlicePath(p.slice(part))
+	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
+		path := unitname.CgroupPath(p.slice(part))
 		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
 			populated, err := cgroups.Populated(path)
 			return err == nil && !populated
@@ -141,9 +142,9 @@ func (p *pod) end(ctx context.Context) error {
 func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 
 // where is the partition that a container runs in.
-func (p *pod) where(id string) (podmove.Partition, error) {
-	for _, part := range []podmove.Partition{podmove.System, podmove.Default} {
-		if populated, err := cgroups.Populated(cgroupfs.SlicePath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
+func (p *pod) where(id string) (unitname.Partition, error) {
+	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
+		if populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
 			return part, err
 		}
 	}

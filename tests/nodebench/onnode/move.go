@@ -12,7 +12,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/tests/nodebench/figure"
 )
@@ -43,7 +43,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.EnsureSlice(ctx, p.slice(podmove.System), "Pod of a benchmark", limits); err != nil {
+	if err := c.EnsureSlice(ctx, p.slice(unitname.System), "Pod of a benchmark", limits); err != nil {
 		return nil, err
 	}
 	id, _, err := p.start(ctx, "sh", "-c", fmt.Sprintf("for i in $(seq %d); do sleep 1000000 & done; wait", processes-1))
@@ -59,8 +59,8 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	m := &mover{
 		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state},
 		request: livemove.Request{
-			Scope: scope, Cgroup: cgroupfs.SlicePath(p.slice(podmove.Default)) + "/" + scope, Description: "Container of a benchmark",
-			TargetSlice: p.slice(podmove.System), NewName: podmove.LiveScope(scope),
+			Scope: scope, Cgroup: unitname.CgroupPath(p.slice(unitname.Default)) + "/" + scope, Description: "Container of a benchmark",
+			TargetSlice: p.slice(unitname.System), NewName: unitname.LiveScope(scope),
 		},
 	}
 	if err := eventually(ctx, "all processes run", func() bool {
@@ -106,7 +106,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 		times[0], times[1] = append(times[0], took[0]), append(times[1], took[1])
 		calls[m.calls]++
 	}
-	err = errors.Join(p.remove(ctx, id), livemove.StopScope(ctx, c, scope), livemove.StopScope(ctx, c, podmove.LiveScope(scope)), p.end(ctx))
+	err = errors.Join(p.remove(ctx, id), livemove.StopScope(ctx, c, scope), livemove.StopScope(ctx, c, unitname.LiveScope(scope)), p.end(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (m *mover) turn(ctx context.Context) error {
 	})
 	m.request.Scope, m.request.NewName = r.NewName, r.Scope
 	m.request.TargetSlice = filepath.Base(filepath.Dir(r.Cgroup))
-	m.request.Cgroup = cgroupfs.SlicePath(r.TargetSlice) + "/" + r.NewName
+	m.request.Cgroup = unitname.CgroupPath(r.TargetSlice) + "/" + r.NewName
 	return err
 }
 

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/tests/nodebench/figure"
@@ -163,7 +164,7 @@ func passName(what string, size int) string { return fmt.Sprintf("  %s, %d pods"
 func (n *node) wantAllPlaced(size int) error {
 	placed := 0
 	for _, pod := range n.reconciler.Report().Pods {
-		if pod.Partition() == podmove.System && pod.Containers == 1 && pod.Misplaced == 0 {
+		if pod.Partition() == unitname.System && pod.Containers == 1 && pod.Misplaced == 0 {
 			placed++
 		}
 	}
@@ -176,7 +177,7 @@ func (n *node) wantAllPlaced(size int) error {
 // build makes the reconciler as partition-monitor does.
 func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.NewReconciler()
-	placer := &podmove.Placer{Wake: func() {}, Announce: func(cri.Sandbox, podmove.QoS) {}, Connection: func(bool) {}}
+	placer := &podmove.Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	n.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
 	n.reconciler.Units = units{n.systemd}
 	n.reconciler.Mover = nobodyMoves{}
@@ -216,7 +217,7 @@ func (n *node) grow(ctx context.Context, size int) error {
 		}
 		n.kubelet[types.UID(uid)] = knownPod(uid, name)
 		group.Go(func() error {
-			home := podmove.PodSlice(podmove.Default, podmove.Burstable, uid)
+			home := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
 			if err := n.systemd.EnsureSlice(ctx, home, podmove.Description(namespace, name), limits); err != nil {
 				return err
 			}
@@ -242,7 +243,7 @@ func (n *node) startContainers(ctx context.Context) error {
 		n.scopes = append(n.scopes, scope)
 		n.runtime.addContainer(i, uid)
 		group.Go(func() error {
-			return n.startScope(ctx, podmove.PodSlice(podmove.System, podmove.Burstable, uid), scope)
+			return n.startScope(ctx, unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), scope)
 		})
 	}
 	return group.Wait()
@@ -276,7 +277,7 @@ func (n *node) endContainers(ctx context.Context) error {
 	n.scopes = nil
 	n.runtime.clear()
 	return eventually(ctx, "no scope is left in the partition", func() bool {
-		populated, err := cgroups.Populated(cgroupfs.SlicePath("kubepods-system.slice"))
+		populated, err := cgroups.Populated(unitname.CgroupPath("kubepods-system.slice"))
 		return err == nil && !populated
 	})
 }
@@ -308,8 +309,8 @@ func (nobodyMoves) Live(context.Context, string, string, string, string, string)
 // observer hears of passes.
 type observer struct{ *node }
 
-func (o observer) Placed(podmove.Way, podmove.Partition, podmove.Result, time.Duration) {}
-func (o observer) Connected(string, bool)                                               {}
+func (o observer) Placed(podmove.Way, unitname.Partition, podmove.Result, time.Duration) {}
+func (o observer) Connected(string, bool)                                                {}
 func (o observer) Reconciled(took time.Duration, err error) {
 	o.err = err
 	o.passed <- took

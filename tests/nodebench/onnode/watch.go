@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -41,7 +42,7 @@ func watch(ctx context.Context, args []string) error {
 		return err
 	}
 	root := cgroupfs.FS(cgroupfs.Mount)
-	meter, err := root.MemoryMeter(cgroupfs.SlicePath(slices.SystemSlice))
+	meter, err := root.MemoryMeter(unitname.CgroupPath(slices.SystemSlice))
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func watch(ctx context.Context, args []string) error {
 	if *node {
 		available = nodeAvailable
 	}
-	before, _, err := root.OOMEvents(cgroupfs.SlicePath(slices.SystemSlice))
+	before, _, err := root.OOMEvents(unitname.CgroupPath(slices.SystemSlice))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func watch(ctx context.Context, args []string) error {
 		}
 	}
 	took := time.Since(crossed.at)
-	after, _, err := root.OOMEvents(cgroupfs.SlicePath(slices.SystemSlice))
+	after, _, err := root.OOMEvents(unitname.CgroupPath(slices.SystemSlice))
 	if err != nil {
 		return err
 	}

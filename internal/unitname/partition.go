@@ -1,0 +1,100 @@
+package unitname
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Partition is the name of a part of a node's pods. It is the label "partition" of the KEP's metrics.
+type Partition string
+
+const (
+	// System is the partition of KEP-5894, kubepods-system.slice.
+	System Partition = "system"
+	// Default is kubepods.slice without the partitions below it: where the kubelet puts pods.
+	Default Partition = "default"
+)
+
+// root is the slice of all pods, the kubelet's root of cgroups under the systemd driver.
+const root = "kubepods"
+
+// stem is the name of the partition's slice without the suffix. The kubelet's cgroup name {kubepods, system,
+// burstable} is kubepods-system-burstable.slice under the systemd driver (CgroupName.ToSystemd,
+// pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the dashes in their names
+// (systemd.slice(5)).
+func (p Partition) stem() string {
+	if p == Default {
+		return root
+	}
+	return root + "-" + string(p)
+}
+
+// Slice returns the name of the partition's slice. Its guaranteed pods are directly below it.
+func (p Partition) Slice() string { return p.stem() + suffix }
+
+// QoSSlice returns the name of the slice with the partition's pods of a class.
+func (p Partition) QoSSlice(q v1.PodQOSClass) string { return p.stem() + classes[q] + suffix }
+
+// Slices returns the names of the partition's own slices, from the outermost inwards.
+func (p Partition) Slices() []string {
+	return []string{p.Slice(), p.QoSSlice(v1.PodQOSBurstable), p.QoSSlice(v1.PodQOSBestEffort)}
+}
+
+const suffix = ".slice"
+
+// classes are what the names of slices have behind the partition's for a class.
+var classes = map[v1.PodQOSClass]string{v1.PodQOSGuaranteed: "", v1.PodQOSBurstable: "-burstable", v1.PodQOSBestEffort: "-besteffort"}
+
+// Classes returns the QoS classes, in the order of the kubelet's oom_score_adj.
+func Classes() []v1.PodQOSClass {
+	return []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort}
+}
+
+// PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does: GetPodContainerName of
+// pkg/kubelet/cm, with the dashes of the UID escaped to underscores (escapeSystemdCgroupName), because
+// dashes nest slices.
+func PodSlice(p Partition, q v1.PodQOSClass, uid string) string {
+	return p.stem() + classes[q] + podMark + EscapeUID(uid) + suffix
+}
+
+const podMark = "-pod"
+
+// EscapeUID returns a UID as it stands in the names of slices.
+func EscapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
+
+// ParsePodSlice is the inverse of PodSlice, but for the UID, which it returns with its dashes still escaped.
+// It reports false for any other name.
+func ParsePodSlice(slice string) (p Partition, q v1.PodQOSClass, escapedUID string, ok bool) {
+	name, ok := strings.CutSuffix(slice, suffix)
+	if !ok || strings.ContainsRune(name, '/') {
+		return "", "", "", false
+	}
+	parent, uid, ok := cutLast(name, podMark)
+	if !ok || uid == "" || strings.ContainsRune(uid, '-') {
+		return "", "", "", false
+	}
+	q = v1.PodQOSGuaranteed
+	for _, class := range Classes()[1:] {
+		if cut, ok := strings.CutSuffix(parent, classes[class]); ok {
+			parent, q = cut, class
+		}
+	}
+	if parent == root {
+		return Default, q, uid, true
+	}
+	partition, ok := strings.CutPrefix(parent, root+"-")
+	if !ok || partition == "" || strings.ContainsRune(partition, '-') || strings.HasPrefix(partition, podMark[1:]) {
+		return "", "", "", false
+	}
+	return Partition(partition), q, uid, true
+}
+
+// cutLast is strings.Cut at the last separator.
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}

@@ -1,0 +1,96 @@
+package unitname
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestSlicesNest: systemd puts a slice below the one that its name names, so the name of a pod's
+// slice begins with that of the slice of its class.
+func TestSlicesNest(t *testing.T) {
+	const (
+		node   = "kubepods.slice/"
+		system = node + "kubepods-system.slice/"
+	)
+	for _, test := range []struct {
+		p            Partition
+		q            v1.PodQOSClass
+		parent, path string
+	}{
+		{Default, v1.PodQOSGuaranteed, "kubepods.slice", node + "kubepods-poda_b.slice"},
+		{
+			Default, v1.PodQOSBurstable, "kubepods-burstable.slice",
+			node + "kubepods-burstable.slice/kubepods-burstable-poda_b.slice",
+		},
+		{
+			Default, v1.PodQOSBestEffort, "kubepods-besteffort.slice",
+			node + "kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice",
+		},
+		{System, v1.PodQOSGuaranteed, "kubepods-system.slice", system + "kubepods-system-poda_b.slice"},
+		{
+			System, v1.PodQOSBurstable, "kubepods-system-burstable.slice",
+			system + "kubepods-system-burstable.slice/kubepods-system-burstable-poda_b.slice",
+		},
+		{
+			System, v1.PodQOSBestEffort, "kubepods-system-besteffort.slice",
+			system + "kubepods-system-besteffort.slice/kubepods-system-besteffort-poda_b.slice",
+		},
+	} {
+		slice := PodSlice(test.p, test.q, "a-b")
+		if got := CgroupPath(slice); got != test.path {
+			t.Errorf("%s, %s: the pod's slice is %s, want %s", test.p, test.q, got, test.path)
+		}
+		if got := test.p.QoSSlice(test.q); got != test.parent {
+			t.Errorf("%s, %s: it is looked for in %s, want %s", test.p, test.q, got, test.parent)
+		}
+		p, q, uid, ok := ParsePodSlice(slice)
+		if !ok || p != test.p || q != test.q || uid != "a_b" {
+			t.Errorf("%s is of %s, %s, %q, %t", slice, p, q, uid, ok)
+		}
+	}
+}
+
+func TestParsePodSliceRefusesOtherNames(t *testing.T) {
+	for _, slice := range []string{
+		"", "kubepods-system.slice", "other.slice", "kubepods-pod.slice", "kubepods-poda", "kubepods.slice/kubepods-poda.slice",
+		"kubepods-poda-b.slice", "kubepods-poda-podb.slice", "kubepods-a-b-podc.slice", "kubepods--podc.slice", "xkubepods-poda.slice",
+	} {
+		if p, q, uid, ok := ParsePodSlice(slice); ok {
+			t.Errorf("%q is of %s, %s, %q", slice, p, q, uid)
+		}
+	}
+	// There may be other partitions than ours.
+	if p, q, uid, ok := ParsePodSlice("kubepods-batch-burstable-podc.slice"); !ok || p != "batch" || q != v1.PodQOSBurstable || uid != "c" {
+		t.Errorf("a pod of another partition is of %s, %s, %q, %t", p, q, uid, ok)
+	}
+}
+
+func TestPodSliceNames(t *testing.T) {
+	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
+	for slice, want := range map[string]struct {
+		p   Partition
+		q   v1.PodQOSClass
+		uid string
+	}{
+		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, v1.PodQOSGuaranteed, uid},
+		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, v1.PodQOSBurstable, uid},
+		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, v1.PodQOSBestEffort, uid},
+		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, v1.PodQOSGuaranteed, uid},
+		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, v1.PodQOSBurstable, uid},
+		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, v1.PodQOSBestEffort, uid},
+	} {
+		if got := PodSlice(want.p, want.q, want.uid); got != slice {
+			t.Errorf("slice of %+v is %s, want %s", want, got, slice)
+		}
+		p, q, _, ok := ParsePodSlice(slice)
+		if !ok || p != want.p || q != want.q {
+			t.Errorf("%s is %s %s %t, want %+v", slice, p, q, ok, want)
+		}
+	}
+	for _, slice := range []string{"", "kubepods.slice", "kubepods-burstable.slice", "kubepods-pod.slice", "kubepods-poda-b.slice", "kubepods-poda", "system.slice"} {
+		if _, _, _, ok := ParsePodSlice(slice); ok {
+			t.Errorf("%q passes for a pod's slice", slice)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package unitname
+
+import (
+	"strings"
+)
+
+// CgroupPath returns the path of a slice's cgroup below the mount. Each dash in its name is a level:
+// a-b.slice is in a.slice (systemd.slice(5)).
+func CgroupPath(slice string) string {
+	name, _ := strings.CutSuffix(slice, suffix)
+	var path strings.Builder
+	for i, c := range name {
+		if c == '-' {
+			path.WriteString(name[:i] + suffix + "/")
+		}
+	}
+	return path.String() + slice
+}
