@@ -99,13 +99,14 @@ func (m *monitor) newEvictor() *evict.Manager {
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {
 				return nil // its word on requests and priorities is about to come
 			}
-			found := m.reconciler.Pods()
+			found := m.table.Pods()
 			listed := inventory(found, known, capacity)
 			return append(listed, unlisted(fs, listed, known, capacity)...)
 		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  containerScopes(fs),
-		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
+		Rest:    func(uid string) []string { return containerCgroups(m.table.Pods(), uid) },
+		Mark:    m.table.SetEvicting,
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime: mover{runtime: m.runtime},
 		API:     m.api,

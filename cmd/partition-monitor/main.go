@@ -15,6 +15,7 @@ import (
 
 	"nodepartition/internal/podsapi"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/nri"
 )
 
 // version is set by the Makefile, from git.
@@ -136,7 +137,7 @@ const (
 func socketFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)"},
-		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: podmove.DefaultNRISocket},
+		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: nri.DefaultSocket},
 		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
 		&cli.StringFlag{Name: flagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
 		&cli.StringFlag{Name: flagMove, Usage: "how running pods are moved: auto, restart, live or never", Value: string(podmove.Auto)},

@@ -24,6 +24,7 @@ import (
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
+	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices"
 )
 
@@ -80,7 +81,8 @@ type monitor struct {
 	kubelet    *podsapi.Watcher
 	runtime    *runtimeClient
 	live       livemove.Mover
-	placer     *podmove.Placer
+	plugin     *nri.Plugin
+	table      podmove.Table
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
 	api        *apiServer
@@ -143,12 +145,12 @@ func (m *monitor) build() {
 	})
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
 	m.runtime = &runtimeClient{endpoint: m.settings.runtime, kubelets: kubeletsEndpoint, connected: m.connected("runtime")}
-	m.placer = &podmove.Placer{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
-	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.placer}
+	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
+	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin}
 	m.reconciler.Units = units{m.units}
 	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(membersFile), "moving")}
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
-	m.reconciler.Placer = m.placer
+	m.reconciler.Placer, m.reconciler.Table = m.plugin, &m.table
 	m.reconciler.Observer = observer{Metrics: m.metrics, passed: func() {
 		m.passed()
 		m.lookAtKubelet()
@@ -158,7 +160,6 @@ func (m *monitor) build() {
 	m.reconciler.Tick = m.settings.tick
 	m.api = &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log}
 	m.evictor = m.newEvictor()
-	m.reconciler.Evicting = m.evictor.Evicting
 }
 
 // documentation is what systemctl status shows of the units that we make.
@@ -184,7 +185,7 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.units.Run(ctx) }))
 	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
 	group.Go(quiet(func() error {
-		return podmove.ServeNRI(ctx, m.settings.nri, m.placer, complain)
+		return nri.Serve(ctx, m.settings.nri, m.plugin, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
 	m.api.look() // before the first look at the memory
@@ -341,7 +342,7 @@ const nriPatience = time.Minute
 
 // nri tells what can be expected of creation-time placement. A runtime that restarts is waited for, and not answered with moves.
 func (m *monitor) nri() podmove.NRIState {
-	if m.placer.Connected() {
+	if m.plugin.Connected() {
 		return podmove.Working
 	}
 	if !isSocket(m.settings.nri) {

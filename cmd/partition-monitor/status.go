@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -141,21 +140,15 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	kubelet := listPods(ctx, c.String(flagPods))
-	r := podmove.NewReconciler()
-	r.Placer = &podmove.Placer{Wake: func() {}}
-	r.Gatherer = &podmove.Gatherer{
-		Cgroups: cgroupfs.Mount, Kubelet: kubelet, Announced: r.Placer,
+	gatherer := podmove.Gatherer{
+		Cgroups: cgroupfs.Mount, Kubelet: kubelet,
 		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), kubelets: kubeletsEndpoint, connected: func(bool) {}},
 	}
-	r.Journal = journal{slog.New(slog.DiscardHandler)}
-	r.NRI = func() podmove.NRIState {
-		if served(ctx, c.String(flagNRI)) == nil {
-			return podmove.Working
-		}
-		return podmove.Unavailable
+	state := podmove.Unavailable
+	if served(ctx, c.String(flagNRI)) == nil {
+		state = podmove.Working
 	}
-	r.SetConfig(config)
-	snapshot, err := r.Snapshot(ctx)
+	snapshot, err := gatherer.Snapshot(ctx, config, state)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,8 +48,11 @@ type Manager struct {
 	// Kill kills all processes of a cgroup at once (KillCgroup), or returns an error that is fs.ErrNotExist where the kernel cannot.
 	Kill    func(cgroup string) error
 	Runtime Runtime
-	API     API
-	Store   Store
+	// Mark gets the UIDs of the pods that are evicted for good, the open evictions and the last ones,
+	// whenever they change. It returns at once.
+	Mark  func(uids map[string]bool)
+	API   API
+	Store Store
 	// LowerLimit has systemd apply a memory limit that was lowered below what the partition used.
 	LowerLimit func(ctx context.Context) error
 	// Burst is how fast the partition may grow out of silence, in bytes per second (MeasureBurst); MaxBurst where it is zero.
@@ -600,6 +603,7 @@ func (m *Manager) remember() {
 	m.mu.Lock()
 	m.evicting = evicting
 	m.mu.Unlock()
+	m.Mark(evicting)
 }
 
 func (m *Manager) failed(e Eviction, step Step, err error) {

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -35,6 +36,9 @@ func TestEviction(t *testing.T) {
 		n.run(m, confirmAfter)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 		n.heard("signalled", "evicting greedy hard evict")
+		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) {
+			n.t.Errorf("marked are %v, want the pod that is being evicted", n.marked)
+		}
 		if h := n.history(); len(h.Open) != 1 || !h.Open[0].Gone || h.Open[0].Told || len(h.Last) != 0 {
 			n.t.Fatalf("before it is confirmed the state is %+v", h)
 		}

@@ -19,11 +19,12 @@ import (
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			r := &Reconciler{config: members, failed: map[string]failure{}, NRI: func() NRIState { return Working }, Journal: &events{}}
+			r := NewReconciler()
+			r.config, r.NRI, r.Journal, r.Placer = members, func() NRIState { return Working }, &events{}, &fakePlacer{}
 			r.Gatherer = placedPods(b, pods).gatherer()
 			b.ReportAllocs()
 			for b.Loop() {
-				snapshot, err := r.Snapshot(b.Context())
+				snapshot, err := r.snapshot(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}

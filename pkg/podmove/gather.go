@@ -34,17 +34,12 @@ type Kubelet interface {
 	Pods() (map[types.UID]*podsapi.Pod, bool)
 }
 
-// Announced are pods that the runtime told of over NRI. Its list of sandboxes has a pod only when its sandbox runs.
-type Announced interface {
-	// Announced returns those that are not listed, and forgets the others: from then on the list tells.
-	Announced(listed func(id string) bool) []cri.Sandbox
-}
-
 // Gatherer reads what a Snapshot holds.
 type Gatherer struct {
-	Cgroups   cgroupfs.FS
-	Runtime   Runtime
-	Kubelet   Kubelet
+	Cgroups cgroupfs.FS
+	Runtime Runtime
+	Kubelet Kubelet
+	// Announced may be nil: then a pod counts from when the runtime lists it.
 	Announced Announced
 	// Proc is where procfs is mounted; empty is /proc.
 	Proc string
@@ -164,6 +159,9 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	listed := map[string]bool{}
 	for _, s := range sandboxes {
 		listed[s.ID] = true
+	}
+	if g.Announced == nil {
+		return sandboxes, containers, nil
 	}
 	// After the list: one that was announced before it, and removed, is in neither.
 	announced := g.Announced.Announced(func(id string) bool { return listed[id] })
@@ -431,8 +429,18 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 	return found, nil
 }
 
-// Slices are the present weights of the partition's slices, and their protected memory.
-func (g *Gatherer) Slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
+// Snapshot reads the node. What earlier passes have left (moves, orders, the formula) is not in it.
+func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapshot, error) {
+	pods, err := g.Pods(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	weights, protected := g.slices()
+	return Snapshot{Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: Linear}, nil
+}
+
+// slices are the present weights of the partition's slices, and their protected memory.
+func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, slice := range []string{partition.SystemSlice, partition.BurstableSlice} {
 		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -395,17 +394,6 @@ func TestGatherQoSChange(t *testing.T) {
 	}
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestA) {
 		t.Errorf("stops %+v, want the old slice", d.Stop)
-	}
-	// Its sandbox is announced: a slice of that UID is not stopped now.
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "new", Uid: uidA, Namespace: "kube-system"}); err != nil {
-		t.Fatal(err)
-	}
-	if !p.IsAnnounced(d.Stop[0].UID) {
-		t.Errorf("pod %s is announced, and %s is not known as the same", uidA, d.Stop[0].UID)
 	}
 }
 

@@ -44,12 +44,12 @@ type Reconciler struct {
 	Gatherer *Gatherer
 	Units    Units
 	Mover    Mover
-	Placer   *Placer
+	Placer   Placer
 	Observer Observer
 	// NRI tells the state of creation-time placement.
 	NRI func() NRIState
-	// Evicting tells whether a pod is being evicted: it ends, and the kubelet will say so. nil is nobody.
-	Evicting func(uid string) bool
+	// Table is shared with eviction. A pod that is being evicted ends, and the kubelet will report that.
+	Table *Table
 	// Journal hears what is done and why, and what fails.
 	Journal Journal
 	// Tick is the longest time between two passes.
@@ -57,16 +57,15 @@ type Reconciler struct {
 
 	wake, urge chan struct{}
 
-	mu       sync.Mutex
-	config   Config
-	report   Report
-	passed   chan struct{} // closed at the end of each pass
-	lastPods []Pod
-	lastErr  error
-	moving   string
-	awaited  []string // namespaces and names of pods that were restarted and are not Ready again
-	orders   map[types.NamespacedName]*order
-	failed   map[string]failure
+	mu      sync.Mutex
+	config  Config
+	report  Report
+	passed  chan struct{} // closed at the end of each pass
+	lastErr error
+	moving  string
+	awaited []string // namespaces and names of pods that were restarted and are not Ready again
+	orders  map[types.NamespacedName]*order
+	failed  map[string]failure
 	// restartsFail tells that a restarted container came back where it was. It holds until the runtime
 	// connects again, which it has done so many times, or the configuration changes.
 	restartsFail bool
@@ -106,7 +105,7 @@ const (
 func NewReconciler() *Reconciler {
 	return &Reconciler{
 		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
-		orders: map[types.NamespacedName]*order{}, formula: Linear, beat: time.Now(),
+		orders: map[types.NamespacedName]*order{}, Table: &Table{}, formula: Linear, beat: time.Now(),
 	}
 }
 
@@ -153,13 +152,6 @@ func (r *Reconciler) Report() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.report
-}
-
-// Pods returns the pods that the last pass found. They must not be changed.
-func (r *Reconciler) Pods() []Pod {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastPods
 }
 
 // Err returns why the last pass failed, nil where all of it was done.
@@ -269,15 +261,13 @@ func (r *Reconciler) isMoving() bool {
 func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
-	snapshot, err := r.Snapshot(ctx)
+	snapshot, err := r.snapshot(ctx)
 	if err != nil {
 		r.finish(nil, nil, err)
 		return Decision{}, err
 	}
 	// Before anything is done about them, which takes its time where systemd does not answer: an eviction does not wait for that.
-	r.mu.Lock()
-	r.lastPods = snapshot.Pods
-	r.mu.Unlock()
+	r.Table.SetPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	if decision.Move != nil {
@@ -290,30 +280,31 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	return decision, err
 }
 
-// Snapshot reads what a pass decides from.
-func (r *Reconciler) Snapshot(ctx context.Context) (Snapshot, error) {
-	pods, err := r.Gatherer.Pods(ctx)
+// snapshot reads what a pass decides from.
+func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
+	r.mu.Lock()
+	config := r.config
+	r.mu.Unlock()
+	s, err := r.Gatherer.Snapshot(ctx, config, r.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
-	for i := range pods {
-		if r.Evicting != nil && r.Evicting(pods[i].UID) {
-			pods[i].terminate()
+	for i := range s.Pods {
+		if r.Table.Evicting(s.Pods[i].UID) {
+			s.Pods[i].terminate()
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	s.Config, s.NRI = r.config, r.NRI() // they may have changed meanwhile
 	if n := r.Placer.Connections(); n != r.connections {
 		r.connections = n
 		r.forgive()
 	}
-	r.formula = kubeletFormula(pods, r.formula)
-	weights, protected := r.Gatherer.Slices()
-	s := Snapshot{
-		Config: r.config, Pods: pods, NRI: r.NRI(), Weights: weights, Protected: protected, Formula: r.formula, Moving: r.moving,
-		Backoff: map[string]bool{}, GivenUp: map[string]bool{}, RestartsFail: r.restartsFail,
-		Awaited: strings.Join(r.awaited, ", "), Ordered: r.takeOrders(),
-	}
+	r.formula = kubeletFormula(s.Pods, r.formula)
+	s.Formula, s.Moving, s.RestartsFail = r.formula, r.moving, r.restartsFail
+	s.Awaited, s.Ordered = strings.Join(r.awaited, ", "), r.takeOrders()
+	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
 		s.Backoff[uid], s.GivenUp[uid] = time.Now().Before(f.until), f.givenUp
 	}
@@ -474,7 +465,7 @@ func (r *Reconciler) await(ctx context.Context, m *Move) {
 	late := time.After(moveTimeout)
 	for {
 		r.mu.Lock()
-		passed, pods, mode := r.passed, r.lastPods, r.config.Mode
+		passed, pods, mode := r.passed, r.Table.Pods(), r.config.Mode
 		r.mu.Unlock()
 		over := isReady(pods, m)
 		if !over {
@@ -536,7 +527,7 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 	defer cancel()
 	for {
 		r.mu.Lock()
-		passed, pods := r.passed, r.lastPods
+		passed, pods := r.passed, r.Table.Pods()
 		r.mu.Unlock()
 		if over, err := cameBack(pods, m, c); over {
 			return err

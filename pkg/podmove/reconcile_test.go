@@ -32,6 +32,7 @@ type host struct {
 	// comesBack is the slice's path in which a stopped container starts again; empty: it does not.
 	comesBack string
 	restarted int
+	placer    fakePlacer
 	// broken is what systemd answers.
 	broken error
 }
@@ -200,7 +201,7 @@ func newHost(t *testing.T) *host {
 func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	e := &events{}
 	r := NewReconciler()
-	r.Placer = &Placer{Wake: r.Wake, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
+	r.Placer = &h.placer
 	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
 	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
@@ -294,9 +295,8 @@ func TestComesBackToTheWrongPlace(t *testing.T) {
 		if n := h.restarts(); n != 1 {
 			t.Errorf("%d restarts after a reload, want 1", n)
 		}
-		if _, err := r.Placer.Synchronize(t.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		h.placer.connected.Add(1)
+		r.Wake()
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if n := h.restarts(); n != 2 {

@@ -1,6 +1,8 @@
 package podmove
 
-import "github.com/opencontainers/cgroups"
+import (
+	"github.com/opencontainers/cgroups"
+)
 
 // Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the
 // field. Siblings share by the ratio of their weights, and the siblings of the partition's slices are

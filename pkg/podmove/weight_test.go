@@ -128,11 +128,11 @@ func TestWeightsOfTheKubelet(t *testing.T) {
 		n.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
 	}
 	r := NewReconciler()
-	r.Placer = &Placer{Wake: func() {}}
+	r.Placer = &fakePlacer{}
 	r.Gatherer, r.NRI = n.gatherer(), func() NRIState { return Working }
 	r.SetConfig(members)
 	for range 20 {
-		s, err := r.Snapshot(t.Context())
+		s, err := r.snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,6 +49,12 @@ var rules = []rule{
 		why: "one package speaks D-Bus, and gives others what they need of it"},
 	{packages: []string{"nodepartition/pkg/podmove"}, forbid: []string{"github.com/prometheus/client_golang", "net/http"},
 		why: "what is counted and shown is the program's to say; podmove tells its Observer"},
+	{packages: []string{"nodepartition"}, except: []string{"nodepartition/pkg/podmove/nri"}, forbid: []string{"github.com/containerd/nri"}, direct: true,
+		why: "one package speaks NRI"},
+	{packages: []string{"nodepartition/internal/unitname"}, forbid: []string{"nodepartition/", "os", "io", "net"}, direct: true,
+		why: "names are computed from names"},
+	{packages: []string{"nodepartition/pkg/evict"}, forbid: []string{"nodepartition/pkg/podmove"},
+		why: "placement and eviction meet in a table of pods that the program gives to both"},
 }
 
 type listed struct {

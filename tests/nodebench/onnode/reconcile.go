@@ -18,6 +18,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
+	"nodepartition/pkg/podmove/nri"
 	"nodepartition/tests/nodebench/figure"
 )
 
@@ -177,7 +178,7 @@ func (n *node) wantAllPlaced(size int) error {
 // build makes the reconciler as partition-monitor does.
 func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.NewReconciler()
-	placer := &podmove.Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
+	placer := &nri.Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	n.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
 	n.reconciler.Units = units{n.systemd}
 	n.reconciler.Mover = nobodyMoves{}

@@ -1,4 +1,4 @@
-package podmove
+package nri
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"nodepartition/internal/cri"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
 )
 
 func TestCgroupsPath(t *testing.T) {
@@ -51,8 +52,8 @@ func TestCgroupsPath(t *testing.T) {
 }
 
 func TestPlacerKnowsMembersByNamespace(t *testing.T) {
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 			t.Errorf("namespace %q: placed is %t, want %t", namespace, got, member)
 		}
 	}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}, Off: true})
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}, Off: true})
 	adjust, _, _ := p.CreateContainer(t.Context(), &api.PodSandbox{Uid: uidA, Namespace: "kube-system"}, container)
 	if adjust != nil {
 		t.Error("placed a container though the partition is switched off")
@@ -78,8 +79,8 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 
 func TestAnnouncedUntilRemoved(t *testing.T) {
 	var begun []string
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
 		return &api.PodSandbox{Id: id, Uid: "uid-" + id, Name: id, Namespace: namespace, Linux: &api.LinuxPodSandbox{CgroupParent: "kubepods-besteffort-poduid_" + id + ".slice"}}
@@ -107,10 +108,10 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 }
 
 // quietPlacer is one that is connected, with one member namespace and nobody who listens.
-func quietPlacer(t *testing.T) *Placer {
+func quietPlacer(t *testing.T) *Plugin {
 	t.Helper()
-	p := &Placer{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestAnswers(t *testing.T) {
 		create("early", "kube-system", member)
 		create("foreign", "kube-system", "system.slice:cri-containerd:x")
 		create("user's", "default", member)
-		seen := func(ids ...string) map[string]Answer {
+		seen := func(ids ...string) map[string]podmove.Answer {
 			return p.Answers(func(id string) bool { return slices.Contains(ids, id) })
 		}
 		got := seen("early", "foreign", "user's")
@@ -207,12 +208,12 @@ func TestAnswers(t *testing.T) {
 // all the same.
 func TestNotConnected(t *testing.T) {
 	var said []string
-	p := &Placer{
+	p := &Plugin{
 		Wake:       func() { said = append(said, "wake") },
 		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { said = append(said, "announce "+s.ID) },
 		Connection: func(up bool) { said = append(said, map[bool]string{true: "up", false: "down"}[up]) },
 	}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	sandbox := func(parent string) *api.PodSandbox {
 		return &api.PodSandbox{
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},
@@ -251,3 +252,24 @@ func TestNotConnected(t *testing.T) {
 	p.Disconnected()
 	expect("disconnected again")
 }
+
+// TestIsAnnounced: a sandbox that has begun is found by its UID, also as the name of a slice has it.
+func TestIsAnnounced(t *testing.T) {
+	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p.IsAnnounced(uidA) {
+		t.Error("announced before it was")
+	}
+	if err := p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "new", Uid: uidA, Namespace: "kube-system"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []string{uidA, unitname.EscapeUID(uidA)} {
+		if !p.IsAnnounced(uid) {
+			t.Errorf("%s is not announced", uid)
+		}
+	}
+}
+
+const uidA = "11111111-2222-3333-4444-555555555555"

@@ -1,4 +1,4 @@
-package podmove
+package nri
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
+	"nodepartition/pkg/podmove"
 )
 
 // startRuntime serves NRI as runtimes do, with the library that they link.
@@ -38,13 +39,13 @@ func startRuntime(tb testing.TB, socket string) *adaptation.Adaptation {
 }
 
 // connect serves a placer and returns a channel of its connections coming and going.
-func connect(tb testing.TB, socket string, p *Placer) <-chan bool {
+func connect(tb testing.TB, socket string, p *Plugin) <-chan bool {
 	tb.Helper()
 	up := make(chan bool, 10)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	p.Connection = func(c bool) { up <- c }
-	go func() { ended <- ServeNRI(ctx, socket, p, func(error) {}) }()
+	go func() { ended <- Serve(ctx, socket, p, func(error) {}) }()
 	tb.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -110,8 +111,8 @@ func (m *mortal) kill() {
 // TestRuntimeRestarts: after a restart of the runtime the containers it creates are placed again.
 func TestRuntimeRestarts(t *testing.T) {
 	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	up := connect(t, socket, p) // before there is a runtime
 	for range 3 {
 		runtime := startRuntime(t, behind)
@@ -143,8 +144,8 @@ func TestRuntimeRestarts(t *testing.T) {
 // BenchmarkAnswer is what the runtime waits for at each container: request, answer, and the way between.
 func BenchmarkAnswer(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "nri.sock")
-	p := &Placer{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(Config{Namespaces: []string{"kube-system"}})
+	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
+	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
 	up := connect(b, socket, p)
 	runtime := startRuntime(b, socket)
 	defer runtime.Stop()

@@ -1,4 +1,4 @@
-package podmove
+package nri
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// DefaultNRISocket is where runtimes serve NRI (DefaultSocketPath of containerd/nri).
-const DefaultNRISocket = "/var/run/nri/nri.sock"
+// DefaultSocket is where runtimes serve NRI (DefaultSocketPath of containerd/nri).
+const DefaultSocket = "/var/run/nri/nri.sock"
 
 const (
 	// pluginName and pluginIndex are what the runtime's log calls the plugin: 90-node-partition. Plugins are called in the
@@ -26,9 +26,9 @@ const (
 // (plugin_registration_timeout and plugin_request_timeout of containerd and CRI-O).
 const startTimeout = 2 * (5 + 2) * time.Second
 
-// ServeNRI keeps the placer connected to the runtime until ctx ends. A runtime that restarts creates containers at once, so
+// Serve keeps the placer connected to the runtime until ctx ends. A runtime that restarts creates containers at once, so
 // the first attempts follow each other quickly. failed is called with the reason why there is no connection.
-func ServeNRI(ctx context.Context, socket string, p *Placer, failed func(error)) error {
+func Serve(ctx context.Context, socket string, p *Plugin, failed func(error)) error {
 	again := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 1 << 30, Cap: time.Second}
 	delay := again.DelayFunc()
 	for {
@@ -54,7 +54,7 @@ var (
 	errStart  = fmt.Errorf("the runtime has not accepted the plugin within %s", startTimeout)
 )
 
-func serveOnce(ctx context.Context, socket string, p *Placer) (served bool, err error) {
+func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {

@@ -1,0 +1,240 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// Plugin answers the runtime over NRI. Each answer is made from the event and from memory; nothing here
+// waits for anything, for the runtime waits for us, and ends the connection after two seconds (plugin_request_timeout of
+// containerd and CRI-O), with the container started where it was.
+type Plugin struct {
+	// Wake is called when there is something for a pass to look at, Announce when a sandbox of a member begins. They return
+	// at once.
+	Wake     func()
+	Announce func(cri.Sandbox, v1.PodQOSClass)
+	// Connection is called when a connection with the runtime has come (true) or gone.
+	Connection func(up bool)
+
+	mu        sync.Mutex
+	config    podmove.Config
+	runtime   string
+	announced map[string]announcement
+	answered  map[string]podmove.Answer
+	connected bool
+	// connections counts how often the runtime has connected.
+	connections int
+}
+
+type announcement struct {
+	sandbox cri.Sandbox
+	at      time.Time
+}
+
+// announcedFor is how long a pod counts as there after its announcement though the runtime never lists it: as long as the
+// kubelet waits for a sandbox (runtimeRequestTimeout, two minutes, and a little).
+const announcedFor = 3 * time.Minute
+
+// SetConfig tells who is a member from now on.
+func (p *Plugin) SetConfig(c podmove.Config) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.config = c
+}
+
+// Configure is the first call of the runtime. The events that are asked for are those that have a method.
+func (p *Plugin) Configure(_ context.Context, _, runtime, _ string) (api.EventMask, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runtime = runtime
+	return 0, nil
+}
+
+// Synchronize is called after Configure with what runs already; from here on no container is created without a call.
+func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	p.connected = true
+	p.connections++
+	p.announced, p.answered = map[string]announcement{}, map[string]podmove.Answer{}
+	p.mu.Unlock()
+	p.Connection(true)
+	p.Wake()
+	return nil, nil
+}
+
+// Disconnected forgets what would go stale.
+func (p *Plugin) Disconnected() {
+	p.mu.Lock()
+	was := p.connected
+	p.connected = false
+	p.announced = nil
+	p.mu.Unlock()
+	if was {
+		p.Connection(false)
+		p.Wake()
+	}
+}
+
+// Connected tells whether the runtime asks us before it creates a container.
+func (p *Plugin) Connected() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.connected
+}
+
+// Connections counts how often the runtime has connected with us: it may have been restarted in between,
+// or have another configuration or another plugin now.
+func (p *Plugin) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.connections
+}
+
+// RunPodSandbox is called when a sandbox was made and before its first container.
+func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	sandbox := cri.Sandbox{ID: pod.GetId(), UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Ready: true}
+	p.mu.Lock()
+	member := p.member(pod.GetNamespace())
+	if p.announced != nil {
+		p.announced[sandbox.ID] = announcement{sandbox, time.Now()}
+	}
+	p.mu.Unlock()
+	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
+	if member && ok {
+		p.Announce(sandbox, qos)
+	}
+	return nil
+}
+
+// RemovePodSandbox is called when the runtime forgets a sandbox.
+func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	p.mu.Lock()
+	delete(p.announced, pod.GetId())
+	p.mu.Unlock()
+	p.Wake()
+	return nil
+}
+
+// CreateContainer tells the runtime to make a member's container in the partition.
+func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	begin := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.member(pod.GetNamespace()) {
+		return nil, nil, nil
+	}
+	target, err := cgroupsPath(pod, c, p.runtime)
+	if p.answered != nil {
+		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, Err: err}
+	}
+	if err != nil {
+		// An error here would keep the container from being created. It is reported by the next pass.
+		return nil, nil, nil
+	}
+	adjust := &api.ContainerAdjustment{}
+	adjust.SetLinuxCgroupsPath(target)
+	return adjust, nil, nil
+}
+
+// UpdateContainer is called before a container gets other limits: the kubelet has changed, or is about to change, those of its
+// pod.
+func (p *Plugin) UpdateContainer(context.Context, *api.PodSandbox, *api.Container, *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p.Wake()
+	return nil, nil
+}
+
+// member is called with mu held.
+func (p *Plugin) member(namespace string) bool {
+	return !p.config.Off && slices.Contains(p.config.Namespaces, namespace)
+}
+
+// errForeign says that a cgroup path is not one that the kubelet's systemd driver gives.
+var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgroup driver")
+
+// cgroupsPath is where a container of the partition belongs, as SLICE:PREFIX:NAME, which is how runtimes give a systemd
+// cgroup to runc and crun (runc docs/systemd.md).
+func cgroupsPath(pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
+	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
+	switch {
+	case slice == "":
+		// Not known yet when the runtime asks.
+		slice, rest = pod.GetLinux().GetCgroupParent(), scopePrefix(runtime)+":"+c.GetId()
+	case !ok:
+		// The runtime makes cgroups without systemd (SystemdCgroup = false), and would make one of our
+		// answer's name.
+		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
+	}
+	slice = path.Base(slice)
+	partition, qos, uid, ok := unitname.ParsePodSlice(slice)
+	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
+		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
+	}
+	return unitname.PodSlice(unitname.System, qos, pod.GetUid()) + ":" + rest, nil
+}
+
+// scopePrefix is what a runtime's scopes begin with: containerd's getCgroupsPath (internal/cri/server/helpers_linux.go), CRI-O's
+// crioPrefix (internal/config/cgmgr).
+func scopePrefix(runtime string) string {
+	if runtime == "containerd" {
+		return "cri-containerd"
+	}
+	return "crio"
+}
+
+// Announced implements Announced.
+func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []cri.Sandbox
+	for id, a := range p.announced {
+		if listed(id) || time.Since(a.at) > announcedFor {
+			delete(p.announced, id)
+			continue
+		}
+		list = append(list, a.sandbox)
+	}
+	return list
+}
+
+// IsAnnounced tells whether a sandbox of a pod has begun that the runtime had not listed when we looked.
+// The UID may be escaped, as that of a slice is whose pod is gone.
+func (p *Plugin) IsAnnounced(uid string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.announced {
+		if unitname.EscapeUID(a.sandbox.UID) == unitname.EscapeUID(uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// Answers returns the answers for the containers for which done is true, and forgets them, and those for containers that have never
+// been started.
+func (p *Plugin) Answers(done func(id string) bool) map[string]podmove.Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := map[string]podmove.Answer{}
+	for id, a := range p.answered {
+		if done(id) {
+			taken[id] = a
+			delete(p.answered, id)
+		} else if time.Since(a.At) > announcedFor {
+			delete(p.answered, id)
+		}
+	}
+	return taken
+}
