@@ -105,7 +105,7 @@ func planOf(input *slices.Input, err error) (*slices.Plan, error) {
 // error. keep is writeMembers, or readOnly.
 func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) error) (configuration, error) {
 	plan, err := readPlan()
-	c := configuration{plan: plan, problem: err, Config: podmove.Config{Mode: mode}}
+	c := configuration{plan: plan, problem: err, Config: podmove.Config{Partition: unitname.System, Mode: mode}}
 	switch {
 	case err != nil:
 		last, lastErr := readMembers(stateFile)

@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
@@ -146,7 +147,7 @@ func (m *monitor) build() {
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
 	m.runtime = &runtimeClient{endpoint: m.settings.runtime, kubelets: kubeletsEndpoint, connected: m.connected("runtime")}
 	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
-	m.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin}
+	m.reconciler.Gatherer = &podmove.Gatherer{Partition: unitname.System, Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin}
 	m.reconciler.Units = units{m.units}
 	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(membersFile), "moving")}
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}

@@ -141,7 +141,7 @@ func readPods(ctx context.Context, c *cli.Context, config podmove.Config) ([]pod
 	defer cancel()
 	kubelet := listPods(ctx, c.String(flagPods))
 	gatherer := podmove.Gatherer{
-		Cgroups: cgroupfs.Mount, Kubelet: kubelet,
+		Partition: unitname.System, Cgroups: cgroupfs.Mount, Kubelet: kubelet,
 		Runtime: &runtimeClient{endpoint: c.String(flagRuntime), kubelets: kubeletsEndpoint, connected: func(bool) {}},
 	}
 	state := podmove.Unavailable

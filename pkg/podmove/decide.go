@@ -12,7 +12,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	partition "nodepartition/pkg/slices"
 )
 
 // Decision is what a pass has to do, in this order, and what it found.
@@ -104,7 +103,7 @@ func Decide(s Snapshot) Decision {
 // belongs is the partition that a pod is to be in.
 func (s Snapshot) belongs(pod Pod) unitname.Partition {
 	if !s.Config.Off && slices.Contains(s.Config.Namespaces, pod.Namespace) {
-		return unitname.System
+		return s.Config.Partition
 	}
 	return unitname.Default
 }
@@ -113,7 +112,7 @@ func (s Snapshot) belongs(pod Pod) unitname.Partition {
 func (d *Decision) slice(s Snapshot, pod Pod) {
 	inUse := len(pod.Guest.Units) > 0
 	switch {
-	case pod.Exists && (s.belongs(pod) == unitname.System && pod.Ready || inUse):
+	case pod.Exists && (s.belongs(pod) != unitname.Default && pod.Ready || inUse):
 		if !pod.Home.Exists {
 			// The kubelet has removed its own already, or makes none: nothing to mirror.
 			return
@@ -133,7 +132,7 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 // memory to the slice above it, and eviction would have nobody to hold it against but other pods.
 func (s Snapshot) holdsMemory(pod Pod) bool {
 	// Of a pod whose sandbox the runtime has forgotten nobody tells the namespace.
-	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) == unitname.System)
+	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) != unitname.Default)
 }
 
 // Description is what systemctl status shows of a pod's slice. It says whose it is: a UID tells nobody.
@@ -168,16 +167,16 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		}
 		switch {
 		case c.Slice == pod.slice(want):
-		case c.Slice == pod.slice(other(want)):
+		case c.Slice == pod.slice(s.other(want)):
 			misplaced = append(misplaced, c)
-		case want == unitname.System:
+		case want != unitname.Default:
 			// Where the default partition keeps the containers of its pods is the runtime's business.
 			foreign = append(foreign, c)
 			report.Misplaced++
 		}
 	}
 	if len(misplaced) > 0 {
-		report.Slice = pod.slice(other(want))
+		report.Slice = pod.slice(s.other(want))
 		report.Misplaced += len(misplaced)
 		d.move(s, pod, want, misplaced, creating, &report)
 	} else if len(foreign) > 0 {
@@ -192,18 +191,19 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 	}
 }
 
-func other(p unitname.Partition) unitname.Partition {
-	if p == unitname.System {
-		return unitname.Default
+// other returns the partition that is not p.
+func (s Snapshot) other(p unitname.Partition) unitname.Partition {
+	if p == unitname.Default {
+		return s.Config.Partition
 	}
-	return unitname.System
+	return unitname.Default
 }
 
 func (pod Pod) slice(p unitname.Partition) string {
-	if p == unitname.System {
-		return pod.Guest.Slice
+	if p == unitname.Default {
+		return pod.Home.Slice
 	}
-	return pod.Home.Slice
+	return pod.Guest.Slice
 }
 
 // move decides how and when misplaced containers of a pod are moved.
@@ -360,18 +360,19 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 	if s.Config.Off {
 		return // reverted at the end
 	}
-	milli := map[string]int64{partition.SystemSlice: 0, partition.BurstableSlice: 0}
+	whole, burstable := s.Config.Partition.Slice(), s.Config.Partition.QoSSlice(v1.PodQOSBurstable)
+	milli := map[string]int64{whole: 0, burstable: 0}
 	// What a pod is protected from has an effect as far as the slices above it have as much.
 	memory := map[string]cgroupfs.Protection{}
 	for _, pod := range pods {
 		if !pod.placed() {
 			continue
 		}
-		milli[partition.SystemSlice] += pod.MilliCPU
-		memory[partition.SystemSlice] = memory[partition.SystemSlice].Plus(pod.Home.Limits.Protection)
+		milli[whole] += pod.MilliCPU
+		memory[whole] = memory[whole].Plus(pod.Home.Limits.Protection)
 		if pod.QoS == v1.PodQOSBurstable {
-			milli[partition.BurstableSlice] += pod.MilliCPU
-			memory[partition.BurstableSlice] = memory[partition.BurstableSlice].Plus(pod.Home.Limits.Protection)
+			milli[burstable] += pod.MilliCPU
+			memory[burstable] = memory[burstable].Plus(pod.Home.Limits.Protection)
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {

@@ -40,7 +40,7 @@ func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
 
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: Config{Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: Linear,
+		Config: Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: Linear,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {

@@ -14,7 +14,6 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
-	partition "nodepartition/pkg/slices"
 )
 
 // Runtime is what is asked of the container runtime. *cri.Client is one.
@@ -36,9 +35,11 @@ type Kubelet interface {
 
 // Gatherer reads what a Snapshot holds.
 type Gatherer struct {
-	Cgroups cgroupfs.FS
-	Runtime Runtime
-	Kubelet Kubelet
+	// Partition is the one whose slices are read beside the kubelet's own.
+	Partition unitname.Partition
+	Cgroups   cgroupfs.FS
+	Runtime   Runtime
+	Kubelet   Kubelet
 	// Announced may be nil: then a pod counts from when the runtime lists it.
 	Announced Announced
 	// Proc is where procfs is mounted; empty is /proc.
@@ -93,7 +94,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 		}
 	}
 	present := found
-	if lacking(byUID, of, found) {
+	if g.lacking(byUID, of, found) {
 		// The kubelet makes the slice of a pod before its sandbox, and the runtime the scope before it says
 		// that a container runs: what has come since the first look is there now.
 		if present, err = g.podCgroups(); err != nil {
@@ -111,7 +112,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 		pods = append(append(pods, *pod), left...)
 	}
 	for escaped, left := range found {
-		for _, guest := range left[unitname.System] {
+		for _, guest := range left[g.Partition] {
 			pod := leftOver(escaped, guest, liveMoved(guest.units))
 			pod.Home.Exists = slices.ContainsFunc(left[unitname.Default], func(home foundSlice) bool { return home.name == pod.Home.Slice })
 			pods = append(pods, pod)
@@ -122,13 +123,13 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 }
 
 // lacking tells whether a pod has no slice that ought to have one, or a container no scope.
-func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
+func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
 		slices := found[unitname.EscapeUID(uid)]
 		if pod.Ready && len(slices[unitname.Default]) == 0 {
 			return true
 		}
-		scopes := scopesIn(slices)
+		scopes := g.scopesIn(slices)
 		for _, c := range of[uid] {
 			if c.State == cri.Running && len(scopes[c.ID]) == 0 {
 				return true
@@ -181,13 +182,13 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		pod.QoS = home.qos // where the kubelet has put it is what counts
 	case told != "":
 		pod.QoS = told
-	case len(found[unitname.System]) > 0:
-		pod.QoS = found[unitname.System][0].qos
+	case len(found[g.Partition]) > 0:
+		pod.QoS = found[g.Partition][0].qos
 	}
 	guest := foundSlice{}
 	isGuest := false
 	var left []Pod
-	for _, s := range found[unitname.System] {
+	for _, s := range found[g.Partition] {
 		if s.qos == pod.QoS {
 			guest, isGuest = s, true
 		} else {
@@ -195,7 +196,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		}
 	}
 	pod.Home = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}
-	pod.Guest = PodCgroup{Slice: unitname.PodSlice(unitname.System, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
+	pod.Guest = PodCgroup{Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
 	for _, slice := range []*PodCgroup{&pod.Home, &pod.Guest} {
 		if !slice.Exists {
 			continue
@@ -210,7 +211,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		}
 		slice.Limits = limits
 	}
-	scopes := scopesIn(found)
+	scopes := g.scopesIn(found)
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
 		pod.MilliCPU = known.MilliCPU
@@ -284,9 +285,9 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 type place struct{ slice, unit string }
 
 // scopesIn returns where the containers in the slices of a pod are, by their ID.
-func scopesIn(found map[unitname.Partition][]foundSlice) map[string][]place {
+func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[string][]place {
 	scopes := map[string][]place{}
-	for _, slice := range slices.Concat(found[unitname.Default], found[unitname.System]) {
+	for _, slice := range slices.Concat(found[unitname.Default], found[g.Partition]) {
 		for _, unit := range slice.units {
 			if id := unitname.ContainerID(unit); id != "" {
 				scopes[id] = append(scopes[id], place{slice.name, unit})
@@ -403,7 +404,7 @@ func (g *Gatherer) forget(containers []cri.Container) {
 // podCgroups finds the slices of pods in both partitions. What is no slice of a pod is passed over.
 func (g *Gatherer) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
-	for _, p := range []unitname.Partition{unitname.Default, unitname.System} {
+	for _, p := range []unitname.Partition{unitname.Default, g.Partition} {
 		for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
 			parent := unitname.CgroupPath(p.QoSSlice(q))
 			names, err := g.Cgroups.Children(parent)
@@ -442,7 +443,7 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 // slices are the present weights of the partition's slices, and their protected memory.
 func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
-	for _, slice := range []string{partition.SystemSlice, partition.BurstableSlice} {
+	for _, slice := range []string{g.Partition.Slice(), g.Partition.QoSSlice(v1.PodQOSBurstable)} {
 		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
 			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 		}

@@ -47,7 +47,7 @@ func (n *node) Process(_ context.Context, id string) (pid int, running bool, err
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) gatherer() *Gatherer {
-	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
+	return &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
 }
 func (n *node) cgroup(path string, files map[string]string) {
 	n.t.Helper()

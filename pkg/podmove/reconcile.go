@@ -382,12 +382,12 @@ func (r *Reconciler) confirm(s Snapshot) {
 		switch {
 		case answer.Err != nil:
 			r.Journal.NotPlaced(id, answer.Err)
-			r.Observer.Placed(Creation, unitname.System, Failed, answer.Took)
+			r.Observer.Placed(Creation, s.Config.Partition, Failed, answer.Took)
 		case at[id] != wanted[id]:
 			r.Journal.NotPlaced(id, fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id]))
-			r.Observer.Placed(Creation, unitname.System, Failed, answer.Took)
+			r.Observer.Placed(Creation, s.Config.Partition, Failed, answer.Took)
 		default:
-			r.Observer.Placed(Creation, unitname.System, Succeeded, answer.Took)
+			r.Observer.Placed(Creation, s.Config.Partition, Succeeded, answer.Took)
 		}
 	}
 }
@@ -513,7 +513,7 @@ func isReady(pods []Pod, m *Move) bool {
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 	scope := unitname.RuntimeScope(c.Unit)
-	if m.To == unitname.System {
+	if m.To != unitname.Default {
 		scope = unitname.LiveScope(c.Unit)
 	}
 	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
@@ -571,7 +571,7 @@ func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		r.Wake() // a pass does it, or finds the pod gone
 		return
 	}
-	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(unitname.System, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
+	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(r.Gatherer.Partition, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
 		r.Journal.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}

@@ -202,7 +202,7 @@ func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	e := &events{}
 	r := NewReconciler()
 	r.Placer = &h.placer
-	r.Gatherer = &Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
+	r.Gatherer = &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
 	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
 	return r, e
@@ -218,7 +218,7 @@ func start(t *testing.T, r *Reconciler) <-chan error {
 	return ended
 }
 
-var members = Config{Namespaces: []string{"kube-system"}, Mode: Auto}
+var members = Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}
 
 func TestMisplacedIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 // Snapshot is all that Decide decides from: plain data.
@@ -39,6 +40,8 @@ type Snapshot struct {
 
 // Config is the part of the configuration that placement needs.
 type Config struct {
+	// Partition is the one that the members belong to.
+	Partition unitname.Partition
 	// Namespaces whose pods are members.
 	Namespaces []string
 	// Off says that the partition is switched off: no pod belongs into it any more.

@@ -136,7 +136,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	if !p.member(pod.GetNamespace()) {
 		return nil, nil, nil
 	}
-	target, err := cgroupsPath(pod, c, p.runtime)
+	target, err := cgroupsPath(p.config.Partition, pod, c, p.runtime)
 	if p.answered != nil {
 		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, Err: err}
 	}
@@ -166,7 +166,7 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 
 // cgroupsPath is where a container of the partition belongs, as SLICE:PREFIX:NAME, which is how runtimes give a systemd
 // cgroup to runc and crun (runc docs/systemd.md).
-func cgroupsPath(pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
+func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
 	case slice == "":
@@ -182,7 +182,7 @@ func cgroupsPath(pod *api.PodSandbox, c *api.Container, runtime string) (string,
 	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
 		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
-	return unitname.PodSlice(unitname.System, qos, pod.GetUid()) + ":" + rest, nil
+	return unitname.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
 }
 
 // scopePrefix is what a runtime's scopes begin with: containerd's getCgroupsPath (internal/cri/server/helpers_linux.go), CRI-O's

@@ -40,7 +40,7 @@ func TestCgroupsPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: test.parent}}
 			c := &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: test.path}}
-			got, err := cgroupsPath(pod, c, test.runtime)
+			got, err := cgroupsPath(unitname.System, pod, c, test.runtime)
 			if got != test.want || (err == nil) != (test.want != "") {
 				t.Errorf("%q, %v; want %q", got, err, test.want)
 			}
@@ -53,7 +53,7 @@ func TestCgroupsPath(t *testing.T) {
 
 func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 			t.Errorf("namespace %q: placed is %t, want %t", namespace, got, member)
 		}
 	}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}, Off: true})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Off: true})
 	adjust, _, _ := p.CreateContainer(t.Context(), &api.PodSandbox{Uid: uidA, Namespace: "kube-system"}, container)
 	if adjust != nil {
 		t.Error("placed a container though the partition is switched off")
@@ -80,7 +80,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 func TestAnnouncedUntilRemoved(t *testing.T) {
 	var begun []string
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
 		return &api.PodSandbox{Id: id, Uid: "uid-" + id, Name: id, Namespace: namespace, Linux: &api.LinuxPodSandbox{CgroupParent: "kubepods-besteffort-poduid_" + id + ".slice"}}
@@ -111,7 +111,7 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 func quietPlacer(t *testing.T) *Plugin {
 	t.Helper()
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestNotConnected(t *testing.T) {
 		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { said = append(said, "announce "+s.ID) },
 		Connection: func(up bool) { said = append(said, map[bool]string{true: "up", false: "down"}[up]) },
 	}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	sandbox := func(parent string) *api.PodSandbox {
 		return &api.PodSandbox{
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},

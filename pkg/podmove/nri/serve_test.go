@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -112,7 +113,7 @@ func (m *mortal) kill() {
 func TestRuntimeRestarts(t *testing.T) {
 	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	up := connect(t, socket, p) // before there is a runtime
 	for range 3 {
 		runtime := startRuntime(t, behind)
@@ -145,7 +146,7 @@ func TestRuntimeRestarts(t *testing.T) {
 func BenchmarkAnswer(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "nri.sock")
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Namespaces: []string{"kube-system"}})
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	up := connect(b, socket, p)
 	runtime := startRuntime(b, socket)
 	defer runtime.Stop()

@@ -179,7 +179,7 @@ func (n *node) wantAllPlaced(size int) error {
 func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.NewReconciler()
 	placer := &nri.Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	n.reconciler.Gatherer = &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
+	n.reconciler.Gatherer = &podmove.Gatherer{Partition: unitname.System, Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
 	n.reconciler.Units = units{n.systemd}
 	n.reconciler.Mover = nobodyMoves{}
 	n.reconciler.Placer = placer
@@ -187,7 +187,7 @@ func (n *node) build(client *cri.Client) {
 	n.reconciler.NRI = func() podmove.NRIState { return podmove.Working }
 	n.reconciler.Journal = journal{}
 	n.reconciler.Tick = time.Hour
-	n.reconciler.SetConfig(podmove.Config{Namespaces: []string{namespace}, Mode: podmove.Never})
+	n.reconciler.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never})
 }
 
 // pass has a pass made, unless one comes by itself, and tells how long it took and how many D-Bus calls it made.
