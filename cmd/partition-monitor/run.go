@@ -152,12 +152,11 @@ func (m *monitor) build() {
 	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(membersFile), "moving")}
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
 	m.reconciler.Placer, m.reconciler.Table = m.plugin, &m.table
-	m.reconciler.Observer = observer{Metrics: m.metrics, passed: func() {
+	m.reconciler.Events = &placementEvents{metrics: m.metrics, log: m.log, passed: func() {
 		m.passed()
 		m.lookAtKubelet()
 	}}
 	m.reconciler.NRI = m.nri
-	m.reconciler.Journal = journal{m.log}
 	m.reconciler.Tick = m.settings.tick
 	m.api = &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log}
 	m.evictor = m.newEvictor()
@@ -430,15 +429,4 @@ func (m *monitor) complaints(what string) func(error) {
 			m.log.Warn(what, "error", err)
 		}
 	}
-}
-
-// observer passes on what happens to the metrics, and has the status line written.
-type observer struct {
-	*metrics.Metrics
-	passed func()
-}
-
-func (o observer) Reconciled(took time.Duration, err error) {
-	o.Metrics.Reconciled(took, err)
-	o.passed()
 }

@@ -20,7 +20,7 @@ func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
 			r := NewReconciler()
-			r.config, r.NRI, r.Journal, r.Placer = members, func() NRIState { return Working }, &events{}, &fakePlacer{}
+			r.config, r.NRI, r.Events, r.Placer = members, func() NRIState { return Working }, &events{}, &fakePlacer{}
 			r.Gatherer = placedPods(b, pods).gatherer()
 			b.ReportAllocs()
 			for b.Loop() {

@@ -112,7 +112,7 @@ func TestMoveNowRefuses(t *testing.T) {
 				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 					t.Errorf("answered %v, want %v with %q", err, test.want, test.text)
 				}
-				if took := time.Since(asked); took > patience {
+				if took := time.Since(asked); took > maxDebounce {
 					t.Errorf("answered after %s", took)
 				}
 				<-time.After(time.Hour)

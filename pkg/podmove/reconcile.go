@@ -31,27 +31,17 @@ type Units interface {
 	StopScope(ctx context.Context, name string) error
 }
 
-// Mover moves one container.
-type Mover interface {
-	// Restart stops a container with its grace period.
-	Restart(ctx context.Context, id string, grace time.Duration) error
-	// Live takes the processes of scope in slice from over into a scope in slice to.
-	Live(ctx context.Context, from, scope, to, newScope, description string) error
-}
-
 // Reconciler makes the node as its configuration asks, again and again.
 type Reconciler struct {
 	Gatherer *Gatherer
 	Units    Units
 	Mover    Mover
 	Placer   Placer
-	Observer Observer
+	Events   Events
 	// NRI tells the state of creation-time placement.
 	NRI func() NRIState
 	// Table is shared with eviction. A pod that is being evicted ends, and the kubelet will report that.
 	Table *Table
-	// Journal hears what is done and why, and what fails.
-	Journal Journal
 	// Tick is the longest time between two passes.
 	Tick time.Duration
 
@@ -84,21 +74,16 @@ type failure struct {
 }
 
 const (
-	// soon is when to look again where something is about to change without an event.
-	soon = time.Second
-	// quiet is how long nothing may have woken it before a pass begins, and patience how long wakes put a pass off: they are the steps in
-	// which containers start and end, which have the CPU first. What waits for a pass is an in-place resize: new
-	// containers are placed, and the slices of their pods made, without one.
-	quiet, patience = 500 * time.Millisecond, 2 * time.Second
-	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
-	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
+	// retryInterval is the time to the next pass where something is about to change without an event.
+	retryInterval = time.Second
+	// A pass begins after debounce without a wake-up, and at most maxDebounce after the first one, so that
+	// containers that start or stop get the CPU first. Only in-place resizes wait for a pass: new containers
+	// are placed, and the slices of their pods made, without one.
+	debounce, maxDebounce = 500 * time.Millisecond, 2 * time.Second
 	// maxPause is how long a slow pass puts off the next one, which may find work that cannot wait.
 	maxPause = 5 * time.Second
 	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
 	passTimeout = 30 * time.Second
-	// moveTimeout is how long a stopped container may take to come back: the kubelet's longest back-off is five minutes
-	// (MaxContainerBackOff, pkg/kubelet/kubelet.go).
-	moveTimeout = 6 * time.Minute
 )
 
 // NewReconciler returns one that has yet to get its fields.
@@ -205,7 +190,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		took := time.Since(begin)
-		r.Observer.Reconciled(took, err)
+		r.Events.Reconciled(took, err)
 		if err == nil && decision.Done {
 			return nil
 		}
@@ -214,7 +199,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}
 		next := r.Tick
 		if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
-			next = min(next, soon)
+			next = min(next, retryInterval)
 		}
 		select {
 		case <-ctx.Done():
@@ -232,10 +217,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 }
 
-// settled waits for that long at least, and until nothing has woken it for a while, as far as patience goes.
+// settled waits for that long at least, and until nothing has woken it for a while, for maxDebounce at most.
 func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
 	begin := time.Now()
-	for wait := max(least, quiet); wait > 0; {
+	for wait := max(least, debounce); wait > 0; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -245,7 +230,7 @@ func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
 			return nil
 		case <-r.wake:
 			passed := time.Since(begin)
-			wait = max(least-passed, min(quiet, patience-passed))
+			wait = max(least-passed, min(debounce, maxDebounce-passed))
 		}
 	}
 	return nil
@@ -324,7 +309,7 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 		errs = append(errs, r.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))
 	}
 	for _, scope := range d.KillScopes {
-		r.Journal.Killing(scope)
+		r.Events.Killing(scope)
 		errs = append(errs, r.Units.StopScope(ctx, scope))
 	}
 	for _, stop := range d.Stop {
@@ -340,11 +325,6 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil && (r.lastErr == nil || r.lastErr.Error() != err.Error()) {
-		r.Journal.PassFailed(err)
-	} else if err == nil && r.lastErr != nil {
-		r.Journal.PassesAgain()
-	}
 	r.lastErr = err
 	r.passes++
 	if pods == nil && err != nil {
@@ -379,188 +359,12 @@ func (r *Reconciler) confirm(s Snapshot) {
 		}
 	}
 	for id, answer := range r.Placer.Answers(func(id string) bool { return at[id] != "" }) {
-		switch {
-		case answer.Err != nil:
-			r.Journal.NotPlaced(id, answer.Err)
-			r.Observer.Placed(Creation, s.Config.Partition, Failed, answer.Took)
-		case at[id] != wanted[id]:
-			r.Journal.NotPlaced(id, fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id]))
-			r.Observer.Placed(Creation, s.Config.Partition, Failed, answer.Took)
-		default:
-			r.Observer.Placed(Creation, s.Config.Partition, Succeeded, answer.Took)
+		err := answer.Err
+		if err == nil && at[id] != wanted[id] {
+			err = fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id])
 		}
+		r.Events.Placed(Placement{Way: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}})
 	}
-}
-
-// move moves a pod, waits until it is where it belongs, and keeps the outcome.
-func (r *Reconciler) move(ctx context.Context, m *Move) {
-	var err error
-	for _, c := range m.Containers {
-		begin := time.Now()
-		r.Journal.Moving(*m, c)
-		if m.Way == Restart {
-			err = r.restart(ctx, m, c)
-		} else {
-			err = r.live(ctx, m, c)
-		}
-		if ctx.Err() != nil {
-			break // the next start finds what is left to do
-		}
-		result := Succeeded
-		if err != nil {
-			result = Failed
-		}
-		r.Observer.Placed(m.Way, m.To, result, time.Since(begin))
-		if err != nil {
-			r.say(m, c, err)
-			break
-		}
-	}
-	r.mu.Lock()
-	r.moving = ""
-	if err != nil {
-		f := r.failed[m.UID]
-		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
-		f.times++
-		f.givenUp = errors.Is(err, errInVain)
-		r.failed[m.UID] = f
-		r.restartsFail = r.restartsFail || errors.Is(err, errWrongPlace)
-	} else {
-		delete(r.failed, m.UID)
-	}
-	restarted := m.Way == Restart && m.WasReady
-	if restarted {
-		r.awaited = append(r.awaited, m.Namespace+"/"+m.Name)
-	}
-	if err != nil || !restarted {
-		r.answer(m, err)
-	}
-	r.mu.Unlock()
-	r.Wake()
-	if restarted {
-		r.await(ctx, m)
-	}
-}
-
-var (
-	// errInVain says that a container was stopped to be moved and was not moved by that.
-	errInVain = errors.New("it was stopped in vain")
-	// errWrongPlace says that it came back where it was not to be: what places containers does not, and
-	// another one would not be placed either.
-	errWrongPlace = fmt.Errorf("%w: it came back in the wrong place", errInVain)
-)
-
-// say tells why a move failed, and whether it is tried again.
-func (r *Reconciler) say(m *Move, c Container, err error) {
-	if errors.Is(err, errInVain) {
-		r.Journal.GivenUp(*m, c, err, errors.Is(err, errWrongPlace))
-		return
-	}
-	r.Journal.MoveFailed(*m, c, err)
-}
-
-// await waits until a pod that was restarted is Ready again, or gone. Where restarts spare nobody it has no
-// longer for that than a container has to come back.
-func (r *Reconciler) await(ctx context.Context, m *Move) {
-	late := time.After(moveTimeout)
-	for {
-		r.mu.Lock()
-		passed, pods, mode := r.passed, r.Table.Pods(), r.config.Mode
-		r.mu.Unlock()
-		over := isReady(pods, m)
-		if !over {
-			select {
-			case <-passed:
-			case <-late:
-				r.Journal.NotReady(*m)
-				over = mode == OnlyRestart
-				r.mu.Lock()
-				r.answer(m, fmt.Errorf("%s/%s is in its place, and not Ready again after %s", m.Namespace, m.Name, moveTimeout))
-				r.mu.Unlock()
-			case <-ctx.Done():
-				return
-			}
-		}
-		if over {
-			r.mu.Lock()
-			if i := slices.Index(r.awaited, m.Namespace+"/"+m.Name); i >= 0 {
-				r.awaited = slices.Delete(r.awaited, i, i+1)
-			}
-			r.answer(m, nil)
-			r.mu.Unlock()
-			r.Wake()
-			return
-		}
-	}
-}
-
-// isReady tells whether nothing is to be waited for: the pod and the containers that were moved are ready,
-// or it ends, or nobody tells.
-func isReady(pods []Pod, m *Move) bool {
-	for _, pod := range pods {
-		if pod.UID != m.UID || !pod.Exists {
-			continue
-		}
-		if pod.Kubelet == nil || pod.Kubelet.Terminating {
-			return true
-		}
-		return pod.Kubelet.Ready && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
-			return !slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Name == moved.Name && c.Ready })
-		})
-	}
-	return true
-}
-
-func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	scope := unitname.RuntimeScope(c.Unit)
-	if m.To != unitname.Default {
-		scope = unitname.LiveScope(c.Unit)
-	}
-	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
-}
-
-func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
-	if err := r.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
-	defer cancel()
-	for {
-		r.mu.Lock()
-		passed, pods := r.passed, r.Table.Pods()
-		r.mu.Unlock()
-		if over, err := cameBack(pods, m, c); over {
-			return err
-		}
-		select {
-		case <-passed:
-		case <-ctx.Done():
-			return fmt.Errorf("container %s of pod %s/%s is not running again after %s: %w: %w",
-				c.Name, m.Namespace, m.Name, moveTimeout, errInVain, context.Cause(ctx))
-		}
-	}
-}
-
-// cameBack looks for the container that the kubelet started in place of one that was stopped.
-func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
-	exists := false
-	for _, pod := range pods {
-		if pod.UID != m.UID || !pod.Exists {
-			continue
-		}
-		exists = true
-		for _, c := range pod.Containers {
-			if c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "" {
-				continue
-			}
-			if c.Slice != m.Slice {
-				return true, fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w", c.Name, m.Namespace, m.Name, c.Slice, m.Slice, errWrongPlace)
-			}
-			return true, nil
-		}
-	}
-	// A pod that went meanwhile has nothing to be moved.
-	return !exists, nil
 }
 
 // Prepare makes the slice of a pod whose sandbox has begun, so that it has its limits before its first container.
@@ -572,7 +376,7 @@ func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		return
 	}
 	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(r.Gatherer.Partition, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
-		r.Journal.NotPrepared(s.Namespace, s.Name, err)
+		r.Events.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}
 }

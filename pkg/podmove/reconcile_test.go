@@ -140,32 +140,46 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 	return os.Rename(filepath.Join(h.root, unitname.CgroupPath(from), scope), filepath.Join(h.root, unitname.CgroupPath(to), newScope))
 }
 
-// events is an Observer and a Journal.
+// events keeps what the reconciler notifies the program of.
 type events struct {
 	mu     sync.Mutex
 	placed []string
 	failed []error
 	all    bool // no pod is restarted
 	passes int
+	last   string // error of a pass
 }
 
-func (e *events) Placed(way Way, to unitname.Partition, result Result, _ time.Duration) {
+func (e *events) Placed(p Placement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.placed = append(e.placed, fmt.Sprint(way, " ", to, " ", result))
+	result := "success"
+	if p.Err != nil {
+		result = "failure"
+		e.failed, e.all = append(e.failed, p.Err), e.all || errors.Is(p.Err, ErrWrongPlace)
+	}
+	e.placed = append(e.placed, fmt.Sprint(p.Way, " ", p.To, " ", result))
 }
-func (e *events) Reconciled(time.Duration, error) {
+
+func (e *events) Reconciled(_ time.Duration, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.passes++
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != e.last {
+		e.failed = append(e.failed, err)
+	}
+	e.last = text
 }
+
 func (e *events) reconciled() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.passes
 }
-func (e *events) Connected(string, bool) {}
-func (e *events) PassesAgain()           {}
 func (e *events) Moving(Move, Container) {}
 func (e *events) Killing(string)         {}
 func (e *events) fail(err error) {
@@ -173,16 +187,8 @@ func (e *events) fail(err error) {
 	defer e.mu.Unlock()
 	e.failed = append(e.failed, err)
 }
-func (e *events) PassFailed(err error)                      { e.fail(err) }
-func (e *events) NotPrepared(_, _ string, err error)        { e.fail(err) }
-func (e *events) NotPlaced(_ string, err error)             { e.fail(err) }
-func (e *events) MoveFailed(_ Move, _ Container, err error) { e.fail(err) }
-func (e *events) NotReady(m Move)                           { e.fail(errors.New("not ready: " + m.Name)) }
-func (e *events) GivenUp(_ Move, _ Container, err error, all bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failed, e.all = append(e.failed, err), e.all || all
-}
+func (e *events) NotPrepared(_, _ string, err error) { e.fail(err) }
+func (e *events) NotReady(m Move)                    { e.fail(errors.New("not ready: " + m.Name)) }
 
 // newHost has one pod of kube-system, at home.
 func newHost(t *testing.T) *host {
@@ -203,7 +209,7 @@ func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	r := NewReconciler()
 	r.Placer = &h.placer
 	r.Gatherer = &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
-	r.Units, r.Mover, r.Observer, r.Journal, r.NRI, r.Tick = h, h, e, e, func() NRIState { return nri }, 30*time.Second
+	r.Units, r.Mover, r.Events, r.NRI, r.Tick = h, h, e, func() NRIState { return nri }, 30*time.Second
 	r.SetConfig(c)
 	return r, e
 }
@@ -418,7 +424,7 @@ func TestSlowPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := e.reconciled(); n < 400/int((passTimeout+maxPause+2*soon).Seconds()) {
+		if n := e.reconciled(); n < 400/int((passTimeout+maxPause+2*retryInterval).Seconds()) {
 			t.Errorf("%d passes of %s in 400 s", n, passTimeout)
 		}
 	})
@@ -483,21 +489,21 @@ func TestPassesAreApart(t *testing.T) {
 		synctest.Wait()
 		before := e.reconciled()
 		r.Wake()
-		<-time.After(quiet + time.Millisecond)
+		<-time.After(debounce + time.Millisecond)
 		synctest.Wait()
 		if n := e.reconciled() - before; n != 1 {
 			t.Errorf("%d passes after one wake, want 1", n)
 		}
 		before = e.reconciled()
 		const burst = 10 * time.Second
-		for range burst / (quiet / 2) {
+		for range burst / (debounce / 2) {
 			r.Wake()
-			<-time.After(quiet / 2)
+			<-time.After(debounce / 2)
 		}
-		<-time.After(quiet)
+		<-time.After(debounce)
 		synctest.Wait()
-		if n := e.reconciled() - before; n < int(burst/patience)-2 || n > int(burst/patience)+1 {
-			t.Errorf("%d passes in %s of wakes, want one in each %s", n, burst, patience)
+		if n := e.reconciled() - before; n < int(burst/maxDebounce)-2 || n > int(burst/maxDebounce)+1 {
+			t.Errorf("%d passes in %s of wakes, want one in each %s", n, burst, maxDebounce)
 		}
 	})
 }

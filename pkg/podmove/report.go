@@ -8,60 +8,6 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Way is how a container comes to where it belongs.
-type Way string
-
-const (
-	// Creation is the answer to the runtime's CreateContainer, over NRI.
-	Creation Way = "creation"
-	// Restart is stopping a container, which the kubelet starts again.
-	Restart Way = "restart"
-	// Live takes the processes of a running container over into a scope of our own.
-	Live Way = "live"
-)
-
-// Result is how a placement ended.
-type Result string
-
-const (
-	// Succeeded means that it is where it belongs.
-	Succeeded Result = "success"
-	// Failed means that it is where it was; the journal has the reason.
-	Failed Result = "failure"
-)
-
-// Observer hears what happens, for metrics. Its methods return at once and may be called from any goroutine.
-type Observer interface {
-	// Placed is called for each container that was placed, or was to be.
-	Placed(way Way, to unitname.Partition, result Result, took time.Duration)
-	// Reconciled is called after each pass; err is nil where all of it was done.
-	Reconciled(took time.Duration, err error)
-	// Connected is called when a source of events or answers comes (true) or goes: "systemd", "kubelet", "runtime", "nri".
-	Connected(source string, up bool)
-}
-
-// Journal hears what an operator may want to read later. Its methods return at once and may be called from any goroutine.
-type Journal interface {
-	// PassFailed is called when a pass fails for a new reason, PassesAgain when one succeeds after that.
-	PassFailed(error)
-	PassesAgain()
-	// NotPrepared is called when a pod's slice could not be made before its first container; the next pass does it.
-	NotPrepared(namespace, pod string, err error)
-	// NotPlaced is called for a container that is not where it was to be created.
-	NotPlaced(container string, err error)
-	// Moving is called before a running container is moved, MoveFailed when that failed; it is tried again later.
-	Moving(Move, Container)
-	MoveFailed(Move, Container, error)
-	// GivenUp is called when a restart did not help: the pod is not restarted again, and no other pod
-	// either where all is true.
-	GivenUp(m Move, c Container, err error, all bool)
-	// NotReady is called when a pod that was restarted is in its place and has not been Ready for long:
-	// the others wait for it.
-	NotReady(Move)
-	// Killing is called before what is left of a container that has ended is killed.
-	Killing(scope string)
-}
-
 // Report is what the last pass found, after it acted.
 type Report struct {
 	// Time is the end of the pass.

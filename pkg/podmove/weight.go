@@ -1,7 +1,13 @@
 package podmove
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/opencontainers/cgroups"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the
@@ -61,4 +67,42 @@ func kubeletFormula(pods []Pod, present Formula) Formula {
 		}
 	}
 	return found
+}
+
+// weights decides about the weights and the protected memory of the partition and of its burstable slice:
+// the requests of the pods that run there. Without any it is the minimum, as for the kubelet's burstable slice
+// (setCPUCgroupConfig, pkg/kubelet/cm/qos_container_manager_linux.go).
+func (d *Decision) weights(s Snapshot, pods []Pod) {
+	if s.Config.Off {
+		return // reverted at the end
+	}
+	whole, burstable := s.Config.Partition.Slice(), s.Config.Partition.QoSSlice(v1.PodQOSBurstable)
+	milli := map[string]int64{whole: 0, burstable: 0}
+	// What a pod is protected from has an effect as far as the slices above it have as much.
+	memory := map[string]cgroupfs.Protection{}
+	for _, pod := range pods {
+		if !pod.placed() {
+			continue
+		}
+		milli[whole] += pod.MilliCPU
+		memory[whole] = memory[whole].Plus(pod.Home.Limits.Protection)
+		if pod.QoS == v1.PodQOSBurstable {
+			milli[burstable] += pod.MilliCPU
+			memory[burstable] = memory[burstable].Plus(pod.Home.Limits.Protection)
+		}
+	}
+	for _, slice := range slices.Sorted(maps.Keys(milli)) {
+		weight := s.Formula.Weight(SharesOfMilliCPU(milli[slice]))
+		if present, ok := s.Weights[slice]; ok && present != weight {
+			d.Weights = append(d.Weights, WeightSpec{slice, weight})
+		}
+		if present, ok := s.Protected[slice]; ok && present != memory[slice] {
+			d.Protect = append(d.Protect, ProtectSpec{slice, memory[slice]})
+		}
+	}
+}
+
+// placed tells whether the pod has a container in the partition.
+func (pod Pod) placed() bool {
+	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.Guest.Slice })
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -42,8 +41,8 @@ func newEvents() events {
 	for _, way := range []podmove.Way{podmove.Creation, podmove.Restart, podmove.Live} {
 		e.placementDuration.WithLabelValues(string(way))
 		for _, partition := range partitions {
-			for _, result := range []podmove.Result{podmove.Succeeded, podmove.Failed} {
-				e.placements.WithLabelValues(string(way), string(partition), string(result))
+			for _, result := range []string{succeeded, failed} {
+				e.placements.WithLabelValues(string(way), string(partition), result)
 			}
 		}
 	}
@@ -54,13 +53,23 @@ func (e events) register(to prometheus.Registerer) {
 	to.MustRegister(e.placements, e.placementDuration, e.reconcileDuration, e.reconcileFailures)
 }
 
-// Placed implements podmove.Observer.
-func (m *Metrics) Placed(way podmove.Way, partition unitname.Partition, result podmove.Result, took time.Duration) {
-	m.events.placements.WithLabelValues(string(way), string(partition), string(result)).Inc()
-	m.events.placementDuration.WithLabelValues(string(way)).Observe(took.Seconds())
+// The values of the label result.
+const (
+	succeeded = "success"
+	failed    = "failure"
+)
+
+// Placed counts a container that was placed, or was to be.
+func (m *Metrics) Placed(p podmove.Placement) {
+	result := succeeded
+	if p.Err != nil {
+		result = failed
+	}
+	m.events.placements.WithLabelValues(string(p.Way), string(p.To), result).Inc()
+	m.events.placementDuration.WithLabelValues(string(p.Way)).Observe(p.Took.Seconds())
 }
 
-// Reconciled implements podmove.Observer.
+// Reconciled counts a pass.
 func (m *Metrics) Reconciled(took time.Duration, err error) {
 	m.events.reconcileDuration.Observe(took.Seconds())
 	if err != nil {

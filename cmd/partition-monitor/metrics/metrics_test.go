@@ -64,19 +64,16 @@ func margin() evict.Report {
 }
 
 // observe has one of each thing happen.
-func observe(o interface {
-	podmove.Observer
-	evict.Observer
-}) {
+func observe(o *Metrics) {
 	o.Signalled(300 * time.Microsecond)
 	o.Evicted(evict.Eviction{Threshold: evict.Hard, Way: evict.Evict})
 	o.Evicted(evict.Eviction{Threshold: evict.Soft, Way: evict.Restart, DryRun: true})
 	o.Failed(evict.StepAPI)
 	o.Nobody()
 	o.KernelKilled(evict.AtPod, 2)
-	o.Placed(podmove.Creation, unitname.System, podmove.Succeeded, 300*time.Microsecond)
-	o.Placed(podmove.Restart, unitname.System, podmove.Failed, 12*time.Second)
-	o.Placed(podmove.Live, unitname.Default, podmove.Succeeded, 40*time.Millisecond)
+	o.Placed(podmove.Placement{Way: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
+	o.Placed(podmove.Placement{Way: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
+	o.Placed(podmove.Placement{Way: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.Connected("systemd", true)

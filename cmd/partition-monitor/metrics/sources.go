@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sources keeps which sources of events and answers are there (podmove.Observer).
+// sources keeps which sources of events and answers are there.
 type sources struct {
 	connected  *prometheus.GaugeVec
 	reconnects *prometheus.CounterVec
@@ -39,7 +39,7 @@ func newSources() *sources {
 
 func (s *sources) register(to prometheus.Registerer) { to.MustRegister(s.connected, s.reconnects) }
 
-// Connected implements podmove.Observer.
+// Connected notes that a source (systemd, kubelet, runtime, nri) has come, or has gone.
 func (m *Metrics) Connected(source string, up bool) {
 	s := m.sources
 	s.mu.Lock()

@@ -183,9 +183,8 @@ func (n *node) build(client *cri.Client) {
 	n.reconciler.Units = units{n.systemd}
 	n.reconciler.Mover = nobodyMoves{}
 	n.reconciler.Placer = placer
-	n.reconciler.Observer = observer{n}
+	n.reconciler.Events = observer{n}
 	n.reconciler.NRI = func() podmove.NRIState { return podmove.Working }
-	n.reconciler.Journal = journal{}
 	n.reconciler.Tick = time.Hour
 	n.reconciler.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never})
 }
@@ -310,22 +309,13 @@ func (nobodyMoves) Live(context.Context, string, string, string, string, string)
 // observer hears of passes.
 type observer struct{ *node }
 
-func (o observer) Placed(podmove.Way, unitname.Partition, podmove.Result, time.Duration) {}
-func (o observer) Connected(string, bool)                                                {}
 func (o observer) Reconciled(took time.Duration, err error) {
 	o.err = err
 	o.passed <- took
 }
 
-// journal hears nothing: what fails is returned.
-type journal struct{}
-
-func (journal) PassFailed(error)                                     {}
-func (journal) PassesAgain()                                         {}
-func (journal) NotPrepared(string, string, error)                    {}
-func (journal) NotPlaced(string, error)                              {}
-func (journal) Moving(podmove.Move, podmove.Container)               {}
-func (journal) MoveFailed(podmove.Move, podmove.Container, error)    {}
-func (journal) Killing(string)                                       {}
-func (journal) GivenUp(podmove.Move, podmove.Container, error, bool) {}
-func (journal) NotReady(podmove.Move)                                {}
+func (observer) Placed(podmove.Placement)               {}
+func (observer) NotPrepared(string, string, error)      {}
+func (observer) Moving(podmove.Move, podmove.Container) {}
+func (observer) Killing(string)                         {}
+func (observer) NotReady(podmove.Move)                  {}

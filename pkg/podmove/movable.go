@@ -1,0 +1,158 @@
+package podmove
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
+)
+
+// move decides how and when misplaced containers of a pod are moved.
+func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []Container, creating bool, report *PodReport) {
+	reason := func(r Reason, next string) { report.Reason, report.Next = r, next }
+	if s.Moving == pod.UID {
+		reason(ReasonMoving, "wait for it")
+		return
+	}
+	if pod.Kubelet != nil && pod.Kubelet.Terminating {
+		reason(ReasonTerminating, "nothing: it is being deleted")
+		return
+	}
+	ordered := s.ordered(pod)
+	var way Way
+	switch {
+	case ordered && s.NRI == Working:
+		way = Restart
+	case s.Config.Mode == Never && !ordered:
+		reason(ReasonForbidden, "partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never")
+		return
+	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
+		way = Live
+	case s.NRI == Working:
+		way = Restart
+		if what := spared(pod); what != "" && s.Config.Mode == Auto {
+			reason(ReasonNextStart, "wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
+				", or run the monitor with --move=restart: "+what+" is not restarted to be moved")
+			return
+		}
+	default:
+		// A container that is stopped now would come back to where it was.
+		d.Wait = d.Wait || s.NRI == Awaited
+		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+		return
+	}
+	if next, r := refused(pod, way, misplaced, creating); r != "" {
+		d.Wait = d.Wait || creating
+		reason(r, next)
+		return
+	}
+	switch {
+	case s.Moving != "" && ordered, d.Move != nil && ordered:
+		reason(ReasonPending, oneAtATime)
+	case ordered:
+		d.begin(pod, to, way, misplaced, report)
+	case way == Restart && s.RestartsFail:
+		reason(ReasonFailed, "no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
+			"container was not where it was to be; the journal of the monitor says which")
+	case way == Restart && s.GivenUp[pod.UID]:
+		reason(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
+	case s.Backoff[pod.UID]:
+		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+	case way == Restart && s.Awaited != "":
+		reason(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
+	case s.Moving != "" || d.Move != nil:
+		reason(ReasonPending, oneAtATime)
+	default:
+		d.begin(pod, to, way, misplaced, report)
+	}
+}
+
+const oneAtATime = "wait: pods are moved one at a time"
+
+// begin has the pod moved.
+func (d *Decision) begin(pod Pod, to unitname.Partition, way Way, misplaced []Container, report *PodReport) {
+	report.Reason, report.Next = ReasonPending, "it is moved next"
+	d.Move = &Move{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
+		Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
+	}
+}
+
+// nodeCritical is the priority of the class system-node-critical, and SystemCriticalPriority + 1000 of
+// k8s.io/kubernetes/pkg/apis/scheduling.
+const nodeCritical = 2_000_001_000
+
+// spared says what a pod is that is not restarted unless an operator wants it, empty for any other. Where
+// the kubelet does not tell its priority a pod is not taken for an unimportant one: critical pods are
+// v1.PodQOSGuaranteed more often than not.
+func spared(pod Pod) string {
+	switch {
+	case pod.Static:
+		return "a static pod"
+	case pod.Kubelet == nil && pod.QoS == v1.PodQOSGuaranteed:
+		return "a pod that may be critical for the node"
+	case pod.Kubelet != nil && pod.Kubelet.Priority >= nodeCritical:
+		return "a pod that is critical for the node"
+	}
+	return ""
+}
+
+// refused tells why the pod cannot be moved that way now, and what can be done about it.
+func refused(pod Pod, way Way, misplaced []Container, creating bool) (next string, r Reason) {
+	if creating {
+		// The runtime is at work on the pod: a scope that changes hands under it is lost to it.
+		return "wait until its containers are created", ReasonStarting
+	}
+	if way == Live {
+		for _, c := range misplaced {
+			if c.OwnCgroups {
+				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", ReasonOwnCgroups
+			}
+		}
+		return "", ""
+	}
+	switch {
+	case pod.Kubelet == nil:
+		return "delete the pod, or use --move=live: the kubelet does not tell its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+	case pod.Kubelet.Initializing:
+		return "wait until its init containers have ended", ReasonStarting
+	}
+	for _, c := range misplaced {
+		if !c.Restarts {
+			return "wait for its end, delete it, or use --move=live: its restartPolicy does not bring it back", ReasonRestartPolicy
+		}
+	}
+	return "", ""
+}
+
+// inOrder sorts containers for a move: restarted are first the main ones, then sidecars from the last to the first, which is
+// how the kubelet ends a pod (KEP-753), so that what the others need is there while they come back.
+func inOrder(containers []Container, way Way) []Container {
+	list := slices.Clone(containers)
+	slices.SortStableFunc(list, func(a, b Container) int {
+		if a.Sidecar != b.Sidecar {
+			if a.Sidecar {
+				return 1
+			}
+			return -1
+		}
+		if a.Sidecar && way == Restart {
+			return cmp.Compare(b.Order, a.Order)
+		}
+		return cmp.Compare(a.Order, b.Order)
+	})
+	return list
+}
+
+// defaultGracePeriod is what a pod gets that does not say (v1.DefaultTerminationGracePeriodSeconds).
+const defaultGracePeriod = 30 * time.Second
+
+func gracePeriod(pod Pod) time.Duration {
+	if pod.Kubelet == nil {
+		return defaultGracePeriod
+	}
+	return pod.Kubelet.GracePeriod
+}

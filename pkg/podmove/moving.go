@@ -1,0 +1,185 @@
+package podmove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"nodepartition/internal/unitname"
+)
+
+// Mover moves one container.
+type Mover interface {
+	// Restart stops a container with its grace period.
+	Restart(ctx context.Context, id string, grace time.Duration) error
+	// Live takes the processes of scope in slice from over into a scope in slice to.
+	Live(ctx context.Context, from, scope, to, newScope, description string) error
+}
+
+const (
+	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
+	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
+	// moveTimeout is how long a stopped container may take to come back: the kubelet's longest back-off is five minutes
+	// (MaxContainerBackOff, pkg/kubelet/kubelet.go).
+	moveTimeout = 6 * time.Minute
+)
+
+// move moves a pod, waits until it is where it belongs, and keeps the outcome.
+func (r *Reconciler) move(ctx context.Context, m *Move) {
+	var err error
+	for _, c := range m.Containers {
+		begin := time.Now()
+		r.Events.Moving(*m, c)
+		if m.Way == Restart {
+			err = r.restart(ctx, m, c)
+		} else {
+			err = r.live(ctx, m, c)
+		}
+		if ctx.Err() != nil {
+			break // the next start finds what is left to do
+		}
+		r.Events.Placed(Placement{Way: m.Way, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c})
+		if err != nil {
+			break
+		}
+	}
+	r.mu.Lock()
+	r.moving = ""
+	if err != nil {
+		f := r.failed[m.UID]
+		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
+		f.times++
+		f.givenUp = errors.Is(err, ErrInVain)
+		r.failed[m.UID] = f
+		r.restartsFail = r.restartsFail || errors.Is(err, ErrWrongPlace)
+	} else {
+		delete(r.failed, m.UID)
+	}
+	restarted := m.Way == Restart && m.WasReady
+	if restarted {
+		r.awaited = append(r.awaited, m.Namespace+"/"+m.Name)
+	}
+	if err != nil || !restarted {
+		r.answer(m, err)
+	}
+	r.mu.Unlock()
+	r.Wake()
+	if restarted {
+		r.await(ctx, m)
+	}
+}
+
+var (
+	// ErrInVain means that a container was stopped to be moved and was not moved by that. The pod is not
+	// restarted again.
+	ErrInVain = errors.New("it was stopped in vain")
+	// ErrWrongPlace means that it came back in the wrong place. What places containers does not, and would
+	// not place another one either: no other pod is restarted.
+	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
+)
+
+// await waits until a pod that was restarted is Ready again, or gone. Where restarts spare nobody it has no
+// longer for that than a container has to come back.
+func (r *Reconciler) await(ctx context.Context, m *Move) {
+	late := time.After(moveTimeout)
+	for {
+		r.mu.Lock()
+		passed, pods, mode := r.passed, r.Table.Pods(), r.config.Mode
+		r.mu.Unlock()
+		over := isReady(pods, m)
+		if !over {
+			select {
+			case <-passed:
+			case <-late:
+				r.Events.NotReady(*m)
+				over = mode == OnlyRestart
+				r.mu.Lock()
+				r.answer(m, fmt.Errorf("%s/%s is in its place, and not Ready again after %s", m.Namespace, m.Name, moveTimeout))
+				r.mu.Unlock()
+			case <-ctx.Done():
+				return
+			}
+		}
+		if over {
+			r.mu.Lock()
+			if i := slices.Index(r.awaited, m.Namespace+"/"+m.Name); i >= 0 {
+				r.awaited = slices.Delete(r.awaited, i, i+1)
+			}
+			r.answer(m, nil)
+			r.mu.Unlock()
+			r.Wake()
+			return
+		}
+	}
+}
+
+// isReady tells whether nothing is to be waited for: the pod and the containers that were moved are ready,
+// or it ends, or nobody tells.
+func isReady(pods []Pod, m *Move) bool {
+	for _, pod := range pods {
+		if pod.UID != m.UID || !pod.Exists {
+			continue
+		}
+		if pod.Kubelet == nil || pod.Kubelet.Terminating {
+			return true
+		}
+		return pod.Kubelet.Ready && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
+			return !slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Name == moved.Name && c.Ready })
+		})
+	}
+	return true
+}
+
+func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
+	scope := unitname.RuntimeScope(c.Unit)
+	if m.To != unitname.Default {
+		scope = unitname.LiveScope(c.Unit)
+	}
+	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
+}
+
+func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
+	if err := r.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	for {
+		r.mu.Lock()
+		passed, pods := r.passed, r.Table.Pods()
+		r.mu.Unlock()
+		if over, err := cameBack(pods, m, c); over {
+			return err
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return fmt.Errorf("container %s of pod %s/%s is not running again after %s: %w: %w",
+				c.Name, m.Namespace, m.Name, moveTimeout, ErrInVain, context.Cause(ctx))
+		}
+	}
+}
+
+// cameBack looks for the container that the kubelet started in place of one that was stopped.
+func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
+	exists := false
+	for _, pod := range pods {
+		if pod.UID != m.UID || !pod.Exists {
+			continue
+		}
+		exists = true
+		for _, c := range pod.Containers {
+			if c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "" {
+				continue
+			}
+			if c.Slice != m.Slice {
+				return true, fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w", c.Name, m.Namespace, m.Name, c.Slice, m.Slice, ErrWrongPlace)
+			}
+			return true, nil
+		}
+	}
+	// A pod that went meanwhile has nothing to be moved.
+	return !exists, nil
+}
