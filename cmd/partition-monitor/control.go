@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ const movePattern = "POST /move/{namespace}/{name}"
 
 // podMover moves one pod. *podmove.Reconciler is one.
 type podMover interface {
-	MoveNow(ctx context.Context, pod types.NamespacedName) (podmove.PodReport, error)
+	MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error)
 }
 
 // errStops is the answer to whoever waits when the service ends.
@@ -68,7 +67,7 @@ func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pod
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	report, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
+	slice, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
 	switch {
 	case errors.Is(err, podmove.ErrNoPod):
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -77,13 +76,13 @@ func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pod
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(report) // who has gone needs none
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, slice) // who has gone needs none
 	}
 }
 
-// askToMove has the service move a pod, and returns where it is then.
-func askToMove(ctx context.Context, socket string, pod types.NamespacedName) (podmove.PodReport, error) {
+// askToMove has the service move a pod, and returns the slice that it is in then.
+func askToMove(ctx context.Context, socket string, pod types.NamespacedName) (slice string, err error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
@@ -91,26 +90,24 @@ func askToMove(ctx context.Context, socket string, pod types.NamespacedName) (po
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"http://partition-monitor/move/"+url.PathEscape(pod.Namespace)+"/"+url.PathEscape(pod.Name), http.NoBody)
 	if err != nil {
-		return podmove.PodReport{}, err
+		return "", err
 	}
 	answer, err := client.Do(request)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return podmove.PodReport{}, fmt.Errorf("%w; it has to be root", err)
+		return "", fmt.Errorf("%w; it has to be root", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return podmove.PodReport{}, fmt.Errorf("%w: the service moves pods, and it does not run; see systemctl status %s", err, slices.MonitorService)
+		return "", fmt.Errorf("%w: the service moves pods, and it does not run; see systemctl status %s", err, slices.MonitorService)
 	case err != nil:
-		return podmove.PodReport{}, fmt.Errorf("%w; whether the pod is being moved, partition-monitor status tells", err)
+		return "", fmt.Errorf("%w; whether the pod is being moved, partition-monitor status tells", err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return podmove.PodReport{}, err
+		return "", err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return podmove.PodReport{}, errors.New(strings.TrimSpace(string(text)))
+		return "", errors.New(strings.TrimSpace(string(text)))
 	}
-	var report podmove.PodReport
-	err = json.Unmarshal(text, &report)
-	return report, err
+	return string(text), nil
 }

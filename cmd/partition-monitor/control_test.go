@@ -16,9 +16,9 @@ import (
 )
 
 // oneMove answers for one pod.
-type oneMove func(ctx context.Context, pod types.NamespacedName) (podmove.PodReport, error)
+type oneMove func(ctx context.Context, pod types.NamespacedName) (string, error)
 
-func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (podmove.PodReport, error) {
+func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (string, error) {
 	return m(ctx, pod)
 }
 
@@ -54,21 +54,21 @@ var systemAgent = types.NamespacedName{Namespace: "kube-system", Name: "system-a
 
 func TestMoveOverTheSocket(t *testing.T) {
 	t.Parallel()
-	pods := oneMove(func(_ context.Context, pod types.NamespacedName) (podmove.PodReport, error) {
+	pods := oneMove(func(_ context.Context, pod types.NamespacedName) (string, error) {
 		switch pod.Name {
 		case "gone":
-			return podmove.PodReport{}, fmt.Errorf("%s: %w", pod, podmove.ErrNoPod)
+			return "", fmt.Errorf("%s: %w", pod, podmove.ErrNoPod)
 		case "stays":
-			return podmove.PodReport{}, fmt.Errorf("%w: %s: no-nri: wait", podmove.ErrNotMoved, pod)
+			return "", fmt.Errorf("%w: %s: no-nri: wait", podmove.ErrNotMoved, pod)
 		case "fails":
-			return podmove.PodReport{}, errors.New("came back in the wrong place")
+			return "", errors.New("came back in the wrong place")
 		}
-		return podmove.PodReport{Namespace: pod.Namespace, Name: pod.Name, Slice: "kubepods-system-pod1.slice"}, nil
+		return "kubepods-system-pod1.slice", nil
 	})
 	socket, _ := control(t, pods)
-	report, err := askToMove(t.Context(), socket, systemAgent)
-	if err != nil || report.Name != "system-agent" || report.Slice != "kubepods-system-pod1.slice" {
-		t.Errorf("answered %+v, %v", report, err)
+	slice, err := askToMove(t.Context(), socket, systemAgent)
+	if err != nil || slice != "kubepods-system-pod1.slice" {
+		t.Errorf("answered %q, %v", slice, err)
 	}
 	for name, want := range map[string]string{"gone": "no such pod", "stays": "not moved: kube-system/stays: no-nri: wait", "fails": "came back in the wrong place"} {
 		if _, err := askToMove(t.Context(), socket, types.NamespacedName{Namespace: "kube-system", Name: name}); err == nil || !strings.Contains(err.Error(), want) {
@@ -81,11 +81,11 @@ func TestMoveOverTheSocket(t *testing.T) {
 func TestMoveIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	begun, cause := make(chan struct{}), make(chan error, 1)
-	pods := oneMove(func(ctx context.Context, _ types.NamespacedName) (podmove.PodReport, error) {
+	pods := oneMove(func(ctx context.Context, _ types.NamespacedName) (string, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
-		return podmove.PodReport{}, fmt.Errorf("%w: %w", podmove.ErrNotMoved, context.Cause(ctx))
+		return "", fmt.Errorf("%w: %w", podmove.ErrNotMoved, context.Cause(ctx))
 	})
 	socket, stop := control(t, pods)
 	answer := make(chan error, 1)

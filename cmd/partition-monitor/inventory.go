@@ -11,8 +11,8 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// inventory makes of what a pass has found, and of what the kubelet has told since, the pods that an eviction can choose from: those
-// with a slice in the partition. One whose sandbox runs may have no container there, and may have started one since. capacity is the node's memory in bytes.
+// inventory returns the pods that an eviction can choose from: those with a slice in the partition, from what a pass has found and what the
+// kubelet has reported since. A pod may have started a container since, and one that has ended may hold memory. capacity is the node's memory in bytes.
 func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
@@ -29,9 +29,6 @@ func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 			if unit, ok := scopeIn(c, p.Guest.Slice); ok && (c.Running || c.Creating) {
 				pod.Containers = append(pod.Containers, container(c, k, pod, p.Guest, unit, capacity))
 			}
-		}
-		if len(pod.Containers) == 0 && !p.Ready {
-			continue
 		}
 		if k != nil {
 			fromKubelet(&pod, k)

@@ -143,7 +143,7 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 				}
 			}
 		}
-		if want := []string{"prepared", "no-containers", "exited", "without-a-cgroup", "other-class", "dns", "half"}; !slices.Equal(names, want) {
+		if want := []string{"prepared", "no-containers", "completed", "exited", "without-a-cgroup", "other-class", "dns", "half"}; !slices.Equal(names, want) {
 			t.Errorf("%s: %v; want %v", name, names, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func moveCommand() *cli.Command {
@@ -27,11 +28,11 @@ func moveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			report, err := askToMove(c.Context, controlSocket, pod)
+			slice, err := askToMove(c.Context, controlSocket, pod)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneLine(report.Slice))
+			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneLine(slice))
 			return err
 		},
 	}
@@ -39,7 +40,7 @@ func moveCommand() *cli.Command {
 
 func podName(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return types.NamespacedName{}, usageError{fmt.Errorf("move %s: want NAMESPACE/POD, as partition-monitor status shows them", text)}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil

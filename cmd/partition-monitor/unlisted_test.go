@@ -69,3 +69,19 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("%+v", pods)
 	}
 }
+
+// TestEndedPodKeepsItsName: a pod that has ended keeps its slice while the kubelet's own is there, and its memory is held against it by name.
+func TestEndedPodKeepsItsName(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	found := inGuest("dns", v1.PodQOSBurstable)
+	found.Ready = false
+	if err := os.MkdirAll(filepath.Join(root, unitname.CgroupPath(found.Guest.Slice)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	listed := inventory([]podmove.Pod{found}, nil, capacity)
+	pods := append(listed, unlisted(cgroupfs.FS(root), listed, nil, capacity)...)
+	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
+		t.Errorf("found %+v, want kube-system/dns", pods)
+	}
+}

@@ -83,6 +83,13 @@ func newEviction(s Snapshot, d Decision) Eviction {
 	return e
 }
 
+// restarted notes that the API server was not asked, or has refused: the kubelet starts the containers again.
+func (e *Eviction) restarted() {
+	if !e.Told {
+		e.Way = Restart
+	}
+}
+
 // waiting reports whether memory of an eviction is not back.
 func waiting(open []Eviction) bool {
 	for _, e := range open {

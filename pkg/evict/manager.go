@@ -299,9 +299,15 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		m.resumed = true
 		m.resume(ctx, s, readErr == nil)
 	}
-	m.progress(ctx)
+	freed := m.progress(ctx)
 	if readErr != nil {
 		return 0, readErr
+	}
+	if freed {
+		// What was read before may be from before the end of the processes.
+		if err := m.read(&s); err != nil {
+			return 0, err
+		}
 	}
 	if m.reported || s.Now.Sub(m.oom.counted) >= statEvery {
 		s.OutOfMemory = m.countKills()
@@ -553,10 +559,12 @@ func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 		case e.Gone:
 			return false
 		case s.Config.Off || s.Config.DryRun:
+			e.restarted()
 			e.Problem = "given up by the next run of this program, which is to stop nobody"
 		case time.Since(e.Time) <= apiLatest || low:
 			return false
 		default:
+			e.restarted()
 			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		}
 		m.through(e)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// progress looks how far the open evictions have come.
-func (m *Manager) progress(ctx context.Context) {
+// progress looks how far the open evictions have come. It reports whether the memory of one is back.
+func (m *Manager) progress(ctx context.Context) (freed bool) {
 	changed := m.hear()
 	for i := range m.state.Open {
 		e := &m.state.Open[i]
@@ -38,7 +38,7 @@ func (m *Manager) progress(ctx context.Context) {
 			// for the scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go).
 			m.tell(ctx, e)
 			if m.reclaimed(ctx, e) {
-				e.Gone, changed = true, true
+				e.Gone, changed, freed = true, true, true
 			}
 		case late > endTimeout:
 			e.Gone, changed = true, true
@@ -62,6 +62,7 @@ func (m *Manager) progress(ctx context.Context) {
 		forgetCooldown(m.state.Cooldown, time.Now())
 		m.save()
 	}
+	return freed
 }
 
 // through ends an eviction.

@@ -76,7 +76,7 @@ func Decide(s Snapshot) Decision {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for _, pod := range pods {
-		if pod.Exists && s.ordered(pod) {
+		if pod.Exists && s.Ordered[pod.UID] {
 			d.place(s, pod) // its turn is before that of the others
 		}
 	}
@@ -84,7 +84,7 @@ func Decide(s Snapshot) Decision {
 	for _, pod := range pods {
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.slice(s, pod)
-		if pod.Exists && !s.ordered(pod) {
+		if pod.Exists && !s.Ordered[pod.UID] {
 			d.place(s, pod)
 		}
 		guests = guests || pod.Guest.Exists

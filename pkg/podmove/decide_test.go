@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
@@ -109,7 +108,15 @@ func TestWhoIsMoved(t *testing.T) {
 		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
+		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{
+			"live asked for, ordered, would not be restarted", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending,
+		},
+		{
+			"live asked for, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending,
+		},
 		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", ReasonNoNRI},
 		{"ordered, failed before", orderedA(func(s *Snapshot) {
@@ -146,7 +153,7 @@ func TestWhoIsMoved(t *testing.T) {
 // orderedA is a snapshot in which an operator wants pod a moved.
 func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 	return func(s *Snapshot) {
-		s.Ordered = []types.NamespacedName{{Namespace: "kube-system", Name: "pod-a"}}
+		s.Ordered = map[string]bool{"a": true}
 		for _, change := range changes {
 			change(s)
 		}
@@ -156,7 +163,7 @@ func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 // TestOrderedPodIsFirst: the turn of the pod that an operator wants moved is before that of the others, and the report keeps its order.
 func TestOrderedPodIsFirst(t *testing.T) {
 	d := Decide(snapshot(func(s *Snapshot) {
-		s.Ordered = []types.NamespacedName{{Namespace: "kube-system", Name: "pod-c"}}
+		s.Ordered = map[string]bool{"c": true}
 	}, pod("b", unitname.Default), pod("c", unitname.Default), pod("a", unitname.Default)))
 	if d.Move == nil || d.Move.UID != "c" {
 		t.Fatalf("move is %+v, want the ordered one", d.Move)

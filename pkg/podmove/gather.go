@@ -113,9 +113,7 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	for escaped, left := range found {
 		for _, guest := range left[g.Partition] {
-			pod := leftOver(escaped, guest, liveMoved(guest.units))
-			pod.Home.Exists = slices.ContainsFunc(left[unitname.Default], func(home foundSlice) bool { return home.name == pod.Home.Slice })
-			pods = append(pods, pod)
+			pods = append(pods, leftOver(escaped, guest, left[unitname.Default], liveMoved(guest.units)))
 		}
 	}
 	g.forget(containers)
@@ -139,11 +137,13 @@ func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, 
 	return false
 }
 
-// leftOver is a slice of the partition whose pod is gone, or has another one now.
-func leftOver(escapedUID string, guest foundSlice, orphans []string) Pod {
+// leftOver is a slice of the partition whose pod is gone, or has another one now. The kubelet may have its own
+// slice of the pod still.
+func leftOver(escapedUID string, guest foundSlice, kubelets []foundSlice, orphans []string) Pod {
+	home := unitname.PodSlice(unitname.Default, guest.qos, escapedUID)
 	return Pod{
-		UID: escapedUID, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
-		Home: PodCgroup{Slice: unitname.PodSlice(unitname.Default, guest.qos, escapedUID)}, Orphans: orphans,
+		UID: escapedUID, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units}, Orphans: orphans,
+		Home: PodCgroup{Slice: home, Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == home })},
 	}
 }
 
@@ -192,7 +192,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		if s.qos == pod.QoS {
 			guest, isGuest = s, true
 		} else {
-			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, ended(s.units, containers)))
+			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found[unitname.Default], ended(s.units, containers)))
 		}
 	}
 	pod.Home = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}

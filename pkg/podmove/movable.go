@@ -21,10 +21,10 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 		reason(ReasonTerminating, "nothing: it is being deleted")
 		return
 	}
-	ordered := s.ordered(pod)
+	ordered := s.Ordered[pod.UID]
 	var way Way
 	switch {
-	case ordered && s.NRI == Working:
+	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
 		way = Restart
 	case s.Config.Mode == Never && !ordered:
 		reason(ReasonForbidden, "partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never")
@@ -44,9 +44,14 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return
 	}
-	if next, r := refused(pod, way, misplaced, creating); r != "" {
+	next, refusal := refused(pod, way, misplaced, creating)
+	if ordered && way == Live && refusal != "" && s.NRI == Working {
+		way = Restart
+		next, refusal = refused(pod, way, misplaced, creating)
+	}
+	if refusal != "" {
 		d.Wait = d.Wait || creating
-		reason(r, next)
+		reason(refusal, next)
 		return
 	}
 	switch {

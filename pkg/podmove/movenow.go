@@ -1,138 +1,227 @@
 package podmove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An operator's word for one pod is an order. It lifts what the configuration spares the pod: --move=never, a static or
-// node-critical pod, an earlier move that failed, another pod that is not Ready again. It does not lift what would leave the
-// pod stopped or in the same place: no NRI, a restartPolicy that does not bring it back, a pod that starts or ends.
+// order is an operator's word for one pod. It lifts what spares the pod: --move=never, a static or
+// node-critical pod, an earlier move that failed, another pod that is not Ready again. It does not lift what
+// would leave the pod stopped or in the same place: no NRI, a restartPolicy that does not bring it back, a pod
+// that starts or ends. It is good for one attempt:
 //
-// An order is good for one attempt, and ends with the call that gave it, unless the move has begun.
+//	given -> resolved to a UID by each pass -> begun: a move of the pod is under way -> answered
+//	  |                |
+//	  |                +-> answered: in its place, refused, no such pod, the pass failed
+//	  +-> withdrawn: nobody waits for the answer
 type order struct {
-	// taken tells that a pass decides with it, seen that the pass has ended, begun that the pod is being moved.
-	taken, seen, begun bool
-	// done gets the outcome of the move.
-	done chan error
+	pod types.NamespacedName
+	// uid is of the pod that the last pass found, empty before.
+	uid string
+	// begun means that the answer comes with the end of a move.
+	begun bool
+	done  chan outcome
+}
+
+// outcome is the answer to an order.
+type outcome struct {
+	slice string
+	err   error
 }
 
 var (
-	// ErrNoPod says that no such pod runs on this node.
-	ErrNoPod = errors.New("no such pod runs containers on this node")
-	// ErrNotMoved says that the pod was left as it is.
+	// ErrNoPod means that no such pod is on this node, or not any more.
+	ErrNoPod = errors.New("no such pod is on this node")
+	// ErrNotMoved means that nothing was done about the pod.
 	ErrNotMoved = errors.New("not moved")
 )
 
-// MoveNow moves a pod to where it belongs because an operator asks for it: by a restart where the runtime serves NRI, otherwise
-// live, as far as the mode allows that. It returns when the pod is there and, after a restart, Ready again, with what the last
-// pass found of it. An error that is ErrNoPod or ErrNotMoved says that nothing was done; ctx bounds the wait, not the move.
-func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (PodReport, error) {
-	o := &order{done: make(chan error, 1)}
+// MoveNow moves a pod to where it belongs because an operator asks for it: by a restart where the runtime
+// serves NRI, otherwise live, as far as the mode allows that. It returns the slice of the pod when the pod is
+// there and, after a restart, Ready again. An error that is ErrNotMoved says that nothing was done. ctx bounds
+// the wait: a move that has begun goes on.
+func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error) {
+	o := &order{pod: pod, done: make(chan outcome, 1)}
 	r.mu.Lock()
-	if r.orders[pod] != nil {
-		r.mu.Unlock()
-		return PodReport{}, fmt.Errorf("%w: somebody else is moving %s: wait for that", ErrNotMoved, pod)
-	}
-	r.orders[pod] = o
+	r.orders = append(r.orders, o)
 	r.mu.Unlock()
-	defer r.withdraw(pod, o)
 	r.Urge()
-	for {
-		r.mu.Lock()
-		passed, seen, begun, report := r.passed, o.seen, o.begun, r.report
-		r.mu.Unlock()
-		if seen && !begun {
-			found, err := awaits(report, pod)
-			if err != nil || found.Misplaced == 0 {
-				return found, err
-			}
-		}
-		select {
-		case <-passed:
-		case err := <-o.done:
-			found, _ := find(r.Report(), pod)
-			return found, err
-		case <-ctx.Done():
-			err := context.Cause(ctx)
-			if begun {
-				return PodReport{}, fmt.Errorf("%s is being moved, which goes on: %w", pod, err)
-			}
-			return PodReport{}, errors.Join(fmt.Errorf("%w: %w", ErrNotMoved, err), r.Err())
-		}
+	select {
+	case answer := <-o.done:
+		return answer.slice, answer.err
+	case <-ctx.Done():
 	}
-}
-
-// awaits tells whether the move of a pod can be waited for: nil where it is in its place or its turn comes.
-func awaits(report Report, pod types.NamespacedName) (PodReport, error) {
-	found, ok := find(report, pod)
-	switch {
-	case !ok:
-		return found, fmt.Errorf("%s: %w", pod, ErrNoPod)
-	case found.Misplaced == 0:
-		return found, nil
-	}
-	switch found.Reason {
-	case ReasonPending, ReasonMoving, ReasonStarting:
-		return found, nil
-	}
-	return found, fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, pod, found.Reason, found.Next)
-}
-
-// find returns the pod of that name. One that is being deleted stands back behind the one that takes its place.
-func find(report Report, pod types.NamespacedName) (found PodReport, ok bool) {
-	for _, p := range report.Pods {
-		if p.Namespace == pod.Namespace && p.Name == pod.Name && (!ok || found.Reason == ReasonTerminating) {
-			found, ok = p, true
-		}
-	}
-	return found, ok
-}
-
-// withdraw drops an order that no move has answered.
-func (r *Reconciler) withdraw(pod types.NamespacedName, o *order) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.orders[pod] == o {
-		delete(r.orders, pod)
+	if o.begun {
+		for _, u := range r.underway {
+			u.orders = slices.DeleteFunc(u.orders, func(other *order) bool { return other == o })
+		}
+		return "", fmt.Errorf("%s is being moved, which goes on: %w", pod, context.Cause(ctx))
 	}
+	r.drop(o)
+	return "", fmt.Errorf("%w: %s: %w", ErrNotMoved, pod, context.Cause(ctx))
 }
 
-// answer ends the order for a pod, where there is one. It is called with mu held, in one with the end of the move: the next
-// pass would begin another.
-func (r *Reconciler) answer(m *Move, err error) {
-	pod := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-	if o := r.orders[pod]; o != nil && o.begun {
-		o.done <- err
-		delete(r.orders, pod)
-	}
+// answer ends an order. It is called with mu held.
+func (o *order) answer(slice string, err error) { o.done <- outcome{slice, err} }
+
+// drop removes an order from those that have not begun. It is called with mu held.
+func (r *Reconciler) drop(o *order) {
+	r.orders = slices.DeleteFunc(r.orders, func(other *order) bool { return other == o })
 }
 
-// takeOrders returns the pods that an operator wants moved, for a pass that decides now. It is called with mu held.
-func (r *Reconciler) takeOrders() []types.NamespacedName {
-	var pods []types.NamespacedName
-	for pod, o := range r.orders {
-		o.taken = true
-		if !o.begun {
-			pods = append(pods, pod)
+// takeOrders resolves the orders that have not begun, and returns the UIDs of their pods. It is called with
+// mu held.
+func (r *Reconciler) takeOrders(pods []Pod) map[string]bool {
+	ordered := map[string]bool{}
+	for _, o := range slices.Clone(r.orders) {
+		if pod, ok := named(pods, o.pod); ok {
+			o.uid = pod.UID
+			ordered[o.uid] = true
+			continue
+		}
+		r.drop(o)
+		o.answer("", fmt.Errorf("%s: %w", o.pod, ErrNoPod))
+	}
+	return ordered
+}
+
+// named returns the pod of that name. Of several it prefers one that is not being deleted, one that the
+// kubelet knows, and one whose sandbox runs: a pod that was deleted may have a successor of its name already.
+func named(pods []Pod, name types.NamespacedName) (Pod, bool) {
+	rank := func(p Pod) int {
+		switch {
+		case p.Kubelet != nil && !p.Kubelet.Terminating && p.Ready:
+			return 0
+		case p.Kubelet != nil && !p.Kubelet.Terminating:
+			return 1
+		case p.Kubelet == nil && p.Ready:
+			return 2
+		}
+		return 3
+	}
+	found := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool {
+		return !p.Exists || p.Namespace != name.Namespace || p.Name != name.Name
+	})
+	if len(found) == 0 {
+		return Pod{}, false
+	}
+	return slices.MinFunc(found, func(a, b Pod) int { return cmp.Compare(rank(a), rank(b)) }), true
+}
+
+// judgeOrders answers the orders that a decision leaves nothing to wait for, and attaches the others to a
+// move. A move that was decided for an order that was withdrawn since is dropped.
+func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var move *underway
+	if d.Move != nil {
+		given := slices.ContainsFunc(r.orders, func(o *order) bool { return o.uid == d.Move.UID })
+		if s.Ordered[d.Move.UID] && !given {
+			d.Move, d.Wait = nil, true
+		} else {
+			move = r.begin(d.Move)
 		}
 	}
-	return pods
-}
-
-// begin notes that a pod is being moved. It is called with mu held.
-func (r *Reconciler) begin(m *Move) {
-	r.moving = m.UID
-	if o := r.orders[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]; o != nil {
-		o.begun = true
+	for _, o := range slices.Clone(r.orders) {
+		switch current := r.underway[o.uid]; {
+		case o.uid == "":
+			continue // it was given after the snapshot
+		case move != nil && move.uid == o.uid:
+			move.attach(o)
+		case current != nil:
+			current.attach(o)
+		default:
+			slice, err, over := verdict(d.Pods, o)
+			if !over {
+				continue
+			}
+			o.answer(slice, err)
+		}
+		r.drop(o)
 	}
 }
 
-// ordered tells whether an operator wants the pod moved.
-func (s Snapshot) ordered(pod Pod) bool {
-	return slices.Contains(s.Ordered, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+// verdict is the answer to an order for a pod that is not being moved; over is false where its turn comes.
+func verdict(reports []PodReport, o *order) (slice string, err error, over bool) {
+	i := slices.IndexFunc(reports, func(p PodReport) bool { return p.UID == o.uid })
+	if i < 0 || reports[i].Containers == 0 {
+		return "", fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod), true
+	}
+	switch report := reports[i]; {
+	case report.Misplaced == 0:
+		return report.Slice, nil, true
+	case report.Reason == ReasonPending, report.Reason == ReasonStarting:
+		return "", nil, false
+	default:
+		return "", fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, report.Reason, report.Next), true
+	}
+}
+
+// refuseOrders answers all orders that have not begun.
+func (r *Reconciler) refuseOrders(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.orders {
+		o.answer("", fmt.Errorf("%w: %s: %w", ErrNotMoved, o.pod, why))
+	}
+	r.orders = nil
+}
+
+// underway is a pod that is being moved, or was restarted and is not Ready again.
+type underway struct {
+	uid, name string
+	// placed means that the pod is in its place, and that its being Ready is waited for.
+	placed bool
+	orders []*order
+}
+
+// attach has an order answered with the end of the move. It is called with mu held.
+func (u *underway) attach(o *order) {
+	o.begun = true
+	u.orders = append(u.orders, o)
+}
+
+// begin notes a move. It is called with mu held.
+func (r *Reconciler) begin(m *Move) *underway {
+	r.moving = m.UID
+	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name}
+	r.underway[m.UID] = u
+	return u
+}
+
+// end answers the orders of a move. It is called with mu held, in one with what follows from the end of the
+// move: the next pass may begin another.
+func (r *Reconciler) end(u *underway, m *Move, err error) {
+	if r.underway[u.uid] == u {
+		delete(r.underway, u.uid)
+	}
+	there := slices.ContainsFunc(r.Table.Pods(), func(p Pod) bool { return p.UID == u.uid && p.Exists })
+	if err == nil && !there {
+		err = fmt.Errorf("%s was deleted while it was moved: %w", u.name, ErrNoPod)
+	}
+	for _, o := range u.orders {
+		o.answer(m.Slice, err)
+	}
+	u.orders = nil
+}
+
+// awaitedPods are the pods that were restarted and are not Ready again, by namespace and name. It is called
+// with mu held.
+func (r *Reconciler) awaitedPods() string {
+	var names []string
+	for _, u := range r.underway {
+		if u.placed {
+			names = append(names, u.name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }

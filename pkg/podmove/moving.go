@@ -47,6 +47,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	}
 	r.mu.Lock()
 	r.moving = ""
+	u := r.underway[m.UID]
 	if err != nil {
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
@@ -57,17 +58,14 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	} else {
 		delete(r.failed, m.UID)
 	}
-	restarted := m.Way == Restart && m.WasReady
-	if restarted {
-		r.awaited = append(r.awaited, m.Namespace+"/"+m.Name)
-	}
-	if err != nil || !restarted {
-		r.answer(m, err)
+	u.placed = err == nil && m.Way == Restart && m.WasReady
+	if !u.placed {
+		r.end(u, m, err)
 	}
 	r.mu.Unlock()
 	r.Wake()
-	if restarted {
-		r.await(ctx, m)
+	if u.placed {
+		r.await(ctx, u, m)
 	}
 }
 
@@ -80,36 +78,49 @@ var (
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
 )
 
-// await waits until a pod that was restarted is Ready again, or gone. Where restarts spare nobody it has no
-// longer for that than a container has to come back.
-func (r *Reconciler) await(ctx context.Context, m *Move) {
+// await waits until a pod that was restarted is Ready again, or gone, or moved once more. Where restarts spare
+// nobody it has no longer for that than a container has to come back.
+func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 	late := time.After(moveTimeout)
 	for {
 		r.mu.Lock()
-		passed, pods, mode := r.passed, r.Table.Pods(), r.config.Mode
-		r.mu.Unlock()
-		over := isReady(pods, m)
-		if !over {
-			select {
-			case <-passed:
-			case <-late:
-				r.Events.NotReady(*m)
-				over = mode == OnlyRestart
-				r.mu.Lock()
-				r.answer(m, fmt.Errorf("%s/%s is in its place, and not Ready again after %s", m.Namespace, m.Name, moveTimeout))
-				r.mu.Unlock()
-			case <-ctx.Done():
-				return
-			}
+		if r.underway[u.uid] != u {
+			r.end(u, m, fmt.Errorf("%s was moved again before it was Ready", u.name))
+			r.mu.Unlock()
+			return
 		}
-		if over {
-			r.mu.Lock()
-			if i := slices.Index(r.awaited, m.Namespace+"/"+m.Name); i >= 0 {
-				r.awaited = slices.Delete(r.awaited, i, i+1)
-			}
-			r.answer(m, nil)
+		if isReady(r.Table.Pods(), m) {
+			r.end(u, m, nil)
 			r.mu.Unlock()
 			r.Wake()
+			return
+		}
+		passed, mode := r.passed, r.config.Mode
+		r.mu.Unlock()
+		select {
+		case <-passed:
+		case <-late:
+			r.Events.NotReady(*m)
+			r.mu.Lock()
+			err := fmt.Errorf("%s is in its place, and not Ready again after %s", u.name, moveTimeout)
+			if mode == OnlyRestart {
+				r.end(u, m, err)
+			} else {
+				for _, o := range u.orders {
+					o.answer(m.Slice, err)
+				}
+				u.orders = nil
+			}
+			r.mu.Unlock()
+			r.Wake()
+			if mode == OnlyRestart {
+				return
+			}
+		case <-ctx.Done():
+			// It is in its place, and nobody waits for more: the partition may be switched off and empty now.
+			r.mu.Lock()
+			r.end(u, m, nil)
+			r.mu.Unlock()
 			return
 		}
 	}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
@@ -47,15 +45,15 @@ type Reconciler struct {
 
 	wake, urge chan struct{}
 
-	mu      sync.Mutex
-	config  Config
-	report  Report
-	passed  chan struct{} // closed at the end of each pass
-	lastErr error
-	moving  string
-	awaited []string // namespaces and names of pods that were restarted and are not Ready again
-	orders  map[types.NamespacedName]*order
-	failed  map[string]failure
+	mu       sync.Mutex
+	config   Config
+	report   Report
+	passed   chan struct{} // closed at the end of each pass
+	lastErr  error
+	moving   string
+	underway map[string]*underway // by UID
+	orders   []*order             // that have not begun
+	failed   map[string]failure
 	// restartsFail tells that a restarted container came back where it was. It holds until the runtime
 	// connects again, which it has done so many times, or the configuration changes.
 	restartsFail bool
@@ -90,7 +88,7 @@ const (
 func NewReconciler() *Reconciler {
 	return &Reconciler{
 		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
-		orders: map[types.NamespacedName]*order{}, Table: &Table{}, formula: Linear, beat: time.Now(),
+		underway: map[string]*underway{}, Table: &Table{}, formula: Linear, beat: time.Now(),
 	}
 }
 
@@ -175,9 +173,13 @@ func (r *Reconciler) alive() {
 	r.beat = time.Now()
 }
 
+// errStopped is the answer to orders that no pass takes any more.
+var errStopped = errors.New("the monitor makes no more passes")
+
 // Run makes passes until ctx ends, or until the partition is switched off and nothing is left in it: then it returns nil.
 func (r *Reconciler) Run(ctx context.Context) error {
 	moves := sync.WaitGroup{}
+	defer r.refuseOrders(errStopped)
 	defer moves.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -248,6 +250,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	defer cancel()
 	snapshot, err := r.snapshot(ctx)
 	if err != nil {
+		r.refuseOrders(err)
 		r.finish(nil, nil, err)
 		return Decision{}, err
 	}
@@ -255,11 +258,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.Table.SetPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
-	if decision.Move != nil {
-		r.mu.Lock()
-		r.begin(decision.Move)
-		r.mu.Unlock()
-	}
+	r.judgeOrders(snapshot, &decision)
 	err = r.act(ctx, decision)
 	r.finish(snapshot.Pods, decision.Pods, err)
 	return decision, err
@@ -288,7 +287,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	r.formula = kubeletFormula(s.Pods, r.formula)
 	s.Formula, s.Moving, s.RestartsFail = r.formula, r.moving, r.restartsFail
-	s.Awaited, s.Ordered = strings.Join(r.awaited, ", "), r.takeOrders()
+	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
 		s.Backoff[uid], s.GivenUp[uid] = time.Now().Before(f.until), f.givenUp
@@ -331,9 +330,6 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 		return // nothing new is known
 	}
 	r.report = Report{Time: time.Now(), Pods: reports}
-	for _, o := range r.orders {
-		o.seen = o.taken
-	}
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.UID] = true

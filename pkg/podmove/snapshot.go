@@ -4,7 +4,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
@@ -34,8 +33,8 @@ type Snapshot struct {
 	RestartsFail bool
 	// Awaited is the namespace and name of a pod that was restarted and is not Ready again, empty for none.
 	Awaited string
-	// Ordered are the pods that an operator wants moved now.
-	Ordered []types.NamespacedName
+	// Ordered has the UIDs of the pods that an operator wants moved now.
+	Ordered map[string]bool
 }
 
 // Config is the part of the configuration that placement needs.

@@ -82,6 +82,13 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 	memory := map[string]cgroupfs.Protection{}
 	for _, pod := range pods {
 		if !pod.placed() {
+			if pod.Guest.Exists {
+				// It may hold memory that its processes have left behind, and is protected as it was.
+				memory[whole] = memory[whole].Plus(pod.Guest.Limits.Protection)
+				if pod.QoS == v1.PodQOSBurstable {
+					memory[burstable] = memory[burstable].Plus(pod.Guest.Limits.Protection)
+				}
+			}
 			continue
 		}
 		milli[whole] += pod.MilliCPU
