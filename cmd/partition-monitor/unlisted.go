@@ -40,7 +40,7 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 			pod := evict.Pod{
 				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: unitname.CgroupPath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
-			if k := kubeletPod(known, slice, qos); k != nil {
+			if k := kubeletPod(known, slice, v1.PodQOSClass(qos)); k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
 				for name, c := range k.Containers {

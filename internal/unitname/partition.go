@@ -1,10 +1,6 @@
 package unitname
 
-import (
-	"strings"
-
-	v1 "k8s.io/api/core/v1"
-)
+import "strings"
 
 // Partition is the name of a part of a node's pods. It is the label "partition" of the KEP's metrics.
 type Partition string
@@ -33,29 +29,32 @@ func (p Partition) stem() string {
 // Slice returns the name of the partition's slice. Its guaranteed pods are directly below it.
 func (p Partition) Slice() string { return p.stem() + suffix }
 
+// The QoS classes, as v1.PodQOSClass of k8s.io/api spells them. They are untyped, and functions take any
+// string type: importing that package would link net/http into the generator, which runs for a millisecond.
+const (
+	Guaranteed = "Guaranteed"
+	Burstable  = "Burstable"
+	BestEffort = "BestEffort"
+)
+
 // QoSSlice returns the name of the slice with the partition's pods of a class.
-func (p Partition) QoSSlice(q v1.PodQOSClass) string { return p.stem() + classes[q] + suffix }
+func QoSSlice[Q ~string](p Partition, q Q) string { return p.stem() + classes[string(q)] + suffix }
 
 // Slices returns the names of the partition's own slices, from the outermost inwards.
 func (p Partition) Slices() []string {
-	return []string{p.Slice(), p.QoSSlice(v1.PodQOSBurstable), p.QoSSlice(v1.PodQOSBestEffort)}
+	return []string{p.Slice(), QoSSlice(p, Burstable), QoSSlice(p, BestEffort)}
 }
 
 const suffix = ".slice"
 
 // classes are what the names of slices have behind the partition's for a class.
-var classes = map[v1.PodQOSClass]string{v1.PodQOSGuaranteed: "", v1.PodQOSBurstable: "-burstable", v1.PodQOSBestEffort: "-besteffort"}
-
-// Classes returns the QoS classes, in the order of the kubelet's oom_score_adj.
-func Classes() []v1.PodQOSClass {
-	return []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort}
-}
+var classes = map[string]string{Guaranteed: "", Burstable: "-burstable", BestEffort: "-besteffort"}
 
 // PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does: GetPodContainerName of
 // pkg/kubelet/cm, with the dashes of the UID escaped to underscores (escapeSystemdCgroupName), because
 // dashes nest slices.
-func PodSlice(p Partition, q v1.PodQOSClass, uid string) string {
-	return p.stem() + classes[q] + podMark + EscapeUID(uid) + suffix
+func PodSlice[Q ~string](p Partition, q Q, uid string) string {
+	return p.stem() + classes[string(q)] + podMark + EscapeUID(uid) + suffix
 }
 
 const podMark = "-pod"
@@ -65,7 +64,7 @@ func EscapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
 // ParsePodSlice is the inverse of PodSlice, but for the UID, which it returns with its dashes still escaped.
 // It reports false for any other name.
-func ParsePodSlice(slice string) (p Partition, q v1.PodQOSClass, escapedUID string, ok bool) {
+func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
 	name, ok := strings.CutSuffix(slice, suffix)
 	if !ok || strings.ContainsRune(name, '/') {
 		return "", "", "", false
@@ -74,8 +73,8 @@ func ParsePodSlice(slice string) (p Partition, q v1.PodQOSClass, escapedUID stri
 	if !ok || uid == "" || strings.ContainsRune(uid, '-') {
 		return "", "", "", false
 	}
-	q = v1.PodQOSGuaranteed
-	for _, class := range Classes()[1:] {
+	q = Guaranteed
+	for _, class := range []string{Burstable, BestEffort} {
 		if cut, ok := strings.CutSuffix(parent, classes[class]); ok {
 			parent, q = cut, class
 		}

@@ -1,10 +1,6 @@
 package unitname
 
-import (
-	"testing"
-
-	v1 "k8s.io/api/core/v1"
-)
+import "testing"
 
 // TestSlicesNest: systemd puts a slice below the one that its name names, so the name of a pod's
 // slice begins with that of the slice of its class.
@@ -15,25 +11,25 @@ func TestSlicesNest(t *testing.T) {
 	)
 	for _, test := range []struct {
 		p            Partition
-		q            v1.PodQOSClass
+		q            string
 		parent, path string
 	}{
-		{Default, v1.PodQOSGuaranteed, "kubepods.slice", node + "kubepods-poda_b.slice"},
+		{Default, Guaranteed, "kubepods.slice", node + "kubepods-poda_b.slice"},
 		{
-			Default, v1.PodQOSBurstable, "kubepods-burstable.slice",
+			Default, Burstable, "kubepods-burstable.slice",
 			node + "kubepods-burstable.slice/kubepods-burstable-poda_b.slice",
 		},
 		{
-			Default, v1.PodQOSBestEffort, "kubepods-besteffort.slice",
+			Default, BestEffort, "kubepods-besteffort.slice",
 			node + "kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice",
 		},
-		{System, v1.PodQOSGuaranteed, "kubepods-system.slice", system + "kubepods-system-poda_b.slice"},
+		{System, Guaranteed, "kubepods-system.slice", system + "kubepods-system-poda_b.slice"},
 		{
-			System, v1.PodQOSBurstable, "kubepods-system-burstable.slice",
+			System, Burstable, "kubepods-system-burstable.slice",
 			system + "kubepods-system-burstable.slice/kubepods-system-burstable-poda_b.slice",
 		},
 		{
-			System, v1.PodQOSBestEffort, "kubepods-system-besteffort.slice",
+			System, BestEffort, "kubepods-system-besteffort.slice",
 			system + "kubepods-system-besteffort.slice/kubepods-system-besteffort-poda_b.slice",
 		},
 	} {
@@ -41,7 +37,7 @@ func TestSlicesNest(t *testing.T) {
 		if got := CgroupPath(slice); got != test.path {
 			t.Errorf("%s, %s: the pod's slice is %s, want %s", test.p, test.q, got, test.path)
 		}
-		if got := test.p.QoSSlice(test.q); got != test.parent {
+		if got := QoSSlice(test.p, test.q); got != test.parent {
 			t.Errorf("%s, %s: it is looked for in %s, want %s", test.p, test.q, got, test.parent)
 		}
 		p, q, uid, ok := ParsePodSlice(slice)
@@ -61,7 +57,7 @@ func TestParsePodSliceRefusesOtherNames(t *testing.T) {
 		}
 	}
 	// There may be other partitions than ours.
-	if p, q, uid, ok := ParsePodSlice("kubepods-batch-burstable-podc.slice"); !ok || p != "batch" || q != v1.PodQOSBurstable || uid != "c" {
+	if p, q, uid, ok := ParsePodSlice("kubepods-batch-burstable-podc.slice"); !ok || p != "batch" || q != Burstable || uid != "c" {
 		t.Errorf("a pod of another partition is of %s, %s, %q, %t", p, q, uid, ok)
 	}
 }
@@ -70,15 +66,15 @@ func TestPodSliceNames(t *testing.T) {
 	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
 	for slice, want := range map[string]struct {
 		p   Partition
-		q   v1.PodQOSClass
+		q   string
 		uid string
 	}{
-		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, v1.PodQOSGuaranteed, uid},
-		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, v1.PodQOSBurstable, uid},
-		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, v1.PodQOSBestEffort, uid},
-		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, v1.PodQOSGuaranteed, uid},
-		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, v1.PodQOSBurstable, uid},
-		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, v1.PodQOSBestEffort, uid},
+		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, Guaranteed, uid},
+		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, Burstable, uid},
+		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, BestEffort, uid},
+		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, Guaranteed, uid},
+		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, Burstable, uid},
+		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, BestEffort, uid},
 	} {
 		if got := PodSlice(want.p, want.q, want.uid); got != slice {
 			t.Errorf("slice of %+v is %s, want %s", want, got, slice)

@@ -406,14 +406,14 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
 	for _, p := range []unitname.Partition{unitname.Default, g.Partition} {
 		for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
-			parent := unitname.CgroupPath(p.QoSSlice(q))
+			parent := unitname.CgroupPath(unitname.QoSSlice(p, q))
 			names, err := g.Cgroups.Children(parent)
 			if err != nil {
 				return nil, err
 			}
 			for _, name := range names {
 				inPartition, qos, uid, ok := unitname.ParsePodSlice(name)
-				if !ok || inPartition != p || qos != q {
+				if !ok || inPartition != p || qos != string(q) {
 					continue
 				}
 				units, err := g.Cgroups.Children(parent + "/" + name)
@@ -443,7 +443,7 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 // slices are the present weights of the partition's slices, and their protected memory.
 func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
-	for _, slice := range []string{g.Partition.Slice(), g.Partition.QoSSlice(v1.PodQOSBurstable)} {
+	for _, slice := range []string{g.Partition.Slice(), unitname.QoSSlice(g.Partition, v1.PodQOSBurstable)} {
 		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
 			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 		}

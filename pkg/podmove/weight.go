@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 // Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the
@@ -76,7 +77,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 	if s.Config.Off {
 		return // reverted at the end
 	}
-	whole, burstable := s.Config.Partition.Slice(), s.Config.Partition.QoSSlice(v1.PodQOSBurstable)
+	whole, burstable := s.Config.Partition.Slice(), unitname.QoSSlice(s.Config.Partition, v1.PodQOSBurstable)
 	milli := map[string]int64{whole: 0, burstable: 0}
 	// What a pod is protected from has an effect as far as the slices above it have as much.
 	memory := map[string]cgroupfs.Protection{}

@@ -114,7 +114,7 @@ func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Unlock()
 	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
 	if member && ok {
-		p.Announce(sandbox, qos)
+		p.Announce(sandbox, v1.PodQOSClass(qos))
 	}
 	return nil
 }
