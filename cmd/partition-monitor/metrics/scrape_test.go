@@ -119,7 +119,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 			return err
 		}
 		if _, qos, uid, ok := unitname.ParsePodSlice(entry.Name()); ok {
-			r.Pods = append(r.Pods, podmove.PodReport{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: qos, Slice: entry.Name()})
+			r.Pods = append(r.Pods, podmove.PodReport{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: v1.PodQOSClass(qos), Slice: entry.Name()})
 			add(path, []string{"memory.current", "memory.stat", "cpu.stat"})
 			return fs.SkipDir
 		}
