@@ -17,15 +17,6 @@ type MemoryMeter struct {
 	buffer             [maxFile]byte
 }
 
-// MemoryReading is what a MemoryMeter reads, in bytes.
-type MemoryReading struct {
-	// Current is memory.current, and Max memory.max, Unlimited for none.
-	Current, Max uint64
-	// InactiveFile, ActiveFile and SlabReclaimable stand in memory.stat. The kernel adds them up from the CPUs' own counts, and
-	// may leave out as much as 64 pages of each CPU (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8).
-	InactiveFile, ActiveFile, SlabReclaimable uint64
-}
-
 // MemoryMeter opens the files of a cgroup. A cgroup that is not there is fs.ErrNotExist. The caller closes it.
 func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 	m := &MemoryMeter{path: filepath.Join(string(f), cgroup), current: -1, max: -1, stat: -1}

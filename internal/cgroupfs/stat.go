@@ -18,11 +18,8 @@ type Usage struct {
 	CPUTime time.Duration
 }
 
-// WorkingSet in bytes is what the kubelet evicts by: usage without inactive page cache, never negative (setMemoryStats of
-// cAdvisor, container/libcontainer/handler.go).
-func (u Usage) WorkingSet() uint64 {
-	return u.MemoryCurrent - min(u.InactiveFile, u.MemoryCurrent)
-}
+// WorkingSet in bytes is what the kubelet evicts by (MemoryReading.WorkingSet).
+func (u Usage) WorkingSet() uint64 { return workingSet(u.MemoryCurrent, u.InactiveFile) }
 
 // Stat is what a cgroup uses, what it may use, and what it suffers from, those below it included.
 type Stat struct {
