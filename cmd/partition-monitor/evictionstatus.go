@@ -69,13 +69,12 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*evi
 	}
 	var problems []error
 	pods = evict.Measure(root, pods, func(err error) { problems = append(problems, err) })
-	memory := evict.Memory(reading)
 	snapshot := evict.Snapshot{
-		Now: time.Now(), Config: config, Memory: memory, Pods: pods, State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
+		Now: time.Now(), Config: config, Memory: reading, Pods: pods, State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	s := &evictionStatus{
-		Mode: "on", AvailableBytes: decision.Available, WorkingSetBytes: memory.WorkingSet(), HardBytes: config.Hard, SoftBytes: config.Soft,
+		Mode: "on", AvailableBytes: decision.Available, WorkingSetBytes: reading.WorkingSet(), HardBytes: config.Hard, SoftBytes: config.Soft,
 		SoftGrace: config.SoftGrace, Crossed: decision.Crossed, Order: []candidateStatus{}, Open: append([]evict.Eviction{}, history.Open...),
 		Last: append([]evict.Eviction{}, history.Last...),
 	}

@@ -3,13 +3,15 @@ package evict
 import (
 	"slices"
 	"time"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // Snapshot is all that Decide decides from: plain data.
 type Snapshot struct {
 	Now    time.Time
 	Config Config
-	Memory Memory
+	Memory cgroupfs.MemoryReading
 	// OutOfMemory says that the kernel could not keep the partition's limit since the last look (oom of memory.events.local).
 	OutOfMemory bool
 	// Pods in the partition with their figures. They are asked for only where Pressure says so.
@@ -121,7 +123,7 @@ func (s Snapshot) limit() uint64 {
 }
 
 // unlimited says that there is no limit to guard.
-func (s Snapshot) unlimited() bool { return s.limit() == noLimit }
+func (s Snapshot) unlimited() bool { return s.limit() == cgroupfs.Unlimited }
 
 // Effective is the configuration for the limit that is in force. While that is below the configured one, because a limit that was raised
 // is about to be applied, or an operator has lowered it, the thresholds are the same parts of it: those of the larger limit would have
@@ -140,7 +142,7 @@ func (s Snapshot) Effective() Config {
 }
 
 // available is what is left below the limit, in bytes.
-func (s Snapshot) available() uint64 { return available(s.limit(), s.Memory.Used()) }
+func (s Snapshot) available() uint64 { return s.Memory.Available(s.limit()) }
 
 // Pressure reports whether Decide needs the pods.
 func Pressure(s Snapshot) bool {

@@ -25,7 +25,7 @@ var guarded = Config{
 func look(left int, pods ...Pod) Snapshot {
 	return Snapshot{
 		Now: noon, Config: guarded, API: true, Pods: pods,
-		Memory: Memory{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
+		Memory: cgroupfs.MemoryReading{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
 	}
 }
 
@@ -80,7 +80,7 @@ func TestThresholds(t *testing.T) {
 			for i, step := range test.steps {
 				snapshot := Snapshot{
 					Now: noon.Add(step.at), Config: config, State: state,
-					Memory: Memory{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
+					Memory: cgroupfs.MemoryReading{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
 				}
 				d := Decide(snapshot)
 				if d.Crossed != step.want {
@@ -101,7 +101,7 @@ func TestThresholds(t *testing.T) {
 // TestOnlyWhatTheKernelCannotTakeBackCounts: page cache and slabs alone never evict, the last byte of anything else does.
 func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	a := sized("a", 0, 500, 0)
-	for name, memory := range map[string]Memory{
+	for name, memory := range map[string]cgroupfs.MemoryReading{
 		"inactive page cache": {InactiveFile: 800 * mi},
 		"active page cache":   {ActiveFile: 800 * mi},
 		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 400 * mi},
@@ -128,18 +128,6 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
-	m := Memory{Current: 100, InactiveFile: 20, ActiveFile: 30, SlabReclaimable: 10}
-	if m.WorkingSet() != 80 || m.Used() != 45 {
-		t.Errorf("working set %d, used %d, want 80 and 45", m.WorkingSet(), m.Used())
-	}
-	// The files are read one after the other.
-	m = Memory{Current: 10, InactiveFile: 20, ActiveFile: 30}
-	if m.WorkingSet() != 0 || m.Used() != 0 {
-		t.Errorf("working set %d, used %d, want none", m.WorkingSet(), m.Used())
-	}
-}
-
 func TestTheLimitIsTheLower(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, max, used uint64
@@ -160,7 +148,7 @@ func TestTheLimitIsTheLower(t *testing.T) {
 	} {
 		s := look(0, sized("a", 0, 100, 0))
 		s.Config.Limit, s.Config.Soft, s.Config.Lowering = test.limit*mi, 0, test.limit < test.max
-		s.Memory = Memory{Current: test.used * mi, Max: test.max * mi}
+		s.Memory = cgroupfs.MemoryReading{Current: test.used * mi, Max: test.max * mi}
 		if test.max == math.MaxUint64 {
 			s.Memory.Max = cgroupfs.Unlimited
 		}
@@ -176,7 +164,7 @@ func TestTheLimitIsTheLower(t *testing.T) {
 
 func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 	lowered := look(0)
-	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, Memory{Current: 500 * mi, Max: 1000 * mi}
+	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, cgroupfs.MemoryReading{Current: 500 * mi, Max: 1000 * mi}
 	if !Decide(lowered).LowerLimit {
 		t.Fatal("with nothing in its way it is not lowered")
 	}
@@ -429,7 +417,7 @@ func TestLimitIsRaised(t *testing.T) {
 		"below the old one too":         {200 * mi, Hard},
 	} {
 		s := Snapshot{
-			Config: Config{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}, Memory: Memory{Current: test.used, Max: 256 * mi},
+			Config: Config{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}, Memory: cgroupfs.MemoryReading{Current: test.used, Max: 256 * mi},
 			State: State{Cooldown: map[string]time.Time{}},
 		}
 		if d := Decide(s); d.Crossed != test.want || test.want != "" && d.At != 64*mi {
@@ -466,7 +454,7 @@ func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
 		s := look(0)
 		s.Config = Config{Limit: 900 * mi, Lowering: true}
-		s.Memory = Memory{Current: used, Max: 1000 * mi}
+		s.Memory = cgroupfs.MemoryReading{Current: used, Max: 1000 * mi}
 		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
 			t.Errorf("%d used: lowers it: %t, crossed %q; want %t", used, d.LowerLimit, d.Crossed, want)
 		}
@@ -495,7 +483,7 @@ func TestThresholdsOfTheLimitInForce(t *testing.T) {
 		"lower by a byte less than that": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
 		"a limit smaller than that":      {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
 	} {
-		s := Snapshot{Config: guarded, Memory: Memory{Max: test.max}}
+		s := Snapshot{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
 		c := s.Effective()
 		if c.Hard != test.hard || c.Soft != test.soft || c.MinimumReclaim != test.more {

@@ -3,6 +3,8 @@ package evict
 import (
 	"testing"
 	"time"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 func TestLimitIsLowered(t *testing.T) {
@@ -64,7 +66,7 @@ func TestLookBelowAnotherLimit(t *testing.T) {
 	t.Parallel()
 	m := &Manager{}
 	s := Snapshot{
-		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: Memory{Current: 850 * mi, Max: 1000 * mi},
+		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
 		State: State{Cooldown: map[string]time.Time{}},
 	}
 	d := Decide(s)

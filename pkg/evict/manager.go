@@ -352,7 +352,7 @@ func (m *Manager) read(s *Snapshot) error {
 		if s.Config.Lowering {
 			limit = min(s.Config.Limit, limit)
 		}
-		far := available(limit, current) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
+		far := limit-min(current, limit) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
 		full = !far || len(m.state.Open) > 0 || s.Now.Sub(m.full) >= statEvery
 		return !full
 	})
@@ -362,7 +362,7 @@ func (m *Manager) read(s *Snapshot) error {
 	if full {
 		m.full = s.Now
 	}
-	s.Memory = Memory(reading)
+	s.Memory = reading
 	return nil
 }
 
@@ -394,7 +394,7 @@ func (m *Manager) forgetStays(now time.Time) {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			left = Memory(reading).Used()
+			left = reading.Used()
 		case !told:
 			continue
 		}
@@ -491,7 +491,7 @@ func (m *Manager) note(s Snapshot, d Decision) {
 // systemd has applied it.
 func (m *Manager) noteRaised(s Snapshot) {
 	c := s.Config
-	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == noLimit || s.Memory.Max <= c.Limit+rounding {
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {
 		m.raised = time.Time{}
 		return
 	}
@@ -530,8 +530,7 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 		if err != nil {
 			warn(err) // a pod without figures goes first, as with the kubelet
 		}
-		memory := Memory(reading)
-		p.Usage, p.Measured = Usage{WorkingSet: memory.WorkingSet(), Used: memory.Used()}, err == nil
+		p.Usage, p.Measured = Usage{WorkingSet: reading.WorkingSet(), Used: reading.Used()}, err == nil
 		if p.Empty && p.Usage.Used == 0 {
 			continue
 		}

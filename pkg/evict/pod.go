@@ -59,7 +59,7 @@ type Usage struct {
 	// WorkingSet in bytes is usage without inactive page cache, which the kubelet ranks by (memoryUsage,
 	// pkg/kubelet/eviction/helpers.go).
 	WorkingSet uint64
-	// Used in bytes is what the kernel cannot take back (Memory.Used): about what the partition has more when the pod is gone.
+	// Used in bytes is what the kernel cannot take back (cgroupfs.MemoryReading.Used): about what the partition has more when the pod is gone.
 	Used uint64
 }
 

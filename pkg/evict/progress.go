@@ -176,7 +176,7 @@ func (m *Manager) used() uint64 {
 	if err != nil {
 		return 0
 	}
-	return Memory(reading).Used()
+	return reading.Used()
 }
 
 // steps is in how many parts the memory of an eviction comes back at most: figures that flutter, or fall by a page at a time, are no memory
@@ -199,10 +199,10 @@ func (m *Manager) leftOf(e Eviction) uint64 {
 		m.warn(err)
 		return e.left // what is not seen has not come back
 	}
-	left := Memory(reading).Used()
+	left := reading.Used()
 	for _, cgroup := range m.startedAgain(e) {
 		if reading, err := m.Cgroups.Memory(cgroup); err == nil {
-			left -= min(left, Memory(reading).Used())
+			left -= min(left, reading.Used())
 		}
 	}
 	return left

@@ -1,6 +1,10 @@
 package evict
 
-import "time"
+import (
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
 
 // Observer hears what happens, for metrics. Its methods return at once and may be called from any goroutine.
 type Observer interface {
@@ -65,9 +69,9 @@ type Report struct {
 	// Time of the look; zero before the first.
 	Time time.Time `json:"time"`
 	// Memory of the partition, Limit for it, and what is available below that, in bytes.
-	Memory    Memory `json:"memory"`
-	Limit     uint64 `json:"limit"`
-	Available uint64 `json:"available"`
+	Memory    cgroupfs.MemoryReading `json:"memory"`
+	Limit     uint64                 `json:"limit"`
+	Available uint64                 `json:"available"`
 	// Hard and Soft are the thresholds in bytes, 0 for none.
 	Hard uint64 `json:"hard"`
 	Soft uint64 `json:"soft"`

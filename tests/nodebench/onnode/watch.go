@@ -16,7 +16,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
 
@@ -167,7 +166,7 @@ func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return reading.Max - min(reading.Max, evict.Memory(reading).Used()), nil
+	return reading.Available(reading.Max), nil
 }
 
 // nodeAvailable is what the kubelet goes by: capacity less the working set of the root cgroup, whose usage is MemTotal - MemFree
