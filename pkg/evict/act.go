@@ -17,7 +17,7 @@ func (m *Manager) begin(ctx context.Context, s Snapshot, d Decision) {
 		if s.Now.Before(m.dryRun[e.UID]) {
 			return
 		}
-		m.dryRun[e.UID] = s.Now.Add(again)
+		m.dryRun[e.UID] = s.Now.Add(retryInterval)
 		m.Journal.Evicting(e)
 		m.Observer.Evicted(e)
 		m.keep(e)
@@ -94,7 +94,7 @@ func (m *Manager) containers(p Pod) []Container {
 func (m *Manager) stopped(uid string) map[string]bool {
 	stopped := map[string]bool{}
 	for _, e := range slices.Concat(m.last, m.state.Open) {
-		if e.UID != uid || e.DryRun || time.Since(e.stopping) > again {
+		if e.UID != uid || e.DryRun || time.Since(e.stopping) > retryInterval {
 			continue
 		}
 		for _, c := range e.Containers {

@@ -46,10 +46,10 @@ func TestAPIServer(t *testing.T) {
 		rest           bool // was started before it answered
 		earliest, late time.Duration
 	}{
-		"answers":              {way: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmAfter, late: confirmAfter},
-		"is busy for a moment": {api: busy(4), way: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmAfter, late: confirmAfter + time.Second},
-		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), way: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmAfter},
-		"takes too long once":  {api: takes(apiAttempt + 1), way: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmAfter, late: apiAttempt + confirmAfter + time.Second},
+		"answers":              {way: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval},
+		"is busy for a moment": {api: busy(4), way: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval + time.Second},
+		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), way: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmInterval},
+		"takes too long once":  {api: takes(apiAttempt + 1), way: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmInterval, late: apiAttempt + confirmInterval + time.Second},
 		"says no":              {api: no, way: Restart, problem: "forbidden: not tried again", calls: 1},
 		"says no at last": {api: func(_ context.Context, n int) error {
 			if n < 3 {
@@ -65,13 +65,13 @@ func TestAPIServer(t *testing.T) {
 		"is not known": {off: true, way: Restart},
 		// It was evicted all the same.
 		"is busy for a moment when it is confirmed": {confirm: busy(4), way: Evict, calls: 1, confirms: 4, cooldown: true,
-			earliest: confirmAfter, late: confirmAfter + time.Second},
+			earliest: confirmInterval, late: confirmInterval + time.Second},
 		"is busy when it is confirmed": {confirm: busy(1000), way: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
-			cooldown: true, earliest: confirmAfter + apiTimeout, late: confirmAfter + apiTimeout},
+			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout},
 		"hangs when it is confirmed": {confirm: hangs, way: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
-			cooldown: true, earliest: confirmAfter + apiTimeout, late: confirmAfter + apiTimeout + time.Second},
+			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout + time.Second},
 		"says no when it is confirmed": {confirm: no, way: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
-			cooldown: true, earliest: confirmAfter, late: confirmAfter},
+			cooldown: true, earliest: confirmInterval, late: confirmInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -79,10 +79,10 @@ func TestAPIServer(t *testing.T) {
 				m := n.started(hardOnly)
 				decided := time.Now()
 				for time.Since(decided) < 30*time.Second && len(n.evicted) == 0 {
-					n.run(m, longest)
+					n.run(m, maxPollInterval)
 				}
 				// What is over is seen with the next look here (run).
-				if took := time.Since(decided); took < test.earliest || took > test.late+2*longest {
+				if took := time.Since(decided); took < test.earliest || took > test.late+2*maxPollInterval {
 					n.t.Errorf("took %s, want %s to %s", took, test.earliest, test.late)
 				}
 				n.run(m, 10*time.Second)
@@ -157,7 +157,7 @@ func TestKubeletOverwrites(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
 		m := n.started(hardOnly)
-		n.run(m, confirmAfter)
+		n.run(m, confirmInterval)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.toldTimes() != 0 {
 			n.t.Fatalf("running are %q: want it overwritten", got)
@@ -243,8 +243,8 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 	}{
 		// As it was on the node.
 		"it runs and is not killed": {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
-		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirms+2), fmt.Sprint("greedy.c2.", confirms+2)}, 0, 2 * confirms},
-		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirms + 1},
+		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirmAttempts+2), fmt.Sprint("greedy.c2.", confirmAttempts+2)}, 0, 2 * confirmAttempts},
+		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirmAttempts + 1},
 		"it may not be killed":      {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 		"there is no cgroup.kill":   {func(n *node, _ *Manager) { n.noKill = true }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 	} {
@@ -253,12 +253,12 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 				n.restartedMeanwhile()
 				m := n.started(hardOnly)
 				test.change(n, m)
-				n.run(m, confirms*confirmAfter)
+				n.run(m, confirmAttempts*confirmInterval)
 				if len(n.evicted) != 0 {
 					n.t.Errorf("given up early: %+v", n.evicted)
 				}
 				n.run(m, 10*time.Second)
-				if len(n.evicted) != 1 || n.confirms != confirms {
+				if len(n.evicted) != 1 || n.confirms != confirmAttempts {
 					n.t.Fatalf("through are %+v after %d tries", n.evicted, n.confirms)
 				}
 				if e := n.evicted[0]; e.Way != Evict || e.Problem != errUnconfirmed.Error()+": "+errRunsOn.Error() || n.history().Cooldown["kube-system/greedy"].IsZero() {

@@ -61,14 +61,14 @@ func TestCrashes(t *testing.T) {
 		{"after a second, overwritten", hardOnly, time.Second, false, func(n *node) { n.overwrites = 1 }, [][]string{told, killed, rest}},
 		{"after a second, refused", hardOnly, time.Second, false, refuses, [][]string{begun, killed}},
 		{"after a second, with a slow API server", hardOnly, time.Second, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
-		{"too late for the API server", hardOnly, apiLatest + 1, true, nil, [][]string{told, killed}},
-		{"too late for a slow API server", hardOnly, apiLatest + 1, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
+		{"too late for the API server", hardOnly, reportDeadline + 1, true, nil, [][]string{told, killed}},
+		{"too late for a slow API server", hardOnly, reportDeadline + 1, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
 		{"soft", soft, 0, true, nil, [][]string{told, stopped}},
 		{"soft, after a second", soft, time.Second, false, nil, [][]string{told, stopped}},
-		{"soft, too late for the API server", soft, apiLatest + 1, false, nil, [][]string{told, stopped}},
+		{"soft, too late for the API server", soft, reportDeadline + 1, false, nil, [][]string{told, stopped}},
 		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{told, stopped}},
 		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{told, stopped}},
-		{"soft, with a slow kubelet, too late", soft, apiLatest + 1, false, slowKubelet, [][]string{told, stopped}},
+		{"soft, with a slow kubelet, too late", soft, reportDeadline + 1, false, slowKubelet, [][]string{told, stopped}},
 		{"soft, refused", soft, 0, false, refuses, [][]string{begun, stopped}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestCrashes(t *testing.T) {
 					m := n.started(test.config)
 					n.run(m, enough)
 					n.stop(m)
-					n.crashCheck(test.down < apiLatest && !refused, refused, fmt.Sprintf("ended at %q", at))
+					n.crashCheck(test.down < reportDeadline && !refused, refused, fmt.Sprintf("ended at %q", at))
 				})
 				return crashed
 			}

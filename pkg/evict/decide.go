@@ -317,15 +317,15 @@ func (s Snapshot) emergency(crossed Threshold) bool {
 // freeing reports whether an open eviction has given back memory a moment ago, or could not have yet.
 func freeing(open []Eviction, now time.Time) bool {
 	for _, e := range open {
-		if !e.Gone && now.Sub(e.freed) < freeingFor {
+		if !e.Gone && now.Sub(e.freed) < freeingWindow {
 			return true
 		}
 	}
 	return false
 }
 
-// freeingFor is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half of it.
-const freeingFor = 100 * time.Millisecond
+// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half of it.
+const freeingWindow = 100 * time.Millisecond
 
 // threshold is the amount of a threshold.
 func (c Config) threshold(name Threshold) uint64 {

@@ -170,7 +170,7 @@ func TestTwoLeakers(t *testing.T) {
 		n.run(m, 50*time.Millisecond)
 		n.expect("kill greedy.c1", "kill greedy.c2")
 		n.set(func() { n.pod("modest").containers[0].uses = 510 * mi }) // 40 are left of 250
-		n.run(m, 2*freeingFor)
+		n.run(m, 2*freeingWindow)
 		n.expect("kill modest.c1")
 	})
 }
@@ -219,7 +219,7 @@ func TestLimitBeingApplied(t *testing.T) {
 		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
 		n.files(partition, map[string]string{"memory.max": number(2000 * mi)})
 		m := n.started(hardOnly)
-		n.run(m, again/2)
+		n.run(m, retryInterval/2)
 		n.files(partition, map[string]string{"memory.max": number(1000 * mi)})
 		n.run(m, 10*time.Minute)
 		if said := n.words(); len(said) != 0 {
@@ -258,7 +258,7 @@ func TestAvailableIsWithoutPageCache(t *testing.T) {
 			}
 		}
 		n.set(func() { n.cache = [3]uint64{50 * mi, 50 * mi, 0}; n.pod("critical").containers[0].uses = 250 * mi })
-		n.run(m, statEvery+longest)
+		n.run(m, statInterval+maxPollInterval)
 		if r := m.Report(); r.Available != 750*mi {
 			n.t.Errorf("reported %+v", r)
 		}

@@ -47,7 +47,7 @@ func TestReclaim(t *testing.T) {
 					}
 					n.run(m, time.Millisecond)
 				}
-				if took := time.Since(begin); took < test.stays || took > test.stays+3*longest {
+				if took := time.Since(begin); took < test.stays || took > test.stays+3*maxPollInterval {
 					n.t.Errorf("the next one went after %s, want %s", took, test.stays)
 				}
 				if problem := m.state.Stays["greedy"] > 0; problem != test.stuck {
@@ -186,7 +186,7 @@ func TestLateStart(t *testing.T) {
 		if n.crashed != "before kill greedy.c1" {
 			n.t.Fatalf("ended at %q", n.crashed)
 		}
-		<-time.After(apiLatest + 1)
+		<-time.After(reportDeadline + 1)
 		n.boot()
 		n.ends, n.restarts, n.restarted = 5*time.Second, time.Second, mi
 		m = n.started(hardOnly)

@@ -25,8 +25,8 @@ func TestHeld(t *testing.T) {
 		"it does not come back, and there was enough": {look(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
 		"less is left than half of what there was":    {look(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
 		"just half is left":                           {look(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"less is left, and it frees":                  {look(24, sized("a", 0, 500, 0)), State{Open: killed(freeingFor - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"less is left, and it frees no more":          {look(24, sized("a", 0, 500, 0)), State{Open: killed(freeingFor), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"less is left, and it frees":                  {look(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"less is left, and it frees no more":          {look(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
 		"less was left, and more has come since":      {look(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
 		"nothing is left, and nothing was":            {look(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
 		// Memory that stays.

@@ -4,12 +4,12 @@ import "time"
 
 // How long the partition is left alone between two looks.
 const (
-	// shortest bounds the cost where the threshold is near: a look takes two reads, some 20 µs on a server.
-	shortest = 2 * time.Millisecond
-	// longest is what a partition far from its threshold costs: a look takes some 10 µs, a ten-thousandth of a CPU.
-	longest = 100 * time.Millisecond
-	// ahead is how many looks there are to be before the threshold, at the speed that was seen.
-	ahead = 2
+	// minPollInterval bounds the cost where the threshold is near: a look takes two reads, some 20 µs on a server.
+	minPollInterval = 2 * time.Millisecond
+	// maxPollInterval is what a partition far from its threshold costs: a look takes some 10 µs, a ten-thousandth of a CPU.
+	maxPollInterval = 100 * time.Millisecond
+	// pollsToThreshold is how many looks there are to be before the threshold, at the speed that was seen.
+	pollsToThreshold = 2
 )
 
 // The growth in bytes per second that must not carry a partition from above its threshold to its limit unseen, whatever it did before.
@@ -30,7 +30,7 @@ const (
 func Interval(distance, margin uint64, growth, burst float64) time.Duration {
 	seconds := (float64(distance) + float64(margin)) / burst
 	if growth > 0 {
-		seconds = min(seconds, float64(distance)/(ahead*growth))
+		seconds = min(seconds, float64(distance)/(pollsToThreshold*growth))
 	}
-	return time.Duration(min(max(seconds, shortest.Seconds()), longest.Seconds()) * float64(time.Second))
+	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
 }

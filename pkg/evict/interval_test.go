@@ -13,18 +13,18 @@ func TestInterval(t *testing.T) {
 		growth           float64
 		want             time.Duration
 	}{
-		{0, 0, 0, shortest},
-		{1 << 20, 0, 0, shortest},
+		{0, 0, 0, minPollInterval},
+		{1 << 20, 0, 0, minPollInterval},
 		{512 << 20, 0, 0, 50 * time.Millisecond},
 		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
 		{0, 512 << 20, 0, 50 * time.Millisecond},
-		{2 << 30, 0, 0, longest},
-		{math.MaxUint64, math.MaxUint64, 0, longest},
-		{math.MaxUint64, 0, math.MaxFloat64, shortest},
+		{2 << 30, 0, 0, maxPollInterval},
+		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
+		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth that was seen is to be caught before the threshold.
 		{512 << 20, 512 << 20, MaxBurst, 25 * time.Millisecond},
-		{512 << 20, 512 << 20, MaxBurst / 8, longest},
-		{512 << 20, 0, math.Inf(1), shortest},
+		{512 << 20, 512 << 20, MaxBurst / 8, maxPollInterval},
+		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
 		if got := Interval(test.distance, test.margin, test.growth, MaxBurst); got != test.want {
@@ -40,8 +40,8 @@ func TestIntervalIsInTime(t *testing.T) {
 	for range 100_000 {
 		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
 		d := Interval(distance, margin, growth, MaxBurst)
-		if d < shortest || d > longest {
-			t.Fatalf("Interval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, shortest, longest)
+		if d < minPollInterval || d > maxPollInterval {
+			t.Fatalf("Interval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, minPollInterval, maxPollInterval)
 		}
 		if farther := Interval(distance+uint64(amount(1<<40)), margin, growth, MaxBurst); farther < d {
 			t.Fatalf("farther from the threshold than %d is %s, and that is %s", distance, farther, d)
@@ -52,11 +52,11 @@ func TestIntervalIsInTime(t *testing.T) {
 		// However still it was, what starts to grow at up to MaxBurst is looked at before the limit, or fits into the
 		// shortest interval; a nanosecond is lost to rounding.
 		speed := min(amount(MaxBurst), MaxBurst)
-		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*shortest.Seconds()) {
+		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*minPollInterval.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
 		}
 		// What goes on as it was seen to grow is looked at ahead times before the threshold.
-		if grown := growth * (d - time.Nanosecond).Seconds(); grown > max(float64(distance)/ahead, growth*shortest.Seconds()) {
+		if grown := growth * (d - time.Nanosecond).Seconds(); grown > max(float64(distance)/pollsToThreshold, growth*minPollInterval.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second as before, it comes %g far in %s", distance, growth, grown, d)
 		}
 	}
@@ -68,7 +68,7 @@ func TestLooksBeforeTheLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		left, seen := float64(random.IntN(4<<30)), 0.0
-		margin := 2*MaxBurst*shortest.Seconds() + float64(random.IntN(256<<20))
+		margin := 2*MaxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
 		looks := 0
 		for left > 0 && looks < 10_000 {
 			speed := random.Float64() * MaxBurst
@@ -95,7 +95,7 @@ func TestMargin(t *testing.T) {
 			d := Interval(uint64(max(distance, 0)), uint64(margin), seen, MaxBurst)
 			distance, seen = distance-speed*(d+cost/2).Seconds(), speed
 			if distance < 0 {
-				return margin+distance-speed*(second+cost/2).Seconds() > 0
+				return margin+distance-speed*(rereadDelay+cost/2).Seconds() > 0
 			}
 		}
 	}

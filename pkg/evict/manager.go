@@ -48,11 +48,8 @@ type Manager struct {
 	// Kill kills all processes of a cgroup at once (KillCgroup), or returns an error that is fs.ErrNotExist where the kernel cannot.
 	Kill    func(cgroup string) error
 	Runtime Runtime
-	// Mark gets the UIDs of the pods that are evicted for good, the open evictions and the last ones,
-	// whenever they change. It returns at once.
-	Mark  func(uids map[string]bool)
-	API   API
-	Store Store
+	API     API
+	Store   Store
 	// LowerLimit has systemd apply a memory limit that was lowered below what the partition used.
 	LowerLimit func(ctx context.Context) error
 	// Burst is how fast the partition may grow out of silence, in bytes per second (MeasureBurst); MaxBurst where it is zero.
@@ -119,19 +116,19 @@ const (
 	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has, and waits for that as long itself
 	// (podCleanupTimeout, pkg/kubelet/eviction/eviction_manager.go).
 	reclaimTimeout = 30 * time.Second
-	// second is how much later memory is read again before a pod goes: between 5.16 and 6.7 the kernel skips adding up memory.stat while another
+	// rereadDelay is how much later memory is read again before a pod goes: between 5.16 and 6.7 the kernel skips adding up memory.stat while another
 	// process has it do so, and page cache of the last milliseconds counts as used then (mem_cgroup_flush_stats).
-	second = 3 * time.Millisecond
-	// looks is how often one looks whether they have.
-	looks = 5 * time.Millisecond
+	rereadDelay = 3 * time.Millisecond
+	// drainPollInterval is how often one looks whether they have.
+	drainPollInterval = 5 * time.Millisecond
 	// apiTimeout is how long the API server is asked: after that the kubelet has long started the containers again.
 	apiTimeout = 10 * time.Second
-	// again is how long a dry run, a failed LowerLimit and what was said wait.
-	again = time.Minute
+	// retryInterval is how long a dry run, a failed LowerLimit and what was said wait.
+	retryInterval = time.Minute
 	// maxLowerings is how often LowerLimit is tried for one limit: what does not lower it then, will not.
 	maxLowerings = 5
-	// statEvery is how old memory.stat may be where the limit is far: available memory is reported by it.
-	statEvery = time.Second
+	// statInterval is how old memory.stat may be where the limit is far: available memory is reported by it.
+	statInterval = time.Second
 	// lookTimeout is how long a look may take: each of its files is the kernel's.
 	lookTimeout = 30 * time.Second
 )
@@ -226,7 +223,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.close() // the slice is gone, or was made again
-		return longest
+		return maxPollInterval
 	case err != nil:
 		m.Observer.Failed(StepLook)
 		m.warn(fmt.Errorf("nobody is evicted while the memory of the partition cannot be read: %w", err))
@@ -299,17 +296,11 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		m.resumed = true
 		m.resume(ctx, s, readErr == nil)
 	}
-	freed := m.progress(ctx)
+	m.progress(ctx)
 	if readErr != nil {
 		return 0, readErr
 	}
-	if freed {
-		// What was read before may be from before the end of the processes.
-		if err := m.read(&s); err != nil {
-			return 0, err
-		}
-	}
-	if m.reported || s.Now.Sub(m.oom.counted) >= statEvery {
+	if m.reported || s.Now.Sub(m.oom.counted) >= statInterval {
 		s.OutOfMemory = m.countKills()
 	}
 	m.forgetStays(s.Now)
@@ -319,7 +310,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		select {
 		case <-ctx.Done():
 			return 0, nil
-		case <-time.After(second):
+		case <-time.After(rereadDelay):
 		}
 		if err := m.read(&s); err != nil {
 			return 0, err
@@ -353,7 +344,7 @@ func (m *Manager) read(s *Snapshot) error {
 			limit = min(s.Config.Limit, limit)
 		}
 		far := limit-min(current, limit) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
-		full = !far || len(m.state.Open) > 0 || s.Now.Sub(m.full) >= statEvery
+		full = !far || len(m.state.Open) > 0 || s.Now.Sub(m.full) >= statInterval
 		return !full
 	})
 	if err != nil {
@@ -378,7 +369,7 @@ func (m *Manager) decide(s Snapshot) Decision {
 // forgetStays drops pods that are gone, and those whose memory has come back after all: what they take later is theirs to give back. That has
 // to be seen when it happens, which may be long before memory is low again.
 func (m *Manager) forgetStays(now time.Time) {
-	if len(m.state.Stays) == 0 || now.Sub(m.staysAt) < longest {
+	if len(m.state.Stays) == 0 || now.Sub(m.staysAt) < maxPollInterval {
 		return
 	}
 	m.staysAt = now
@@ -421,7 +412,7 @@ func (m *Manager) lower(ctx context.Context, limit uint64) {
 	if m.lowerings++; m.lowerings > maxLowerings {
 		return
 	}
-	m.lowered = time.Now().Add(again)
+	m.lowered = time.Now().Add(retryInterval)
 	m.watching.Go(func() {
 		if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
 			m.Journal.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
@@ -446,16 +437,16 @@ func (m *Manager) next(s Snapshot, d Decision) time.Duration {
 	interval := Interval(distance, min(c.Hard, d.Available), speed, cmp.Or(m.Burst, MaxBurst))
 	switch {
 	case s.Config.Off, s.unlimited():
-		return statEvery
+		return statInterval
 	case stopping(m.state.Open):
-		return looks
+		return drainPollInterval
 	case waiting(m.state.Open), d.Held == HoldUnknown, d.Held == HoldDoubt:
-		return min(interval, longest/10)
+		return min(interval, maxPollInterval/10)
 	case d.Held == HoldStays:
 		// That may last for days, and each look is at all pods: what grows beside it is followed from when it is seen to grow.
 		return Interval(d.Available-min(d.State.Floor, d.Available), 0, speed, 1)
 	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
-		return longest
+		return maxPollInterval
 	}
 	return interval
 }
@@ -479,7 +470,7 @@ func (m *Manager) note(s Snapshot, d Decision) {
 	}
 	m.report = report
 	m.mu.Unlock()
-	if d.Nobody && s.Now.Sub(m.nobody) >= again {
+	if d.Nobody && s.Now.Sub(m.nobody) >= retryInterval {
 		m.nobody = s.Now
 		m.Journal.Nobody(d)
 		m.Observer.Nobody()
@@ -498,7 +489,7 @@ func (m *Manager) noteRaised(s Snapshot) {
 	if m.raised.IsZero() {
 		m.raised = s.Now
 	}
-	if s.Now.Sub(m.raised) >= again {
+	if s.Now.Sub(m.raised) >= retryInterval {
 		m.warn(fmt.Errorf("memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
 			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, c.Limit))
 	}
@@ -558,12 +549,10 @@ func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 		case e.Gone:
 			return false
 		case s.Config.Off || s.Config.DryRun:
-			e.restarted()
 			e.Problem = "given up by the next run of this program, which is to stop nobody"
-		case time.Since(e.Time) <= apiLatest || low:
+		case time.Since(e.Time) <= reportDeadline || low:
 			return false
 		default:
-			e.restarted()
 			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		}
 		m.through(e)
@@ -575,7 +564,7 @@ func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 	for i := range m.state.Open {
 		e := &m.state.Open[i]
 		e.stopping, e.freed, e.left = time.Now(), time.Now(), e.UsedBytes
-		e.late = time.Since(e.Time) > apiLatest
+		e.late = time.Since(e.Time) > reportDeadline
 		m.Journal.Resumed(*e)
 		if e.Gone {
 			m.tell(ctx, e)
@@ -588,7 +577,7 @@ func (m *Manager) resume(ctx context.Context, s Snapshot, read bool) {
 // keep adds an eviction to those that status shows.
 func (m *Manager) keep(e Eviction) {
 	m.last = append(m.last, e)
-	m.last = m.last[max(0, len(m.last)-kept):]
+	m.last = m.last[max(0, len(m.last)-historySize):]
 }
 
 // save writes the state down. An eviction is not put off where that fails: it would be made twice at worst.
@@ -610,7 +599,6 @@ func (m *Manager) remember() {
 	m.mu.Lock()
 	m.evicting = evicting
 	m.mu.Unlock()
-	m.Mark(evicting)
 }
 
 func (m *Manager) failed(e Eviction, step Step, err error) {
@@ -621,15 +609,15 @@ func (m *Manager) failed(e Eviction, step Step, err error) {
 // warn says what hampers us, each text once a minute.
 func (m *Manager) warn(err error) {
 	text := err.Error()
-	if said, ok := m.warned[text]; ok && time.Since(said) < again {
+	if said, ok := m.warned[text]; ok && time.Since(said) < retryInterval {
 		return
 	}
-	if len(m.warned) >= maxWarned {
+	if len(m.warned) >= maxWarnings {
 		clear(m.warned)
 	}
 	m.warned[text] = time.Now()
 	m.Journal.Warn(err)
 }
 
-// maxWarned is how many texts are remembered: names of pods are in them.
-const maxWarned = 1000
+// maxWarnings is how many texts are remembered: names of pods are in them.
+const maxWarnings = 1000

@@ -33,7 +33,7 @@ func TestEviction(t *testing.T) {
 		n.start(sized("user", -100, 0, 0)) // without containers here: those of users are elsewhere
 		m := n.started(hardOnly)
 		decided := time.Now()
-		n.run(m, confirmAfter)
+		n.run(m, confirmInterval)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 		n.heard("signalled", "evicting greedy hard evict")
 		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) {
@@ -42,7 +42,7 @@ func TestEviction(t *testing.T) {
 		if h := n.history(); len(h.Open) != 1 || !h.Open[0].Gone || h.Open[0].Told || len(h.Last) != 0 {
 			n.t.Fatalf("before it is confirmed the state is %+v", h)
 		}
-		n.run(m, 2*longest)
+		n.run(m, 2*maxPollInterval)
 		n.expect("confirm greedy")
 		n.heard("count hard evict", "evicted greedy evict")
 		n.run(m, 10*time.Minute)
@@ -157,7 +157,7 @@ func TestNobodyIsSaidOnceAMinute(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[2:]; n.pod("critical").containers[0].uses = 950 * mi })
 		m := n.started(hardOnly)
-		n.run(m, again-time.Second)
+		n.run(m, retryInterval-time.Second)
 		n.expect()
 		n.heard("nobody critical(node-critical)", "count nobody")
 		n.run(m, 2*time.Second)
@@ -171,11 +171,11 @@ func TestNobodyIsSaidOnceAMinute(t *testing.T) {
 		n.heard("signalled", "evicting late hard evict", "count hard evict", "evicted late evict")
 		for i := range 40 { // it hovers at the threshold
 			n.set(func() { n.pod("critical").containers[0].uses = uint64(900+i%2) * mi })
-			n.run(m, longest+longest/4)
+			n.run(m, maxPollInterval+maxPollInterval/4)
 		}
 		n.heard()
 		n.set(func() { n.pod("critical").containers[0].uses = 950 * mi })
-		n.run(m, again)
+		n.run(m, retryInterval)
 		n.heard("nobody critical(node-critical)", "count nobody")
 	})
 }
@@ -236,7 +236,7 @@ func TestKernelKills(t *testing.T) {
 		happen := func(killed, atLimit int, reported bool) {
 			n.files(partition, map[string]string{"memory.events": events(atLimit+5, killed), "memory.events.local": events(atLimit, 0)})
 			m.reported = reported
-			n.run(m, statEvery)
+			n.run(m, statInterval)
 		}
 		happen(7, 3, false) // before we looked first
 		n.heard()

@@ -14,7 +14,7 @@ func (m *Manager) countKills() (atPartition bool) {
 	}
 	if m.oom.known && killed > m.oom.killed {
 		limit := AtPod
-		if time.Since(m.oom.at) < 2*statEvery { // the limit counts first (mem_cgroup_oom), and may have been all that the last look saw
+		if time.Since(m.oom.at) < 2*statInterval { // the limit counts first (mem_cgroup_oom), and may have been all that the last look saw
 			limit = AtPartition
 		}
 		m.Observer.KernelKilled(limit, killed-m.oom.killed)

@@ -136,7 +136,7 @@ func (m *Manager) startedAgain(e Eviction) []string {
 // hold is freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays.
 func (m *Manager) reclaimed(ctx context.Context, e *Eviction) bool {
 	left := m.leftOf(*e)
-	if left+e.UsedBytes/steps <= e.left {
+	if left+e.UsedBytes/reclaimSteps <= e.left {
 		e.left, e.freed = left, time.Now()
 	}
 	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
@@ -179,9 +179,9 @@ func (m *Manager) used() uint64 {
 	return reading.Used()
 }
 
-// steps is in how many parts the memory of an eviction comes back at most: figures that flutter, or fall by a page at a time, are no memory
+// reclaimSteps is in how many parts the memory of an eviction comes back at most: figures that flutter, or fall by a page at a time, are no memory
 // that is on its way, and would have everybody wait for ever.
-const steps = 64
+const reclaimSteps = 64
 
 // escalates tells whether a pod whose containers were stopped can be evicted for good instead. One that nobody knew has no namespace, and a name
 // that is not its own: the API server would answer that it is gone, which counts as evicted.

@@ -57,7 +57,7 @@ func TestSoftWithoutAPIServer(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI = true
 		m := n.softBegun()
-		n.run(m, longest)
+		n.run(m, maxPollInterval)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 25*time.Second)
 		n.expect()
@@ -206,7 +206,7 @@ func TestSoftResumed(t *testing.T) {
 		"not told":                  {func(*node, *Eviction) {}, []string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
 		"told":                      {func(_ *node, e *Eviction) { e.Told = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
 		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "tell greedy"}, Evict},
-		"not told, and no more":     {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-apiLatest - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"not told, and no more":     {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-reportDeadline - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"not told, and refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"told that it cannot be":    {func(_ *node, e *Eviction) { e.Told, e.Way = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"with a kubelet that takes long": {func(n *node, _ *Eviction) { n.fails = time.Hour },
@@ -239,7 +239,7 @@ func TestSoftResumed(t *testing.T) {
 
 // TestResumedLate: a new run has as long as any to tell the API server, and what it has told it confirms, however late that is.
 func TestResumedLate(t *testing.T) {
-	for _, age := range []time.Duration{0, 30 * time.Second, apiLatest - time.Second, apiLatest} {
+	for _, age := range []time.Duration{0, 30 * time.Second, reportDeadline - time.Second, reportDeadline} {
 		t.Run(age.String(), func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.manager(hardOnly)

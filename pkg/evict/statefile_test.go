@@ -84,13 +84,13 @@ func TestStateFileIsReplaced(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
-		for i := range kept + 5 {
+		for i := range historySize + 5 {
 			n.run(m, 4*time.Second)
 			n.start(sized(fmt.Sprint("p", i), 0, 0, 0), 500)
 		}
 		n.run(m, 4*time.Second)
 		h := n.history()
-		if len(h.Last) != kept || h.Last[kept-1].UID != fmt.Sprint("p", kept+4) || h.Last[0].UID != "p5" {
+		if len(h.Last) != historySize || h.Last[historySize-1].UID != fmt.Sprint("p", historySize+4) || h.Last[0].UID != "p5" {
 			n.t.Errorf("kept are %d, %s to %s", len(h.Last), h.Last[0].UID, h.Last[len(h.Last)-1].UID)
 		}
 		n.run(m, hardOnly.Cooldown)

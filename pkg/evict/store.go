@@ -22,8 +22,8 @@ type History struct {
 	Last []Eviction `json:"last,omitempty"`
 }
 
-// kept is how many of the last evictions are kept.
-const kept = 20
+// historySize is how many of the last evictions are kept.
+const historySize = 20
 
 // Store is the state file. It is on a tmpfs: after a boot there is nothing to go on with.
 type Store string

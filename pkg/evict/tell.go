@@ -51,7 +51,7 @@ func (m *Manager) tell(ctx context.Context, open *Eviction) {
 // runs of the pod is ended once more, until the kubelet has said itself that the pod has ended.
 func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
-	for rounds := 0; rounds < confirms; {
+	for rounds := 0; rounds < confirmAttempts; {
 		// A container that has been given time has it, and what does not end after that progress sees to; one that was started in its place has none.
 		ended, err := m.ended(e)
 		if graceful := e.Grace > 0 && !ended && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
@@ -61,7 +61,7 @@ func (m *Manager) confirm(ctx context.Context, e Eviction) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(confirmAfter):
+		case <-time.After(confirmInterval):
 		}
 		settled := false
 		err = m.tellUntil(ctx, e, func(ctx context.Context, e Eviction) (err error) {
@@ -96,12 +96,12 @@ const (
 	// apiAttempt is how long one attempt may take: a connection that is half open answers nothing. The first one has a TLS handshake,
 	// which took 3.9 s on an emulated node.
 	apiAttempt = 5 * time.Second
-	// apiLatest is how old an eviction may be that a new run of the program tells the API server of: it may have been told already.
-	apiLatest = time.Minute
-	// confirmAfter is two of the kubelet's looks, and confirms how often it is waited for: two minutes in all, the longest that a kubelet
+	// reportDeadline is how old an eviction may be that a new run of the program tells the API server of: it may have been told already.
+	reportDeadline = time.Minute
+	// confirmInterval is two of the kubelet's looks, and confirmAttempts how often it is waited for: two minutes in all, the longest that a kubelet
 	// leaves a pod alone.
-	confirmAfter = 2 * time.Second
-	confirms     = 60
+	confirmInterval = 2 * time.Second
+	confirmAttempts = 60
 )
 
 // tellUntil tries for apiTimeout, and once at least.

@@ -223,8 +223,8 @@ func TestLooksWhileHeld(t *testing.T) {
 		grown uint64
 		most  time.Duration
 	}{
-		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, longest / 10},
-		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, longest},
+		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
+		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
 		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond}, // a GiB in a second
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestLooksWhileHeld(t *testing.T) {
 			s.State = test.state
 			d := Decide(s)
 			m := &Manager{growth: growth{noon.Add(-10 * time.Millisecond), s.Memory.Used() - test.grown}}
-			if got := m.next(s, d); d.Held == "" || got > test.most || test.most == longest && got < longest {
+			if got := m.next(s, d); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
 				t.Errorf("held %q, the next look is in %s, want %s", d.Held, got, test.most)
 			}
 		})
