@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -92,21 +91,20 @@ func (m *monitor) newEvictor() *evict.Manager {
 		m.log.Warn("eviction", "error", err)
 	}
 	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
-	return &evict.Manager{
-		Cgroups: fs, Slice: unitname.CgroupPath(slices.SystemSlice),
+	return evict.New(evict.Options{
+		Cgroups: fs, Slice: cgroupfs.SlicePath(slices.SystemSlice),
 		Pods: func() []evict.Pod {
 			known, told := m.kubelet.Pods()
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {
 				return nil // its word on requests and priorities is about to come
 			}
-			found := m.table.Pods()
+			found := m.reconciler.Pods()
 			listed := inventory(found, known, capacity)
 			return append(listed, unlisted(fs, listed, known, capacity)...)
 		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  containerScopes(fs),
-		Rest:    func(uid string) []string { return containerCgroups(m.table.Pods(), uid) },
-		Mark:    m.table.SetEvicting,
+		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime: mover{runtime: m.runtime},
 		API:     m.api,
@@ -115,9 +113,8 @@ func (m *monitor) newEvictor() *evict.Manager {
 			m.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
 			return m.units.Reload(ctx)
 		},
-		Observer: m.metrics,
-		Journal:  evictionJournal{m.log},
-	}
+		Events: evictionEvents{metrics: m.metrics, evictionJournal: evictionJournal{m.log}},
+	})
 }
 
 // memoryCapacity is the node's memory in bytes, as the kubelet counts it (MemTotal; GetMachineMemoryCapacity of cAdvisor). 0 where

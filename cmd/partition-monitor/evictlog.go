@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/cmd/partition-monitor/metrics"
 	"nodepartition/pkg/evict"
 )
 
@@ -17,6 +18,49 @@ const (
 	idNobody       = "998cfafe9eb4487eb25a0de77a72d557"
 	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
 )
+
+// evictionEvents counts evictions and writes them to the log.
+type evictionEvents struct {
+	evictionJournal
+	metrics *metrics.Metrics
+}
+
+// Evicting implements evict.Events. Of a dry run nothing follows, so it is counted here.
+func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
+	if reaction > 0 {
+		v.metrics.Signalled(reaction)
+	}
+	v.evictionJournal.Evicting(e)
+	if e.DryRun {
+		v.metrics.Evicted(e)
+	}
+}
+
+// Evicted implements evict.Events.
+func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
+	v.metrics.Evicted(e)
+	v.evictionJournal.Evicted(e, took)
+}
+
+// Failed implements evict.Events. A look that failed has a warning in the log, once a minute.
+func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
+	v.metrics.Failed(step)
+	if step != evict.StepLook {
+		v.evictionJournal.Failed(e, step, err)
+	}
+}
+
+// Nobody implements evict.Events.
+func (v evictionEvents) Nobody(d evict.Decision) {
+	v.evictionJournal.Nobody(d)
+	v.metrics.Nobody()
+}
+
+// KernelKilled implements evict.Events.
+func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
+	v.metrics.KernelKilled(limit, processes)
+	v.evictionJournal.KernelKilled(limit, processes)
+}
 
 // evictionJournal writes evictions to the log.
 type evictionJournal struct{ log *slog.Logger }

@@ -38,18 +38,18 @@ func BenchmarkLook(b *testing.B) {
 			m := n.manager(c)
 			m.Store = Store(b.TempDir() + "/evictions.json")
 			m.load()
-			defer m.close()
+			defer m.watch.close()
 			for i := range test.open {
 				e := test.open[i]
-				e.Grace, e.stopping = 24*time.Hour, time.Now()
-				m.state.Open = append(m.state.Open, e)
+				e.Grace = 24 * time.Hour
+				m.executor.state.Open = append(m.executor.state.Open, newExecution(e).signalled(time.Now()))
 			}
-			m.resumed = true
+			m.executor.resumed = true
 			m.step(b.Context())
-			if m.meter == nil {
+			if m.watch.meter == nil {
 				b.Fatal("there is no partition")
 			}
-			m.reported = false
+			m.watch.reported = false
 			b.ReportAllocs()
 			for b.Loop() {
 				m.step(b.Context())

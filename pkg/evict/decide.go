@@ -28,8 +28,8 @@ type State struct {
 	Reclaiming Threshold
 	// SoftSince is when the soft threshold was crossed, zero where it is not.
 	SoftSince time.Time
-	// Open are evictions whose memory is not back.
-	Open []Eviction
+	// Open are the evictions under way.
+	Open []execution
 	// Cooldown has the owners whose pod was evicted, and until when no other of theirs is.
 	Cooldown map[string]time.Time
 	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes did not bring back.
@@ -92,7 +92,7 @@ type Decision struct {
 	Way   Way
 	Grace time.Duration
 	// Hurry has the open evictions whose containers have a grace period left, and have it no more.
-	Hurry []Eviction
+	Hurry []execution
 	// Held is why nobody goes, empty where somebody does or need not.
 	Held Hold
 	// Nobody says that a pod should go and none may: the kernel will kill.
@@ -217,7 +217,7 @@ func Decide(s Snapshot) Decision {
 	}
 	if crossed == Hard && waiting(state.Open) {
 		for _, open := range state.Open {
-			if open.Grace > 0 && !open.Gone {
+			if open.Grace > 0 && open.phase != reclaimed {
 				d.Hurry = append(d.Hurry, open)
 				state.Floor, state.Floored = 0, true // they are told anew
 			}
@@ -313,19 +313,6 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 func (s Snapshot) emergency(crossed Threshold) bool {
 	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
 }
-
-// freeing reports whether an open eviction has given back memory a moment ago, or could not have yet.
-func freeing(open []Eviction, now time.Time) bool {
-	for _, e := range open {
-		if !e.Gone && now.Sub(e.freed) < freeingWindow {
-			return true
-		}
-	}
-	return false
-}
-
-// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half of it.
-const freeingWindow = 100 * time.Millisecond
 
 // threshold is the amount of a threshold.
 func (c Config) threshold(name Threshold) uint64 {

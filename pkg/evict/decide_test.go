@@ -173,7 +173,7 @@ func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 		"off":                                    func(s *Snapshot) { s.Config.Off = true },
 		"dry run":                                func(s *Snapshot) { s.Config.DryRun = true },
 		"an operator has raised it":              func(s *Snapshot) { s.Config.Lowering = false },
-		"an eviction goes on":                    func(s *Snapshot) { s.State.Open = []Eviction{{UID: "a"}} },
+		"an eviction goes on":                    func(s *Snapshot) { s.State.Open = []execution{{Eviction: Eviction{UID: "a"}}} },
 		"it fits with page cache that is in use": func(s *Snapshot) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
 		"between threshold and minimum of reclaims": func(s *Snapshot) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
 	} {
@@ -184,7 +184,7 @@ func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 		}
 	}
 	// What has been stopped, and only the API server does not know yet, is in nobody's way.
-	lowered.State.Open = []Eviction{{UID: "a", Gone: true}}
+	lowered.State.Open = []execution{newExecution(Eviction{UID: "a", Gone: true})}
 	if !Decide(lowered).LowerLimit {
 		t.Error("waits for the API server")
 	}
@@ -361,7 +361,7 @@ func TestOneAtATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.snapshot
-			s.State.Open = []Eviction{test.open}
+			s.State.Open = []execution{newExecution(test.open)}
 			d := Decide(s)
 			if (d.Victim != nil) != test.victim || d.Nobody {
 				t.Errorf("evicts %+v, nobody %t; want a victim: %t", d.Victim, d.Nobody, test.victim)
@@ -383,7 +383,7 @@ func TestOneAtATime(t *testing.T) {
 func TestOffKeepsWhatWasBegun(t *testing.T) {
 	s := look(0, sized("a", 0, 100, 0))
 	s.Config.Off = true
-	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []Eviction{{UID: "a"}}, Cooldown: map[string]time.Time{"x": noon}}
+	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []execution{{Eviction: Eviction{UID: "a"}}}, Cooldown: map[string]time.Time{"x": noon}}
 	d := Decide(s)
 	if d.State.Reclaiming != "" || !d.State.SoftSince.IsZero() || len(d.State.Open) != 1 || len(d.State.Cooldown) != 1 {
 		t.Errorf("state is %+v", d.State)
@@ -498,10 +498,10 @@ func TestWhoIsHurried(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
 	s := look(50, sized("d", 0, 100, 0))
-	s.State.Open = []Eviction{
+	s.State.Open = executions([]Eviction{
 		{UID: "gone", Grace: grace, Gone: true}, {UID: "a", Grace: grace},
 		{UID: "at once"}, {UID: "b", Grace: 1},
-	}
+	})
 	d := Decide(s)
 	if d.Victim != nil || len(d.Hurry) != 2 || d.Hurry[0].UID != "a" || d.Hurry[1].UID != "b" {
 		t.Errorf("evicts %+v, hurries %+v; want a and b", d.Victim, d.Hurry)

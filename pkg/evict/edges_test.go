@@ -20,8 +20,8 @@ func TestPodThatIsDeletedGoes(t *testing.T) {
 				if did := n.all(); len(did) < 2 || did[0] != "kill greedy.c1" || did[1] != "kill greedy.c2" || slices.Contains(did, "kill modest.c1") {
 					n.t.Errorf("did %q", did)
 				}
-				if len(m.state.Cooldown) != 0 {
-					n.t.Errorf("the owner's next pod is to be restarted only: %v", m.state.Cooldown)
+				if len(m.executor.state.Cooldown) != 0 {
+					n.t.Errorf("the owner's next pod is to be restarted only: %v", m.executor.state.Cooldown)
 				}
 			})
 		})
@@ -76,7 +76,7 @@ func TestFilesInMemory(t *testing.T) {
 			n.restarts, n.restarted = 10*time.Second, mi
 			full(n)
 			m := n.started(hardOnly)
-			m.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+			m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
 			n.run(m, 30*time.Second)
 			if did := n.all(); !slices.Contains(did, "tell greedy") || others(did) {
 				n.t.Errorf("did %q", did)
@@ -294,7 +294,7 @@ func TestJobInTheCooldown(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").RestartPolicy = v1.RestartPolicyNever })
 		m := n.started(hardOnly)
-		m.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
 		n.run(m, 5*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
 	})

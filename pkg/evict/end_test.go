@@ -50,8 +50,8 @@ func TestReclaim(t *testing.T) {
 				if took := time.Since(begin); took < test.stays || took > test.stays+3*maxPollInterval {
 					n.t.Errorf("the next one went after %s, want %s", took, test.stays)
 				}
-				if problem := m.state.Stays["greedy"] > 0; problem != test.stuck {
-					n.t.Errorf("memory that stays: %v", m.state.Stays)
+				if problem := m.executor.state.Stays["greedy"] > 0; problem != test.stuck {
+					n.t.Errorf("memory that stays: %v", m.executor.state.Stays)
 				}
 				if said := slices.Contains(n.words(), "count failed reclaim"); said != test.stuck {
 					n.t.Errorf("it was said that memory stays: %t", said)
@@ -100,7 +100,7 @@ func TestPartitionGoesMeanwhile(t *testing.T) {
 					n.boot()
 					m = n.started(hardOnly)
 				}
-				m.close() // as a cgroup's files fail; those of a folder can still be read
+				m.watch.close() // as a cgroup's files fail; those of a folder can still be read
 				n.set(func() {
 					for _, p := range n.pods {
 						for _, c := range p.containers {
@@ -158,7 +158,7 @@ func TestPartitionGoesAndComes(t *testing.T) {
 		n.run(m, 5*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
 		// A file that is removed can still be read, unlike a cgroup's. What a look finds when a cgroup is gone is this:
-		m.close()
+		m.watch.close()
 		n.remove(partition)
 		n.words()
 		n.run(m, time.Minute)

@@ -6,8 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Eviction is one eviction: what was decided, and how far it has come. It is written down before the first step, so that a
-// program that is killed in between takes the rest of the steps at its next start, and does not choose a second pod instead.
+// Eviction is one eviction as the state file has it: what was decided, and how far it has come. It is written down before the first
+// step, so that a program that is killed in between takes the rest of the steps at its next start, and does not choose a second pod
+// instead. While it is under way it is an execution, which keeps Gone and Told.
 type Eviction struct {
 	UID       string         `json:"uid"`
 	Namespace string         `json:"namespace"`
@@ -47,16 +48,6 @@ type Eviction struct {
 	Problem string `json:"problem,omitempty"`
 	// DryRun tells that nothing was done.
 	DryRun bool `json:"dryRun,omitempty"`
-
-	// stopping is when its containers were last told to end. It is not written down: the next run tells them again.
-	stopping time.Time
-	// ended is when all of them were seen to have ended.
-	ended time.Time
-	// left is what was last seen to be left of UsedBytes, and freed when that was last seen to shrink, or the containers were told to end.
-	left  uint64
-	freed time.Time
-	// telling says that this run tells the API server, and late that it is too late for that.
-	telling, late bool
 }
 
 // Stopped is a container of an eviction.
@@ -68,6 +59,7 @@ type Stopped struct {
 	RequestBytes    uint64 `json:"requestBytes"`
 }
 
+// newEviction returns the eviction that was decided.
 func newEviction(s Snapshot, d Decision) Eviction {
 	e := Eviction{
 		UID: d.Victim.UID, Namespace: d.Victim.Namespace, Name: d.Victim.Name, QoS: d.Victim.QoS, Owner: d.Victim.Owner, Cgroup: d.Victim.Cgroup,
@@ -81,21 +73,4 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request})
 	}
 	return e
-}
-
-// restarted notes that the API server was not asked, or has refused: the kubelet starts the containers again.
-func (e *Eviction) restarted() {
-	if !e.Told {
-		e.Way = Restart
-	}
-}
-
-// waiting reports whether memory of an eviction is not back.
-func waiting(open []Eviction) bool {
-	for _, e := range open {
-		if !e.Gone {
-			return true
-		}
-	}
-	return false
 }

@@ -8,7 +8,9 @@ import (
 // TestHeld: who does not go yet, and when somebody does nevertheless.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	killed := func(ago time.Duration) []Eviction { return []Eviction{{UID: "first", freed: noon.Add(-ago)}} }
+	killed := func(ago time.Duration) []execution {
+		return []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-ago)}}
+	}
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	stays := func(bytes uint64) map[string]uint64 { return map[string]uint64{"tmpfs": bytes * mi} }
 	for name, test := range map[string]struct {

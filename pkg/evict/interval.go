@@ -8,6 +8,8 @@ const (
 	minPollInterval = 2 * time.Millisecond
 	// maxPollInterval is what a partition far from its threshold costs: a look takes some 10 µs, a ten-thousandth of a CPU.
 	maxPollInterval = 100 * time.Millisecond
+	// drainPollInterval is the interval of looks at processes that were killed.
+	drainPollInterval = 5 * time.Millisecond
 	// pollsToThreshold is how many looks there are to be before the threshold, at the speed that was seen.
 	pollsToThreshold = 2
 )
@@ -33,4 +35,30 @@ func Interval(distance, margin uint64, growth, burst float64) time.Duration {
 		seconds = min(seconds, float64(distance)/(pollsToThreshold*growth))
 	}
 	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
+}
+
+// nextLook returns the time until the next look, after a decision was acted on. open are the evictions that are under way then, growth is
+// what the partition has grown by per second since the last look, and burst as of Interval.
+func nextLook(s Snapshot, d Decision, open []execution, growth, burst float64) time.Duration {
+	c := s.Effective()
+	distance := d.Available - min(c.Hard, d.Available)
+	if c.Soft > c.Hard && d.Available >= c.Soft {
+		distance = d.Available - c.Soft
+	}
+	// In pressure the threshold is behind us, and what is left counts.
+	interval := Interval(distance, min(c.Hard, d.Available), growth, burst)
+	switch {
+	case s.Config.Off, s.unlimited():
+		return statInterval
+	case killing(open):
+		return drainPollInterval
+	case waiting(open), d.Held == HoldUnknown, d.Held == HoldDoubt:
+		return min(interval, maxPollInterval/10)
+	case d.Held == HoldStays:
+		// That may last for days, and each look is at all pods: what grows beside it is followed from when it is seen to grow.
+		return Interval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
+	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
+		return maxPollInterval
+	}
+	return interval
 }

@@ -64,17 +64,17 @@ func TestDryRunLowersNoLimit(t *testing.T) {
 // the next look and for the report too.
 func TestLookBelowAnotherLimit(t *testing.T) {
 	t.Parallel()
-	m := &Manager{}
+	m := New(Options{})
 	s := Snapshot{
 		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
 		State: State{Cooldown: map[string]time.Time{}},
 	}
 	d := Decide(s)
-	m.note(s, d)
+	m.publish(s, d)
 	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
 		t.Errorf("crossed %q, %+v", d.Crossed, report)
 	}
-	if next := m.next(s, d); next != Interval(50*mi, 100*mi, 0, MaxBurst) {
+	if next := nextLook(s, d, nil, 0, MaxBurst); next != Interval(50*mi, 100*mi, 0, MaxBurst) {
 		t.Errorf("looks again in %s, want %s", next, Interval(50*mi, 100*mi, 0, MaxBurst))
 	}
 }

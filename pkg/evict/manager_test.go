@@ -235,7 +235,7 @@ func TestKernelKills(t *testing.T) {
 		// happen is what a look finds when the kernel has reported it, or not.
 		happen := func(killed, atLimit int, reported bool) {
 			n.files(partition, map[string]string{"memory.events": events(atLimit+5, killed), "memory.events.local": events(atLimit, 0)})
-			m.reported = reported
+			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
 		happen(7, 3, false) // before we looked first
@@ -252,7 +252,7 @@ func TestKernelKills(t *testing.T) {
 		n.heard("count killed at pod 1", "killed at pod 1")
 		// The limit counts before the process does, and a look may come in between.
 		n.files(partition, map[string]string{"memory.events": events(10, 12), "memory.events.local": events(5, 0)})
-		m.reported = true
+		m.watch.reported = true
 		n.run(m, 10*time.Millisecond)
 		n.heard()
 		happen(13, 5, true)
@@ -263,7 +263,7 @@ func TestKernelKills(t *testing.T) {
 		happen(14, 6, true)
 		n.heard("count killed at pod 1", "killed at pod 1")
 		// A partition that was made again counts from zero.
-		m.close()
+		m.watch.close()
 		happen(2, 1, false)
 		happen(3, 1, true)
 		n.heard("count killed at pod 1", "killed at pod 1")

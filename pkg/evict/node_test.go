@@ -50,8 +50,6 @@ type node struct {
 	beforeKill func(id string)
 	scopesErr  error
 	stopErr    error
-	// marked are the UIDs of the pods that are said to be evicted for good.
-	marked map[string]bool
 	// api answers the n-th call, from 1.
 	api      func(ctx context.Context, n int) error
 	apiCalls int
@@ -421,19 +419,12 @@ func (n *node) inMain(what string) {
 	}
 }
 
-// mark takes over who is being evicted.
-func (n *node) mark(uids map[string]bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.marked = maps.Clone(uids)
-}
-
 func (n *node) manager(c Config) *Manager {
-	m := &Manager{
+	m := New(Options{
 		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
-		Mark: n.mark, API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
-		Observer: (*nodeObserver)(n), Journal: (*nodeJournal)(n),
-	}
+		API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
+		Events: (*nodeEvents)(n),
+	})
 	m.SetConfig(c)
 	return m
 }
@@ -450,7 +441,7 @@ func (n *node) run(m *Manager, d time.Duration) {
 	end := time.Now().Add(d)
 	for n.ctx.Err() == nil && time.Now().Before(end) {
 		next := m.step(n.ctx)
-		m.reported = false
+		m.watch.reported = false
 		<-time.After(min(next, time.Until(end)))
 	}
 }
@@ -458,6 +449,6 @@ func (n *node) run(m *Manager, d time.Duration) {
 // stop ends a program.
 func (n *node) stop(m *Manager) {
 	n.cancel()
-	m.watching.Wait()
-	m.close()
+	m.background.Wait()
+	m.watch.close()
 }

@@ -20,7 +20,7 @@ func (n *node) all() []string {
 	return did
 }
 
-// told are the words of Observer and Journal since the last call.
+// words are those of Events since the last call.
 func (n *node) words() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,18 +35,26 @@ func (n *node) say(format string, args ...any) {
 	n.said = append(n.said, fmt.Sprintf(format, args...))
 }
 
-type nodeObserver node
+type nodeEvents node
 
-func (o *nodeObserver) Signalled(took time.Duration) {
-	n := (*node)(o)
-	n.inMain("counted")
-	if took < 0 || took > time.Second {
-		n.t.Errorf("the signal took %s", took)
+func (v *nodeEvents) Evicting(e Eviction, reaction time.Duration) {
+	n := (*node)(v)
+	if reaction != 0 {
+		n.inMain("counted")
+		if reaction < 0 || reaction > time.Second {
+			n.t.Errorf("the signal took %s", reaction)
+		}
+		n.say("signalled")
 	}
-	n.say("signalled")
+	n.inMain("said")
+	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Way)
+	if e.DryRun {
+		n.count(e)
+	}
 }
-func (o *nodeObserver) Evicted(e Eviction) {
-	n := (*node)(o)
+
+// count is what metrics make of an eviction that is through.
+func (n *node) count(e Eviction) {
 	n.inMain("counted done")
 	text := fmt.Sprintf("count %s %s", e.Threshold, e.Way)
 	if e.DryRun {
@@ -54,46 +62,45 @@ func (o *nodeObserver) Evicted(e Eviction) {
 	}
 	n.say("%s", text)
 }
-func (o *nodeObserver) Failed(step Step) { (*node)(o).say("count failed %s", step) }
-func (o *nodeObserver) Nobody()          { (*node)(o).say("count nobody") }
-func (o *nodeObserver) KernelKilled(limit KilledAt, processes uint64) {
-	(*node)(o).say("count killed at %s %d", limit, processes)
-}
 
-type nodeJournal node
-
-func (j *nodeJournal) Evicting(e Eviction) {
-	n := (*node)(j)
-	n.inMain("said")
-	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Way)
-}
-func (j *nodeJournal) Evicted(e Eviction, _ time.Duration) {
-	n := (*node)(j)
+func (v *nodeEvents) Evicted(e Eviction, _ time.Duration) {
+	n := (*node)(v)
+	n.count(e)
 	n.inMain("said done")
 	n.say("evicted %s %s", e.Name, e.Way)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.evicted = append(n.evicted, e)
 }
-func (j *nodeJournal) Resumed(e Eviction) {
-	n := (*node)(j)
+
+func (v *nodeEvents) Resumed(e Eviction) {
+	n := (*node)(v)
 	n.inMain("said resumed")
 	n.say("resumed %s", e.Name)
 }
-func (j *nodeJournal) Failed(e Eviction, step Step, err error) {
-	(*node)(j).say("failed %s %s: %v", step, e.Name, err)
+
+func (v *nodeEvents) Failed(e Eviction, step Step, err error) {
+	(*node)(v).say("count failed %s", step)
+	if step != StepLook { // of which there is a warning
+		(*node)(v).say("failed %s %s: %v", step, e.Name, err)
+	}
 }
-func (j *nodeJournal) Nobody(d Decision) {
+
+func (v *nodeEvents) Nobody(d Decision) {
 	text := "nobody"
 	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
 	}
-	(*node)(j).say("%s", text)
+	(*node)(v).say("%s", text)
+	(*node)(v).say("count nobody")
 }
-func (j *nodeJournal) KernelKilled(limit KilledAt, processes uint64) {
-	(*node)(j).say("killed at %s %d", limit, processes)
+
+func (v *nodeEvents) KernelKilled(limit KilledAt, processes uint64) {
+	(*node)(v).say("count killed at %s %d", limit, processes)
+	(*node)(v).say("killed at %s %d", limit, processes)
 }
-func (j *nodeJournal) Warn(err error) { (*node)(j).say("warn %v", err) }
+
+func (v *nodeEvents) Warn(err error) { (*node)(v).say("warn %v", err) }
 
 // history reads the state file as another program would.
 func (n *node) history() History {

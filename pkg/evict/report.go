@@ -1,68 +1,11 @@
 package evict
 
 import (
+	"fmt"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
 )
-
-// Observer hears what happens, for metrics. Its methods return at once and may be called from any goroutine.
-type Observer interface {
-	// Signalled is called for each pod that was told to end, took after the look that saw the threshold crossed.
-	Signalled(took time.Duration)
-	// Evicted is called for each eviction that is through, or given up: what was to be an eviction may have become a restart.
-	Evicted(e Eviction)
-	// Failed is called for each step of an eviction that did not work, and for each look that failed.
-	Failed(step Step)
-	// Nobody is called when a pod should go and none may.
-	Nobody()
-	// KernelKilled is called for processes in the partition that the kernel has killed.
-	KernelKilled(limit KilledAt, processes uint64)
-}
-
-// Step is a part of an eviction.
-type Step string
-
-// The steps.
-const (
-	StepStop    Step = "stop"
-	StepAPI     Step = "api"
-	StepState   Step = "state"
-	StepTimeout Step = "timeout"
-	StepReclaim Step = "reclaim"
-	StepLook    Step = "look"
-)
-
-// Steps are all of them, for metrics that must have a value before the first.
-func Steps() []Step { return []Step{StepStop, StepAPI, StepState, StepTimeout, StepReclaim, StepLook} }
-
-// KilledAt is the limit at which the kernel killed.
-type KilledAt string
-
-const (
-	// AtPartition is the limit of the partition.
-	AtPartition KilledAt = "partition"
-	// AtPod is that of a pod or a container, or the node's memory.
-	AtPod KilledAt = "pod"
-)
-
-// Journal hears what an operator may want to read later. Its methods return at once and may be called from any goroutine.
-type Journal interface {
-	// Evicting is called when the first step was taken, Evicted when the memory is back and the API server told, or when neither is to be
-	// expected any more: Problem says why.
-	Evicting(e Eviction)
-	Evicted(e Eviction, took time.Duration)
-	// Resumed is called for an eviction that an earlier run left.
-	Resumed(e Eviction)
-	// Failed is called for a step that did not work.
-	Failed(e Eviction, step Step, err error)
-	// Nobody is called when a pod should go and none may: the kernel kills at the limit. It is called once a minute at most.
-	Nobody(d Decision)
-	// KernelKilled is called for processes in the partition that the kernel has killed.
-	KernelKilled(limit KilledAt, processes uint64)
-	// Warn is called for what hampers us.
-	Warn(err error)
-}
 
 // Report is the present state.
 type Report struct {
@@ -79,4 +22,49 @@ type Report struct {
 	Crossed Threshold `json:"crossed,omitempty"`
 	Held    Hold      `json:"held,omitempty"`
 	Nobody  bool      `json:"nobody,omitempty"`
+}
+
+// Report returns what the last look found.
+func (m *Manager) Report() Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.report
+}
+
+// publish keeps what a look has found for Report, and notifies of what is new.
+func (m *Manager) publish(s Snapshot, d Decision) {
+	c := s.Effective()
+	report := Report{
+		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: d.Available, Hard: c.Hard, Soft: c.Soft,
+		Crossed: d.Crossed, Held: d.Held, Nobody: d.Nobody,
+	}
+	m.mu.Lock()
+	if !m.watch.statAt.Equal(s.Now) && !m.report.Time.IsZero() {
+		// Without memory.stat page cache would count as used.
+		report.Memory, report.Available = m.report.Memory, m.report.Available
+	}
+	m.report = report
+	m.mu.Unlock()
+	if d.Nobody && s.Now.Sub(m.nobodyAt) >= retryInterval {
+		m.nobodyAt = s.Now
+		m.Events.Nobody(d)
+	}
+	m.warnRaised(s)
+}
+
+// warnRaised warns of a limit in force that is above the configured one. A limit that was lowered a moment ago is, too, until
+// systemd has applied it.
+func (m *Manager) warnRaised(s Snapshot) {
+	c := s.Config
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {
+		m.raisedAt = time.Time{}
+		return
+	}
+	if m.raisedAt.IsZero() {
+		m.raisedAt = s.Now
+	}
+	if s.Now.Sub(m.raisedAt) >= retryInterval {
+		m.warnings.warn(fmt.Errorf("memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
+			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, c.Limit))
+	}
 }

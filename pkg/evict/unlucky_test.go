@@ -47,8 +47,8 @@ func TestMemoryCameBackAfterAll(t *testing.T) {
 		n.set(func() { n.pod("greedy").containers[0].immortal = true })
 		n.run(m, 20*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2")
-		if len(m.state.Stays) != 1 {
-			n.t.Fatalf("remembered is %v", m.state.Stays)
+		if len(m.executor.state.Stays) != 1 {
+			n.t.Fatalf("remembered is %v", m.executor.state.Stays)
 		}
 		n.set(func() { // it ends, and is started again
 			c := n.pod("greedy").containers[0]
@@ -116,7 +116,7 @@ func TestFilesThatFlutter(t *testing.T) {
 		n.restarts, n.restarted = 50*time.Millisecond, mi
 		full(n)
 		m := n.started(hardOnly)
-		m.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
 		for i := range 200 {
 			n.mu.Lock()
 			stays := slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.Name == "greedy" && !p.ending })
@@ -174,7 +174,7 @@ func TestKernelKillsWhileHeld(t *testing.T) {
 	for name, state := range map[string]State{
 		"doubt":     {Doubt: noon.Add(time.Second)},
 		"unknown":   {UnknownSince: noon.Add(-time.Second)},
-		"reclaimed": {Open: []Eviction{{UID: "first", freed: noon.Add(-time.Second)}}},
+		"reclaimed": {Open: []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -232,8 +232,9 @@ func TestLooksWhileHeld(t *testing.T) {
 			s := look(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
 			s.State = test.state
 			d := Decide(s)
-			m := &Manager{growth: growth{noon.Add(-10 * time.Millisecond), s.Memory.Used() - test.grown}}
-			if got := m.next(s, d); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
+			var w watch
+			w.growth(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
+			if got := nextLook(s, d, nil, w.growth(s.Now, s.Memory.Used()), MaxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
 				t.Errorf("held %q, the next look is in %s, want %s", d.Held, got, test.most)
 			}
 		})

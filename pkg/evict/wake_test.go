@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 		}
 		return pods()
 	}
-	m.Journal = &journalOf{(*nodeJournal)(n), evicted}
+	m.Events = &eventsOf{(*nodeEvents)(n), evicted}
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(n.ctx) }()
 	m.SetConfig(hardOnly)
@@ -131,21 +131,21 @@ func TestRun(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended by %v", err)
 	}
-	if m.alarm != nil || m.meter != nil {
+	if m.watch.alarm != nil || m.watch.meter != nil {
 		t.Error("files are left open")
 	}
 	m.SetConfig(hardOnly) // late
 }
 
-// journalOf sends the names of evicted pods.
-type journalOf struct {
-	Journal
+// eventsOf sends the names of evicted pods.
+type eventsOf struct {
+	Events
 	evicted chan<- string
 }
 
-func (j *journalOf) Evicted(e Eviction, took time.Duration) {
-	j.Journal.Evicted(e, took)
-	j.evicted <- e.Name
+func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
+	v.Events.Evicted(e, took)
+	v.evicted <- e.Name
 }
 
 // TestRunWithoutAPartition: it comes later, or the program ends before.

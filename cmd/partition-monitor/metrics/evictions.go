@@ -62,21 +62,21 @@ func (e evictions) register(to prometheus.Registerer) {
 	to.MustRegister(e.evictions, e.reaction, e.failures, e.nobody, e.kills)
 }
 
-// Signalled implements evict.Observer.
+// Signalled counts an eviction whose containers were signalled to end, the given time after the look that saw the threshold crossed.
 func (m *Metrics) Signalled(took time.Duration) { m.evictions.reaction.Observe(took.Seconds()) }
 
-// Evicted implements evict.Observer.
+// Evicted counts an eviction that has ended, or a dry run.
 func (m *Metrics) Evicted(e evict.Eviction) {
 	m.evictions.evictions.WithLabelValues(string(e.Threshold), string(e.Way), strconv.FormatBool(e.DryRun)).Inc()
 }
 
-// Failed implements evict.Observer.
+// Failed counts a step of an eviction, or a look, that failed.
 func (m *Metrics) Failed(step evict.Step) { m.evictions.failures.WithLabelValues(string(step)).Inc() }
 
-// Nobody implements evict.Observer.
+// Nobody counts that a pod should be evicted and none may.
 func (m *Metrics) Nobody() { m.evictions.nobody.Inc() }
 
-// KernelKilled implements evict.Observer.
+// KernelKilled counts processes in the partition that the kernel has killed.
 func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
 	m.evictions.kills.WithLabelValues(string(limit)).Add(float64(processes))
 }

@@ -35,7 +35,7 @@ type Reports interface {
 	Report() podmove.Report
 }
 
-// Metrics is a prometheus.Gatherer with a registry of its own, and hears what is to be counted as a podmove.Observer and an evict.Observer.
+// Metrics is a prometheus.Gatherer with a registry of its own, and hears what is to be counted as a podmove.Observer; evictions are counted by methods of its own.
 type Metrics struct {
 	registry  *prometheus.Registry
 	events    events
@@ -45,7 +45,7 @@ type Metrics struct {
 }
 
 var (
-	_ evict.Observer      = (*Metrics)(nil)
+	_ podmove.Observer    = (*Metrics)(nil)
 	_ prometheus.Gatherer = (*Metrics)(nil)
 )
 

@@ -1,0 +1,61 @@
+package evict
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// choose decides. A pod of which nothing is left to stop may still hold memory: its containers may have ended since the list of pods was
+// made, and what did not end a moment ago will not end now.
+func (m *Manager) choose(s Snapshot) Decision {
+	for {
+		d := Decide(s)
+		if d.Victim == nil {
+			return d
+		}
+		if d.Victim.Empty {
+			// Of one that has ended and that only the kubelet has told of, there is no cgroup to look at.
+			d.Victim.Containers = slices.DeleteFunc(slices.Clone(d.Victim.Containers), func(c Container) bool { return c.Cgroup == "" })
+			return d
+		}
+		if d.Victim.Containers = m.stoppable(*d.Victim); len(d.Victim.Containers) > 0 {
+			return d
+		}
+		for i := range s.Pods {
+			if s.Pods[i].UID == d.Victim.UID && s.Pods[i].Cgroup == d.Victim.Cgroup {
+				s.Pods[i].Empty = true
+			}
+		}
+	}
+}
+
+// stoppable returns the containers of a pod that are left to stop, with those that were started since the list of pods was made.
+func (m *Manager) stoppable(p Pod) []Container {
+	known := map[string]Container{}
+	for _, c := range p.Containers {
+		known[c.ID] = c
+	}
+	list := slices.Clone(p.Containers)
+	if scopes, err := m.Scopes(p.Cgroup); err != nil {
+		m.warnings.warn(err)
+	} else {
+		list = list[:0]
+		for _, id := range slices.Sorted(maps.Keys(scopes)) {
+			c := known[id]
+			c.ID, c.Cgroup = id, scopes[id]
+			list = append(list, c)
+		}
+	}
+	signalled := m.executor.signalled(p.UID, time.Now())
+	list = slices.DeleteFunc(list, func(c Container) bool {
+		if c.Cgroup == "" {
+			return true // it has none that could be found
+		}
+		return signalled[c.Cgroup] || m.containers.empty(c.Cgroup)
+	})
+	for i := range list {
+		list[i].WorkingSet, _ = m.Cgroups.WorkingSet(list[i].Cgroup) // for the message only
+	}
+	return list
+}

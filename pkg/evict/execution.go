@@ -1,0 +1,259 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// execution is an eviction under way: the Eviction that is written to the state file, and how far it has come. Two things
+// advance side by side. The phase follows the pod's processes and its memory:
+//
+//	decided ──► stopping ──► ended ──► reclaimed
+//	                │          ▲ │          ▲ ▲
+//	                │          └─┘          │ └─ memory is back, or stays (Problem)
+//	                │           memory of a Restart stays: it becomes an Evict, and unreported
+//	                └───────────────────────┘
+//	                 processes outlast the grace period and endTimeout (Problem)
+//
+// The report follows what the API server and the kubelet answer:
+//
+//	unreported ──► reporting ──┬──► confirmed: the pod has ended, and its kubelet agrees
+//	     ▲                     ├──► reported: the API server accepted it, and the kubelet does not follow in time (Problem)
+//	     │                     └──► unneeded: refused, or too late (Problem); the Evict becomes a Restart
+//	     └── unneeded: a Restart whose memory stays
+//
+// A Restart is unneeded from the start. Reporting begins when the phase leaves stopping, and not before: a pod that has failed
+// counts as one whose containers do not run, for its controller, for the scheduler and for the volumes (mergePodStatus,
+// pkg/kubelet/status/status_manager.go). The next pod may be evicted when the phase is reclaimed, whatever the report. An
+// execution is closed when it is reclaimed and its report has ended; it is then one of History.Last.
+//
+// The state file has the phase as Gone, which is true for reclaimed, and the report as Told, which is true where it has ended.
+// The next run of the program begins with decided or reclaimed, and with unreported where the report has not ended. It takes the
+// missing steps again: each of them can be taken twice.
+//
+// Methods that return an execution are pure. They take what was read and the time, and return the next state; the executor acts.
+type execution struct {
+	Eviction
+	phase  phase
+	report reportState
+
+	// signalled is when its containers were last signalled to end.
+	signalledAt time.Time
+	// left is what was last seen to be left of UsedBytes. freedAt is when that was last seen to shrink, or the containers were
+	// signalled to end, or did.
+	left    uint64
+	freedAt time.Time
+	// late means that an earlier run of the program left it so long ago that it is not reported any more.
+	late bool
+}
+
+// phase is how far the pod's processes and its memory have gone.
+type phase int
+
+// The phases, in their order.
+const (
+	// decided: it is in the state file, and this run of the program has stopped no container of it.
+	decided phase = iota
+	// stopping: its containers are killed, or have a grace period left.
+	stopping
+	// ended: no process of its containers is left, and its memory is awaited.
+	ended
+	// reclaimed: its memory is awaited no longer. It is back, or stays, or the processes have not ended in time.
+	reclaimed
+)
+
+// reportState is how far the API server is notified.
+type reportState int
+
+// The states of the report.
+const (
+	unreported reportState = iota
+	// reporting: a goroutine of the reporter calls the API server.
+	reporting
+	// reported: the API server has accepted it, and the kubelet was not seen to follow.
+	reported
+	// confirmed: the kubelet follows.
+	confirmed
+	// unneeded: the containers are only restarted.
+	unneeded
+)
+
+// action is what the executor has to do after a transition.
+type action int
+
+const (
+	// await: nothing before the next look.
+	await action = iota
+	// readMemory: the processes have ended. It is to be reported, and the memory of the pod to be read.
+	readMemory
+	// abandon: the processes do not end.
+	abandon
+	// readPartition: the memory of the pod is back. Whether that of the partition is, is to be read.
+	readPartition
+	// escalate: the restart of its containers becomes an eviction, which is to be announced and reported.
+	escalate
+	// rememberStays: the memory of the pod stays.
+	rememberStays
+)
+
+// newExecution returns the execution of an eviction that was just decided, or that an earlier run of the program wrote down.
+func newExecution(e Eviction) execution {
+	x := execution{Eviction: e, left: e.UsedBytes}
+	if e.Gone {
+		x.phase = reclaimed
+	}
+	switch {
+	case e.Told && e.Way == Evict:
+		x.report = confirmed
+	case e.Told:
+		x.report = unneeded
+	}
+	return x
+}
+
+// record returns what is written to the state file, and given to others.
+func (e execution) record() Eviction {
+	record := e.Eviction
+	record.Gone, record.Told = e.phase == reclaimed, e.reportEnded()
+	return record
+}
+
+func (e execution) reportEnded() bool { return e.report >= reported }
+
+// closed reports whether nothing is left to do.
+func (e execution) closed() bool { return e.phase == reclaimed && e.reportEnded() }
+
+// signalled returns e after its containers were signalled to end.
+func (e execution) signalled(now time.Time) execution {
+	e.phase = max(e.phase, stopping)
+	e.signalledAt, e.freedAt = now, now
+	return e
+}
+
+// hurried returns e without its grace period, as an eviction by the given threshold. Its containers are signalled again.
+func (e execution) hurried(threshold Threshold, now time.Time) execution {
+	e.Grace, e.Threshold = 0, threshold
+	return e.signalled(now)
+}
+
+// endsRestarted reports whether containers that the kubelet starts in the place of those that have ended are to be killed. The pod
+// is reported when the last of its containers has used up its grace period, and the kubelet starts the others again until then.
+func (e execution) endsRestarted() bool { return e.phase == stopping && e.Way == Evict && e.Grace > 0 }
+
+// afterProcesses returns what follows from whether a process of its containers runs.
+func (e execution) afterProcesses(now time.Time, running bool) (execution, action) {
+	switch {
+	case e.phase == ended:
+		return e, readMemory
+	case !running:
+		e.phase, e.freedAt = ended, now
+		return e, readMemory
+	case now.Sub(e.signalledAt)-e.Grace > endTimeout:
+		e.phase = reclaimed
+		e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; nobody else goes for what they hold", endTimeout)
+		return e, abandon
+	}
+	return e, await
+}
+
+// afterMemory returns what follows from the bytes that are left of the memory of a pod whose processes have ended. Files in memory
+// are freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays. api reports
+// whether the API server can be asked to evict it.
+func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution, action) {
+	if left+e.UsedBytes/reclaimSteps <= e.left {
+		e.left, e.freedAt = left, now
+	}
+	if e.UsedBytes == 0 || left < e.UsedBytes/2 {
+		e.phase = reclaimed
+		return e, readPartition
+	}
+	switch waited := now.Sub(e.freedAt); {
+	case e.Way == Restart && waited > drainTimeout && api && e.escalates():
+		// Its processes are started again beside what they have left behind. The whole pod has to go, however lately another one
+		// of its owner has.
+		e.Way, e.report = Evict, unreported
+		return e, escalate
+	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
+		e.phase = reclaimed
+		if e.Problem == "" {
+			e.Problem = fmt.Sprintf("%d of %d bytes are still there after its processes have ended: files in memory (an emptyDir with the medium Memory, "+
+				"/dev/shm) stay as long as the pod; delete it", left, e.UsedBytes)
+		}
+		return e, rememberStays
+	}
+	return e, await
+}
+
+// escalates reports whether a pod whose containers were restarted can be evicted instead. An unknown one has no namespace, and a
+// name that is not its own: the API server would answer that it is gone, which counts as evicted.
+func (e execution) escalates() bool {
+	return !e.Static && !e.DryRun && e.Problem == "" && e.Namespace != ""
+}
+
+// missing reports whether the memory that came back from the pod has not come back to the partition, which now uses the given
+// bytes: others grew, or it was never this pod's alone.
+func (e execution) missing(partitionUsed uint64) bool {
+	return e.UsedBytes > 0 && partitionUsed+e.UsedBytes/2 > e.PartitionBytes
+}
+
+// answer is the end of a report.
+type answer struct {
+	// uid and at identify the execution.
+	uid string
+	at  time.Time
+	// accepted means that the API server has evicted the pod, and that err is about the confirmation.
+	accepted bool
+	err      error
+}
+
+// refused reports whether the pod was not evicted for certain. A server that does not answer may have evicted it.
+func (a answer) refused() bool { return !a.accepted && errors.Is(a.err, ErrFinal) }
+
+// afterReport returns what follows from the end of its report.
+func (e execution) afterReport(a answer) execution {
+	switch {
+	case a.err == nil:
+		e.report = confirmed
+		return e
+	case a.accepted:
+		e.report = reported
+	default:
+		e.report, e.Way = unneeded, Restart // the kubelet starts its containers again
+	}
+	e.Problem = strings.TrimPrefix(e.Problem+"; "+a.err.Error(), "; ")
+	return e
+}
+
+// waiting reports whether memory of an execution is awaited.
+func waiting(open []execution) bool {
+	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed })
+}
+
+// killing reports whether memory is awaited of an execution without a grace period.
+func killing(open []execution) bool {
+	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && e.Grace == 0 })
+}
+
+// freeing reports whether an execution has given back memory a moment ago, or could not have yet.
+func freeing(open []execution, now time.Time) bool {
+	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && now.Sub(e.freedAt) < freeingWindow })
+}
+
+const (
+	// endTimeout is how long containers may take to end after their grace period.
+	endTimeout = 10 * time.Second
+	// drainTimeout is how long memory may take to come back after that where the pod stays.
+	drainTimeout = 2 * time.Second
+	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has, and waits for that as long itself
+	// (podCleanupTimeout, pkg/kubelet/eviction/eviction_manager.go).
+	reclaimTimeout = 30 * time.Second
+	// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half
+	// of it.
+	freeingWindow = 100 * time.Millisecond
+	// reclaimSteps is in how many parts the memory of an eviction comes back at most. Figures that flutter, or fall by a page at a
+	// time, are no memory that is on its way, and would have everybody wait for ever.
+	reclaimSteps = 64
+)

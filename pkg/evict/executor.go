@@ -1,0 +1,232 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+)
+
+// executor carries out evictions: it stops containers, has evictions reported and reads what memory is left, as execution says. It is
+// used by the goroutine in Run, but for evicts.
+type executor struct {
+	*Options
+	containers *containers
+	reporter   *reporter
+	watch      *watch
+	warn       func(error)
+
+	state State
+	// last are the evictions that are closed, the newest last.
+	last []execution
+	// dryRunUntil is until when the dry run of a pod, by its UID, is not repeated.
+	dryRunUntil map[string]time.Time
+	// staysAt is when forgetStays last read memory.
+	staysAt time.Time
+	resumed bool
+
+	mu sync.Mutex
+	// evicting are the UIDs of pods that are evicted for good, of the open evictions and the last ones.
+	evicting map[string]bool
+}
+
+// begin takes the steps of an eviction that cannot wait.
+func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
+	e := newEviction(s, d)
+	if s.Config.DryRun {
+		if s.Now.Before(x.dryRunUntil[e.UID]) {
+			return
+		}
+		x.dryRunUntil[e.UID] = s.Now.Add(retryInterval)
+		x.Events.Evicting(e, 0)
+		x.keep(newExecution(e))
+		x.save()
+		return
+	}
+	x.state.Open = append(x.state.Open, newExecution(e).signalled(time.Now()))
+	if e.Way == Evict && !d.Victim.Terminating { // who deletes a pod wants its next one
+		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
+	}
+	x.save()
+	x.containers.stop(ctx, e)
+	x.Events.Evicting(e, time.Since(s.Now))
+}
+
+// resume takes the steps of evictions that an earlier run left, when it is first called. It gives up those that are old where memory
+// is no longer low: their containers may have been started again. It gives up all where nobody is to be stopped any more. read means
+// that s has the memory of the partition.
+func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
+	if x.resumed {
+		return
+	}
+	x.resumed = true
+	before := len(x.state.Open)
+	x.state.Open = slices.DeleteFunc(x.state.Open, func(e execution) bool {
+		low := !read || s.available() < s.Effective().threshold(e.Threshold)
+		switch {
+		case e.phase == reclaimed:
+			return false
+		case s.Config.Off || s.Config.DryRun:
+			e.Problem = "given up by the next run of this program, which is to stop nobody"
+		case time.Since(e.Time) <= reportDeadline || low:
+			return false
+		default:
+			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
+		}
+		x.close(e)
+		return true
+	})
+	if len(x.state.Open) < before {
+		x.save()
+	}
+	for i := range x.state.Open {
+		e := &x.state.Open[i]
+		*e = e.signalled(time.Now())
+		e.late = time.Since(e.Time) > reportDeadline
+		x.Events.Resumed(e.record())
+		if e.phase == reclaimed {
+			x.report(ctx, e)
+			continue
+		}
+		x.containers.stop(ctx, e.record())
+	}
+}
+
+// progress takes the next steps of the open evictions.
+func (x *executor) progress(ctx context.Context, s Snapshot) {
+	changed := x.takeAnswers()
+	for i := range x.state.Open {
+		if e := &x.state.Open[i]; e.phase != reclaimed {
+			changed = x.advance(ctx, s, e) || changed
+		}
+	}
+	x.state.Open = slices.DeleteFunc(x.state.Open, func(e execution) bool {
+		if e.closed() {
+			x.close(e)
+		}
+		return e.closed()
+	})
+	if changed {
+		forgetCooldown(x.state.Cooldown, time.Now())
+		x.save()
+	}
+}
+
+// takeAnswers takes over how reports have ended, and reports whether any has.
+func (x *executor) takeAnswers() (changed bool) {
+	for _, a := range x.reporter.takeAnswers() {
+		e := x.find(a.uid, a.at)
+		if e == nil {
+			continue
+		}
+		*e, changed = e.afterReport(a), true
+		if a.refused() {
+			delete(x.state.Cooldown, e.Owner)
+		}
+	}
+	return changed
+}
+
+// advance reads how far an eviction has come, takes its next steps, and reports whether it is reclaimed.
+func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
+	running := false
+	if e.phase != ended {
+		var err error
+		if running, err = x.containers.running(e.Eviction); err != nil {
+			x.warn(err)
+		}
+		if running && e.endsRestarted() {
+			x.containers.killAll(e.Eviction, x.containers.startedAgain(e.Eviction))
+		}
+	}
+	next, do := e.afterProcesses(time.Now(), running)
+	*e = next
+	switch do {
+	case abandon:
+		x.Events.Failed(e.record(), StepTimeout, errors.New(e.Problem))
+		x.state.Stays[e.UID] = x.memoryLeft(*e)
+		if e.Grace > 0 {
+			x.hurry(ctx, e, e.Threshold)
+		}
+		x.report(ctx, e)
+	case readMemory:
+		x.report(ctx, e)
+		x.reclaim(ctx, s, e)
+	}
+	return e.phase == reclaimed
+}
+
+// reclaim reads what is left of the memory of an eviction whose processes have ended, and takes the steps that follow.
+func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
+	left := x.memoryLeft(*e)
+	next, do := e.afterMemory(time.Now(), left, s.API)
+	*e = next
+	switch do {
+	case readPartition:
+		// Read after the pod: what the look has read may be from before the end of the processes.
+		if e.missing(x.watch.used()) {
+			x.state.Doubt = time.Now().Add(reclaimTimeout)
+		}
+	case escalate:
+		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)
+		x.save()
+		x.Events.Evicting(e.record(), 0)
+		x.report(ctx, e)
+	case rememberStays:
+		x.state.Stays[e.UID] = left
+		x.Events.Failed(e.record(), StepReclaim, errors.New(e.Problem))
+	}
+}
+
+// memoryLeft returns what is left of the memory of an eviction, in bytes: without what containers use that were started since.
+func (x *executor) memoryLeft(e execution) uint64 {
+	reading, err := x.Cgroups.Memory(e.Cgroup)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0
+	}
+	if err != nil {
+		x.warn(err)
+		return e.left // what is not seen has not come back
+	}
+	left := reading.Used()
+	for _, cgroup := range x.containers.startedAgain(e.Eviction) {
+		if reading, err := x.Cgroups.Memory(cgroup); err == nil {
+			left -= min(left, reading.Used())
+		}
+	}
+	return left
+}
+
+// report has an eviction reported to the API server, where that has not begun.
+func (x *executor) report(ctx context.Context, e *execution) {
+	if e.report != unreported {
+		return
+	}
+	e.report = reporting
+	x.reporter.report(ctx, e.record(), e.late)
+}
+
+// hurry ends the grace period of an eviction, which has come to be one for the given threshold.
+func (x *executor) hurry(ctx context.Context, e *execution, threshold Threshold) {
+	*e = e.hurried(threshold, time.Now())
+	x.save()
+	x.containers.stop(ctx, e.record())
+}
+
+// close ends an eviction.
+func (x *executor) close(e execution) {
+	x.keep(e)
+	x.Events.Evicted(e.record(), time.Since(e.Time))
+}
+
+// find returns the open eviction of a pod that was decided at the given time, nil where there is none.
+func (x *executor) find(uid string, at time.Time) *execution {
+	for i := range x.state.Open {
+		if e := &x.state.Open[i]; e.UID == uid && e.Time.Equal(at) {
+			return e
+		}
+	}
+	return nil
+}

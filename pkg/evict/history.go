@@ -1,0 +1,100 @@
+package evict
+
+import (
+	"slices"
+	"time"
+)
+
+// load goes on where an earlier run ended. cooldown is the configured one.
+func (x *executor) load(cooldown time.Duration) {
+	history, err := x.Store.Read()
+	if err != nil {
+		x.Events.Failed(Eviction{}, StepState, err) // and begin anew
+	}
+	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays}
+	x.last = executions(history.Last)
+	if x.state.Cooldown == nil {
+		x.state.Cooldown = map[string]time.Time{}
+	}
+	if x.state.Stays == nil {
+		x.state.Stays = map[string]uint64{}
+	}
+	for owner, until := range x.state.Cooldown {
+		// The clock may have been set back since it was written down.
+		x.state.Cooldown[owner] = time.Now().Add(min(time.Until(until), cooldown))
+	}
+	x.remember()
+}
+
+// keep adds an eviction to those that status shows.
+func (x *executor) keep(e execution) {
+	x.last = append(x.last, e)
+	x.last = x.last[max(0, len(x.last)-historySize):]
+}
+
+// save writes the state down. An eviction is not put off where that fails: it would be made twice at worst.
+func (x *executor) save() {
+	x.remember()
+	history := History{Open: records(x.state.Open), Cooldown: x.state.Cooldown, Stays: x.state.Stays, Last: records(x.last)}
+	if err := x.Store.write(history); err != nil {
+		x.Events.Failed(Eviction{}, StepState, err)
+	}
+}
+
+// remember keeps what evicts returns.
+func (x *executor) remember() {
+	evicting := map[string]bool{}
+	for _, e := range slices.Concat(x.last, x.state.Open) {
+		if e.Way == Evict && !e.DryRun {
+			evicting[e.UID] = true
+		}
+	}
+	x.mu.Lock()
+	x.evicting = evicting
+	x.mu.Unlock()
+}
+
+// evicts reports whether a pod is being evicted for good, or was a moment ago. It may be called from any goroutine.
+func (x *executor) evicts(uid string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.evicting[uid]
+}
+
+// knows reports whether a pod has an open eviction, or was evicted for good a moment ago.
+func (x *executor) knows(uid string) bool {
+	return x.evicts(uid) || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
+}
+
+// signalled returns the cgroups of a pod's containers that were signalled to end less than retryInterval ago. It goes by cgroups, not
+// by containers: a live move gives a container another one.
+func (x *executor) signalled(uid string, now time.Time) map[string]bool {
+	signalled := map[string]bool{}
+	for _, e := range slices.Concat(x.last, x.state.Open) {
+		if e.UID != uid || e.DryRun || now.Sub(e.signalledAt) > retryInterval {
+			continue
+		}
+		for _, c := range e.Containers {
+			signalled[c.Cgroup] = true
+		}
+	}
+	return signalled
+}
+
+// executions returns what newExecution does of each.
+func executions(evictions []Eviction) []execution {
+	list := make([]execution, 0, len(evictions))
+	for _, e := range evictions {
+		list = append(list, newExecution(e))
+	}
+	return list
+}
+
+// records returns what record does of each.
+func records(list []execution) []Eviction {
+	evictions := make([]Eviction, 0, len(list))
+	for _, e := range list {
+		evictions = append(evictions, e.record())
+	}
+	return evictions
+}

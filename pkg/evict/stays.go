@@ -1,0 +1,46 @@
+package evict
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// forgetStays drops pods that are gone, and those whose memory has come back after all: what they take later is theirs to give back. That
+// has to be seen when it happens, which may be long before memory is low again.
+func (x *executor) forgetStays(now time.Time) {
+	if len(x.state.Stays) == 0 || now.Sub(x.staysAt) < maxPollInterval {
+		return
+	}
+	x.staysAt = now
+	pods, changed := x.Pods(), false
+	// Before the kubelet and the first pass have told who is there, one that is missing may be there all the same.
+	complete := len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
+	for uid, bytes := range x.state.Stays {
+		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == uid })
+		left := uint64(0)
+		switch {
+		case i >= 0:
+			reading, err := x.Cgroups.Memory(pods[i].Cgroup)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			left = reading.Used()
+		case !complete:
+			continue
+		}
+		switch {
+		case left <= bytes/2:
+			delete(x.state.Stays, uid)
+		case left < bytes:
+			x.state.Stays[uid] = left
+		default:
+			continue
+		}
+		changed = true
+	}
+	if changed {
+		x.save()
+	}
+}

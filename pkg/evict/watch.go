@@ -1,0 +1,144 @@
+package evict
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// statInterval is how old memory.stat may be where the limit is far: available memory is reported by it.
+const statInterval = time.Second
+
+// watch reads the memory of the partition, and waits until it may have changed. It is used by the goroutine in Run, but for wake.
+type watch struct {
+	*Options
+	warn  func(error)
+	meter *cgroupfs.MemoryMeter
+	// statAt is when memory.stat was last read.
+	statAt time.Time
+	// previous is the last use that growth was given, at its time.
+	previous   uint64
+	previousAt time.Time
+	kills      kills
+	// reported means that memory.events.local has changed since the last look.
+	reported bool
+
+	mu    sync.Mutex
+	alarm *Alarm
+}
+
+// open opens the files of the partition where they are not open.
+func (w *watch) open() error {
+	if w.meter != nil {
+		return nil
+	}
+	meter, err := w.Cgroups.MemoryMeter(w.Slice)
+	if err != nil {
+		return err
+	}
+	alarm, pressureErr, err := NewAlarm(w.Cgroups.Path(w.Slice))
+	if err != nil {
+		meter.Close()
+		return err
+	}
+	if pressureErr != nil {
+		w.warn(fmt.Errorf("no wake-up by memory pressure, going on with ticks: %w", pressureErr))
+	}
+	w.meter, w.kills, w.reported = meter, kills{}, true
+	w.statAt, w.previousAt = time.Time{}, time.Time{}
+	w.mu.Lock()
+	w.alarm = alarm
+	w.mu.Unlock()
+	return nil
+}
+
+func (w *watch) close() {
+	if w.meter != nil {
+		w.meter.Close()
+		w.meter = nil
+	}
+	w.mu.Lock()
+	alarm := w.alarm
+	w.alarm = nil
+	w.mu.Unlock()
+	if alarm != nil {
+		alarm.Close()
+	}
+}
+
+// read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat, but once in statInterval, and while
+// an eviction is under way.
+func (w *watch) read(s *Snapshot, executing bool) error {
+	if err := w.open(); err != nil {
+		return err
+	}
+	full := true
+	reading, err := w.meter.Read(func(current, limit uint64) bool {
+		if s.Config.Lowering {
+			limit = min(s.Config.Limit, limit)
+		}
+		far := limit-min(current, limit) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
+		full = !far || executing || s.Now.Sub(w.statAt) >= statInterval
+		return !full
+	})
+	if err != nil {
+		return err
+	}
+	if full {
+		w.statAt = s.Now
+	}
+	s.Memory = reading
+	return nil
+}
+
+// used returns what the partition uses now, in bytes; 0 where that cannot be read, because it is gone.
+func (w *watch) used() uint64 {
+	if w.meter == nil {
+		return 0
+	}
+	reading, err := w.meter.Read(func(uint64, uint64) bool { return false })
+	if err != nil {
+		return 0
+	}
+	return reading.Used()
+}
+
+// growth returns how fast the partition has grown since it was last called, in bytes per second; 0 where it has not.
+func (w *watch) growth(now time.Time, used uint64) float64 {
+	speed := 0.0
+	if w.previousAt.Before(now) && !w.previousAt.IsZero() && used > w.previous {
+		speed = float64(used-w.previous) / now.Sub(w.previousAt).Seconds()
+	}
+	w.previous, w.previousAt = used, now
+	return speed
+}
+
+// wait waits for d, or until the kernel reports something, wake is called or ctx ends.
+func (w *watch) wait(ctx context.Context, d time.Duration) error {
+	w.mu.Lock()
+	alarm := w.alarm
+	w.mu.Unlock()
+	if alarm != nil {
+		var err error
+		w.reported, err = alarm.Wait(ctx, d)
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// wake ends wait, or the next one.
+func (w *watch) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.alarm != nil {
+		w.alarm.Wake()
+	}
+}
