@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// choose decides. A pod of which nothing is left to stop may still hold memory: its containers may have ended since the list of pods was
-// made, and what did not end a moment ago will not end now.
+// choose decides. A pod of which nothing is left to stop may still hold memory: its containers may
+// have ended since the list of pods was made, and what did not end a moment ago will not end now.
 func (m *Manager) choose(s Snapshot) Decision {
 	for {
 		d := Decide(s)
@@ -15,7 +15,8 @@ func (m *Manager) choose(s Snapshot) Decision {
 			return d
 		}
 		if d.Victim.Empty {
-			// Of one that has ended and that only the kubelet has told of, there is no cgroup to look at.
+			// Of one that has ended and that only the kubelet has told of, there is no cgroup to
+			// look at.
 			d.Victim.Containers = slices.DeleteFunc(slices.Clone(d.Victim.Containers), func(c Container) bool { return c.Cgroup == "" })
 			return d
 		}
@@ -30,7 +31,8 @@ func (m *Manager) choose(s Snapshot) Decision {
 	}
 }
 
-// stoppable returns the containers of a pod that are left to stop, with those that were started since the list of pods was made.
+// stoppable returns the containers of a pod that are left to stop, with those that were started
+// since the list of pods was made.
 func (m *Manager) stoppable(p Pod) []Container {
 	known := map[string]Container{}
 	for _, c := range p.Containers {

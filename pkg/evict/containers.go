@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// containers ends containers, and reads whether they have ended. Its methods but startedAgain may be called from any goroutine.
+// containers ends containers, and reads whether they have ended. Its methods but startedAgain may
+// be called from any goroutine.
 type containers struct {
 	*Options
 	background *sync.WaitGroup
@@ -18,8 +19,9 @@ type containers struct {
 	warn       func(error)
 }
 
-// stop stops the containers of an eviction: at once by the kernel, where there is no grace period. The runtime sees them end as it
-// sees them killed by anybody else; asked to, it would take a hundred times as long (docs/architecture.md).
+// stop stops the containers of an eviction: at once by the kernel, where there is no grace period.
+// The runtime sees them end as it sees them killed by anybody else; asked to, it would take a
+// hundred times as long (docs/architecture.md).
 func (c *containers) stop(ctx context.Context, e Eviction) {
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {
@@ -53,7 +55,8 @@ func (c *containers) kill(stopped Stopped) error {
 	return nil
 }
 
-// killAll kills what is in the cgroups, which are containers of an eviction that have no grace period.
+// killAll kills what is in the cgroups, which are containers of an eviction that have no grace
+// period.
 func (c *containers) killAll(e Eviction, cgroups []string) {
 	for _, cgroup := range cgroups {
 		if err := c.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
@@ -74,7 +77,8 @@ func (c *containers) ask(ctx context.Context, e Eviction, stopped Stopped) {
 	})
 }
 
-// running reports whether a process of the containers of an eviction runs. One that cannot be read may have some.
+// running reports whether a process of the containers of an eviction runs. One that cannot be read
+// may have some.
 func (c *containers) running(e Eviction) (bool, error) {
 	for _, stopped := range e.Containers {
 		if populated, err := c.Cgroups.Populated(stopped.Cgroup); err != nil || populated {
@@ -90,12 +94,14 @@ func (c *containers) empty(cgroup string) bool {
 	return err == nil && !populated
 }
 
-// rest returns the cgroups of containers of an evicted pod that run, in and outside of the partition.
+// rest returns the cgroups of containers of an evicted pod that run, in and outside of the
+// partition.
 func (c *containers) rest(e Eviction) []string {
 	return slices.DeleteFunc(c.Rest(e.UID), c.empty)
 }
 
-// startedAgain returns the cgroups of containers that the kubelet has started in the place of those of an eviction.
+// startedAgain returns the cgroups of containers that the kubelet has started in the place of those
+// of an eviction.
 func (c *containers) startedAgain(e Eviction) []string {
 	scopes, err := c.Scopes(e.Cgroup)
 	if err != nil {

@@ -20,7 +20,8 @@ type Way string
 const (
 	// Evict is for good: the pod ends Failed, as after the kubelet's own eviction.
 	Evict Way = "evict"
-	// Restart only stops the containers; the kubelet starts them again as the pod's restartPolicy says.
+	// Restart only stops the containers; the kubelet starts them again as the pod's restartPolicy
+	// says.
 	Restart Way = "restart"
 )
 
@@ -31,7 +32,8 @@ type Hold string
 const (
 	// HoldReclaiming: the memory of a pod that was told to end is not back yet.
 	HoldReclaiming Hold = "reclaiming"
-	// HoldStays: without the memory that stays when processes end there would be enough. Another pod would go for nothing.
+	// HoldStays: without the memory that stays when processes end there would be enough. Another
+	// pod would go for nothing.
 	HoldStays Hold = "memory-stays"
 	// HoldDoubt: the last pod that went did not bring back what it used.
 	HoldDoubt Hold = "doubt"
@@ -45,7 +47,8 @@ type Decision struct {
 	State State
 	// Crossed is the threshold below which available memory is, empty for none.
 	Crossed Threshold
-	// Limit that is guarded in bytes (cgroupfs.Unlimited for none), memory available below it, and At the threshold that this is compared with.
+	// Limit that is guarded in bytes (cgroupfs.Unlimited for none), memory available below it, and
+	// At the threshold that this is compared with.
 	Limit, Available, At uint64
 	// Victim is the pod that goes now, nil for none.
 	Victim *Pod
@@ -58,7 +61,8 @@ type Decision struct {
 	Held Hold
 	// Nobody says that a pod should go and none may: the kernel will kill.
 	Nobody bool
-	// LowerLimit says that the partition has come below a limit that was lowered, and systemd can apply it.
+	// LowerLimit says that the partition has come below a limit that was lowered, and systemd can
+	// apply it.
 	LowerLimit bool
 	// Order has all pods as they would go, those that are spared too.
 	Order []Candidate
@@ -94,7 +98,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		}
 		return left < threshold
 	}
-	// Where the kernel could not keep the limit, less was left than the sum says: slabs of open files count as what it could free.
+	// Where the kernel could not keep the limit, less was left than the sum says: slabs of open
+	// files count as what it could free.
 	hard, soft := below(c.Hard, Hard) || c.Hard > 0 && s.OutOfMemory, below(c.Soft, Soft)
 	switch {
 	case !soft:
@@ -112,7 +117,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
-		// There was enough since the last one went, and what it has left does not come: somebody else grows.
+		// There was enough since the last one went, and what it has left does not come: somebody
+		// else grows.
 		state.Floor, state.Floored = c.Hard/2, true
 	}
 	return state.Reclaiming, state
@@ -138,7 +144,8 @@ func Decide(s Snapshot) Decision {
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}
 	if crossed == "" {
-		// Only what the configuration wants counts here: with less than the threshold left, the next page would be the kernel's turn.
+		// Only what the configuration wants counts here: with less than the threshold left, the
+		// next page would be the kernel's turn.
 		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
 		return d
 	}
@@ -173,7 +180,8 @@ func Decide(s Snapshot) Decision {
 	d.State.Floor, d.State.Floored = d.Available/2, true
 	d.Way = s.way(*d.Victim)
 	if crossed == Soft {
-		// As the kubelet for soft thresholds (evictionManager.synchronize): the pod's own grace period, and at most the configured one.
+		// As the kubelet for soft thresholds (evictionManager.synchronize): the pod's own grace
+		// period, and at most the configured one.
 		d.Grace = d.Victim.GracePeriod
 		if c.MaxPodGrace >= 0 {
 			d.Grace = min(d.Grace, c.MaxPodGrace)
@@ -187,8 +195,9 @@ func Decide(s Snapshot) Decision {
 // pkg/kubelet/kuberuntime/kuberuntime_container.go): who sets a soft threshold wants SIGTERM first.
 const leastGrace = 2 * time.Second
 
-// way is how a pod goes. Restart is for what comes back: a pod that is being deleted, one that is never started again, and one without processes
-// end for good, however lately another one of the owner has.
+// way is how a pod goes. Restart is for what comes back: a pod that is being deleted, one that is
+// never started again, and one without processes end for good, however lately another one of the
+// owner has.
 func (s Snapshot) way(p Pod) Way {
 	switch {
 	case !s.API || p.Static || p.Unknown:
@@ -209,8 +218,8 @@ func (s Snapshot) stays(p Pod) uint64 {
 	return min(s.State.Stays[p.UID], p.Usage.Used)
 }
 
-// unknownPatience is how long a pod that nobody knows keeps others from going: a pass takes longer where the runtime is slow, which is what
-// low memory makes of it.
+// unknownPatience is how long a pod that nobody knows keeps others from going: a pass takes longer
+// where the runtime is slow, which is what low memory makes of it.
 const unknownPatience = 5 * time.Second
 
 // held is why nobody else is to go now. It keeps in d what has to be kept.
@@ -235,8 +244,9 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	return ""
 }
 
-// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and the limit is near, or the kernel kills already:
-// where all has gone between two looks, there is no half of it to go. Each such decision halves what has to be left for the next.
+// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and
+// the limit is near, or the kernel kills already: where all has gone between two looks, there is no
+// half of it to go. Each such decision halves what has to be left for the next.
 func (s Snapshot) emergency(crossed Threshold) bool {
 	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
 }

@@ -6,9 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Eviction is one eviction as the state file has it: what was decided, and how far it has come. It is written down before the first
-// step, so that a program that is killed in between takes the rest of the steps at its next start, and does not choose a second pod
-// instead. While it is under way it is an execution, which keeps Gone and Told.
+// Eviction is one eviction as the state file has it: what was decided, and how far it has come. It
+// is written down before the first step, so that a program that is killed in between takes the rest
+// of the steps at its next start, and does not choose a second pod instead. While it is under way
+// it is an execution, which keeps Gone and Told.
 type Eviction struct {
 	UID       string         `json:"uid"`
 	Namespace string         `json:"namespace"`
@@ -35,7 +36,8 @@ type Eviction struct {
 	// WorkingSetBytes and RequestBytes of the pod.
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
 	RequestBytes    uint64 `json:"requestBytes"`
-	// UsedBytes is what of the pod the kernel could not take back, PartitionBytes of the whole partition.
+	// UsedBytes is what of the pod the kernel could not take back, PartitionBytes of the whole
+	// partition.
 	UsedBytes      uint64 `json:"usedBytes"`
 	PartitionBytes uint64 `json:"partitionBytes"`
 	// Containers that are stopped: these, and not those that the kubelet starts in their place.

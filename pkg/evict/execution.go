@@ -8,45 +8,60 @@ import (
 	"time"
 )
 
-// execution is an eviction under way: the Eviction that is written to the state file, and how far it has come. Two things
-// advance side by side. The phase follows the pod's processes and its memory:
+// execution is an eviction under way: the Eviction that is written to the state file, and how far
+// it has come. Its phase follows the pod's processes and its memory:
 //
-//	decided ──► stopping ──► ended ──► reclaimed
-//	                │          ▲ │          ▲ ▲
-//	                │          └─┘          │ └─ memory is back, or stays (Problem)
-//	                │           memory of a Restart stays: it becomes an Evict, and unreported
-//	                └───────────────────────┘
-//	                 processes outlast the grace period and endTimeout (Problem)
+//	            1             2          3
+//	decided ──────► stopping ───► ended ───► reclaimed
+//	                    │                        ▲
+//	                    └────────────────────────┘
+//	                                4
 //
-// The report follows what the API server and the kubelet answer:
+//	1  its containers are signalled to end
+//	2  none of their processes is left
+//	3  the pod's memory is back, or stays (Problem)
+//	4  processes outlast the grace period and endTimeout (Problem)
 //
-//	unreported ──► reporting ──┬──► confirmed: the pod has ended, and its kubelet agrees
-//	     ▲                     ├──► reported: the API server accepted it, and the kubelet does not follow in time (Problem)
-//	     │                     └──► unneeded: refused, or too late (Problem); the Evict becomes a Restart
-//	     └── unneeded: a Restart whose memory stays
+// Its report follows what the API server and the kubelet answer:
 //
-// A Restart is unneeded from the start. Reporting begins when the phase leaves stopping, and not before: a pod that has failed
-// counts as one whose containers do not run, for its controller, for the scheduler and for the volumes (mergePodStatus,
-// pkg/kubelet/status/status_manager.go). The next pod may be evicted when the phase is reclaimed, whatever the report. An
-// execution is closed when it is reclaimed and its report has ended; it is then one of History.Last.
+//	            5              6
+//	unreported ───► reporting ───► confirmed
+//	    ▲               │    └───► reported
+//	  9 │               │ 8    7
+//	    └── unneeded ◄──┘
 //
-// The state file has the phase as Gone, which is true for reclaimed, and the report as Told, which is true where it has ended.
-// The next run of the program begins with decided or reclaimed, and with unreported where the report has not ended. It takes the
-// missing steps again: each of them can be taken twice.
+//	5  the phase has left stopping: by 2 or by 4
+//	6  the API server has accepted it, and the kubelet has ended the pod
+//	7  the API server has accepted it, and the kubelet does not follow in time (Problem)
+//	8  refused, or too late (Problem); the Evict becomes a Restart
+//	9  the memory of a Restart stays after 2; it becomes an Evict
 //
-// Methods that return an execution are pure. They take what was read and the time, and return the next state; the executor acts.
+// A Restart is unneeded from the start. Reporting does not begin before the processes have ended: a
+// pod that has failed counts as one whose containers do not run, for its controller, for the
+// scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go). The next
+// pod may be evicted when the phase is reclaimed, whatever the report. An execution is closed when
+// it is reclaimed and its report has ended. It is then kept in History.Last.
+//
+// The state file has Gone, which is true for reclaimed, and Told, which is true where the report
+// has ended. The next run of the program begins with decided or reclaimed, and with unreported
+// where the report has not ended. It takes the missing steps again: each of them can be taken
+// twice.
+//
+// Methods that return an execution are pure. They take what was read and the time, and return the
+// next state; the executor acts.
 type execution struct {
 	Eviction
 	phase  phase
 	report reportState
 
-	// signalled is when its containers were last signalled to end.
+	// signalledAt is when its containers were last signalled to end.
 	signalledAt time.Time
-	// left is what was last seen to be left of UsedBytes. freedAt is when that was last seen to shrink, or the containers were
-	// signalled to end, or did.
+	// left is what was last seen to be left of UsedBytes. freedAt is when that was last seen to
+	// shrink, or the containers were signalled to end, or did.
 	left    uint64
 	freedAt time.Time
-	// late means that an earlier run of the program left it so long ago that it is not reported any more.
+	// late means that an earlier run of the program left it so long ago that it is not reported any
+	// more.
 	late bool
 }
 
@@ -61,7 +76,8 @@ const (
 	stopping
 	// ended: no process of its containers is left, and its memory is awaited.
 	ended
-	// reclaimed: its memory is awaited no longer. It is back, or stays, or the processes have not ended in time.
+	// reclaimed: its memory is awaited no longer. It is back, or stays, or the processes have not
+	// ended in time.
 	reclaimed
 )
 
@@ -87,19 +103,23 @@ type action int
 const (
 	// await: nothing before the next look.
 	await action = iota
-	// readMemory: the processes have ended. It is to be reported, and the memory of the pod to be read.
+	// readMemory: the processes have ended. It is to be reported, and the memory of the pod to be
+	// read.
 	readMemory
 	// abandon: the processes do not end.
 	abandon
-	// readPartition: the memory of the pod is back. Whether that of the partition is, is to be read.
+	// readPartition: the memory of the pod is back. Whether that of the partition is, is to be
+	// read.
 	readPartition
-	// escalate: the restart of its containers becomes an eviction, which is to be announced and reported.
+	// escalate: the restart of its containers becomes an eviction, which is to be announced and
+	// reported.
 	escalate
 	// rememberStays: the memory of the pod stays.
 	rememberStays
 )
 
-// newExecution returns the execution of an eviction that was just decided, or that an earlier run of the program wrote down.
+// newExecution returns the execution of an eviction that was just decided, or that an earlier run
+// of the program wrote down.
 func newExecution(e Eviction) execution {
 	x := execution{Eviction: e, left: e.UsedBytes}
 	if e.Gone {
@@ -133,14 +153,16 @@ func (e execution) signalled(now time.Time) execution {
 	return e
 }
 
-// hurried returns e without its grace period, as an eviction by the given threshold. Its containers are signalled again.
+// hurried returns e without its grace period, as an eviction by the given threshold. Its containers
+// are signalled again.
 func (e execution) hurried(threshold Threshold, now time.Time) execution {
 	e.Grace, e.Threshold = 0, threshold
 	return e.signalled(now)
 }
 
-// endsRestarted reports whether containers that the kubelet starts in the place of those that have ended are to be killed. The pod
-// is reported when the last of its containers has used up its grace period, and the kubelet starts the others again until then.
+// endsRestarted reports whether containers that the kubelet starts in the place of those that have
+// ended are to be killed. The pod is reported when the last of its containers has used up its grace
+// period, and the kubelet starts the others again until then.
 func (e execution) endsRestarted() bool { return e.phase == stopping && e.Way == Evict && e.Grace > 0 }
 
 // afterProcesses returns what follows from whether a process of its containers runs.
@@ -159,9 +181,10 @@ func (e execution) afterProcesses(now time.Time, running bool) (execution, actio
 	return e, await
 }
 
-// afterMemory returns what follows from the bytes that are left of the memory of a pod whose processes have ended. Files in memory
-// are freed when the kubelet unmounts them, after the pod has ended for good, and not at all where the pod stays. api reports
-// whether the API server can be asked to evict it.
+// afterMemory returns what follows from the bytes that are left of the memory of a pod whose
+// processes have ended. Files in memory are freed when the kubelet unmounts them, after the pod has
+// ended for good, and not at all where the pod stays. api reports whether the API server can be
+// asked to evict it.
 func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution, action) {
 	if left+e.UsedBytes/reclaimSteps <= e.left {
 		e.left, e.freedAt = left, now
@@ -172,8 +195,8 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 	}
 	switch waited := now.Sub(e.freedAt); {
 	case e.Way == Restart && waited > drainTimeout && api && e.escalates():
-		// Its processes are started again beside what they have left behind. The whole pod has to go, however lately another one
-		// of its owner has.
+		// Its processes are started again beside what they have left behind. The whole pod has to
+		// go, however lately another one of its owner has.
 		e.Way, e.report = Evict, unreported
 		return e, escalate
 	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
@@ -187,14 +210,15 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 	return e, await
 }
 
-// escalates reports whether a pod whose containers were restarted can be evicted instead. An unknown one has no namespace, and a
-// name that is not its own: the API server would answer that it is gone, which counts as evicted.
+// escalates reports whether a pod whose containers were restarted can be evicted instead. An
+// unknown one has no namespace, and a name that is not its own: the API server would answer that it
+// is gone, which counts as evicted.
 func (e execution) escalates() bool {
 	return !e.Static && !e.DryRun && e.Problem == "" && e.Namespace != ""
 }
 
-// missing reports whether the memory that came back from the pod has not come back to the partition, which now uses the given
-// bytes: others grew, or it was never this pod's alone.
+// missing reports whether the memory that came back from the pod has not come back to the
+// partition, which now uses the given bytes: others grew, or it was never this pod's alone.
 func (e execution) missing(partitionUsed uint64) bool {
 	return e.UsedBytes > 0 && partitionUsed+e.UsedBytes/2 > e.PartitionBytes
 }
@@ -204,12 +228,14 @@ type answer struct {
 	// uid and at identify the execution.
 	uid string
 	at  time.Time
-	// accepted means that the API server has evicted the pod, and that err is about the confirmation.
+	// accepted means that the API server has evicted the pod, and that err is about the
+	// confirmation.
 	accepted bool
 	err      error
 }
 
-// refused reports whether the pod was not evicted for certain. A server that does not answer may have evicted it.
+// refused reports whether the pod was not evicted for certain. A server that does not answer may
+// have evicted it.
 func (a answer) refused() bool { return !a.accepted && errors.Is(a.err, ErrFinal) }
 
 // afterReport returns what follows from the end of its report.
@@ -247,13 +273,15 @@ const (
 	endTimeout = 10 * time.Second
 	// drainTimeout is how long memory may take to come back after that where the pod stays.
 	drainTimeout = 2 * time.Second
-	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has, and waits for that as long itself
-	// (podCleanupTimeout, pkg/kubelet/eviction/eviction_manager.go).
+	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has,
+	// and waits for that as long itself (podCleanupTimeout,
+	// pkg/kubelet/eviction/eviction_manager.go).
 	reclaimTimeout = 30 * time.Second
-	// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A process of 2 GiB ends within half
-	// of it.
+	// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A
+	// process of 2 GiB ends within half of it.
 	freeingWindow = 100 * time.Millisecond
-	// reclaimSteps is in how many parts the memory of an eviction comes back at most. Figures that flutter, or fall by a page at a
-	// time, are no memory that is on its way, and would have everybody wait for ever.
+	// reclaimSteps is in how many parts the memory of an eviction comes back at most. Figures that
+	// flutter, or fall by a page at a time, are no memory that is on its way, and would have
+	// everybody wait for ever.
 	reclaimSteps = 64
 )

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// executor carries out evictions: it stops containers, has evictions reported and reads what memory is left, as execution says. It is
-// used by the goroutine in Run, but for evicts.
+// executor carries out evictions: it stops containers, has evictions reported and reads what memory
+// is left, as execution says. It is used by the goroutine in Run, but for evicts.
 type executor struct {
 	*Options
 	containers *containers
@@ -28,7 +28,8 @@ type executor struct {
 	resumed bool
 
 	mu sync.Mutex
-	// evicting are the UIDs of pods that are evicted for good, of the open evictions and the last ones.
+	// evicting are the UIDs of pods that are evicted for good, of the open evictions and the last
+	// ones.
 	evicting map[string]bool
 }
 
@@ -54,9 +55,10 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 	x.Events.Evicting(e, time.Since(s.Now))
 }
 
-// resume takes the steps of evictions that an earlier run left, when it is first called. It gives up those that are old where memory
-// is no longer low: their containers may have been started again. It gives up all where nobody is to be stopped any more. read means
-// that s has the memory of the partition.
+// resume takes the steps of evictions that an earlier run left, when it is first called. It gives
+// up those that are old where memory is no longer low: their containers may have been started
+// again. It gives up all where nobody is to be stopped any more. read means that s has the memory
+// of the partition.
 func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 	if x.resumed {
 		return
@@ -129,7 +131,8 @@ func (x *executor) takeAnswers() (changed bool) {
 	return changed
 }
 
-// advance reads how far an eviction has come, takes its next steps, and reports whether it is reclaimed.
+// advance reads how far an eviction has come, takes its next steps, and reports whether it is
+// reclaimed.
 func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 	running := false
 	if e.phase != ended {
@@ -158,7 +161,8 @@ func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 	return e.phase == reclaimed
 }
 
-// reclaim reads what is left of the memory of an eviction whose processes have ended, and takes the steps that follow.
+// reclaim reads what is left of the memory of an eviction whose processes have ended, and takes the
+// steps that follow.
 func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
 	left := x.memoryLeft(*e)
 	next, do := e.afterMemory(time.Now(), left, s.API)
@@ -180,7 +184,8 @@ func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
 	}
 }
 
-// memoryLeft returns what is left of the memory of an eviction, in bytes: without what containers use that were started since.
+// memoryLeft returns what is left of the memory of an eviction, in bytes: without what containers
+// use that were started since.
 func (x *executor) memoryLeft(e execution) uint64 {
 	reading, err := x.Cgroups.Memory(e.Cgroup)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +226,8 @@ func (x *executor) close(e execution) {
 	x.Events.Evicted(e.record(), time.Since(e.Time))
 }
 
-// find returns the open eviction of a pod that was decided at the given time, nil where there is none.
+// find returns the open eviction of a pod that was decided at the given time, nil where there is
+// none.
 func (x *executor) find(uid string, at time.Time) *execution {
 	for i := range x.state.Open {
 		if e := &x.state.Open[i]; e.UID == uid && e.Time.Equal(at) {

@@ -32,7 +32,8 @@ func (x *executor) keep(e execution) {
 	x.last = x.last[max(0, len(x.last)-historySize):]
 }
 
-// save writes the state down. An eviction is not put off where that fails: it would be made twice at worst.
+// save writes the state down. An eviction is not put off where that fails: it would be made twice
+// at worst.
 func (x *executor) save() {
 	x.remember()
 	history := History{Open: records(x.state.Open), Cooldown: x.state.Cooldown, Stays: x.state.Stays, Last: records(x.last)}
@@ -54,7 +55,8 @@ func (x *executor) remember() {
 	x.mu.Unlock()
 }
 
-// evicts reports whether a pod is being evicted for good, or was a moment ago. It may be called from any goroutine.
+// evicts reports whether a pod is being evicted for good, or was a moment ago. It may be called
+// from any goroutine.
 func (x *executor) evicts(uid string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -66,8 +68,9 @@ func (x *executor) knows(uid string) bool {
 	return x.evicts(uid) || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
 }
 
-// signalled returns the cgroups of a pod's containers that were signalled to end less than retryInterval ago. It goes by cgroups, not
-// by containers: a live move gives a container another one.
+// signalled returns the cgroups of a pod's containers that were signalled to end less than
+// retryInterval ago. It goes by cgroups, not by containers: a live move gives a container another
+// one.
 func (x *executor) signalled(uid string, now time.Time) map[string]bool {
 	signalled := map[string]bool{}
 	for _, e := range slices.Concat(x.last, x.state.Open) {

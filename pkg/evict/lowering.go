@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// maxLowerings is how often LowerLimit is tried for one limit: what does not lower it then, will not.
+// maxLowerings is how often LowerLimit is tried for one limit: what does not lower it then, will
+// not.
 const maxLowerings = 5
 
 // lowerings counts the reloads of systemd for one lowered limit.

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// rereadDelay is how much later memory is read again before a pod goes: between 5.16 and 6.7 the kernel skips adding up memory.stat while another
-	// process has it do so, and page cache of the last milliseconds counts as used then (mem_cgroup_flush_stats).
+	// rereadDelay is how much later memory is read again before a pod goes: between 5.16 and 6.7
+	// the kernel skips adding up memory.stat while another process has it do so, and page cache of
+	// the last milliseconds counts as used then (mem_cgroup_flush_stats).
 	rereadDelay = 3 * time.Millisecond
 	// retryInterval is how long a dry run, a failed LowerLimit and a repeated message wait.
 	retryInterval = time.Minute
@@ -20,8 +21,8 @@ const (
 	lookTimeout = 30 * time.Second
 )
 
-// Manager keeps the partition below its limit. Its goroutine looks at the memory, decides, acts and waits; the executor carries out
-// what was decided.
+// Manager keeps the partition below its limit. Its goroutine looks at the memory, decides, acts and
+// waits; the executor carries out what was decided.
 type Manager struct {
 	*Options
 	watch      *watch

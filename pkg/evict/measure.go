@@ -8,8 +8,8 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Measure returns the pods with figures. It leaves out those whose cgroup is gone, and those that have neither processes nor memory.
-// It calls warn for those that cannot be read.
+// Measure returns the pods with figures. It leaves out those whose cgroup is gone, and those that
+// have neither processes nor memory. It calls warn for those that cannot be read.
 func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	pods = slices.Clone(pods)
 	n := 0

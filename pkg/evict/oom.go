@@ -10,8 +10,9 @@ type kills struct {
 	limitAt, readAt time.Time
 }
 
-// outOfMemory notifies of processes that the kernel has killed, and reports whether the partition's own limit could not be kept since it
-// last did. It reads the counts where the kernel has reported a change, and else once in statInterval.
+// outOfMemory notifies of processes that the kernel has killed, and reports whether the partition's
+// own limit could not be kept since it last did. It reads the counts where the kernel has reported
+// a change, and else once in statInterval.
 func (w *watch) outOfMemory(now time.Time) (atPartition bool) {
 	if !w.reported && now.Sub(w.kills.readAt) < statInterval {
 		return false

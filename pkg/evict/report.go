@@ -18,7 +18,8 @@ type Report struct {
 	// Hard and Soft are the thresholds in bytes, 0 for none.
 	Hard uint64 `json:"hard"`
 	Soft uint64 `json:"soft"`
-	// Crossed is the threshold that is crossed, Held why nobody goes nevertheless, and Nobody tells that none may.
+	// Crossed is the threshold that is crossed, Held why nobody goes nevertheless, and Nobody tells
+	// that none may.
 	Crossed Threshold `json:"crossed,omitempty"`
 	Held    Hold      `json:"held,omitempty"`
 	Nobody  bool      `json:"nobody,omitempty"`
@@ -52,8 +53,8 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 	m.warnRaised(s)
 }
 
-// warnRaised warns of a limit in force that is above the configured one. A limit that was lowered a moment ago is, too, until
-// systemd has applied it.
+// warnRaised warns of a limit in force that is above the configured one. A limit that was lowered a
+// moment ago is, too, until systemd has applied it.
 func (m *Manager) warnRaised(s Snapshot) {
 	c := s.Config
 	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {

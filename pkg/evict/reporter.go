@@ -14,15 +14,17 @@ import (
 var ErrFinal = errors.New("not tried again")
 
 const (
-	// apiTimeout is how long the API server is asked: after that the kubelet has long started the containers again.
+	// apiTimeout is how long the API server is asked: after that the kubelet has long started the
+	// containers again.
 	apiTimeout = 10 * time.Second
-	// apiAttempt is how long one attempt may take: a connection that is half open answers nothing. The first one has a TLS handshake,
-	// which took 3.9 s on an emulated node.
+	// apiAttempt is how long one attempt may take: a connection that is half open answers nothing.
+	// The first one has a TLS handshake, which took 3.9 s on an emulated node.
 	apiAttempt = 5 * time.Second
-	// reportDeadline is how old an eviction may be that a new run of the program reports: it may have been reported already.
+	// reportDeadline is how old an eviction may be that a new run of the program reports: it may
+	// have been reported already.
 	reportDeadline = time.Minute
-	// confirmInterval is two of the kubelet's looks, and confirmAttempts how often it is waited for: two minutes in all, the longest
-	// that a kubelet leaves a pod alone.
+	// confirmInterval is two of the kubelet's looks, and confirmAttempts how often it is waited
+	// for: two minutes in all, the longest that a kubelet leaves a pod alone.
 	confirmInterval = 2 * time.Second
 	confirmAttempts = 60
 )
@@ -47,8 +49,8 @@ type reporter struct {
 	answers []answer
 }
 
-// report reports an eviction in the background. How that has ended is among the answers later. It has none where ctx ends before: the
-// next run of the program reports.
+// report reports an eviction in the background. How that has ended is among the answers later. It
+// has none where ctx ends before: the next run of the program reports.
 func (r *reporter) report(ctx context.Context, e Eviction, late bool) {
 	r.background.Go(func() {
 		a := answer{uid: e.UID, at: e.Time, err: errLate}
@@ -77,7 +79,8 @@ func (r *reporter) takeAnswers() []answer {
 	return answers
 }
 
-// reported reports an eviction and waits for the kubelet. accepted means that the API server has evicted the pod.
+// reported reports an eviction and waits for the kubelet. accepted means that the API server has
+// evicted the pod.
 func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err error) {
 	if err := r.retry(ctx, e, r.API.Evict); err != nil {
 		if !errors.Is(err, ErrFinal) {
@@ -91,16 +94,19 @@ func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err
 	return true, nil
 }
 
-// confirm waits until the kubelet follows. The kubelet looks at a pod anew when one of its containers ends (PLEG), each second, or else
-// once in a minute or two; until then it writes the pod's status as it was over what the API server has accepted (syncBatch,
-// pkg/kubelet/status/status_manager.go). A container that it has started between the kill and the answer of the API server runs on then,
-// in a pod that is Running again: seen with 1.37.0 where the monitor was killed in between, and where the runtime reported the end to the
-// kubelet 14 s late. So confirm ends what runs of the pod once more, until the kubelet itself has reported that the pod has ended.
+// confirm waits until the kubelet follows. The kubelet looks at a pod anew when one of its
+// containers ends (PLEG), each second, or else once in a minute or two; until then it writes the
+// pod's status as it was over what the API server has accepted (syncBatch,
+// pkg/kubelet/status/status_manager.go). A container that it has started between the kill and the
+// answer of the API server runs on then, in a pod that is Running again: seen with 1.37.0 where the
+// monitor was killed in between, and where the runtime reported the end to the kubelet 14 s late.
+// So confirm ends what runs of the pod once more, until the kubelet itself has reported that the
+// pod has ended.
 func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
 	for attempts := 0; attempts < confirmAttempts; {
-		// A container that has been given time has it, and what does not end after that the executor kills; one that was started in
-		// its place has none.
+		// A container that has been given time has it, and what does not end after that the
+		// executor kills; one that was started in its place has none.
 		running, err := r.containers.running(e)
 		if graceful := e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
 			r.containers.killAll(e, r.containers.rest(e))

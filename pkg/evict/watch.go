@@ -9,10 +9,12 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// statInterval is how old memory.stat may be where the limit is far: available memory is reported by it.
+// statInterval is how old memory.stat may be where the limit is far: available memory is reported
+// by it.
 const statInterval = time.Second
 
-// watch reads the memory of the partition, and waits until it may have changed. It is used by the goroutine in Run, but for wake.
+// watch reads the memory of the partition, and waits until it may have changed. It is used by the
+// goroutine in Run, but for wake.
 type watch struct {
 	*Options
 	warn  func(error)
@@ -69,8 +71,8 @@ func (w *watch) close() {
 	}
 }
 
-// read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat, but once in statInterval, and while
-// an eviction is under way.
+// read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat,
+// but once in statInterval, and while an eviction is under way.
 func (w *watch) read(s *Snapshot, executing bool) error {
 	if err := w.open(); err != nil {
 		return err
@@ -94,7 +96,8 @@ func (w *watch) read(s *Snapshot, executing bool) error {
 	return nil
 }
 
-// used returns what the partition uses now, in bytes; 0 where that cannot be read, because it is gone.
+// used returns what the partition uses now, in bytes; 0 where that cannot be read, because it is
+// gone.
 func (w *watch) used() uint64 {
 	if w.meter == nil {
 		return 0
@@ -106,7 +109,8 @@ func (w *watch) used() uint64 {
 	return reading.Used()
 }
 
-// growth returns how fast the partition has grown since it was last called, in bytes per second; 0 where it has not.
+// growth returns how fast the partition has grown since it was last called, in bytes per second; 0
+// where it has not.
 func (w *watch) growth(now time.Time, used uint64) float64 {
 	speed := 0.0
 	if w.previousAt.Before(now) && !w.previousAt.IsZero() && used > w.previous {

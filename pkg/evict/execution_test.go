@@ -1,0 +1,179 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// executionAt returns an execution that was signalled at noon.
+func executionAt(e Eviction) execution { return newExecution(e).signalled(noon) }
+
+func TestExecutionAfterProcesses(t *testing.T) {
+	graceful := executionAt(Eviction{Way: Evict, Grace: 20 * time.Second})
+	atOnce := executionAt(Eviction{Way: Evict})
+	hasEnded, _ := atOnce.afterProcesses(noon, false)
+	for name, test := range map[string]struct {
+		before  execution
+		after   time.Duration
+		running bool
+		phase   phase
+		do      action
+		problem bool
+	}{
+		"they end":                     {atOnce, time.Second, false, ended, readMemory, false},
+		"they end late":                {atOnce, time.Hour, false, ended, readMemory, false},
+		"they run":                     {atOnce, endTimeout, true, stopping, await, false},
+		"they outlast the timeout":     {atOnce, endTimeout + 1, true, reclaimed, abandon, true},
+		"they have their grace period": {graceful, graceful.Grace + endTimeout, true, stopping, await, false},
+		"they outlast that":            {graceful, graceful.Grace + endTimeout + 1, true, reclaimed, abandon, true},
+		"they have ended before":       {hasEnded, time.Hour, false, ended, readMemory, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := noon.Add(test.after)
+			got, do := test.before.afterProcesses(now, test.running)
+			if got.phase != test.phase || do != test.do || (got.Problem != "") != test.problem {
+				t.Errorf("phase %d, action %d, problem %q; want %d, %d, a problem: %t", got.phase, do, got.Problem, test.phase, test.do, test.problem)
+			}
+			if want := test.before.phase == stopping && test.phase == ended; want != got.freedAt.Equal(now) {
+				t.Errorf("freed memory at %s, which is now: want %t", got.freedAt, want)
+			}
+		})
+	}
+}
+
+func TestExecutionAfterMemory(t *testing.T) {
+	const used = 640 * mi
+	with := func(change func(*execution)) execution {
+		x, _ := executionAt(Eviction{Namespace: "kube-system", Way: Evict, UsedBytes: used}).afterProcesses(noon, false)
+		change(&x)
+		return x
+	}
+	evicted := with(func(*execution) {})
+	restarted := with(func(x *execution) { x.Way, x.report = Restart, unneeded })
+	for name, test := range map[string]struct {
+		before execution
+		after  time.Duration
+		left   uint64
+		noAPI  bool
+		phase  phase
+		do     action
+		way    Way
+		report reportState
+	}{
+		"less than half is left":     {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
+		"half is left":               {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
+		"nothing was used":           {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
+		"it stays for long":          {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
+		"it comes back by and by":    {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
+		"it flutters":                {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
+		"restarted, and it may come": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
+		"restarted, and it stays":    {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
+		"restarted without an API":   {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
+		"restarted after a refusal": {
+			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+		},
+		"restarted static pod": {
+			with(func(x *execution) { x.Static, x.Way, x.report = true, Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+		},
+		"restarted unknown pod": {
+			with(func(x *execution) { x.Namespace, x.Way, x.report = "", Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, do := test.before.afterMemory(noon.Add(test.after), test.left, !test.noAPI)
+			if got.phase != test.phase || do != test.do || got.Way != test.way || got.report != test.report {
+				t.Errorf("phase %d, action %d, way %q, report %d; want %d, %d, %q, %d",
+					got.phase, do, got.Way, got.report, test.phase, test.do, test.way, test.report)
+			}
+			if (got.Problem != "") != (do == rememberStays) {
+				t.Errorf("the problem is %q", got.Problem)
+			}
+		})
+	}
+}
+
+// TestExecutionKeepsItsFirstProblem has the memory stay of a pod that was refused before.
+func TestExecutionKeepsItsFirstProblem(t *testing.T) {
+	x, _ := executionAt(Eviction{Way: Restart, Told: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
+	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberStays || x.Problem != "first" {
+		t.Errorf("action %d, problem %q", do, x.Problem)
+	}
+}
+
+func TestExecutionAfterReport(t *testing.T) {
+	busy := errors.New("busy")
+	for name, test := range map[string]struct {
+		answer  answer
+		problem string
+		want    reportState
+		way     Way
+		more    string
+		refused bool
+	}{
+		"confirmed":             {answer{accepted: true}, "", confirmed, Evict, "", false},
+		"confirmed and late":    {answer{accepted: true}, "late", confirmed, Evict, "late", false},
+		"not confirmed":         {answer{accepted: true, err: busy}, "", reported, Evict, "busy", false},
+		"may not be confirmed":  {answer{accepted: true, err: ErrFinal}, "late", reported, Evict, "late; not tried again", false},
+		"not answered":          {answer{err: busy}, "late", unneeded, Restart, "late; busy", false},
+		"refused":               {answer{err: fmt.Errorf("static: %w", ErrFinal)}, "", unneeded, Restart, "static: not tried again", true},
+		"too late to be called": {answer{err: errLate}, "", unneeded, Restart, errLate.Error(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := executionAt(Eviction{Way: Evict, Problem: test.problem})
+			x.report = reporting
+			got := x.afterReport(test.answer)
+			if got.report != test.want || got.Way != test.way || got.Problem != test.more || test.answer.refused() != test.refused {
+				t.Errorf("report %d, way %q, problem %q, refused %t; want %d, %q, %q, %t",
+					got.report, got.Way, got.Problem, test.answer.refused(), test.want, test.way, test.more, test.refused)
+			}
+			if !got.record().Told || got.closed() {
+				t.Errorf("written down as %+v, closed is %t: want it told, and its memory awaited", got.record(), got.closed())
+			}
+			if got.phase = reclaimed; !got.closed() || !got.record().Gone {
+				t.Errorf("with its memory back it is written down as %+v, closed is %t", got.record(), got.closed())
+			}
+		})
+	}
+}
+
+// TestExecutionIsSignalledAgain hurries executions of all phases: the phase never goes back.
+func TestExecutionIsSignalledAgain(t *testing.T) {
+	for before, want := range map[phase]phase{decided: stopping, stopping: stopping, ended: ended, reclaimed: reclaimed} {
+		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Way: Evict}, phase: before}
+		if got := x.endsRestarted(); got != (before == stopping) {
+			t.Errorf("phase %d: ends what is restarted: %t", before, got)
+		}
+		x = x.hurried(Hard, noon)
+		if x.phase != want || x.Grace != 0 || x.Threshold != Hard || !x.signalledAt.Equal(noon) || !x.freedAt.Equal(noon) || x.endsRestarted() {
+			t.Errorf("phase %d: hurried it is %+v", before, x)
+		}
+	}
+}
+
+// TestExecutionMissesMemory compares the partition after the end of a pod of 100 MiB with the partition before.
+func TestExecutionMissesMemory(t *testing.T) {
+	x := execution{Eviction: Eviction{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}
+	for used, want := range map[uint64]bool{800 * mi: false, 850 * mi: false, 850*mi + 1: true, 900 * mi: true, 0: false} {
+		if got := x.missing(used); got != want {
+			t.Errorf("with %d MiB in use memory is missing: %t", used/mi, got)
+		}
+	}
+	if (execution{}).missing(mi) {
+		t.Error("memory is missing of a pod that had none")
+	}
+}
+
+// TestExecutionProblemsAreReadable has the figures that an operator needs in the texts.
+func TestExecutionProblemsAreReadable(t *testing.T) {
+	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)
+	if want := "its processes have not ended 10s after they were to; nobody else goes for what they hold"; x.Problem != want {
+		t.Errorf("got %q, want %q", x.Problem, want)
+	}
+	x, _ = executionAt(Eviction{UsedBytes: 640, Way: Evict}).afterMemory(noon.Add(time.Minute), 639, true)
+	if want := "639 of 640 bytes are still there after its processes have ended: "; !strings.HasPrefix(x.Problem, want) {
+		t.Errorf("got %q, want %q", x.Problem, want)
+	}
+}
