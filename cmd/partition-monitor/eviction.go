@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -92,21 +93,22 @@ func (m *monitor) newEvictor() *evict.Manager {
 	}
 	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
 	return evict.New(evict.Options{
-		Cgroups: fs, Slice: cgroupfs.SlicePath(slices.SystemSlice),
+		Cgroups: fs, Slice: unitname.CgroupPath(slices.SystemSlice),
 		Pods: func() []evict.Pod {
 			known, told := m.kubelet.Pods()
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {
 				return nil // its word on requests and priorities is about to come
 			}
-			found := m.reconciler.Pods()
+			found := m.table.Pods()
 			listed := inventory(found, known, capacity)
 			return append(listed, unlisted(fs, listed, known, capacity)...)
 		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  containerScopes(fs),
-		Rest:    func(uid string) []string { return containerCgroups(m.reconciler.Pods(), uid) },
+		Rest:    func(uid string) []string { return containerCgroups(m.table.Pods(), uid) },
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime: mover{runtime: m.runtime},
+		Mark:    m.table.SetEvicting,
 		API:     m.api,
 		Store:   evict.Store(evictionsFile),
 		LowerLimit: func(ctx context.Context) error {

@@ -253,6 +253,15 @@ func (e execution) afterReport(a answer) execution {
 	return e
 }
 
+// givenUp returns e as an eviction that is carried out no further. One that the API server was not
+// asked for is a restart: the kubelet starts the containers again.
+func (e execution) givenUp() execution {
+	if !e.reportEnded() {
+		e.report, e.Way = unneeded, Restart
+	}
+	return e
+}
+
 // waiting reports whether memory of an execution is awaited.
 func waiting(open []execution) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed })

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"sync"
 	"time"
 )
 
 // executor carries out evictions: it stops containers, has evictions reported and reads what memory
-// is left, as execution says. It is used by the goroutine in Run, but for evicts.
+// is left, as execution says. The goroutine in Run uses it.
 type executor struct {
 	*Options
 	containers *containers
@@ -26,8 +25,6 @@ type executor struct {
 	// staysAt is when forgetStays last read memory.
 	staysAt time.Time
 	resumed bool
-
-	mu sync.Mutex
 	// evicting are the UIDs of pods that are evicted for good, of the open evictions and the last
 	// ones.
 	evicting map[string]bool
@@ -71,10 +68,12 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 		case e.phase == reclaimed:
 			return false
 		case s.Config.Off || s.Config.DryRun:
+			e = e.givenUp()
 			e.Problem = "given up by the next run of this program, which is to stop nobody"
 		case time.Since(e.Time) <= reportDeadline || low:
 			return false
 		default:
+			e = e.givenUp()
 			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
 		}
 		x.close(e)
@@ -96,12 +95,13 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 	}
 }
 
-// progress takes the next steps of the open evictions.
-func (x *executor) progress(ctx context.Context, s Snapshot) {
+// progress takes the next steps of the open evictions, and reports whether one of them is reclaimed
+// by that: its memory is back, or awaited no longer.
+func (x *executor) progress(ctx context.Context, s Snapshot) (freed bool) {
 	changed := x.takeAnswers()
 	for i := range x.state.Open {
 		if e := &x.state.Open[i]; e.phase != reclaimed {
-			changed = x.advance(ctx, s, e) || changed
+			freed = x.advance(ctx, s, e) || freed
 		}
 	}
 	x.state.Open = slices.DeleteFunc(x.state.Open, func(e execution) bool {
@@ -110,10 +110,11 @@ func (x *executor) progress(ctx context.Context, s Snapshot) {
 		}
 		return e.closed()
 	})
-	if changed {
+	if changed || freed {
 		forgetCooldown(x.state.Cooldown, time.Now())
 		x.save()
 	}
+	return freed
 }
 
 // takeAnswers takes over how reports have ended, and reports whether any has.

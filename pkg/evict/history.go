@@ -42,7 +42,7 @@ func (x *executor) save() {
 	}
 }
 
-// remember keeps what evicts returns.
+// remember marks the pods that are evicted for good.
 func (x *executor) remember() {
 	evicting := map[string]bool{}
 	for _, e := range slices.Concat(x.last, x.state.Open) {
@@ -50,22 +50,13 @@ func (x *executor) remember() {
 			evicting[e.UID] = true
 		}
 	}
-	x.mu.Lock()
 	x.evicting = evicting
-	x.mu.Unlock()
-}
-
-// evicts reports whether a pod is being evicted for good, or was a moment ago. It may be called
-// from any goroutine.
-func (x *executor) evicts(uid string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.evicting[uid]
+	x.Mark(evicting)
 }
 
 // knows reports whether a pod has an open eviction, or was evicted for good a moment ago.
 func (x *executor) knows(uid string) bool {
-	return x.evicts(uid) || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
+	return x.evicting[uid] || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
 }
 
 // signalled returns the cgroups of a pod's containers that were signalled to end less than

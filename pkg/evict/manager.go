@@ -83,9 +83,6 @@ func (m *Manager) Alive() error {
 	return nil
 }
 
-// Evicting reports whether a pod is being evicted for good, or was a moment ago.
-func (m *Manager) Evicting(uid string) bool { return m.executor.evicts(uid) }
-
 // Run looks after the partition until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
@@ -128,9 +125,15 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
 	readErr := m.read(&s)
 	m.executor.resume(ctx, s, readErr == nil)
-	m.executor.progress(ctx, s)
+	freed := m.executor.progress(ctx, s)
 	if readErr != nil {
 		return 0, readErr
+	}
+	if freed {
+		// What was read before may be from before the end of the processes.
+		if err := m.read(&s); err != nil {
+			return 0, err
+		}
 	}
 	s.OutOfMemory = m.watch.outOfMemory(s.Now)
 	m.executor.forgetStays(s.Now)

@@ -50,6 +50,8 @@ type node struct {
 	beforeKill func(id string)
 	scopesErr  error
 	stopErr    error
+	// marked are the UIDs of the pods that are said to be evicted for good.
+	marked map[string]bool
 	// api answers the n-th call, from 1.
 	api      func(ctx context.Context, n int) error
 	apiCalls int
@@ -419,10 +421,17 @@ func (n *node) inMain(what string) {
 	}
 }
 
+// mark takes over who is being evicted.
+func (n *node) mark(uids map[string]bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.marked = maps.Clone(uids)
+}
+
 func (n *node) manager(c Config) *Manager {
 	m := New(Options{
 		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
-		API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
+		Mark: n.mark, API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
 		Events: (*nodeEvents)(n),
 	})
 	m.SetConfig(c)

@@ -26,8 +26,11 @@ type Options struct {
 	// fs.ErrNotExist where the kernel cannot.
 	Kill    func(cgroup string) error
 	Runtime Runtime
-	API     API
-	Store   Store
+	// Mark is called with the UIDs of the pods that are being evicted for good, or were a moment
+	// ago, whenever they may have changed. It returns at once, and does not change them.
+	Mark  func(uids map[string]bool)
+	API   API
+	Store Store
 	// LowerLimit has systemd apply a memory limit that was lowered below what the partition used.
 	LowerLimit func(ctx context.Context) error
 	// Burst is how fast the partition may grow out of silence, in bytes per second (MeasureBurst);

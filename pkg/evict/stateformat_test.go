@@ -26,7 +26,7 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 		for uid, want := range map[string]bool{
 			"greedy": true, "told": false, "gone": true, "dry": false, "through": true, "refused": false, "given-up": true, "modest": false,
 		} {
-			if m.Evicting(uid) != want {
+			if n.marked[uid] != want {
 				n.t.Errorf("%s is being evicted: %t, want %t", uid, !want, want)
 			}
 		}

@@ -49,7 +49,7 @@ func TestMemoryComesBackWithinALook(t *testing.T) {
 				n.files(c.cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
 			}
 		})
-		if freed := m.progress(n.ctx); !freed {
+		if freed := m.executor.progress(n.ctx, s); !freed {
 			n.t.Fatal("the memory is back, and the look would go on with what it has read before")
 		}
 		if err := m.read(&s); err != nil {

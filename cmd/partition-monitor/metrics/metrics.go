@@ -45,7 +45,6 @@ type Metrics struct {
 }
 
 var (
-	_ podmove.Observer    = (*Metrics)(nil)
 	_ prometheus.Gatherer = (*Metrics)(nil)
 )
 
