@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/meminfo"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -119,18 +119,10 @@ func (m *monitor) newEvictor() *evict.Manager {
 	})
 }
 
-// memoryCapacity is the node's memory in bytes, as the kubelet counts it (MemTotal; GetMachineMemoryCapacity of cAdvisor). 0 where
-// it cannot be read, which makes all estimates of requests 0.
+// memoryCapacity is the node's memory in bytes. 0 where it cannot be read, which makes all estimates of requests 0.
 func memoryCapacity() uint64 {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0
-	}
-	info, err := proc.Meminfo()
-	if err != nil || info.MemTotalBytes == nil {
-		return 0
-	}
-	return *info.MemTotalBytes
+	total, _ := meminfo.Total("/")
+	return uint64(total)
 }
 
 // readEvictions reads what the service has written down.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/procfs"
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/meminfo"
 )
 
 // The files that say what the node is. Paths as on the node; a test's root is in front of them.
@@ -21,8 +21,6 @@ const (
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
 	systemCgroup    = "/sys/fs/cgroup/kubepods.slice/" + SystemSlice
-	procPath        = "/proc"
-	meminfoPath     = "/proc/meminfo"
 )
 
 // maxFactBytes bounds a file of the kernel that says one thing.
@@ -38,7 +36,7 @@ var unitDirs = []string{
 type Node struct {
 	// Controllers are those of the unified cgroup hierarchy; nil where cgroup v2 is not what is mounted.
 	Controllers []string
-	// MemoryBytes is MemTotal of /proc/meminfo.
+	// MemoryBytes is the size of the memory (meminfo.Total).
 	MemoryBytes int64
 	// Present are the CPUs the node has, Online those that run.
 	Present, Online cpuset.CPUSet
@@ -56,7 +54,7 @@ func ReadNode(root hostfs.FS) (*Node, error) {
 	if node.Controllers, err = readControllers(root); err != nil {
 		return nil, err
 	}
-	if node.MemoryBytes, err = readMemory(root); err != nil {
+	if node.MemoryBytes, err = meminfo.Total(root); err != nil {
 		return nil, err
 	}
 	if node.Present, err = readCPUs(root, presentPath); err != nil {
@@ -84,25 +82,6 @@ func readControllers(root hostfs.FS) ([]string, error) {
 		return nil, err
 	}
 	return strings.Fields(string(data)), nil
-}
-
-func readMemory(root hostfs.FS) (int64, error) {
-	dir, err := root.Path(procPath)
-	if err != nil {
-		return 0, err
-	}
-	proc, err := procfs.NewFS(dir)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", procPath, err)
-	}
-	info, err := proc.Meminfo()
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", meminfoPath, err)
-	}
-	if info.MemTotalBytes == nil {
-		return 0, fmt.Errorf("%s: has no MemTotal; is /proc mounted?", meminfoPath)
-	}
-	return int64(min(*info.MemTotalBytes, 1<<62)), nil
 }
 
 func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {

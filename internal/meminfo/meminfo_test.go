@@ -1,0 +1,37 @@
+package meminfo
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
+
+func TestTotal(t *testing.T) {
+	for name, test := range map[string]struct {
+		content string
+		want    int64
+		err     string
+	}{
+		"as the kernel writes it": {"MemTotal:        4026532 kB\nMemFree: 1 kB\n", 4026532 << 10, ""},
+		"without MemTotal":        {"MemFree: 1 kB\n", 0, "/proc/meminfo: has no MemTotal"},
+		"an odd MemTotal":         {"MemTotal: x kB\n", 0, "/proc/meminfo: "},
+	} {
+		root := t.TempDir()
+		if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(test.content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Total(hostfs.FS(root))
+		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
+			t.Errorf("%s: %d, %v; want %d, %q", name, got, err, test.want, test.err)
+		}
+	}
+	if _, err := Total(hostfs.FS(t.TempDir())); err == nil || !strings.HasPrefix(err.Error(), procPath+": ") {
+		t.Errorf("without /proc: %v; want an error that names it", err)
+	}
+}
