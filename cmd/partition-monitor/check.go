@@ -161,16 +161,3 @@ func served(ctx context.Context, socket string) error {
 	}
 	return err
 }
-
-// flatten takes apart what errors.Join put together.
-func flatten(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var list []error
-	for _, one := range joined.Unwrap() {
-		list = append(list, flatten(one)...)
-	}
-	return list
-}

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	partition "nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/lowering"
 )
 
 // monitorAnswers answers /readyz as a monitor that runs does.
@@ -315,7 +315,7 @@ func TestCheckDeferredLimit(t *testing.T) {
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
 	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
 	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
-	n.write(partition.EvictsFile, "")
+	n.write(lowering.EvictsFile, "")
 	n.check(t, exitOK, []string{
 		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 comes when partition-monitor has evicted down to it",
 	}, "--listen=")

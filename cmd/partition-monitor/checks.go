@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // check is one thing that is looked at. Names never change: they are what --ignore takes.
@@ -66,7 +67,7 @@ type checks struct {
 	cgroups              cgroupfs.FS
 	eviction             evictionSettings
 
-	plan   *partition.Plan
+	asked  *asked
 	config *kubeletconfig.Config
 	yields bool
 }
@@ -82,22 +83,22 @@ func changing(g grade, change, format string, args ...any) []finding {
 
 func (c *checks) configuration(context.Context) []finding {
 	var found []finding
-	plan, err := readPlan()
-	c.plan = plan
+	asked, err := readAsked()
+	c.asked = asked
 	c.config, _ = kubeletconfig.Load(hostfs.FS("/")) // the same error
-	for _, warning := range plan.Warnings {
+	for _, warning := range asked.Warnings {
 		found = append(found, finding{Grade: gradeWarning, Found: warning})
 	}
-	if plan.KubeletsFile != "" {
-		found = append(found, finding{Grade: gradeWarning, Found: plan.KubeletsFile})
+	if asked.KubeletsFile != "" {
+		found = append(found, finding{Grade: gradeWarning, Found: asked.KubeletsFile})
 	}
 	looked := c.config.Looked
-	switch p := plan.Partition; {
-	case plan.Yields != "":
+	switch p := asked.Partition; {
+	case asked.Yields != "":
 		c.yields = true
-		found = append(found, finding{Grade: gradeWarning, Found: plan.Yields, Looked: looked})
+		found = append(found, finding{Grade: gradeWarning, Found: asked.Yields, Looked: looked})
 	case err != nil:
-		for i, problem := range flatten(err) {
+		for i, problem := range config.Problems(err) {
 			f := finding{Grade: gradeError, Found: problem.Error()}
 			if i == 0 {
 				f.Looked = looked
@@ -107,7 +108,7 @@ func (c *checks) configuration(context.Context) []finding {
 	case p == nil:
 		found = append(found, finding{
 			Grade: gradeWarning, Looked: looked,
-			Found: fmt.Sprintf("no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", partition.OffSwitch),
+			Found: fmt.Sprintf("no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", config.OffSwitch),
 		})
 	default:
 		found = append(found, finding{
@@ -159,9 +160,9 @@ func (c *checks) kubelet(context.Context) []finding {
 		found = append(found, changing(gradeWarning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
-	if reserved := kubelet.ReservedCPUs; reserved != "" && c.plan.Partition != nil {
+	if reserved := kubelet.ReservedCPUs; reserved != "" && c.asked.Partition != nil {
 		cpus, err := cpuset.Parse(reserved)
-		if outside := c.plan.Partition.CPUs.Difference(cpus); err == nil && !outside.IsEmpty() {
+		if outside := c.asked.Partition.CPUs.Difference(cpus); err == nil && !outside.IsEmpty() {
 			found = append(found, changing(gradeWarning, "make systemPartition.cpuset a part of them, or reserve more",
 				"the running kubelet was started with --reserved-cpus=%s, and CPU %s of the partition is none of them: it may give it to containers exclusively", reserved, outside)...)
 		}
@@ -220,7 +221,7 @@ func (c *checks) systemd(ctx context.Context) []finding {
 
 // slice compares the running partition with the configuration.
 func (c *checks) slice(context.Context) []finding {
-	want := c.plan.Partition
+	want := c.asked.Partition
 	if want == nil {
 		return nil
 	}
@@ -232,7 +233,7 @@ func (c *checks) slice(context.Context) []finding {
 		return changing(gradeError, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?", "%s does not run", partition.SystemSlice)
 	case err != nil:
 		return saying(gradeError, "%v", err)
-	case c.plan.Deferred:
+	case c.asked.deferred:
 		return saying(gradeWarning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it",
 			partition.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
 	}
@@ -369,7 +370,7 @@ func (c *checks) evictionAPI(ctx context.Context) []finding {
 			"%v: pods are restarted, and not evicted for good", err)
 	}
 	namespace := "kube-system"
-	if p := c.plan.Partition; p != nil {
+	if p := c.asked.Partition; p != nil {
 		namespace = p.Namespaces[0]
 	}
 	err = client.Rights(ctx, namespace)

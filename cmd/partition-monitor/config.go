@@ -17,14 +17,13 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/lowering"
 )
-
-// generatorDir is where the generator writes; what is kept there is a part of its input.
-const generatorDir = "/run/systemd/generator"
 
 // membersFile keeps the namespaces of the last valid configuration of this boot. The generator keeps the units of it when the
 // configuration is broken, and so must we, after a restart too: the units do not tell the namespaces.
-const membersFile = slices.StateDir + "/monitor/members.json"
+const membersFile = config.StateDir + "/monitor/members.json"
 
 // members is the content of membersFile.
 type members struct {
@@ -45,7 +44,7 @@ type thresholds struct {
 	MinimumReclaim uint64        `json:"minimumReclaim"`
 }
 
-func newThresholds(p *slices.Partition) *thresholds {
+func newThresholds(p *config.Partition) *thresholds {
 	limit := p.MemoryLimit
 	t := thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
 	if p.MaxPodGracePeriod != nil {
@@ -68,7 +67,7 @@ func presentThresholds() *thresholds {
 	if err != nil || limits.MemoryMax > math.MaxInt64 {
 		return nil
 	}
-	return newThresholds(&slices.Partition{MemoryLimit: int64(limits.MemoryMax)})
+	return newThresholds(&config.Partition{MemoryLimit: int64(limits.MemoryMax)})
 }
 
 // configuration is what the kubelet's configuration asks for.
@@ -76,36 +75,42 @@ type configuration struct {
 	podmove.Config
 	// thresholds of eviction, nil where there is nothing to guard.
 	thresholds *thresholds
-	// plan is the generator's; its Partition is nil where there is none.
-	plan *slices.Plan
+	// asked has no Partition where there is none.
+	asked *asked
 	// problem is why the configuration is not valid and the last good one is followed.
 	problem error
 	// unapplied says that the files have another one since, which no reload of systemd has applied.
 	unapplied bool
 }
 
-// readPlan reads the configuration as the generator does. Unlike the generator, which runs before it, we see the kubelet's command line.
-func readPlan() (*slices.Plan, error) {
-	return planOf(slices.Load("/", slices.NewOutput("/", generatorDir)))
+// asked is what the configuration asks for, of the generator and of us.
+type asked struct {
+	*config.Config
+	// deferred says that the limit in force stays until we have evicted down to the configured one.
+	deferred bool
 }
 
-func planOf(input *slices.Input, err error) (*slices.Plan, error) {
-	plan := slices.NoPlan(input)
-	if err == nil {
-		plan, err = slices.NewPlan(input)
+// readAsked reads the configuration as the generator does. Unlike the generator, which runs before it, we see the kubelet's command line.
+func readAsked() (*asked, error) { return newAsked(config.Load("/")) }
+
+func newAsked(c *config.Config, err error) (*asked, error) {
+	a := &asked{Config: c}
+	if deferral := lowering.Find("/", c); deferral != nil {
+		a.deferred = true
+		a.Warnings = append(a.Warnings, deferral.Warning)
 	}
 	if why := runningYields(); why != "" {
-		plan.Partition, plan.Yields = nil, why
-		return plan, nil
+		a.Partition, a.Yields = nil, why
+		return a, nil
 	}
-	return plan, err
+	return a, err
 }
 
 // loadConfig reads the configuration. A broken one is the last good one, with the problem; without a last good one it is an
 // error. keep is writeMembers, or readOnly.
 func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) error) (configuration, error) {
-	plan, err := readPlan()
-	c := configuration{plan: plan, problem: err, Config: podmove.Config{Partition: unitname.System, Mode: mode}}
+	asked, err := readAsked()
+	c := configuration{asked: asked, problem: err, Config: podmove.Config{Partition: unitname.System, Mode: mode}}
 	switch {
 	case err != nil:
 		last, lastErr := readMembers(stateFile)
@@ -116,13 +121,13 @@ func loadConfig(mode podmove.Mode, stateFile string, keep func(string, members) 
 		if c.thresholds = last.Eviction; c.thresholds == nil {
 			c.thresholds = presentThresholds()
 		}
-	case plan.Partition == nil:
+	case asked.Partition == nil:
 		c.Off = true
 		if last, err := readMembers(stateFile); err == nil {
 			c.Namespaces = last.Namespaces // who they were, for the report
 		}
 	default:
-		c.Namespaces, c.thresholds = plan.Partition.Namespaces, newThresholds(plan.Partition)
+		c.Namespaces, c.thresholds = asked.Partition.Namespaces, newThresholds(asked.Partition)
 		if err := keep(stateFile, members{c.Namespaces, c.thresholds}); err != nil {
 			return c, err
 		}
@@ -153,7 +158,7 @@ func loadApplied(mode podmove.Mode, stateFile string, keep func(string, members)
 // appliedSince reports whether the generator has run since the file was written, or has no partition. It makes its folder anew with each run
 // that succeeds.
 func appliedSince(stateFile string) bool {
-	units, err := os.Stat(slices.StateDir + "/units")
+	units, err := os.Stat(config.StateDir + "/units")
 	if err != nil {
 		return true
 	}
@@ -164,17 +169,6 @@ func appliedSince(stateFile string) bool {
 func (m members) equal(other members) bool {
 	same := m.Eviction == nil || other.Eviction != nil && *m.Eviction == *other.Eviction
 	return same && stdslices.Equal(m.Namespaces, other.Namespaces)
-}
-
-// tellGenerator says whether we evict: only then the generator leaves a lowered limit to us.
-func tellGenerator(evicts bool) error {
-	if evicts {
-		return os.WriteFile(slices.EvictsFile, nil, 0o644)
-	}
-	if err := os.Remove(slices.EvictsFile); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // readOnly keeps nothing.

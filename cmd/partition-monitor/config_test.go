@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	partition "nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // follow starts the service on a node, as far as to where it has read its configuration: its address is in use.
@@ -106,7 +106,7 @@ func TestUnappliedEdit(t *testing.T) {
 		n.partition("67108864")
 		n.serve(&fakeRuntime{})
 		n.servePods()
-		n.write(partition.StateDir+"/units/kubepods-system.slice", "")
+		n.write(config.StateDir+"/units/kubepods-system.slice", "")
 		n.follow()
 		n.write("/var/lib/kubelet/config.yaml", edit)
 		if stderr := n.follow(); !strings.Contains(stderr, "namespaces=[kube-system]") && !strings.Contains(stderr, "missing port") {
@@ -133,7 +133,7 @@ func TestUnappliedEdit(t *testing.T) {
 func (n *node) generated() {
 	n.t.Helper()
 	later := time.Now().Add(time.Second)
-	if err := os.Chtimes(filepath.Join(n.root, partition.StateDir, "units"), later, later); err != nil {
+	if err := os.Chtimes(filepath.Join(n.root, config.StateDir, "units"), later, later); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestHangup(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.partition("67108864")
-	n.write(partition.StateDir+"/units/kubepods-system.slice", "")
+	n.write(config.StateDir+"/units/kubepods-system.slice", "")
 	cmd := n.program("run", "--listen=", "--debug")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -19,11 +19,12 @@ import (
 	"nodepartition/cmd/partition-monitor/web"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // controlSocket is where the service takes an operator's word. Only root may open it: metrics and health, which everybody may
 // ask, have a port of their own.
-const controlSocket = slices.StateDir + "/monitor/control"
+const controlSocket = config.StateDir + "/monitor/control"
 
 // movePattern is the request that moves one pod. Its answer comes when the pod is in its place.
 const movePattern = "POST /move/{namespace}/{name}"

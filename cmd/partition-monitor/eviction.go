@@ -14,10 +14,11 @@ import (
 	"nodepartition/internal/meminfo"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // evictionsFile keeps evictions that are not through, and the last ones.
-const evictionsFile = slices.StateDir + "/monitor/evictions.json"
+const evictionsFile = config.StateDir + "/monitor/evictions.json"
 
 // The flags of eviction.
 const (

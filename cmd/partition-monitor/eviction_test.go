@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nodepartition/pkg/evict"
-	partition "nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/lowering"
 )
 
 // section is a configuration with a partition of 400Mi and more fields.
@@ -192,7 +192,7 @@ func (n *node) serveOnce(args ...string) (stderr string) {
 func TestEvictsFile(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
-	marker := filepath.Join(n.root, partition.EvictsFile)
+	marker := filepath.Join(n.root, lowering.EvictsFile)
 	for _, step := range []struct {
 		configuration string
 		flag          string
@@ -219,9 +219,9 @@ func TestEvictsFile(t *testing.T) {
 func TestEvictsFileFails(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
-	n.write(partition.EvictsFile+"/in-the-way", "")
+	n.write(lowering.EvictsFile+"/in-the-way", "")
 	for _, flag := range []string{"--eviction=on", "--eviction=off"} {
-		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "the generator cannot be told") || !strings.Contains(stderr, partition.EvictsFile) {
+		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "the generator cannot be told") || !strings.Contains(stderr, lowering.EvictsFile) {
 			t.Errorf("%s: %s", flag, stderr)
 		}
 	}

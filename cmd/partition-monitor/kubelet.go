@@ -7,7 +7,7 @@ import (
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
-	partition "nodepartition/pkg/slices"
+	partition "nodepartition/pkg/slices/config"
 )
 
 // kubeletsEndpoint is the runtime that the kubelet is told to use, by its command line or by its configuration; empty where neither says.

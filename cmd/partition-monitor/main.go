@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/nri"
+	"nodepartition/pkg/slices/config"
 )
 
 // version is set by the Makefile, from git.
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &problems):
 		return exitProblem // said already
 	default:
-		for _, problem := range flatten(err) {
+		for _, problem := range config.Problems(err) {
 			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
 		}
 		return exitProblem

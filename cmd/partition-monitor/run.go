@@ -27,6 +27,8 @@ import (
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/lowering"
 )
 
 func runCommand() *cli.Command {
@@ -112,24 +114,24 @@ func runMonitor(ctx context.Context, s settings, log *slog.Logger) error {
 		return err
 	}
 	defer lock.Close()
-	config, err := loadApplied(s.mode, membersFile, writeMembers)
+	c, err := loadApplied(s.mode, membersFile, writeMembers)
 	if err != nil {
-		for _, problem := range flatten(err) {
+		for _, problem := range config.Problems(err) {
 			log.Error("the configuration is not valid", "error", problem)
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
 	m := &monitor{settings: s, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1)}
-	if config.plan.Yields != "" {
-		m.service.status(config.plan.Yields)
-		log.Info(config.plan.Yields)
+	if c.asked.Yields != "" {
+		m.service.status(c.asked.Yields)
+		log.Info(c.asked.Yields)
 		return nil
 	}
 	if err := checkListen(ctx, s.listen); err != nil {
 		return err
 	}
 	m.build()
-	m.follow(config)
+	m.follow(c)
 	return m.serve(ctx)
 }
 
@@ -142,7 +144,7 @@ func (m *monitor) build() {
 	m.listening = &listening{address: m.settings.listen, log: m.log, failed: m.metrics.ListenFailed}
 	wake := m.reconciler.Wake
 	m.units = systemd.New(systemd.Options{
-		Wake: wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"), Documentation: documentation,
+		Wake: wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"), Documentation: config.Documentation,
 	})
 	m.kubelet = podsapi.NewWatcher(m.settings.podsAPI, wake, m.connected("kubelet"))
 	m.runtime = &runtimeClient{endpoint: m.settings.runtime, kubelets: kubeletsEndpoint, connected: m.connected("runtime")}
@@ -161,9 +163,6 @@ func (m *monitor) build() {
 	m.api = &apiServer{kubeconfig: m.settings.eviction.kubeconfig, node: nodeName(), log: m.log}
 	m.evictor = m.newEvictor()
 }
-
-// documentation is what systemctl status shows of the units that we make.
-const documentation = "https://kep.k8s.io/5894"
 
 // serve runs all parts until ctx ends, one of them fails, or the partition is switched off and empty.
 func (m *monitor) serve(ctx context.Context) error {
@@ -228,7 +227,7 @@ func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evi
 // cameBack reports whether there is a partition after all: the section may have come back while the last pods left.
 func (m *monitor) cameBack() bool {
 	config, err := loadApplied(m.settings.mode, membersFile, writeMembers)
-	if err != nil || config.problem != nil || config.Off || config.plan.Yields != "" {
+	if err != nil || config.problem != nil || config.Off || config.asked.Yields != "" {
 		return false
 	}
 	m.follow(config)
@@ -276,8 +275,8 @@ func (m *monitor) reload(load load) {
 		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
 		return
 	}
-	if config.plan.Yields != "" {
-		m.yield(config.plan.Yields)
+	if config.asked.Yields != "" {
+		m.yield(config.asked.Yields)
 		return
 	}
 	m.follow(config)
@@ -308,8 +307,8 @@ func (m *monitor) follow(c configuration) {
 	m.runtime.reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := m.settings.eviction.config(c.thresholds)
-	eviction.Lowering = c.plan != nil && c.plan.Deferred
-	if err := tellGenerator(!eviction.Off && !eviction.DryRun); err != nil {
+	eviction.Lowering = c.asked != nil && c.asked.deferred
+	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
 		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
 	}
 	m.evictor.SetConfig(eviction)

@@ -95,7 +95,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction
 	case config.unapplied:
 		status.Problem = unapplied
 	default:
-		status.Problem = config.plan.Yields
+		status.Problem = config.asked.Yields
 	}
 	if status.Trial, err = readTrial(); err != nil {
 		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
@@ -110,8 +110,8 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction
 		if bytes, err := fs.MemoryCurrent(path); err == nil {
 			status.Partition.MemoryBytes = bytes
 		}
-		if config.plan != nil && config.plan.Partition != nil {
-			status.Partition.CPUs = config.plan.Partition.CPUs.String()
+		if config.asked != nil && config.asked.Partition != nil {
+			status.Partition.CPUs = config.asked.Partition.CPUs.String()
 		}
 	}
 	pods, candidates, err := readPods(ctx, c, config.Config)

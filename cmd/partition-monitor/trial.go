@@ -18,6 +18,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // A trial is a file, kubeletconfig.TrialPath, that the generator and the monitor read in place of the override, and a
@@ -31,10 +32,10 @@ import (
 //
 // Keeping goes the other way round: the override is written while the timer runs. Its end then finds the same section.
 const (
-	trialNext = slices.StateDir + "/trial.next"
+	trialNext = config.StateDir + "/trial.next"
 	// trialAbout tells people and keepTrial about the trial. No limit depends on it.
-	trialAbout = slices.StateDir + "/trial.json"
-	trialLock  = slices.StateDir + "/trial.lock"
+	trialAbout = config.StateDir + "/trial.json"
+	trialLock  = config.StateDir + "/trial.lock"
 
 	trialUnit  = "node-partition-trial"
 	trialTimer = trialUnit + ".timer"
@@ -101,12 +102,12 @@ func startTrial(ctx context.Context, from string, data []byte, d time.Duration) 
 	} else if err != nil {
 		return trial{}, nil, err
 	}
-	plan, err := judge(from, data)
+	asked, err := judge(from, data)
 	if err == nil {
 		err = checkWayBack()
 	}
 	if err != nil {
-		return trial{}, plan.Warnings, err
+		return trial{}, asked.Warnings, err
 	}
 	started, err := prepareTrial(from, data, d)
 	if err == nil {
@@ -114,7 +115,7 @@ func startTrial(ctx context.Context, from string, data []byte, d time.Duration) 
 	}
 	if err != nil {
 		// The timer may run all the same, and then finds nothing to do.
-		return trial{}, plan.Warnings, errors.Join(err, removeAll(trialNext, trialAbout))
+		return trial{}, asked.Warnings, errors.Join(err, removeAll(trialNext, trialAbout))
 	}
 	err = os.Rename(trialNext, kubeletconfig.TrialPath)
 	switch {
@@ -124,9 +125,9 @@ func startTrial(ctx context.Context, from string, data []byte, d time.Duration) 
 		err = errors.New("the time was over before the section was in place; try it for longer")
 	}
 	if err != nil {
-		return trial{}, plan.Warnings, errors.Join(fmt.Errorf("not applied, going back: %w", err), goBack(context.WithoutCancel(ctx)))
+		return trial{}, asked.Warnings, errors.Join(fmt.Errorf("not applied, going back: %w", err), goBack(context.WithoutCancel(ctx)))
 	}
-	return started, plan.Warnings, nil
+	return started, asked.Warnings, nil
 }
 
 // errNoTrial is for whoever wants to keep or end one.
@@ -135,18 +136,18 @@ var errNoTrial = errors.New("no trial runs: it was ended, its time is over (jour
 var errTrialRuns = errors.New("a trial runs already: partition-monitor keep makes it permanent, partition-monitor try --end ends it")
 
 // judge says what is wrong with a section that is to be tried or kept, as check would where it were in force.
-func judge(name string, data []byte) (*slices.Plan, error) {
-	plan, err := planOf(slices.LoadWith("/", slices.NewOutput("/", generatorDir), name, data))
+func judge(name string, data []byte) (*asked, error) {
+	asked, err := newAsked(config.LoadWith("/", name, data))
 	switch {
 	case err != nil:
-		return plan, err
-	case plan.Yields != "":
-		return plan, errors.New(plan.Yields)
-	case plan.Partition == nil:
-		return plan, fmt.Errorf("%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
-			name, slices.OffSwitch)
+		return asked, err
+	case asked.Yields != "":
+		return asked, errors.New(asked.Yields)
+	case asked.Partition == nil:
+		return asked, fmt.Errorf("%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
+			name, config.OffSwitch)
 	}
-	return plan, nil
+	return asked, nil
 }
 
 // checkWayBack refuses a trial that would not end in what is in force now: a configuration that is broken leaves the last

@@ -1,7 +1,6 @@
 package slices
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -95,13 +94,13 @@ func planBelow(root string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewPlan(input)
+	return NewPlan(input), nil
 }
 
 func checkUnits(t *testing.T, plan *Plan) {
 	t.Helper()
-	if (plan.Partition == nil) != (len(plan.Units) == 0) {
-		t.Errorf("partition %+v with %d units", plan.Partition, len(plan.Units))
+	if (plan.Config.Partition == nil) != (len(plan.Units) == 0) {
+		t.Errorf("partition %+v with %d units", plan.Config.Partition, len(plan.Units))
 	}
 	for _, file := range plan.Units {
 		options, err := unit.DeserializeOptions(strings.NewReader(file.Content))
@@ -114,20 +113,5 @@ func checkUnits(t *testing.T, plan *Plan) {
 				t.Errorf("%s: [%s] %s=%q is not allowed", file.Path, o.Section, o.Name, o.Value)
 			}
 		}
-	}
-}
-
-// TestProblemsAreJoined: callers print one line for each problem.
-func TestProblemsAreJoined(t *testing.T) {
-	var list problems
-	list.add("/a", "x", `"1"`, "is %s", "wrong")
-	list.add("/b", "", "", "is missing")
-	err := list.err()
-	var p *Problem
-	if !errors.As(err, &p) || err.Error() != "/a: x: \"1\": is wrong\n/b: is missing" {
-		t.Errorf("got %v", err)
-	}
-	if (problems)(nil).err() != nil {
-		t.Error("no problem is an error")
 	}
 }

@@ -10,10 +10,8 @@ import (
 	"strings"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/pkg/slices/config"
 )
-
-// StateDir is where the output of this boot is kept, below the root.
-const StateDir = "/run/node-partition"
 
 // generatorDir is where systemd reads what generators write, below the root: the first of the three directories that
 // it gives to each (systemd.generator(7)).
@@ -49,7 +47,7 @@ type Output struct {
 func NewOutput(root, dir string) Output {
 	o := Output{dir: filepath.Clean(dir)}
 	if o.dir == filepath.Join("/", root, generatorDir) {
-		o.state = filepath.Join("/", root, StateDir)
+		o.state = filepath.Join("/", root, config.StateDir)
 	}
 	return o
 }
@@ -65,17 +63,20 @@ const (
 const applyFlag = ".apply"
 
 // validFlag is its path.
-const validFlag = StateDir + "/" + unitsDir + "/" + applyFlag
+const validFlag = config.StateDir + "/" + unitsDir + "/" + applyFlag
 
-// Kept returns the files of the valid output that stay for the rest of the boot, by path.
-func (o Output) Kept() (map[string]string, error) {
+// maxUnitBytes bounds a unit file of ours.
+const maxUnitBytes = 64 << 10
+
+// kept returns those files of the valid output that have one of the names, by name.
+func (o Output) kept(names []string) (map[string]string, error) {
 	kept := map[string]string{}
 	if o.state == "" {
 		return kept, nil
 	}
 	last := o.last()
-	for _, name := range keptUnits {
-		data, err := hostfs.FS("/").ReadFile(filepath.Join(last, name), maxFactBytes)
+	for _, name := range names {
+		data, err := hostfs.FS("/").ReadFile(filepath.Join(last, name), maxUnitBytes)
 		switch {
 		case err == nil:
 			kept[name] = string(data)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"nodepartition/pkg/slices/config"
 )
 
 // onNode returns the output of systemd's generator on a node of the test's own.
@@ -82,7 +84,7 @@ func wantSeen(t *testing.T, o Output, want map[string]string) {
 // wantState compares what is left beside the generator's directory.
 func wantState(t *testing.T, root string, want ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(root, StateDir))
+	entries, err := os.ReadDir(filepath.Join(root, config.StateDir))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func wantState(t *testing.T, root string, want ...string) {
 		got = append(got, entry.Name())
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("in %s: %q, want %q", StateDir, got, want)
+		t.Errorf("in %s: %q, want %q", config.StateDir, got, want)
 	}
 }
 
@@ -129,12 +131,12 @@ func TestWriteReplaces(t *testing.T) {
 	wantSeen(t, o, oldUnits)
 	flush(t, o)
 	for _, dir := range []string{newDir, oldDir} {
-		put(t, filepath.Join(root, StateDir, dir, "left.slice"), "of a killed run")
+		put(t, filepath.Join(root, config.StateDir, dir, "left.slice"), "of a killed run")
 	}
 	write(t, o, newUnits)
 	wantSeen(t, o, newUnits)
 	wantState(t, root, unitsDir)
-	names, err := fileNames(filepath.Join(root, StateDir, unitsDir))
+	names, err := fileNames(filepath.Join(root, config.StateDir, unitsDir))
 	if want := slices.Sorted(maps.Keys(newUnits)); err != nil || !slices.Equal(names, want) {
 		t.Errorf("valid are %q, %v; want %q", names, err, want)
 	}
@@ -147,7 +149,7 @@ func TestWriteNothing(t *testing.T) {
 	root, o := onNode(t)
 	write(t, o, oldUnits)
 	for _, dir := range []string{newDir, oldDir} {
-		put(t, filepath.Join(root, StateDir, dir, "left.slice"), "of a killed run")
+		put(t, filepath.Join(root, config.StateDir, dir, "left.slice"), "of a killed run")
 	}
 	flush(t, o)
 	write(t, o, nil)
@@ -168,7 +170,7 @@ func TestWriteApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSeen(t, o, newUnits)
-	if _, err := os.Stat(filepath.Join(root, StateDir, unitsDir, applyFlag)); err != nil {
+	if _, err := os.Stat(filepath.Join(root, config.StateDir, unitsDir, applyFlag)); err != nil {
 		t.Error(err)
 	}
 }
@@ -187,7 +189,7 @@ func TestWriteElsewhere(t *testing.T) {
 	if names, err := look.Restore(true); err != nil || names != nil {
 		t.Errorf("restored %q, %v; want nothing", names, err)
 	}
-	if kept, err := look.Kept(); err != nil || len(kept) > 0 {
+	if kept, err := look.kept(keptUnits(system)); err != nil || len(kept) > 0 {
 		t.Errorf("kept %q, %v; want nothing", kept, err)
 	}
 }
@@ -201,13 +203,13 @@ func TestRestore(t *testing.T) {
 		}
 		write(t, o, oldUnits)
 		if killed {
-			state := filepath.Join(root, StateDir)
+			state := filepath.Join(root, config.StateDir)
 			if err := os.Rename(filepath.Join(state, unitsDir), filepath.Join(state, oldDir)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, apply := range []bool{false, true, false} {
-			flag := filepath.Join(root, StateDir, unitsDir, applyFlag)
+			flag := filepath.Join(root, config.StateDir, unitsDir, applyFlag)
 			_, err := os.Lstat(flag)
 			raised := err == nil
 			flush(t, o)
@@ -261,7 +263,7 @@ func TestCannotBeWritten(t *testing.T) {
 	}{
 		"a file in place of the state": {func(t *testing.T, root string, _ Output) {
 			t.Helper()
-			put(t, filepath.Join(root, StateDir), "")
+			put(t, filepath.Join(root, config.StateDir), "")
 		}, "not a directory"},
 		"a file in place of a folder for drop-ins": {func(t *testing.T, _ string, o Output) {
 			t.Helper()
@@ -302,7 +304,7 @@ func TestCannotBeWritten(t *testing.T) {
 // TestLastOutputCannotBeRead: that is an error, not a node without a last output.
 func TestLastOutputCannotBeRead(t *testing.T) {
 	root, o := onNode(t)
-	put(t, filepath.Join(root, StateDir), "") // ENOTDIR, which is not ErrNotExist
+	put(t, filepath.Join(root, config.StateDir), "") // ENOTDIR, which is not ErrNotExist
 	_, err := o.Restore(true)
 	wantErr(t, err, "last output: ")
 	wantErr(t, o.commit(newDir, nil), "last output: ")
@@ -314,18 +316,18 @@ func TestKept(t *testing.T) {
 	root, o := onNode(t)
 	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
 	all := maps.Clone(stays)
-	all[SystemSlice] = "slice"
+	all[system.Partition] = "slice"
 	write(t, o, all)
-	if kept, err := o.Kept(); err != nil || !maps.Equal(kept, stays) {
+	if kept, err := o.kept(keptUnits(system)); err != nil || !maps.Equal(kept, stays) {
 		t.Errorf("kept %q, %v; want %q", kept, err, stays)
 	}
-	late := filepath.Join(root, StateDir, unitsDir, LateService)
+	late := filepath.Join(root, config.StateDir, unitsDir, LateService)
 	if err := os.Remove(late); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(late, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := o.Kept()
+	_, err := o.kept(keptUnits(system))
 	wantErr(t, err, "last output: ")
 }

@@ -9,7 +9,10 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/lowering"
 )
 
 // UnitFile is one file of the output.
@@ -21,10 +24,6 @@ type UnitFile struct {
 	Content string
 }
 
-// documentation is shown by systemctl status. Not man:, which systemd-analyze verify complains of where the
-// manual page is not installed (252 and 257).
-const documentation = "https://kep.k8s.io/5894"
-
 const header = `# Written by partition-generator at boot and at every daemon-reload; what is
 # changed here is lost. Change the systemPartition section of the kubelet's
 # configuration and run systemctl daemon-reload.
@@ -32,82 +31,84 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 `
 
 // units writes the units. Values are numbers, CPU sets, fixed names, and paths checked to be plain.
-func units(plan *Plan, in *Input) []UnitFile {
+func units(in *Input) []UnitFile {
 	var files []UnitFile
-	p := plan.Partition
+	p, names, kubelet := in.config.Partition, in.config.Slices, in.config.Kubelet
 	add := func(path string, options ...*unit.UnitOption) {
 		files = append(files, UnitFile{Path: path, Content: header + text(options)})
 	}
 	if p != nil {
-		// The names of drop-ins are whatever their directory holds.
-		addSlices(add, p, memoryLimits(plan, in), kubeletconfig.PlainPath(in.config.SectionFile), in.node.Has(MonitorService))
-		for _, path := range shutdownDropins {
+		addSlices(add, in)
+		for _, path := range shutdownDropins(names) {
 			add(path, outlivesShutdown())
 		}
-		addApply(add)
-		for _, service := range in.node.Services {
+		addApply(add, names)
+		for _, service := range in.services {
 			if service != MonitorService {
-				add(service+".d/"+dropinName, serviceDropin(service)...)
+				add(service+".d/"+dropinName, serviceDropin(service, names)...)
 			}
 		}
 	}
 	// What was written in this boot stays for the rest of it: LateService may be running, for it is
 	// its own reload that runs the generator again, as AwaitService, ApplyPath has to see the end
 	// of a partition too, and slices that are there still have to outlive the shutdown.
-	for _, name := range keptUnits {
+	for _, name := range keptUnits(names) {
 		if content, ok := in.kept[name]; ok && (p == nil || name == LateService || name == AwaitService) {
 			files = append(files, UnitFile{Path: name, Content: content})
 		}
 	}
 	_, keptLate := in.kept[LateService]
-	switch late := in.config.Late; {
+	switch late := kubelet.Late; {
 	case len(late.Paths) == 0:
 		addAwait(add, in)
 	case keptLate:
 	default:
-		if len(in.config.Awaited.Files) > 0 {
+		if len(kubelet.Awaited.Files) > 0 {
 			// Nothing is waited for before the mount. So systemd is reloaded also where the mount
 			// brings no configuration.
 			late.Paths = nil
 		}
 		add(LateService, lateService(late)...)
 	}
-	if keptLate || len(in.config.Late.Paths) > 0 {
+	if keptLate || len(kubelet.Late.Paths) > 0 {
 		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", LateService))
 	}
 	slices.SortFunc(files, func(a, b UnitFile) int { return cmp.Compare(a.Path, b.Path) })
 	return files
 }
 
-func addSlices(add func(string, ...*unit.UnitOption), p *Partition, limits []*unit.UnitOption, source string, monitor bool) {
+func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
+	p, names := in.config.Partition, in.config.Slices
+	// The names of drop-ins are whatever their directory holds.
+	source := kubeletconfig.PlainPath(in.config.Kubelet.SectionFile)
 	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
 	// what belongs to it.
-	wants := []string{BurstableSlice, BestEffortSlice, ApplyPath}
-	if monitor {
+	wants := []string{names.Burstable, names.BestEffort, ApplyPath}
+	if slices.Contains(in.services, MonitorService) {
 		wants = append(wants, MonitorService)
 	}
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
 		return append([]*unit.UnitOption{
 			option("Unit", "Description", description),
-			option("Unit", "Documentation", documentation),
+			option("Unit", "Documentation", config.Documentation),
 			option("Unit", "SourcePath", source),
 			outlivesShutdown(),
 		}, more...)
 	}
 	system := append(section("Kubernetes System Partition",
-		option("Unit", "Wants", strings.Join(wants, " "))), limits...)
+		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferral)...)
 	if !p.CPUs.IsEmpty() {
 		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
 	}
-	add(SystemSlice, system...)
-	add(BurstableSlice, section("Kubernetes System Partition, Burstable Pods")...)
-	add(BestEffortSlice, section("Kubernetes System Partition, Best-Effort Pods",
+	add(names.Partition, system...)
+	add(names.Burstable, section("Kubernetes System Partition, Burstable Pods")...)
+	add(names.BestEffort, section("Kubernetes System Partition, Best-Effort Pods",
 		// cpu.weight 1 is what the kubelet gives its own best-effort slice: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
 	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
 	// by a killed run would start a slice without limits. See Output.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", SystemSlice))
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", names.Partition))
 }
 
 // outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
@@ -121,29 +122,30 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 // makes up kubepods.slice when it starts the partition before the kubelet is there, and the kubelet
 // takes what it finds. It loads the slice of a pod with default dependencies before
 // StartTransientUnit says that there are none, which then counts from the next reload on. And it
-// makes up the partition itself when the section goes while pods are in there.
-// "kubepods-system-.slice.d" is for all slices whose names begin so (systemd.unit(5)). A drop-in
-// does not keep a slice from being made transient (unit_is_pristine).
-var shutdownDropins = []string{
-	"kubepods.slice.d/" + dropinName, SystemSlice + ".d/" + dropinName, "kubepods-system-.slice.d/" + dropinName,
+// makes up the partition itself when the section goes while pods are in there. A drop-in does not
+// keep a slice from being made transient (unit_is_pristine).
+func shutdownDropins(names config.Slices) []string {
+	return []string{"kubepods.slice.d/" + dropinName, names.Partition + ".d/" + dropinName, names.Below + ".d/" + dropinName}
 }
 
 // keptUnits are the files that stay for the rest of the boot in which they were written.
-var keptUnits = append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins...)
+func keptUnits(names config.Slices) []string {
+	return append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins(names)...)
+}
 
 // memoryLimits are the settings that limit the partition's memory. With a limit that is kept for eviction to come down from, memoryHigh
 // would slow down what is to be evicted, and all else, for as long as that takes.
-func memoryLimits(plan *Plan, in *Input) []*unit.UnitOption {
-	bytes := func(name string, n int64) *unit.UnitOption { return option("Slice", name, strconv.FormatInt(n, 10)) }
-	switch p := plan.Partition; {
-	case plan.Deferred && in.memory.max == noLimit, p.MemoryLimit == 0:
+func memoryLimits(p *config.Partition, deferral *lowering.Deferral) []*unit.UnitOption {
+	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
+	switch {
+	case p.MemoryLimit == 0, deferral != nil && deferral.Limit == cgroupfs.Unlimited:
 		return nil
-	case plan.Deferred:
-		return []*unit.UnitOption{bytes("MemoryMax", in.memory.max)}
+	case deferral != nil:
+		return []*unit.UnitOption{bytes("MemoryMax", deferral.Limit)}
 	case p.MemoryHigh > 0:
-		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.MemoryLimit)}
+		return []*unit.UnitOption{bytes("MemoryHigh", uint64(p.MemoryHigh)), bytes("MemoryMax", uint64(p.MemoryLimit))}
 	default:
-		return []*unit.UnitOption{bytes("MemoryMax", p.MemoryLimit)}
+		return []*unit.UnitOption{bytes("MemoryMax", uint64(p.MemoryLimit))}
 	}
 }
 
@@ -152,10 +154,10 @@ func memoryLimits(plan *Plan, in *Input) []*unit.UnitOption {
 // another reason (seen with 257.13 on any slice; systemd pull request 38190 has the discussion). Setting an
 // empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
 // generators; a path unit is looked at again when the reload is over.
-func addApply(add func(string, ...*unit.UnitOption)) {
+func addApply(add func(string, ...*unit.UnitOption), names config.Slices) {
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
-		option("Unit", "Documentation", documentation),
+		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
 		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and
@@ -164,12 +166,12 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 		option("Path", "TriggerLimitIntervalSec", "0"))
 	add(ApplyService,
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
-		option("Unit", "Documentation", documentation),
+		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
 		// The flag first: one that is raised while the call is under way is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
-		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+SystemSlice+" Markers="),
+		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+names.Partition+" Markers="),
 		// Without a start limit it is this that keeps one that cannot succeed from taking all of
 		// the node's time.
 		option("Service", "Restart", "on-failure"),
@@ -180,12 +182,12 @@ func addApply(add func(string, ...*unit.UnitOption)) {
 
 // serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition
 // before itself. Delegate= does not belong on the slices: systemd ignores it there with a warning.
-func serviceDropin(service string) []*unit.UnitOption {
+func serviceDropin(service string, names config.Slices) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	if slices.Contains(kubeletServices, service) {
 		options = append(options,
-			option("Unit", "Wants", SystemSlice),
-			option("Unit", "After", SystemSlice))
+			option("Unit", "Wants", names.Partition),
+			option("Unit", "After", names.Partition))
 	}
 	return append(options, option("Service", "Delegate", "yes"))
 }
@@ -196,7 +198,7 @@ func serviceDropin(service string) []*unit.UnitOption {
 func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
-		option("Unit", "Documentation", documentation),
+		option("Unit", "Documentation", config.Documentation),
 	}
 	// Ordering alone: RequiresMountsFor= would pull in mounts that the node does not make by itself.
 	if len(late.MountUnits) > 0 {
@@ -219,13 +221,13 @@ func lateService(late kubeletconfig.Late) []*unit.UnitOption {
 // that AwaitService stays active once it has run, until the next boot, so that the path unit has
 // nothing to start; and it stops that unit.
 func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
-	awaited := in.config.Awaited
+	awaited := in.config.Kubelet.Awaited
 	if len(awaited.Files) == 0 && len(awaited.Globs) == 0 {
 		return
 	}
 	path := []*unit.UnitOption{
 		option("Unit", "Description", "Watch for a Configuration of the System Partition"),
-		option("Unit", "Documentation", documentation),
+		option("Unit", "Documentation", config.Documentation),
 	}
 	for _, name := range awaited.Files {
 		path = append(path, option("Path", "PathExists", name))
@@ -237,7 +239,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 	if _, kept := in.kept[AwaitService]; !kept {
 		add(AwaitService,
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
-			option("Unit", "Documentation", documentation),
+			option("Unit", "Documentation", config.Documentation),
 			// A kubelet that is started right behind its configuration waits for the partition.
 			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")),
 			option("Service", "Type", "oneshot"),

@@ -6,7 +6,37 @@ import (
 	"testing"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
 )
+
+var system = config.Slices{
+	Partition: "kubepods-system.slice", Burstable: "kubepods-system-burstable.slice", BestEffort: "kubepods-system-besteffort.slice",
+	Below: "kubepods-system-.slice",
+}
+
+// asking is the input of a node that is asked for a partition; nil is none.
+func asking(p *config.Partition) *Input {
+	return &Input{config: &config.Config{Partition: p, Slices: system, Kubelet: &kubeletconfig.Config{}}}
+}
+
+// TestUnitsOfAnotherPartition: the units go by the names that the configuration gives, and by no other partition's.
+func TestUnitsOfAnotherPartition(t *testing.T) {
+	in := asking(&config.Partition{MemoryLimit: 1 << 30})
+	in.services = []string{"kubelet.service", MonitorService}
+	renamed := strings.NewReplacer("kubepods-system", "kubepods-batch")
+	want := units(in)
+	for i, file := range want {
+		want[i] = UnitFile{renamed.Replace(file.Path), renamed.Replace(file.Content)}
+	}
+	slices.SortFunc(want, func(a, b UnitFile) int { return strings.Compare(a.Path, b.Path) })
+	in.config.Slices = config.Slices{
+		Partition: "kubepods-batch.slice", Burstable: "kubepods-batch-burstable.slice", BestEffort: "kubepods-batch-besteffort.slice",
+		Below: "kubepods-batch-.slice",
+	}
+	if got := units(in); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
 
 // TestUnitsForTheBoot: what applies changes sees the end of a partition, and what reloads systemd stays as it is while it runs.
 func TestUnitsForTheBoot(t *testing.T) {
@@ -31,12 +61,12 @@ func TestUnitsForTheBoot(t *testing.T) {
 		"a partition and a late one again": {true, late, keptAll, "late* wants path service"},
 		"all has ended":                    {false, kubeletconfig.Late{}, keptAll, "late* wants path* service*"},
 	} {
-		plan := &Plan{}
+		in := asking(nil)
 		if test.partition {
-			plan.Partition = &Partition{MemoryLimit: 1 << 30}
+			in = asking(&config.Partition{MemoryLimit: 1 << 30})
 		}
-		in := &Input{config: &kubeletconfig.Config{Late: test.late}, node: &Node{}, kept: test.kept}
-		files := units(plan, in)
+		in.config.Kubelet.Late, in.kept = test.late, test.kept
+		files := units(in)
 		var got []string
 		for _, unit := range []struct{ path, word string }{{LateService, "late"}, {wants, "wants"}, {ApplyPath, "path"}, {ApplyService, "service"}} {
 			for _, file := range files {
@@ -61,15 +91,15 @@ func TestUnitsForTheBoot(t *testing.T) {
 // TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, also where the section has gone
 // and pods have not.
 func TestSlicesOutliveTheShutdown(t *testing.T) {
-	in := &Input{config: &kubeletconfig.Config{}, node: &Node{}}
-	now := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, in)
+	now := units(asking(&config.Partition{MemoryLimit: 1 << 30}))
+	in := asking(nil)
 	in.kept = map[string]string{}
 	for _, file := range now {
-		if slices.Contains(keptUnits, file.Path) {
+		if slices.Contains(keptUnits(system), file.Path) {
 			in.kept[file.Path] = file.Content
 		}
 	}
-	ended := units(&Plan{}, in)
+	ended := units(in)
 	for name, files := range map[string][]UnitFile{"partition": now, "ended": ended} {
 		has := map[string]bool{}
 		for _, file := range files {
@@ -89,7 +119,7 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 // TestManyReloads: systemd's limits for units that are started often are not for what each reload
 // starts.
 func TestManyReloads(t *testing.T) {
-	files := units(&Plan{Partition: &Partition{MemoryLimit: 1 << 30}}, &Input{config: &kubeletconfig.Config{}, node: &Node{}})
+	files := units(asking(&config.Partition{MemoryLimit: 1 << 30}))
 	want := map[string][]string{
 		ApplyPath:    {"StartLimitIntervalSec=0\n", "TriggerLimitIntervalSec=0\n"},
 		ApplyService: {"StartLimitIntervalSec=0\n", "Restart=on-failure\nRestartSec=5s\n"},

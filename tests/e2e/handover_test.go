@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices"
+	"nodepartition/pkg/slices/config"
 )
 
 // TestHandover: a kubelet that makes the partition itself takes over, and gives it back, and no pod is touched. It uses the same names.
@@ -30,7 +30,7 @@ func TestHandover(t *testing.T) {
 			}
 		}
 
-		configure(t, n, partition("512Mi", "0-1")+"featureGates: {"+slices.Gate+": true}\n")
+		configure(t, n, partition("512Mi", "0-1")+"featureGates: {"+config.Gate+": true}\n")
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		want(t, n, "systemctl show --value -p Result "+monitorUnit, "success")
 		unharmed()

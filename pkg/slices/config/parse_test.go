@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"nodepartition/internal/kubeletconfig"
 )
 
-// Problem is one thing that is wrong with the configuration, or with the node for it.
-type Problem struct {
+// problem is one thing that is wrong with the configuration, or with the node for it.
+type problem struct {
 	// File is where to change it.
 	File string
 	// Field is the path of the field in File, such as systemPartition.memoryLimit. Empty where the node is at fault.
@@ -19,7 +19,7 @@ type Problem struct {
 	Why string
 }
 
-func (p *Problem) Error() string {
+func (p *problem) Error() string {
 	switch {
 	case p.Field == "":
 		return fmt.Sprintf("%s: %s", p.File, p.Why)
@@ -34,9 +34,22 @@ func (p *Problem) Error() string {
 type problems []error
 
 func (l *problems) add(file, field, value, format string, args ...any) {
-	*l = append(*l, &Problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
+	*l = append(*l, &problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
 }
 
 func (l problems) err() error { return errors.Join(l...) }
 
 func quote(s string) string { return kubeletconfig.Quote(s) }
+
+// Problems takes apart what errors.Join put together: each problem gets a line of its own.
+func Problems(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, Problems(one)...)
+	}
+	return list
+}

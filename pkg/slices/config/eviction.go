@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"encoding/json"
@@ -45,16 +45,16 @@ func (c *checker) signal(field, example string) json.RawMessage {
 	}
 	var signals map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &signals); err != nil {
-		c.bad(field, shown(raw), "is not an object; want e.g. {%s: %s}", MemoryAvailable, example)
+		c.bad(field, shown(raw), "is not an object; want e.g. {%s: %s}", memoryAvailable, example)
 		return nil
 	}
 	for _, signal := range slices.Sorted(maps.Keys(signals)) {
-		if signal != MemoryAvailable {
-			c.bad(field, quote(signal), "is not a signal of the partition; want %s", MemoryAvailable)
+		if signal != memoryAvailable {
+			c.bad(field, quote(signal), "is not a signal of the partition; want %s", memoryAvailable)
 			return nil
 		}
 	}
-	if value := signals[MemoryAvailable]; !isNull(value) {
+	if value := signals[memoryAvailable]; !isNull(value) {
 		return value
 	}
 	return nil
@@ -62,7 +62,7 @@ func (c *checker) signal(field, example string) json.RawMessage {
 
 // badSignal reports a problem in the value of memory.available.
 func (c *checker) badSignal(field string, value json.RawMessage, format string, args ...any) {
-	c.bad(field+"["+MemoryAvailable+"]", shown(value), format, args...)
+	c.bad(field+"["+memoryAvailable+"]", shown(value), format, args...)
 }
 
 func (c *checker) threshold(field string, value json.RawMessage, limit int64) Threshold {
@@ -89,7 +89,7 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 		return nil
 	}
 	if period == nil {
-		c.bad(softPeriodField+"["+MemoryAvailable+"]", "", "is missing; want how long %s has to be met, such as 1m30s", softField)
+		c.bad(softPeriodField+"["+memoryAvailable+"]", "", "is missing; want how long %s has to be met, such as 1m30s", softField)
 	}
 	bytes, _ := soft.Of(p.MemoryLimit)
 	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
@@ -149,15 +149,15 @@ func (c *checker) minimumReclaim(p *Partition) int64 {
 		return 0
 	}
 	reclaim := a.of(p.MemoryLimit)
-	if margin, _ := p.margin(); reclaim >= p.MemoryLimit-margin {
+	if margin, _ := p.Margin(); reclaim >= p.MemoryLimit-margin {
 		c.badSignal(reclaimField, value, "with the threshold, %d bytes, is not below memoryLimit, so that eviction would not end; %s",
 			margin, want)
 	}
 	return reclaim
 }
 
-// margin is the margin of available memory at which eviction begins, and false where there is none.
-func (p *Partition) margin() (bytes int64, evicts bool) {
+// Margin returns the available memory in bytes below which eviction begins, and false where none does.
+func (p *Partition) Margin() (bytes int64, evicts bool) {
 	bytes, evicts = p.Eviction.Of(p.MemoryLimit)
 	if p.EvictionSoft != nil {
 		soft, _ := p.EvictionSoft.Of(p.MemoryLimit)

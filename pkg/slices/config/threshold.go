@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// MemoryAvailable is the one eviction signal of the partition, named as the kubelet names its own.
-const MemoryAvailable = "memory.available"
+// memoryAvailable is the one eviction signal of the partition, named as the kubelet names its own.
+const memoryAvailable = "memory.available"
 
 // The default of evictionHard.
 const (

@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"encoding/json"
@@ -49,9 +49,9 @@ func parseBytes(raw json.RawMessage, least int) (int64, error) {
 	return 0, errors.New("is not a whole number of bytes; " + want)
 }
 
-// MaxCPUs is the number of CPUs Linux can be built for: NR_CPUS, at most 8192 (arch/x86/Kconfig, MAXSMP;
+// maxCPUs is the number of CPUs Linux can be built for: NR_CPUS, at most 8192 (arch/x86/Kconfig, MAXSMP;
 // other architectures have less).
-const MaxCPUs = 8192
+const maxCPUs = 8192
 
 // parseCPUs parses the list format of cpuset(7), such as 0-3,8. cpuset.Parse makes an entry for every CPU of
 // every range, so ranges are bounded before it sees them.
@@ -65,13 +65,13 @@ func parseCPUs(list string) (cpuset.CPUSet, error) {
 		}
 		lo, errLo := strconv.ParseUint(first, 10, 64)
 		hi, errHi := strconv.ParseUint(last, 10, 64)
-		if max(lo, hi) >= MaxCPUs { // also for a number beyond 64 bits, for which ParseUint returns the largest
-			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(MaxCPUs-1) + ", the last one Linux can have; " + want)
+		if max(lo, hi) >= maxCPUs { // also for a number beyond 64 bits, for which ParseUint returns the largest
+			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(maxCPUs-1) + ", the last one Linux can have; " + want)
 		}
 		if errLo != nil || errHi != nil || lo > hi {
 			return cpuset.New(), errors.New("is not a list of CPUs; " + want)
 		}
-		if total += int(hi - lo + 1); total > 4*MaxCPUs {
+		if total += int(hi - lo + 1); total > 4*maxCPUs {
 			return cpuset.New(), errors.New("names the same CPUs again and again; " + want)
 		}
 	}

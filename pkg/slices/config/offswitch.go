@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"strings"
@@ -12,11 +12,11 @@ const OffSwitch = "node_partition"
 const cmdlinePath = "/proc/cmdline"
 
 // switchedOff reports whether the kernel command line says node_partition=0, or another of systemd's words for
-// no. As with systemd's own switches the last one counts.
+// no. As with systemd's own switches the last one counts. One that cannot be read comes with true.
 func switchedOff(root hostfs.FS) (bool, error) {
 	data, err := root.ReadFile(cmdlinePath, maxFactBytes)
 	if err != nil {
-		return false, err
+		return true, err
 	}
 	off := false
 	for word := range strings.FieldsSeq(string(data)) {

@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"encoding/json"
@@ -22,8 +22,8 @@ func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Part
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPartition(config, fields, &Node{
-		Controllers: []string{"cpuset", "memory"}, MemoryBytes: 4 << 30, Present: cpuset.New(0, 1, 2, 3), Online: cpuset.New(0, 1, 2),
+	return newPartition(config, fields, &node{
+		controllers: []string{"cpuset", "memory"}, memoryBytes: 4 << 30, present: cpuset.New(0, 1, 2, 3), online: cpuset.New(0, 1, 2),
 	})
 }
 

@@ -1,4 +1,4 @@
-package slices
+package config
 
 import (
 	"bytes"
@@ -14,10 +14,6 @@ import (
 
 	"nodepartition/internal/kubeletconfig"
 )
-
-// Gate is the kubelet's own feature gate for KEP-5894. A kubelet with it on makes the slices itself, under
-// the same names.
-const Gate = "NodeSystemPartition"
 
 // Partition is a valid systemPartition section.
 type Partition struct {
@@ -54,15 +50,15 @@ const (
 // checker goes through configuration and node in the order in which an operator meets the rules.
 type checker struct {
 	config   *kubeletconfig.Config
-	node     *Node
+	node     *node
 	section  map[string]json.RawMessage
 	problems problems
 	warnings []string
 }
 
 // newPartition validates the section of config for the node. The error names everything that is wrong.
-func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessage, node *Node) (*Partition, []string, error) {
-	c := checker{config: config, node: node, section: section}
+func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessage, n *node) (*Partition, []string, error) {
+	c := checker{config: config, node: n, section: section}
 	c.unknownFields()
 	c.cgroups()
 	c.kubelet()
@@ -85,7 +81,7 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &Problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}"}
+		return nil, &problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}"}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
 	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
@@ -136,13 +132,13 @@ func (c *checker) unknownFields() {
 }
 
 func (c *checker) cgroups() {
-	if c.node.Controllers == nil {
+	if c.node.controllers == nil {
 		c.problems.add(controllersPath, "", "", "not there: the node does not run cgroup v2, which the system partition needs; "+
 			"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution")
 		return
 	}
 	for _, need := range []string{"memory", "cpuset"} {
-		if !slices.Contains(c.node.Controllers, need) {
+		if !slices.Contains(c.node.controllers, need) {
 			c.problems.add(controllersPath, "", "", "the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
 				"or use a kernel that has it", need, need)
 		}
@@ -214,8 +210,8 @@ func (c *checker) memoryLimit() int64 {
 		c.bad(field, shown(raw), "%v", err)
 		return 0
 	}
-	if limit >= c.node.MemoryBytes {
-		c.bad(field, shown(raw), "is not below the node's memory of %d bytes; want less, so that something is left for the other pods", c.node.MemoryBytes)
+	if limit >= c.node.memoryBytes {
+		c.bad(field, shown(raw), "is not below the node's memory of %d bytes; want less, so that something is left for the other pods", c.node.memoryBytes)
 		return limit
 	}
 	if limit < smallLimit {
@@ -244,7 +240,7 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 	}
 	// A task above memory.high sleeps for up to two seconds each time that it charges memory (mem_cgroup_handle_over_high,
 	// mm/memcontrol.c). That buys time for an eviction that is under way; where none is, it lasts.
-	if margin, evicts := p.margin(); evicts && high < p.MemoryLimit-margin {
+	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
 		c.warn(field, "%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
 			kubeletconfig.SectionField, field, shown(raw), high, p.MemoryLimit-margin)
 	}
@@ -274,12 +270,12 @@ func (c *checker) cpus() cpuset.CPUSet {
 		c.bad(field, quote(list), "%v", err)
 		return none
 	}
-	if missing := cpus.Difference(c.node.Present); !missing.IsEmpty() {
-		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.Online)
+	if missing := cpus.Difference(c.node.present); !missing.IsEmpty() {
+		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.online)
 		return none
 	}
-	if offline := cpus.Difference(c.node.Online); !offline.IsEmpty() {
-		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.Online)
+	if offline := cpus.Difference(c.node.online); !offline.IsEmpty() {
+		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.online)
 		return none
 	}
 	c.reserved(cpus, list)

@@ -1,0 +1,4 @@
+package unitname
+
+// MonitorService is started where there is a partition and the monitor is installed.
+const MonitorService = "partition-monitor.service"

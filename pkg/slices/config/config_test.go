@@ -1,0 +1,24 @@
+package config
+
+import (
+	"os"
+	"testing"
+
+	"nodepartition/tests/generator/golden"
+)
+
+// TestLoadWith: the partition of a section that is in no file of the node yet. What is in force stays as it is.
+func TestLoadWith(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("../../../tests/generator/node")); err != nil {
+		t.Fatal(err)
+	}
+	section := golden.KubeletHead + "systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}\n"
+	config, err := LoadWith(root, "mine.yaml", []byte(section))
+	if err != nil || config.Partition == nil || config.Partition.MemoryLimit != 512<<20 {
+		t.Errorf("%+v, %v; want a partition of 512Mi", config.Partition, err)
+	}
+	if config, err = Load(root); err != nil || config.section != nil {
+		t.Errorf("%s, %v; want that nothing is in force", config.section, err)
+	}
+}

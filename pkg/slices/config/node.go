@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/meminfo"
+)
+
+// The files that say what the node is. Paths as on the node; a test's root is in front of them.
+const (
+	controllersPath = "/sys/fs/cgroup/cgroup.controllers"
+	presentPath     = "/sys/devices/system/cpu/present"
+	onlinePath      = "/sys/devices/system/cpu/online"
+)
+
+// maxFactBytes bounds a file of the kernel that says one thing.
+const maxFactBytes = 64 << 10
+
+// node has the facts that the section is judged by.
+type node struct {
+	// controllers are those of the unified cgroup hierarchy; nil where cgroup v2 is not what is mounted.
+	controllers []string
+	// memoryBytes is the size of the memory (meminfo.Total).
+	memoryBytes int64
+	// present are the CPUs the node has, online those that run.
+	present, online cpuset.CPUSet
+}
+
+// readNode reads the facts below root.
+func readNode(root hostfs.FS) (*node, error) {
+	n := &node{}
+	var err error
+	if n.controllers, err = readControllers(root); err != nil {
+		return nil, err
+	}
+	if n.memoryBytes, err = meminfo.Total(root); err != nil {
+		return nil, err
+	}
+	if n.present, err = readCPUs(root, presentPath); err != nil {
+		return nil, err
+	}
+	if n.online, err = readCPUs(root, onlinePath); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not at the
+// top of /sys/fs/cgroup.
+func readControllers(root hostfs.FS) ([]string, error) {
+	data, err := root.ReadFile(controllersPath, maxFactBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(data)), nil
+}
+
+func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
+	data, err := root.ReadFile(name, maxFactBytes)
+	if err != nil {
+		return cpuset.New(), err
+	}
+	cpus, err := parseCPUs(strings.TrimSpace(string(data)))
+	if err != nil {
+		return cpuset.New(), fmt.Errorf("%s: %s: %w", name, quote(strings.TrimSpace(string(data))), err)
+	}
+	return cpus, nil
+}
+
+// statErrorBytes is twice what memory.stat may leave out, in bytes: the kernel adds up its counts when 64 pages of each CPU have changed
+// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB it is 32 MiB.
+func (n *node) statErrorBytes() int64 {
+	return 2 * 64 * int64(n.online.Size()) * int64(os.Getpagesize())
+}

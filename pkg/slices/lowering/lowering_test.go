@@ -1,0 +1,134 @@
+package lowering
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
+	"nodepartition/pkg/slices/config"
+)
+
+// memory is short for what is read of a cgroup. Where it has no page cache, what is used is Current.
+type memory = cgroupfs.MemoryReading
+
+var names = config.Slices{Partition: "kubepods-system.slice"}
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDefers(t *testing.T) {
+	const mi = 1 << 20
+	lowered := config.Partition{MemoryLimit: 200 * mi}
+	never, soft := lowered, lowered
+	never.Eviction.Never = true
+	soft.Eviction.Never, soft.EvictionSoft = true, &config.SoftThreshold{Threshold: config.Threshold{Bytes: mi}, GracePeriod: time.Second}
+	for name, test := range map[string]struct {
+		partition config.Partition
+		memory    memory
+		monitor   bool
+		want      bool
+	}{
+		"used":                     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
+		"used, all of it":          {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true},
+		"used, less":               {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
+		"used, and no monitor":     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
+		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false},
+		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false}, // usage can be above the limit: memory_max_write
+		"not read":                 {lowered, memory{}, true, false},
+		"there was no limit":       {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
+		"there is to be none":      {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
+		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
+		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
+	} {
+		s := state{memory: test.memory, monitor: test.monitor}
+		if got := s.defers(&test.partition); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestReadMemory(t *testing.T) {
+	const stat = "anon 1\nfile 900\nkernel 3\ninactive_anon 7\ninactive_file 100\nactive_file 20\nslab_reclaimable 3\nslab 9\n"
+	for name, test := range map[string]struct {
+		files     map[string]string
+		max, used uint64
+		runs      bool
+	}{
+		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, 4096, 879, true},
+		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, cgroupfs.Unlimited, 879, true},
+		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, 4096, 0, true},
+		"without memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0, false},
+		"without the controller":  {nil, 0, 0, false},
+		"an odd memory.current":   {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0, false},
+		"an odd memory.stat":      {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0, false},
+	} {
+		root := t.TempDir()
+		dir := filepath.Join(root, names.Cgroup())
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range test.files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, runs := readMemory(hostfs.FS(root), names.Cgroup())
+		if got.Max != test.max || got.Used() != test.used || runs != test.runs {
+			t.Errorf("%s: %+v, of which %d used, %t; want %d, %d, %t", name, got, got.Used(), runs, test.max, test.used, test.runs)
+		}
+	}
+}
+
+// TestOperatorLimited: what systemctl set-property or edit has set is in force whatever the units say, and nothing waits for eviction below it.
+func TestOperatorLimited(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
+		"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
+		"/run/systemd/system.control/kubepods-system.slice.d/50-AllowedCPUs.conf": false,
+		"/run/systemd/system.control/other.slice.d/50-MemoryMax.conf":             false,
+		"/etc/systemd/system/kubepods-system.slice.d/override.conf":               true, // systemctl edit
+		"/etc/systemd/system/kubepods-system.slice.d/override.conf~":              false,
+	} {
+		root := t.TempDir()
+		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
+		if got := operatorLimited(hostfs.FS(root), names.Partition); got != want {
+			t.Errorf("%s: %t, want %t", path, got, want)
+		}
+	}
+	s := state{monitor: true, operator: true, memory: memory{Max: 8 << 30, Current: 6 << 30}}
+	if s.defers(&config.Partition{MemoryLimit: 4 << 30}) {
+		t.Error("it waits for an eviction below the operator's limit")
+	}
+}
+
+// TestMonitorEvicts: a limit waits only for a monitor that runs, and that brings usage down.
+func TestMonitorEvicts(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"runs and evicts":        {map[string]string{monitorEvents: "populated 1\nfrozen 0\n", EvictsFile: ""}, true},
+		"runs and only reports":  {map[string]string{monitorEvents: "populated 1\nfrozen 0\n"}, false},
+		"has ended":              {map[string]string{monitorEvents: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
+		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
+		"was never there":        {nil, false},
+	} {
+		root := t.TempDir()
+		for path, content := range test.files {
+			put(t, filepath.Join(root, path), content)
+		}
+		if got := monitorEvicts(hostfs.FS(root)); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

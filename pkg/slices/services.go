@@ -1,0 +1,25 @@
+package slices
+
+import (
+	"path"
+	"slices"
+
+	"nodepartition/internal/hostfs"
+)
+
+// unitDirs are where a service's unit may stand (systemd.unit(5), system unit search path, without the
+// directories of generators, whose content is not there yet).
+var unitDirs = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+}
+
+// installedServices returns those of kubeletServices, runtimeServices and MonitorService that are installed.
+func installedServices(root hostfs.FS) []string {
+	var installed []string
+	for _, service := range slices.Concat(kubeletServices, runtimeServices, []string{MonitorService}) {
+		if slices.ContainsFunc(unitDirs, func(dir string) bool { return root.Exists(path.Join(dir, service)) }) {
+			installed = append(installed, service)
+		}
+	}
+	return installed
+}
