@@ -1,0 +1,32 @@
+package slices
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/generator/golden"
+)
+
+// TestLoadUnreadableOutput: the partition is made all the same, and a warning says what was taken for none.
+func TestLoadUnreadableOutput(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("../../tests/generator/node")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(root, golden.ConfigPath), golden.KubeletHead+"systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}\n")
+	put(t, filepath.Join(root, config.StateDir, unitsDir, LateService, "folder"), "")
+	input, err := Load(root, NewOutput(root, filepath.Join(root, generatorDir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := NewPlan(input)
+	if plan.Config.Partition == nil || len(plan.Units) == 0 {
+		t.Errorf("%+v; want a partition", plan)
+	}
+	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "last output: ") || !strings.HasSuffix(plan.Warnings[0], ", taking it for none") {
+		t.Errorf("it warns %q", plan.Warnings)
+	}
+}
