@@ -33,8 +33,6 @@ type Options struct {
 	PrivateAddress string
 	// ControlDir is where systemd keeps what SetUnitProperties sets until the next boot; empty is where it is.
 	ControlDir string
-	// TransientDir is where systemd keeps the units that were made through D-Bus; empty is where it is.
-	TransientDir string
 }
 
 const (
@@ -44,7 +42,6 @@ const (
 	systemBus      = "unix:path=/run/dbus/system_bus_socket"
 	privateSocket  = "unix:path=/run/systemd/private"
 	runtimeControl = "/run/systemd/system.control"
-	transientUnits = "/run/systemd/transient"
 )
 
 // ErrNotConnected says that neither the bus nor systemd's own socket could be reached.
@@ -70,7 +67,6 @@ func New(o Options) *Client {
 	setDefault(&o.BusAddress, systemBus)
 	setDefault(&o.PrivateAddress, privateSocket)
 	setDefault(&o.ControlDir, runtimeControl)
-	setDefault(&o.TransientDir, transientUnits)
 	setNoop(&o.Wake)
 	setNoop(&o.OnReloaded)
 	if o.OnConnected == nil {

@@ -81,7 +81,7 @@ func TestCarried(t *testing.T) {
 			t.Errorf("%v is lost: %v", want, got)
 		}
 	}
-	// What systemd.Client.ScopeSettings understands by itself, so that nobody else is asked for it. Delegate is always set.
+	// Container runtimes set these. Delegate is always set.
 	for name := range strings.FieldsSeq(`MemoryMax MemoryHigh MemoryLow MemoryMin MemorySwapMax MemoryZSwapMax TasksMax CPUWeight IOWeight
 		CPUQuotaPerSecUSec CPUQuotaPeriodUSec TimeoutStopUSec AllowedCPUs AllowedMemoryNodes DevicePolicy DeviceAllow KillMode`) {
 		if !slices.ContainsFunc(carried, func(c struct {
@@ -181,13 +181,6 @@ func (f *fake) ScopeProperties(context.Context, string) (systemd.Properties, err
 		return nil, systemd.ErrNoUnit
 	}
 	return f.properties, f.call("ScopeProperties")
-}
-
-func (f *fake) ScopeSettings(context.Context, string) (systemd.Properties, error) {
-	if f.properties == nil {
-		return nil, systemd.ErrNoUnit
-	}
-	return f.properties, f.call("ScopeSettings")
 }
 
 func (f *fake) StartScope(_ context.Context, _ string, properties []systemd.Property, _ []uint32) error {
@@ -294,7 +287,7 @@ func TestMove(t *testing.T) {
 	if _, err := m.Move(t.Context(), r); !errors.Is(err, ErrGone) {
 		t.Errorf("error %v", err)
 	}
-	if !slices.Equal(f.calls, []string{"ScopeSettings", "StartScope"}) {
+	if !slices.Equal(f.calls, []string{"ScopeProperties", "StartScope"}) {
 		t.Errorf("systemd was called for %q", f.calls)
 	}
 	for _, want := range []systemd.Property{{Name: "MemoryMax", Value: uint64(1 << 30)}, {Name: "DevicePolicy", Value: "strict"}, {Name: "Slice", Value: r.TargetSlice}} {

@@ -14,8 +14,6 @@ import (
 
 // Systemd is what a move needs of systemd; *systemd.Client is one.
 type Systemd interface {
-	// ScopeSettings returns ControlGroup and what was set; it is much faster than ScopeProperties.
-	ScopeSettings(ctx context.Context, name string) (systemd.Properties, error)
 	ScopeProperties(ctx context.Context, name string) (systemd.Properties, error)
 	StartScope(ctx context.Context, name string, properties []systemd.Property, pids []uint32) error
 	ResetFailed(ctx context.Context, name string) error
@@ -99,7 +97,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	var nodeErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { nodeErr = t.prepare() })
-	old, err := m.Systemd.ScopeSettings(ctx, r.Scope)
+	old, err := m.Systemd.ScopeProperties(ctx, r.Scope)
 	reading.Wait()
 	defer t.anchor.end()
 	if errors.Is(err, systemd.ErrNoUnit) {

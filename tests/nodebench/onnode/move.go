@@ -69,14 +69,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if m.properties, err = c.ScopeSettings(ctx, scope); err != nil {
-		return nil, err
-	}
-	all, err := c.ScopeProperties(ctx, scope)
-	if err == nil {
-		err = lost(m.properties, all)
-	}
-	if err != nil {
+	if m.properties, err = c.ScopeProperties(ctx, scope); err != nil {
 		return nil, err
 	}
 	var rounds []figure.Round
@@ -120,22 +113,6 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 		ratio, figure.Millis("  live move", times[1]), figure.Millis("  StartTransientUnit", times[0]),
 		{Name: "  D-Bus calls of a move, at most", Value: float64(most), Unit: "calls"},
 	}, nil
-}
-
-// lost says what a move of the runtime's scope would not carry.
-func lost(got, all systemd.Properties) error {
-	carried := map[string]bool{}
-	for _, p := range livemove.Properties(got, "", "") {
-		carried[p.Name] = true
-	}
-	var err error
-	for _, p := range livemove.Properties(all, "", "") {
-		// Where the runtime has not set the number of tasks, it is systemd's share of the machine before and afterwards.
-		if !carried[p.Name] && p.Name != "TasksMax" {
-			err = errors.Join(err, fmt.Errorf("%s=%v of the runtime's scope is not in its settings", p.Name, p.Value))
-		}
-	}
-	return err
 }
 
 // move is the live move.

@@ -1,0 +1,107 @@
+package systemd
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const scope = "cri-containerd-0123.scope"
+
+// asked answers questions for the properties of the scope, as systemd does.
+type asked struct{ *fake }
+
+func (a asked) GetAll(iface string) (map[string]dbus.Variant, *dbus.Error) {
+	a.called("GetAll %s", strings.TrimPrefix(iface, busName+"."))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.props[scope]), nil
+}
+
+// TestScopeProperties: one call returns all properties of a scope, each of the type that Property has for it, and StartScope gives
+// them to another scope as they were.
+func TestScopeProperties(t *testing.T) {
+	b := newBus(t)
+	systemd := asked{newFake(b)}
+	if err := systemd.conn.Export(systemd, unitPath(scope), "org.freedesktop.DBus.Properties"); err != nil {
+		t.Fatal(err)
+	}
+	client := run(t, Options{BusAddress: b.address})
+	systemd.keep(scope, []property{{"ControlGroup", dbus.MakeVariant("")}})
+	if _, err := client.ScopeProperties(t.Context(), scope); !errors.Is(err, ErrNoUnit) {
+		t.Errorf("of a scope that does not run: %v", err)
+	}
+	systemd.keep(scope, []property{{"ControlGroup", dbus.MakeVariant("/a/" + scope)}})
+	settings := []struct {
+		Property
+		signature string
+	}{
+		{Property{"DevicePolicy", "strict"}, "s"},
+		{Property{"DeviceAllow", []DeviceRule{{"/dev/null", "rwm"}, {"char-pts", "rw"}, {"block-*", "m"}}}, "a(ss)"},
+		{Property{"MemoryMax", uint64(314572800)}, "t"},
+		{Property{"MemorySwapMax", uint64(0)}, "t"},
+		{Property{"CPUWeight", uint64(33)}, "t"},
+		{Property{"CPUQuotaPerSecUSec", uint64(250_000)}, "t"},
+		{Property{"CPUQuotaPeriodUSec", uint64(67_000)}, "t"},
+		{Property{"TasksMax", uint64(math.MaxUint64)}, "t"},
+		{Property{"AllowedCPUs", []byte{3, 2}}, "ay"},
+		{Property{"IOReadBandwidthMax", []DeviceLimit{{"/dev/vda", 1 << 20}}}, "a(st)"},
+		{Property{"IPAddressDeny", []AddressPrefix{{2, []byte{10, 1, 0, 0}, 16}}}, "a(iayu)"},
+		{Property{"IPIngressFilterPath", []string{"/sys/fs/bpf/a"}}, "as"},
+		{Property{"SocketBindDeny", []SocketRule{{2, 6, 10, 1000}}}, "a(iiqq)"},
+		{Property{"RestrictNetworkInterfaces", InterfaceRule{true, []string{"eth0"}}}, "(bas)"},
+		{Property{"ManagedOOMMemoryPressureLimit", uint32(5)}, "u"},
+		{Property{"KillSignal", int32(9)}, "i"},
+		{Property{"SendSIGKILL", false}, "b"},
+		{Property{"TimeoutStopUSec", uint64(7_000_000)}, "t"},
+	}
+	for _, s := range settings {
+		systemd.keep(scope, []property{{s.Name, dbus.MakeVariant(s.Value)}})
+	}
+	systemd.seen()
+	before := client.Calls()
+	all, err := client.ScopeProperties(t.Context(), scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := systemd.seen(); !slices.Equal(calls, []string{"GetAll Scope"}) || client.Calls()-before != 1 {
+		t.Errorf("systemd was called for %q, %d calls; want one GetAll", calls, client.Calls()-before)
+	}
+	var cgroup string
+	if !all.Get("ControlGroup", &cgroup) || cgroup != "/a/"+scope {
+		t.Errorf("ControlGroup is %q", cgroup)
+	}
+	var number uint64
+	if all.Get("DevicePolicy", &number) || all.Get("NotThere", &number) {
+		t.Error("a property of another type, or one that systemd does not know, is got")
+	}
+	var given []Property
+	for _, s := range settings {
+		got := reflect.New(reflect.TypeOf(s.Value))
+		if !all.Get(s.Name, got.Interface()) || !reflect.DeepEqual(got.Elem().Interface(), s.Value) {
+			t.Errorf("%s is %v, want %v", s.Name, got.Elem(), s.Value)
+		}
+		given = append(given, Property{s.Name, got.Elem().Interface()})
+	}
+	const newScope = "partition-" + scope
+	if err := client.StartScope(t.Context(), newScope, given, []uint32{1}); err != nil {
+		t.Fatal(err)
+	}
+	systemd.mu.Lock()
+	defer systemd.mu.Unlock()
+	for _, s := range settings {
+		variant, value := systemd.props[newScope][s.Name], reflect.New(reflect.TypeOf(s.Value))
+		if got := variant.Signature().String(); got != s.signature {
+			t.Errorf("%s is of type %s, want %s", s.Name, got, s.signature)
+		}
+		if err := variant.Store(value.Interface()); err != nil || !reflect.DeepEqual(value.Elem().Interface(), s.Value) {
+			t.Errorf("%s of the new scope is %v, %v; want %v", s.Name, value.Elem(), err, s.Value)
+		}
+	}
+}
