@@ -1,8 +1,6 @@
 package cgroupfs
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,57 +15,28 @@ import (
 )
 
 // Children returns the names of the cgroups directly below one, sorted. A cgroup that is gone has none.
-//
-// It reads the entries itself: a cgroup has some sixty files, and os.ReadDir makes an object and a string of each of them.
 func (f FS) Children(cgroup string) ([]string, error) {
-	path := filepath.Join(string(f), cgroup)
-	dir, err := Uninterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
-	if errors.Is(err, unix.ENOENT) {
+	dir, err := os.Open(filepath.Join(string(f), cgroup))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	defer unix.Close(dir)
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	// A cgroup that is removed meanwhile ends the list.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		return nil, err
+	}
 	var names []string
-	buffer := make([]byte, entriesSize)
-	for {
-		n, err := Uninterrupted(func() (int, error) { return unix.Getdents(dir, buffer) })
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || err == nil && n == 0 {
-			slices.Sort(names)
-			return names, nil // removed meanwhile, or the end
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
 		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		}
-		names = appendFolders(names, buffer[:n])
 	}
-}
-
-const (
-	// entriesSize is room for the entries of a cgroup: sixty files with forty bytes each.
-	entriesSize = 4 << 10
-	// Offsets in struct linux_dirent64 (include/linux/dirent.h).
-	entryLength, entryType, entryName = 16, 18, 19
-)
-
-// appendFolders adds the names of the directories among the entries that getdents64 gave, but for "." and "..". The kernel's kernfs and
-// tmpfs say which entries are directories.
-func appendFolders(names []string, entries []byte) []string {
-	for len(entries) > entryName {
-		length := int(binary.NativeEndian.Uint16(entries[entryLength:]))
-		if length <= entryName || length > len(entries) {
-			break
-		}
-		if entries[entryType] == unix.DT_DIR {
-			name, _, _ := bytes.Cut(entries[entryName:length], []byte{0})
-			if text := string(name); text != "." && text != ".." {
-				names = append(names, text)
-			}
-		}
-		entries = entries[length:]
-	}
-	return names
+	slices.Sort(names) // not the sixty files of a cgroup too, as os.ReadDir does
+	return names, nil
 }
 
 // HasChildren reports whether there are cgroups below one. A directory's links are its name, its "." and the ".." of each
