@@ -1,48 +1,40 @@
 package kubeletconfig
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
-
-	"nodepartition/internal/kubeletconfig/internal/fieldgen"
 )
 
-var update = flag.Bool("update", false, "write kubelet_generated.go instead of comparing with it")
-
-const generatedFile = "kubelet_generated.go"
-
-// usedFields are the fields of the kubelet's configuration that bear on the partition.
-var usedFields = []string{"CgroupDriver", "CgroupsPerQOS", "CgroupRoot", "CPUManagerPolicy", "ReservedSystemCPUs", "FeatureGates"}
-
-const generatedDoc = `// Kubelet holds the fields of the kubelet's configuration that bear on the system partition. Defaults are not
-// applied: an absent field keeps its zero value. It is cut out of the kubelet's own type, which is not linked into
-// the generator: the packages that it imports take longer to initialise than the generator takes in all
-// (docs/performance.md).`
-
-// TestKubeletIsGenerated holds Kubelet to the kubelet's type: with another version of k8s.io/kubelet, a field that is
-// gone or has another type or name fails here. "go generate ./internal/kubeletconfig" writes it anew.
-func TestKubeletIsGenerated(t *testing.T) {
-	want, err := fieldgen.Struct("kubeletconfig", "Kubelet", generatedDoc, reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), usedFields...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(generatedFile, want, 0o644); err != nil {
-			t.Fatal(err)
+// TestKubeletIsTheKubelets holds the fields of Kubelet to those of the kubelet's type: with another version of k8s.io/kubelet,
+// a field that is gone or has another type or name fails here.
+func TestKubeletIsTheKubelets(t *testing.T) {
+	ours, theirs := reflect.TypeFor[Kubelet](), reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
+	for i := range ours.NumField() {
+		got := ours.Field(i)
+		want, ok := theirs.FieldByName(got.Name)
+		if !ok {
+			t.Errorf("%s has no field %s; was it renamed or removed?", theirs, got.Name)
+			continue
+		}
+		if got.Type != want.Type || got.Tag.Get("json") != want.Tag.Get("json") {
+			t.Errorf("%s is %s `json:%q`, want %s `json:%q`", got.Name, got.Type, got.Tag.Get("json"), want.Type, want.Tag.Get("json"))
 		}
 	}
-	got, err := os.ReadFile(generatedFile)
-	if err != nil {
-		t.Fatal(err)
+	// Each of them is decoded, by its own name.
+	var k Kubelet
+	decoded := map[any]string{}
+	for _, f := range fieldsOf(&k) {
+		decoded[f.value] = f.name
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what k8s.io/kubelet says; run go generate and look at the difference\n%s", generatedFile, want)
+	for i := range ours.NumField() {
+		want, _, _ := strings.Cut(ours.Field(i).Tag.Get("json"), ",")
+		if got := decoded[reflect.ValueOf(&k).Elem().Field(i).Addr().Interface()]; got != want {
+			t.Errorf("%s is decoded from %q, want %q", ours.Field(i).Name, got, want)
+		}
 	}
 }
 
@@ -75,7 +67,8 @@ func FuzzKubelet(f *testing.F) {
 		if err := json.Unmarshal(data, &theirs); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range usedFields {
+		for i := range reflect.TypeFor[Kubelet]().NumField() {
+			name := reflect.TypeFor[Kubelet]().Field(i).Name
 			got, want := reflect.ValueOf(ours).FieldByName(name).Interface(), reflect.ValueOf(theirs).FieldByName(name).Interface()
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v, the kubelet's type has %v", name, got, want)

@@ -1,11 +1,9 @@
-// Code generated from k8s.io/kubelet/config/v1beta1.KubeletConfiguration; DO NOT EDIT.
-
 package kubeletconfig
 
 // Kubelet holds the fields of the kubelet's configuration that bear on the system partition. Defaults are not
-// applied: an absent field keeps its zero value. It is cut out of the kubelet's own type, which is not linked into
-// the generator: the packages that it imports take longer to initialise than the generator takes in all
-// (docs/performance.md).
+// applied: an absent field keeps its zero value. The names and types are those of
+// k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type: the packages that it
+// imports take longer to initialise than the generator takes in all (docs/performance.md).
 type Kubelet struct {
 	CgroupRoot         string          `json:"cgroupRoot,omitempty"`
 	CgroupsPerQOS      *bool           `json:"cgroupsPerQOS,omitempty"`

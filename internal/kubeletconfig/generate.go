@@ -1,3 +1,0 @@
-package kubeletconfig
-
-//go:generate go test -run TestKubeletIsGenerated -update .
