@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +10,9 @@ import (
 	stdslices "slices"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/statefile"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
@@ -176,17 +174,16 @@ func readOnly(string, members) error { return nil }
 
 func readMembers(path string) (members, error) {
 	var m members
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	err := statefile.Read(path, &m)
+	var file *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return m, errors.New("there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload")
-	}
-	if err != nil {
+	case errors.As(err, &file):
 		return m, err
-	}
-	if err := json.Unmarshal(data, &m); err != nil {
+	case err != nil:
 		return m, fmt.Errorf("%s: %w; remove it", path, err)
-	}
-	if len(m.Namespaces) == 0 {
+	case len(m.Namespaces) == 0:
 		return m, fmt.Errorf("%s: names no namespace; remove it", path)
 	}
 	return m, nil
@@ -194,14 +191,11 @@ func readMembers(path string) (members, error) {
 
 // writeMembers replaces the file as a whole: a file that was cut off would lose the namespaces.
 func writeMembers(path string, m members) error {
-	data, err := json.Marshal(m)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = statefile.Write(path, m, 0o600)
+	}
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("state of the monitor: %w", err)
-	}
-	if err := renameio.WriteFile(path, append(data, '\n'), 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}
 	return nil

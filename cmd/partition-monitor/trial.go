@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/statefile"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
@@ -70,11 +70,7 @@ func readTrial() (*trial, error) {
 		return nil, err
 	}
 	running := &trial{From: "a file"}
-	data, err := os.ReadFile(trialAbout)
-	if err == nil {
-		err = json.Unmarshal(data, running)
-	}
-	if err != nil {
+	if err := statefile.Read(trialAbout, running); err != nil {
 		return running, fmt.Errorf("a trial runs, and nothing tells which: %w", err)
 	}
 	return running, nil
@@ -173,11 +169,7 @@ func prepareTrial(from string, data []byte, d time.Duration) (trial, error) {
 		return trial{}, err
 	}
 	t := trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), Override: override}
-	about, err := json.Marshal(t)
-	if err != nil {
-		return trial{}, err
-	}
-	err = os.WriteFile(trialAbout, append(about, '\n'), 0o644)
+	err = statefile.Write(trialAbout, t, 0o644)
 	if err == nil {
 		err = os.WriteFile(trialNext, data, 0o644)
 	}

@@ -1,13 +1,12 @@
 package evict
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
+
+	"nodepartition/internal/statefile"
 )
 
 // History is what the state file keeps: what a restart must not forget, and the last evictions for people.
@@ -31,31 +30,20 @@ type Store string
 // Read returns what is there, nothing where there is no file.
 func (s Store) Read() (History, error) {
 	var h History
-	data, err := os.ReadFile(string(s))
-	if errors.Is(err, fs.ErrNotExist) {
+	err := statefile.Read(string(s), &h)
+	var file *fs.PathError
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return h, nil
-	}
-	if err != nil {
+	case errors.As(err, &file):
 		return h, fmt.Errorf("state of evictions: %w", err)
 	}
-	if err := json.Unmarshal(data, &h); err != nil {
-		return History{}, fmt.Errorf("state of evictions: %s: %w; remove it", string(s), err)
-	}
-	return h, nil
+	return History{}, fmt.Errorf("state of evictions: %s: %w; remove it", string(s), err)
 }
 
 // write replaces the file as a whole.
 func (s Store) write(h History) error {
-	data, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("state of evictions: %w", err)
-	}
-	// One writer, so one name: a file that a killed run left is written over.
-	temporary := filepath.Join(filepath.Dir(string(s)), "."+filepath.Base(string(s))+".new")
-	if err := os.WriteFile(temporary, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("state of evictions: %w", err)
-	}
-	if err := os.Rename(temporary, string(s)); err != nil {
+	if err := statefile.Write(string(s), h, 0o600); err != nil {
 		return fmt.Errorf("state of evictions: %w", err)
 	}
 	return nil

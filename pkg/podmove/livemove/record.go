@@ -1,12 +1,13 @@
 package livemove
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"nodepartition/internal/statefile"
 )
 
 // record is what somebody needs to know to finish a move that was killed on the way. It is there from before the first
@@ -26,18 +27,10 @@ const recordSuffix = ".json"
 
 // write puts the record into dir, whole or not at all.
 func (r record) write(dir string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	name := filepath.Join(dir, r.Scope+recordSuffix)
-	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return statefile.Write(filepath.Join(dir, r.Scope+recordSuffix), r, 0o600)
 }
 
 func (r record) remove(dir string) error {
@@ -54,10 +47,7 @@ func readRecords(dir string) ([]record, error) {
 	var broken []error
 	for _, name := range names {
 		var r record
-		data, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(data, &r)
-		}
+		err := statefile.Read(name, &r)
 		if err == nil && r.Scope != strings.TrimSuffix(filepath.Base(name), recordSuffix) {
 			err = errors.New("it is of another scope")
 		}
