@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+
+	"nodepartition/internal/oneline"
 )
 
 // syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a record of
@@ -62,23 +63,10 @@ func (l *Log) all(level int, lines []string) {
 
 // log writes one record with one write(2): that is what a record of /dev/kmsg is.
 func (l *Log) log(level int, format string, args ...any) {
-	text := printable(fmt.Sprintf(format, args...))
+	text := oneline.Record(fmt.Sprintf(format, args...), maxRecord)
 	if l.kernel {
 		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)
 		return
 	}
 	_, _ = fmt.Fprintf(l.out, "partition-generator: %s\n", text)
-}
-
-// printable makes one line of text, for file names may hold anything, and cuts it to what a record takes.
-func printable(text string) string {
-	if len(text) > maxRecord {
-		text = text[:maxRecord] + "..."
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return '?'
-		}
-		return r
-	}, text)
 }

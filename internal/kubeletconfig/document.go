@@ -8,6 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"nodepartition/internal/oneline"
 )
 
 // The bounds of what is read. A full dump of a kubelet's configuration has 6 KB.
@@ -56,7 +58,7 @@ type errOtherKind struct{ apiVersion, kind string }
 
 func (e *errOtherKind) Error() string {
 	return fmt.Sprintf("apiVersion %s, kind %s; want apiVersion %s, kind %s",
-		Quote(e.apiVersion), Quote(e.kind), APIVersion, Kind)
+		oneline.Quote(e.apiVersion), oneline.Quote(e.kind), APIVersion, Kind)
 }
 
 // parseDocument turns the content of a file into a document. Where the kubelet takes YAML, so do we; where
@@ -87,7 +89,7 @@ func stringField(fields map[string]json.RawMessage, name string, value *string) 
 		return nil
 	}
 	if err := json.Unmarshal(raw, value); err != nil {
-		return fmt.Errorf("%s: %s is not a string", name, Printable(string(raw)))
+		return fmt.Errorf("%s: %s is not a string", name, oneline.ASCII(string(raw)))
 	}
 	return nil
 }
@@ -105,7 +107,7 @@ func toJSON(data []byte) ([]byte, error) {
 	}
 	converted, err := sigsyaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("not YAML or JSON: %s", Printable(err.Error()))
+		return nil, fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
 	}
 	return converted, nil
 }
@@ -119,7 +121,7 @@ func checkExpansion(data []byte) error {
 	var node yaml.Node
 	// The first document alone, as for the conversion.
 	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil {
-		return fmt.Errorf("not YAML or JSON: %s", Printable(err.Error()))
+		return fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
 	}
 	sizes := expansion{sizes: map[*yaml.Node]int{}}
 	if sizes.of(&node) > maxExpandedBytes {

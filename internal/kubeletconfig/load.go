@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/oneline"
 )
 
 // OverridePath holds a systemPartition section for a kubelet that must not see one, in the form of a
@@ -431,7 +432,7 @@ func (l *loader) decode() error {
 		}
 		if err := json.Unmarshal(raw, f.value); err != nil {
 			return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
-				l.config.FileWith(f.name), f.name, Printable(string(raw)))
+				l.config.FileWith(f.name), f.name, oneline.ASCII(string(raw)))
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/xrash/smetrics"
+
+	"nodepartition/internal/oneline"
 )
 
 // Near returns which of the known names of fields is meant by one that is not among them: written
@@ -36,7 +38,7 @@ func (l *loader) nearMisses(doc document) {
 	for _, name := range slices.Sorted(maps.Keys(doc.fields)) {
 		if Near(name, SectionField) != "" {
 			l.config.Warnings = append(l.config.Warnings,
-				fmt.Sprintf("%s: unknown field %s, ignoring; is %s meant?", doc.path, Quote(name), SectionField))
+				fmt.Sprintf("%s: unknown field %s, ignoring; is %s meant?", doc.path, oneline.Quote(name), SectionField))
 		}
 	}
 }

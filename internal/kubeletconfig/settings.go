@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-envparse"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/oneline"
 )
 
 // SettingsPath holds the settings that partition-generator and partition-monitor share, as KEY=value.
@@ -81,7 +82,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 		}
 		if !isPlain(setting.value) || path.Clean(setting.value) != setting.value {
 			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that can stand in a unit; want an absolute path without "+
-				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, Quote(setting.value))
+				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, oneline.Quote(setting.value))
 		}
 	}
 	return s, nil

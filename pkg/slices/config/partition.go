@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 )
 
 // Partition is a valid systemPartition section.
@@ -309,5 +310,5 @@ func shown(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &text) == nil {
 		return quote(text)
 	}
-	return kubeletconfig.Printable(string(raw))
+	return oneline.ASCII(string(raw))
 }

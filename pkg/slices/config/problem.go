@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 )
 
 // problem is one thing that is wrong with the configuration, or with the node for it.
@@ -53,3 +53,4 @@ func Problems(err error) []error {
 	}
 	return list
 }
+func quote(s string) string { return oneline.Quote(s) }
