@@ -15,6 +15,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 )
 
 const flagIgnore = "ignore"
@@ -122,12 +123,12 @@ func checkNode(ctx context.Context, c *checks) []finding {
 func writeFindings(w io.Writer, found []finding) error {
 	var text strings.Builder
 	for _, f := range found {
-		fmt.Fprintf(&text, "%-8s%s: %s\n", f.Grade, f.Check, oneLine(f.Found))
+		fmt.Fprintf(&text, "%-8s%s: %s\n", f.Grade, f.Check, oneline.Terminal(f.Found))
 		for _, l := range f.Looked {
-			fmt.Fprintf(&text, "        looked at: %s: %s\n", oneLine(l.Path), oneLine(l.Result))
+			fmt.Fprintf(&text, "        looked at: %s: %s\n", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
 		}
 		if f.Change != "" {
-			fmt.Fprintf(&text, "        change: %s\n", oneLine(f.Change))
+			fmt.Fprintf(&text, "        change: %s\n", oneline.Terminal(f.Change))
 		}
 		if f.Docs != "" {
 			fmt.Fprintf(&text, "        see: %s\n", f.Docs)

@@ -10,6 +10,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/oneline"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )
@@ -136,7 +137,7 @@ func writeEviction(w io.Writer, s *evictionStatus) error {
 				turn++
 				place = ordinal(turn)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneLine(c.Namespace), oneLine(c.Name), c.Priority, quantity(c.WorkingSetBytes), quantity(c.RequestBytes))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, quantity(c.WorkingSetBytes), quantity(c.RequestBytes))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -162,8 +163,8 @@ func writeEvictions(w io.Writer, s *evictionStatus) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tHOW\tUSED\tREQUESTED\tREMARKS")
 	row := func(e evict.Eviction, remark string) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Format(time.RFC3339), oneLine(e.Namespace), oneLine(e.Name), e.Threshold, e.Way,
-			quantity(e.WorkingSetBytes), quantity(e.RequestBytes), oneLine(remark))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
+			quantity(e.WorkingSetBytes), quantity(e.RequestBytes), oneline.Terminal(remark))
 	}
 	for _, e := range last {
 		remark := e.Problem

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"nodepartition/internal/oneline"
 )
 
 func moveCommand() *cli.Command {
@@ -33,6 +34,7 @@ func moveCommand() *cli.Command {
 				return err
 			}
 			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneLine(slice))
+			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneline.Terminal(report.Slice))
 			return err
 		},
 	}

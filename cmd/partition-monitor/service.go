@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/oneline"
 	"nodepartition/pkg/podmove"
 )
 
@@ -75,13 +76,13 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 func summary(report podmove.Report, err, problem, unserved error) string {
 	line := whereabouts(report)
 	if err != nil {
-		line = "Failing, and trying again: " + oneLine(err.Error())
+		line = "Failing, and trying again: " + oneline.Terminal(err.Error())
 	}
 	if problem != nil {
 		line += "; the configuration is not valid, following the last good one"
 	}
 	if unserved != nil {
-		line += "; metrics and health are not served: " + oneLine(unserved.Error())
+		line += "; metrics and health are not served: " + oneline.Terminal(unserved.Error())
 	}
 	return line
 }

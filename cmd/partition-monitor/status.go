@@ -12,12 +12,12 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -259,11 +259,11 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		fmt.Fprintf(w, "Partition   none: %s does not run\n", slices.SystemSlice)
 	}
 	if t := status.Trial; t != nil {
-		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneLine(t.From), t.Until.Format(timeOfDay))
+		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneline.Terminal(t.From), t.Until.Format(timeOfDay))
 	}
-	fmt.Fprintf(w, "Service     %s\n", oneLine(status.Service))
+	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
 	if status.Problem != "" {
-		fmt.Fprintf(w, "Problem     %s\n", oneLine(status.Problem))
+		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -273,8 +273,8 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		if pod.Member {
 			member = "yes"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneLine(pod.Namespace), oneLine(pod.Name), pod.QoS, member, pod.Partition(),
-			pod.Containers, pod.Misplaced, oneLine(why(pod)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(),
+			pod.Containers, pod.Misplaced, oneline.Terminal(why(pod)))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -301,16 +301,4 @@ func quantity(bytes uint64) string {
 		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
 	}
 	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
-}
-
-// oneLine makes text of others fit for a terminal: one line, without control characters. While the service is down, any user can
-// answer in its place.
-func oneLine(text string) string {
-	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+
+	"nodepartition/internal/oneline"
 )
 
 // systemctlShow asks systemd for properties, of units or, without one, of itself: one map for each. The program is there wherever systemd is,
@@ -36,7 +38,7 @@ func execute(ctx context.Context, name string, args ...string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if text := strings.TrimSpace(stderr.String()); text != "" {
-			err = errors.New(oneLine(text))
+			err = errors.New(oneline.Terminal(text))
 		}
 		if len(args) > 0 {
 			name += " " + args[0]

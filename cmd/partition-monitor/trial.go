@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/statefile"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
@@ -155,7 +156,7 @@ func checkWayBack() error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("the present configuration is not valid, so that there is no way back to it: %s; repair it first", oneLine(err.Error()))
+		return fmt.Errorf("the present configuration is not valid, so that there is no way back to it: %s; repair it first", oneline.Terminal(err.Error()))
 	case present.unapplied:
 		return errors.New(unapplied + ", and then try; a trial goes back to the files as they are")
 	}

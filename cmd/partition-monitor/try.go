@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 )
 
 const (
@@ -92,7 +93,7 @@ func startCommand(c *cli.Context, file string) error {
 partition-monitor status      shows what comes of it
 partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
-`, oneLine(running.From), running.Until.Format(timeOfDay), kubeletconfig.OverridePath)
+`, oneline.Terminal(running.From), running.Until.Format(timeOfDay), kubeletconfig.OverridePath)
 	return err
 }
 
