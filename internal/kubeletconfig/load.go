@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/latemount"
 	"nodepartition/internal/oneline"
 )
 
@@ -89,7 +90,7 @@ type Config struct {
 	// Looked are the places that were looked at, in their order, read or not.
 	Looked []Look
 	// Late says what may still appear during the boot.
-	Late Late
+	Late latemount.Late
 	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first
 	// start of k3s. Empty where there is a configuration, or a section. What is Late is among it.
 	Awaited Awaited
@@ -185,7 +186,7 @@ func (l *loader) load(settings Settings) error {
 	if err := l.merge(); err != nil {
 		return err
 	}
-	l.config.Late = findLate(l.root, l.missing)
+	l.config.Late = latemount.Find(l.root, l.missing)
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is judged when the rest is there.
 		l.config.Section, l.config.SectionFile = nil, ""
@@ -270,7 +271,7 @@ func (l *loader) mainFile(settings Settings) error {
 		l.mainFiles = []string{name}
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			if len(findLate(l.root, []string{name}).Paths) == 0 {
+			if len(latemount.Find(l.root, []string{name}).Paths) == 0 {
 				l.config.Awaited.Files = l.mainFiles
 				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
 			}
@@ -328,7 +329,7 @@ func (l *loader) dropins(settings Settings) error {
 	dirs := wellKnownDirs
 	if dir := settings.ConfigDir; dir != "" {
 		dirs = []string{dir}
-		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(findLate(l.root, dirs).Paths) == 0 {
+		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(latemount.Find(l.root, dirs).Paths) == 0 {
 			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
 		}
 	}

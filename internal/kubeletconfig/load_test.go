@@ -121,33 +121,22 @@ func TestFileWith(t *testing.T) {
 	}
 }
 
+// TestLate: of the well-known places, those that may be mounted later are late.
 func TestLate(t *testing.T) {
-	const mounted = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
-	for name, test := range map[string]struct {
-		files map[string]string
+	for fstab, test := range map[string]struct {
 		paths int
 		units []string
 	}{
-		"nothing says so":           {map[string]string{"/var/lib/dpkg/status": ""}, 0, nil},
-		"a line in fstab":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 defaults 0 2\n"}, 3, []string{"var.mount"}},
-		"with a slash at its end":   {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/ ext4\n"}, 3, []string{"var-lib.mount"}},
-		"a comment in fstab":        {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "# LABEL=v /var ext4\n#/x /var ext4\n"}, 0, nil},
-		"noauto":                    {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 nofail,noauto 0 2\n"}, 0, nil},
-		"mounted already":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\n", "/proc/self/mountinfo": mounted}, 0, nil},
-		"another mount below":       {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\nLABEL=k /var/lib/kubelet ext4\n", "/proc/self/mountinfo": mounted}, 1, []string{"var-lib-kubelet.mount"}},
-		"a mount unit":              {map[string]string{"/var/lib/dpkg/status": "", "/etc/systemd/system/var.mount": ""}, 3, []string{"var.mount"}},
-		"a bare /var":               {map[string]string{"/var/README": ""}, 3, nil},
-		"a mount of something else": {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/kubelet-data ext4\nLABEL=v /home ext4\nswap none swap\nbroken\n"}, 0, nil},
+		"":                                 {0, nil},
+		"LABEL=v /var ext4 defaults 0 2\n": {3, []string{"var.mount"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c, err := Load(tree(t, test.files))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(c.Late.Paths) != test.paths || !slices.Equal(c.Late.MountUnits, test.units) {
-				t.Errorf("%+v; want %d paths and %q", c.Late, test.paths, test.units)
-			}
-		})
+		c, err := Load(tree(t, map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": fstab}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Late.Paths) != test.paths || !slices.Equal(c.Late.MountUnits, test.units) {
+			t.Errorf("with fstab %q: %+v; want %d paths and %q", fstab, c.Late, test.paths, test.units)
+		}
 	}
 }
 
@@ -192,15 +181,5 @@ func TestSettings(t *testing.T) {
 	}
 	if _, err := ReadSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
 		t.Error("a link to itself: no error")
-	}
-}
-
-func TestPlainPath(t *testing.T) {
-	for name, want := range map[string]string{
-		"/etc/a.conf": "/etc/a.conf", "/etc/%n": "/etc", "/a b/c/d": "/", "/a/b\nc/d": "/a", "": "/", "relative": "/relative",
-	} {
-		if got := PlainPath(name); got != want {
-			t.Errorf("PlainPath(%q) is %q, want %q", name, got, want)
-		}
 	}
 }

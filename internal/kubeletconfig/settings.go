@@ -12,6 +12,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitpath"
 )
 
 // SettingsPath holds the settings that partition-generator and partition-monitor share, as KEY=value.
@@ -26,25 +27,6 @@ type Settings struct {
 	ConfigFile string
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
-}
-
-// isPlain reports whether a path can stand in a unit as it is. Paths of the settings end up in SourcePath= and in
-// conditions, where a percent sign is a specifier, a backslash an escape, and a line feed a new setting.
-func isPlain(name string) bool {
-	const special = "/._@:+,=~-"
-	return strings.HasPrefix(name, "/") && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(special, r)
-	})
-}
-
-// PlainPath returns name if it can stand in a unit as it is, and otherwise the nearest directory above it
-// that can.
-func PlainPath(name string) string {
-	name = path.Join("/", name)
-	for !isPlain(name) {
-		name = path.Dir(name)
-	}
-	return name
 }
 
 // ReadSettings reads SettingsPath. A missing file means empty settings.
@@ -80,7 +62,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 		if setting.value == "" {
 			continue
 		}
-		if !isPlain(setting.value) || path.Clean(setting.value) != setting.value {
+		if !unitpath.IsPlain(setting.value) || path.Clean(setting.value) != setting.value {
 			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that can stand in a unit; want an absolute path without "+
 				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, oneline.Quote(setting.value))
 		}

@@ -13,6 +13,8 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/lowering"
+	"nodepartition/internal/latemount"
+	"nodepartition/internal/unitpath"
 )
 
 // UnitFile is one file of the output.
@@ -40,6 +42,9 @@ func units(in *Input) []UnitFile {
 	if p != nil {
 		addSlices(add, in)
 		for _, path := range shutdownDropins(names) {
+		// The names of drop-ins are whatever their directory holds.
+		addSlices(add, p, memoryLimits(plan, in), unitpath.Plain(in.config.SectionFile), in.node.Has(MonitorService))
+		for _, path := range shutdownDropins {
 			add(path, outlivesShutdown())
 		}
 		addApply(add, names)
@@ -195,7 +200,7 @@ func serviceDropin(service string, names config.Slices) []*unit.UnitOption {
 // lateService reloads systemd, and with it runs the generator again, once the file system with the
 // configuration is mounted and has one of the paths, if there are any, and then starts what is new.
 // systemd's own initrd-parse-etc.service does the same for /etc.
-func lateService(late kubeletconfig.Late) []*unit.UnitOption {
+func lateService(late latemount.Late) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
 		option("Unit", "Documentation", config.Documentation),

@@ -7,6 +7,7 @@ import (
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/internal/latemount"
 )
 
 var system = config.Slices{
@@ -40,26 +41,26 @@ func TestUnitsOfAnotherPartition(t *testing.T) {
 
 // TestUnitsForTheBoot: what applies changes sees the end of a partition, and what reloads systemd stays as it is while it runs.
 func TestUnitsForTheBoot(t *testing.T) {
-	late := kubeletconfig.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
+	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
 	keptLate := map[string]string{LateService: "kept"}
 	keptAll := map[string]string{LateService: "kept", ApplyPath: "kept", ApplyService: "kept"}
 	const wants = "multi-user.target.d/" + dropinName
 	for name, test := range map[string]struct {
 		partition bool
-		late      kubeletconfig.Late
+		late      latemount.Late
 		kept      map[string]string
 		want      string // LateService, what starts it, ApplyPath and ApplyService, those kept from before with a star
 	}{
-		"nothing":                          {false, kubeletconfig.Late{}, nil, ""},
-		"a partition":                      {true, kubeletconfig.Late{}, nil, "path service"},
-		"a partition, again":               {true, kubeletconfig.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path service"},
-		"a partition that ends":            {false, kubeletconfig.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path* service*"},
+		"nothing":                          {false, latemount.Late{}, nil, ""},
+		"a partition":                      {true, latemount.Late{}, nil, "path service"},
+		"a partition, again":               {true, latemount.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path service"},
+		"a partition that ends":            {false, latemount.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path* service*"},
 		"a late file system":               {false, late, nil, "late wants"},
 		"a late file system, again":        {false, late, keptLate, "late* wants"},
-		"a late file system is there":      {true, kubeletconfig.Late{}, keptLate, "late* wants path service"},
+		"a late file system is there":      {true, latemount.Late{}, keptLate, "late* wants path service"},
 		"a partition and a late one":       {true, late, nil, "late wants path service"},
 		"a partition and a late one again": {true, late, keptAll, "late* wants path service"},
-		"all has ended":                    {false, kubeletconfig.Late{}, keptAll, "late* wants path* service*"},
+		"all has ended":                    {false, latemount.Late{}, keptAll, "late* wants path* service*"},
 	} {
 		in := asking(nil)
 		if test.partition {

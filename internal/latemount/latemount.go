@@ -1,4 +1,6 @@
-package kubeletconfig
+// Package latemount finds out which missing files may come during the boot, with a file system that is not mounted yet: it reads
+// fstab(5), the mount units and what is mounted.
+package latemount
 
 import (
 	"bytes"
@@ -27,7 +29,7 @@ var mountUnitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr
 // (systemd.generator(7): only the root, /usr, and API file systems are; /etc is part of the root).
 var early = []string{"/etc/", "/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
 
-// Late are configuration files that may appear during the boot: they are not there, and the file system
+// Late holds files and directories that may appear during the boot: they are not there, and the file system
 // they belong to is not mounted yet.
 type Late struct {
 	// Paths are the missing files and directories.
@@ -37,8 +39,8 @@ type Late struct {
 	MountUnits []string
 }
 
-// findLate looks which of the missing paths may come with a file system that is not mounted yet.
-func findLate(root hostfs.FS, missing []string) Late {
+// Find returns those of the missing paths that may come with a file system that is not mounted yet.
+func Find(root hostfs.FS, missing []string) Late {
 	var late Late
 	var points []string // mount points to come
 	var mounted map[string]bool

@@ -1,0 +1,25 @@
+// Package unitpath holds the rule for paths in units of systemd.
+package unitpath
+
+import (
+	"path"
+	"strings"
+)
+
+// IsPlain reports whether an absolute path can stand in a unit as it is. In SourcePath= and in conditions a percent sign
+// is a specifier, a backslash an escape, and a line feed a new setting.
+func IsPlain(name string) bool {
+	const special = "/._@:+,=~-"
+	return strings.HasPrefix(name, "/") && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(special, r)
+	})
+}
+
+// Plain returns name if it can stand in a unit as it is, and otherwise the nearest directory above it that can.
+func Plain(name string) string {
+	name = path.Join("/", name)
+	for !IsPlain(name) {
+		name = path.Dir(name)
+	}
+	return name
+}
