@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
 	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"

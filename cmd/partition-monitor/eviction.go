@@ -10,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
 	"nodepartition/internal/meminfo"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices"
 )

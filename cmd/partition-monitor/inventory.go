@@ -21,7 +21,7 @@ func inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 			continue
 		}
 		pod := evict.Pod{
-			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: v1.PodQOSClass(p.QoS), Cgroup: unitname.CgroupPath(p.Guest.Slice),
+			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: unitname.CgroupPath(p.Guest.Slice),
 			Static: p.Static, GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 		}
 		k := known[types.UID(p.UID)]

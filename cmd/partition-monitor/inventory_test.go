@@ -128,7 +128,7 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 
 	known := make([]*podsapi.Pod, 0, len(found))
 	for _, p := range found {
-		known = append(known, &podsapi.Pod{UID: p.UID, QoS: v1.PodQOSClass(p.QoS)})
+		known = append(known, &podsapi.Pod{UID: p.UID, QoS: p.QoS})
 	}
 	for name, known := range map[string]map[types.UID]*podsapi.Pod{"the kubelet tells": told(known...), "nobody tells": nil} {
 		var names []string

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
 	"nodepartition/internal/oneline"
 )
 
@@ -33,8 +34,7 @@ func moveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneLine(slice))
-			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneline.Terminal(report.Slice))
+			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneline.Terminal(slice))
 			return err
 		},
 	}

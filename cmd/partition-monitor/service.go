@@ -12,8 +12,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/unitname"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestEndedPodKeepsItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := inventory([]podmove.Pod{found}, nil, capacity)
-	pods := append(listed, unlisted(cgroupfs.FS(root), listed, nil, capacity)...)
+	pods := slices.Concat(listed, unlisted(cgroupfs.FS(root), listed, nil, capacity))
 	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
 		t.Errorf("found %+v, want kube-system/dns", pods)
 	}

@@ -88,8 +88,9 @@ func sayKept(kept bool, err error, log *Log) {
 
 // lines returns one line for each problem.
 func lines(err error) []string {
-	var list []string
-	for _, problem := range config.Problems(err) {
+	problems := config.Problems(err)
+	list := make([]string, 0, len(problems))
+	for _, problem := range problems {
 		list = append(list, problem.Error())
 	}
 	return list

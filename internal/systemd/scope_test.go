@@ -81,7 +81,7 @@ func TestScopeProperties(t *testing.T) {
 	if all.Get("DevicePolicy", &number) || all.Get("NotThere", &number) {
 		t.Error("a property of another type, or one that systemd does not know, is got")
 	}
-	var given []Property
+	given := make([]Property, 0, len(settings))
 	for _, s := range settings {
 		got := reflect.New(reflect.TypeOf(s.Value))
 		if !all.Get(s.Name, got.Interface()) || !reflect.DeepEqual(got.Elem().Interface(), s.Value) {

@@ -35,7 +35,7 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 		n.heard("resumed greedy", "resumed told", "resumed gone", "count hard restart", "evicted told restart",
 			"count hard evict", "evicted gone evict", "count soft evict", "evicted greedy evict")
 		h := n.history()
-		var last []string
+		last := make([]string, 0, len(h.Last))
 		for _, e := range h.Last {
 			last = append(last, e.UID)
 		}

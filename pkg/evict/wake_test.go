@@ -184,7 +184,8 @@ func TestAlarmIsInterrupted(t *testing.T) {
 		}
 		waited <- time.Since(begin)
 	}()
-	tid := <-thread
+	tid, again := <-thread, time.NewTicker(time.Millisecond)
+	defer again.Stop()
 	for {
 		select {
 		case took := <-waited:
@@ -192,11 +193,10 @@ func TestAlarmIsInterrupted(t *testing.T) {
 				t.Errorf("waited %s, want 200ms", took)
 			}
 			return
-		default:
+		case <-again.C:
 			if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond)
 		}
 	}
 }

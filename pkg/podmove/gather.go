@@ -174,7 +174,7 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
 	told := v1.PodQOSClass("")
 	if known != nil {
-		told = v1.PodQOSClass(known.QoS)
+		told = known.QoS
 	}
 	home, atHome := choose(found[unitname.Default], told)
 	switch {

@@ -139,29 +139,29 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 		case current != nil:
 			current.attach(o)
 		default:
-			slice, err, over := verdict(d.Pods, o)
-			if !over {
+			answer := verdict(d.Pods, o)
+			if answer == nil {
 				continue
 			}
-			o.answer(slice, err)
+			o.done <- *answer
 		}
 		r.drop(o)
 	}
 }
 
-// verdict is the answer to an order for a pod that is not being moved; over is false where its turn comes.
-func verdict(reports []PodReport, o *order) (slice string, err error, over bool) {
+// verdict returns the answer to an order for a pod that is not being moved, nil where its turn comes.
+func verdict(reports []PodReport, o *order) *outcome {
 	i := slices.IndexFunc(reports, func(p PodReport) bool { return p.UID == o.uid })
 	if i < 0 || reports[i].Containers == 0 {
-		return "", fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod), true
+		return &outcome{err: fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod)}
 	}
 	switch report := reports[i]; {
 	case report.Misplaced == 0:
-		return report.Slice, nil, true
+		return &outcome{slice: report.Slice}
 	case report.Reason == ReasonPending, report.Reason == ReasonStarting:
-		return "", nil, false
+		return nil
 	default:
-		return "", fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, report.Reason, report.Next), true
+		return &outcome{err: fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, report.Reason, report.Next)}
 	}
 }
 

@@ -10,11 +10,10 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/lowering"
 	"nodepartition/internal/latemount"
 	"nodepartition/internal/unitpath"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/lowering"
 )
 
 // UnitFile is one file of the output.
@@ -42,9 +41,6 @@ func units(in *Input) []UnitFile {
 	if p != nil {
 		addSlices(add, in)
 		for _, path := range shutdownDropins(names) {
-		// The names of drop-ins are whatever their directory holds.
-		addSlices(add, p, memoryLimits(plan, in), unitpath.Plain(in.config.SectionFile), in.node.Has(MonitorService))
-		for _, path := range shutdownDropins {
 			add(path, outlivesShutdown())
 		}
 		addApply(add, names)
@@ -85,7 +81,7 @@ func units(in *Input) []UnitFile {
 func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	p, names := in.config.Partition, in.config.Slices
 	// The names of drop-ins are whatever their directory holds.
-	source := kubeletconfig.PlainPath(in.config.Kubelet.SectionFile)
+	source := unitpath.Plain(in.config.Kubelet.SectionFile)
 	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
 	// what belongs to it.
 	wants := []string{names.Burstable, names.BestEffort, ApplyPath}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
 	"nodepartition/internal/latemount"
+	"nodepartition/pkg/slices/config"
 )
 
 var system = config.Slices{

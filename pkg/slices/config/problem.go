@@ -39,7 +39,7 @@ func (l *problems) add(file, field, value, format string, args ...any) {
 
 func (l problems) err() error { return errors.Join(l...) }
 
-func quote(s string) string { return kubeletconfig.Quote(s) }
+func quote(s string) string { return oneline.Quote(s) }
 
 // Problems takes apart what errors.Join put together: each problem gets a line of its own.
 func Problems(err error) []error {
@@ -53,4 +53,3 @@ func Problems(err error) []error {
 	}
 	return list
 }
-func quote(s string) string { return oneline.Quote(s) }
