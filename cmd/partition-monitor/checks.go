@@ -184,7 +184,7 @@ func orNone(files []string) string {
 const oldestSystemd = 252
 
 // ourUnits are those whose failure keeps the configuration from the kernel.
-var ourUnits = []string{partition.SystemSlice, partition.ApplyPath, partition.ApplyService, partition.LateService, partition.MonitorService}
+var ourUnits = []string{unitname.System.Slice(), partition.ApplyPath, partition.ApplyService, partition.LateService, unitname.MonitorService}
 
 func (c *checks) systemd(ctx context.Context) []finding {
 	properties, err := systemctlShow(ctx, "Version")
@@ -225,21 +225,21 @@ func (c *checks) slice(context.Context) []finding {
 	if want == nil {
 		return nil
 	}
-	path := unitname.CgroupPath(partition.SystemSlice)
+	path := unitname.CgroupPath(unitname.System.Slice())
 	limits, err := c.cgroups.Limits(path)
 	const reload = "systemctl daemon-reload"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return changing(gradeError, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?", "%s does not run", partition.SystemSlice)
+		return changing(gradeError, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?", "%s does not run", unitname.System.Slice())
 	case err != nil:
 		return saying(gradeError, "%v", err)
 	case c.asked.deferred:
 		return saying(gradeWarning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it",
-			partition.SystemSlice, maxText(limits.MemoryMax), want.MemoryLimit)
+			unitname.System.Slice(), maxText(limits.MemoryMax), want.MemoryLimit)
 	}
 	var found []finding
 	differs := func(file, is, wanted string) {
-		found = append(found, changing(gradeError, reload, "%s: %s is %s; the configuration asks for %s", partition.SystemSlice, file, is, wanted)...)
+		found = append(found, changing(gradeError, reload, "%s: %s is %s; the configuration asks for %s", unitname.System.Slice(), file, is, wanted)...)
 	}
 	if want.MemoryLimit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
@@ -262,7 +262,7 @@ func (c *checks) slice(context.Context) []finding {
 		}
 	}
 	if found == nil {
-		found = saying(gradeOK, "%s runs with its limits", partition.SystemSlice)
+		found = saying(gradeOK, "%s runs with its limits", unitname.System.Slice())
 	}
 	return found
 }
@@ -341,7 +341,7 @@ func (c *checks) evictionKernel(context.Context) []finding {
 	if c.eviction.off {
 		return saying(gradeOK, "--%s=off", flagEviction)
 	}
-	path := unitname.CgroupPath(partition.SystemSlice)
+	path := unitname.CgroupPath(unitname.System.Slice())
 	if _, ok := c.file(path, "memory.current"); !ok {
 		return nil // there is no partition to look at
 	}
@@ -389,17 +389,17 @@ func (c *checks) swap(context.Context) []finding {
 	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
 		return saying(gradeOK, "the node has none")
 	}
-	limit, ok := c.file(unitname.CgroupPath(partition.SystemSlice), "memory.swap.max")
+	limit, ok := c.file(unitname.CgroupPath(unitname.System.Slice()), "memory.swap.max")
 	if !ok || limit == "0" {
 		return saying(gradeOK, "the partition uses none")
 	}
-	return changing(gradeWarning, "systemctl set-property "+partition.SystemSlice+" MemorySwapMax=0, or swapoff -a",
+	return changing(gradeWarning, "systemctl set-property "+unitname.System.Slice()+" MemorySwapMax=0, or swapoff -a",
 		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
 }
 
 // oomd: systemd-oomd kills whole cgroups below one that it watches, by rules of its own.
 func (c *checks) oomd(ctx context.Context) []finding {
-	units, err := systemctlShow(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", partition.SystemSlice)
+	units, err := systemctlShow(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", unitname.System.Slice())
 	if err != nil {
 		return nil // said already
 	}

@@ -14,7 +14,6 @@ import (
 	"nodepartition/internal/statefile"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/lowering"
 )
@@ -61,7 +60,7 @@ func newThresholds(p *config.Partition) *thresholds {
 
 // presentThresholds are the default ones of the limit that is in force.
 func presentThresholds() *thresholds {
-	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(unitname.CgroupPath(slices.SystemSlice))
+	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(unitname.CgroupPath(unitname.System.Slice()))
 	if err != nil || limits.MemoryMax > math.MaxInt64 {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/cmd/partition-monitor/web"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -98,7 +98,7 @@ func askToMove(ctx context.Context, socket string, pod types.NamespacedName) (sl
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("%w; it has to be root", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return "", fmt.Errorf("%w: the service moves pods, and it does not run; see systemctl status %s", err, slices.MonitorService)
+		return "", fmt.Errorf("%w: the service moves pods, and it does not run; see systemctl status %s", err, unitname.MonitorService)
 	case err != nil:
 		return "", fmt.Errorf("%w; whether the pod is being moved, partition-monitor status tells", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"nodepartition/internal/meminfo"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -94,7 +93,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 	}
 	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
 	return evict.New(evict.Options{
-		Cgroups: fs, Slice: unitname.CgroupPath(slices.SystemSlice),
+		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
 		Pods: func() []evict.Pod {
 			known, told := m.kubelet.Pods()
 			if !told && time.Since(started) < kubeletPatience && isSocket(m.settings.podsAPI) {

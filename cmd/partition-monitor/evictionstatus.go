@@ -12,7 +12,6 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/slices"
 )
 
 // evictionStatus is the part of status about eviction. Amounts are in bytes.
@@ -56,7 +55,7 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*evi
 	if err != nil {
 		return nil, err
 	}
-	meter, err := root.MemoryMeter(unitname.CgroupPath(slices.SystemSlice))
+	meter, err := root.MemoryMeter(unitname.CgroupPath(unitname.System.Slice()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -18,7 +18,6 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
-	partition "nodepartition/pkg/slices"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 )
 
 // inside is below the partition, and nothing else is.
-var inside = unitname.CgroupPath(partition.SystemSlice) + "/"
+var inside = unitname.CgroupPath(unitname.System.Slice()) + "/"
 
 // placed is a pod on the node without containers; guest tells whether it has a slice in the partition.
 func placed(name string, q v1.PodQOSClass, guest bool) podmove.Pod {

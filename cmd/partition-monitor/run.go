@@ -26,7 +26,6 @@ import (
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/podmove/nri"
-	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/lowering"
 )
@@ -237,7 +236,7 @@ func (m *monitor) cameBack() bool {
 // removePartition ends what the generator no longer asks for, and with it this program.
 func (m *monitor) removePartition(ctx context.Context) {
 	m.log.Info("the system partition is switched off and empty: stopping its slices")
-	for _, slice := range []string{slices.BestEffortSlice, slices.BurstableSlice, slices.SystemSlice} {
+	for _, slice := range []string{unitname.QoSSlice(unitname.System, unitname.BestEffort), unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.System.Slice()} {
 		// Not an error of this program: an end with one would be answered with a restart, and that with another.
 		if err := m.units.StopConfiguredSlice(ctx, slice); err != nil {
 			m.log.Error("a slice of the partition stays; stop it with systemctl stop", "slice", slice, "error", err)

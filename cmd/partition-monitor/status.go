@@ -22,7 +22,6 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices"
 )
 
 func statusCommand() *cli.Command {
@@ -101,7 +100,7 @@ func readStatus(ctx context.Context, c *cli.Context, mode podmove.Mode, eviction
 		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	}
 	fs := cgroupfs.FS(cgroupfs.Mount)
-	path := unitname.CgroupPath(slices.SystemSlice)
+	path := unitname.CgroupPath(unitname.System.Slice())
 	if limits, err := fs.Limits(path); err == nil {
 		status.Partition = &partitionStatus{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
 		if limits.MemoryMax != cgroupfs.Unlimited {
@@ -244,7 +243,7 @@ func writeJSON(w io.Writer, status nodeStatus) error {
 
 func writeTable(w io.Writer, status nodeStatus) error {
 	if p := status.Partition; p != nil {
-		fmt.Fprintf(w, "Partition   %s\n", slices.SystemSlice)
+		fmt.Fprintf(w, "Partition   %s\n", unitname.System.Slice())
 		fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(p.Namespaces, ", "))
 		limit := "no limit"
 		if p.LimitBytes != nil {
@@ -256,7 +255,7 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		}
 		fmt.Fprintf(w, "CPU weight  %d\n", p.CPUWeight)
 	} else {
-		fmt.Fprintf(w, "Partition   none: %s does not run\n", slices.SystemSlice)
+		fmt.Fprintf(w, "Partition   none: %s does not run\n", unitname.System.Slice())
 	}
 	if t := status.Trial; t != nil {
 		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneline.Terminal(t.From), t.Until.Format(timeOfDay))

@@ -17,8 +17,8 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -51,7 +51,7 @@ const (
 // condition fails, which is no error.
 const goBackScript = "rm -f " + trialNext + " " + kubeletconfig.TrialPath + " " + trialAbout +
 	" && systemctl daemon-reload && systemctl start slices.target" +
-	" && ( systemctl start --no-block " + slices.MonitorService + " || true )"
+	" && ( systemctl start --no-block " + unitname.MonitorService + " || true )"
 
 // trial is the content of trialAbout.
 type trial struct {
@@ -238,10 +238,10 @@ func applySection(ctx context.Context, source string) error {
 		return err
 	}
 	if of != source {
-		return fmt.Errorf("%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?", slices.SystemSlice, source)
+		return fmt.Errorf("%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?", unitname.System.Slice(), source)
 	}
 	// The slice wants what belongs to it. Without a unit file systemd would make one up, without limits.
-	_, err = execute(ctx, "systemctl", "start", slices.SystemSlice)
+	_, err = execute(ctx, "systemctl", "start", unitname.System.Slice())
 	return err
 }
 
@@ -252,7 +252,7 @@ func reloadSystemd(ctx context.Context) error {
 
 // sectionSource is the file of which systemd has the partition's unit; empty where there is no such unit.
 func sectionSource(ctx context.Context) (string, error) {
-	said, err := systemctlShow(ctx, "SourcePath", slices.SystemSlice)
+	said, err := systemctlShow(ctx, "SourcePath", unitname.System.Slice())
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,6 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/slices"
 )
 
 // unlisted are the pods in the partition that are not among those of the last pass (inventory): they were started a moment ago, which is when a
@@ -27,7 +26,7 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 		listed[pod.Cgroup] = true
 	}
 	var pods []evict.Pod
-	for _, parent := range []string{slices.SystemSlice, slices.BurstableSlice, slices.BestEffortSlice} {
+	for _, parent := range []string{unitname.System.Slice(), unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.QoSSlice(unitname.System, unitname.BestEffort)} {
 		children, err := fs.Children(unitname.CgroupPath(parent))
 		if err != nil {
 			continue // gone, which the next look sees

@@ -70,7 +70,7 @@ func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 
 // hasPartition reports whether the slice of the partition is among units that were restored.
 func hasPartition(restored []string, plan *slices.Plan) bool {
-	return stdslices.Contains(restored, plan.Config.Slices.Partition)
+	return stdslices.Contains(restored, plan.Config.Name.Slice())
 }
 
 // sayKept logs what comes of an error: whether the partition's units of this boot were kept, and why they could

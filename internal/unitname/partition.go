@@ -40,6 +40,12 @@ const (
 // QoSSlice returns the name of the slice with the partition's pods of a class.
 func QoSSlice[Q ~string](p Partition, q Q) string { return p.stem() + classes[string(q)] + suffix }
 
+// Below names all slices whose names begin as the partition's, for drop-ins (systemd.unit(5)).
+func (p Partition) Below() string { return p.stem() + "-" + suffix }
+
+// Cgroup returns the path of the partition's cgroup, below the root of the file system.
+func (p Partition) Cgroup() string { return "/sys/fs/cgroup/" + CgroupPath(p.Slice()) }
+
 // Slices returns the names of the partition's own slices, from the outermost inwards.
 func (p Partition) Slices() []string {
 	return []string{p.Slice(), QoSSlice(p, Burstable), QoSSlice(p, BestEffort)}

@@ -1,6 +1,9 @@
 package unitname
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestSlicesNest: systemd puts a slice below the one that its name names, so the name of a pod's
 // slice begins with that of the slice of its class.
@@ -88,5 +91,19 @@ func TestPodSliceNames(t *testing.T) {
 		if _, _, _, ok := ParsePodSlice(slice); ok {
 			t.Errorf("%q passes for a pod's slice", slice)
 		}
+	}
+}
+
+func TestPartitionNames(t *testing.T) {
+	for got, want := range map[string]string{
+		System.Slice(): "kubepods-system.slice", System.Below(): "kubepods-system-.slice", Default.Slice(): "kubepods.slice",
+		System.Cgroup(): "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice", Partition("batch").Slice(): "kubepods-batch.slice",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := strings.Join(System.Slices(), " "); got != "kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice" {
+		t.Errorf("its slices are %s", got)
 	}
 }

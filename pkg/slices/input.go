@@ -34,11 +34,11 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	node := hostfs.FS(root)
-	in.running = node.Exists(asked.Slices.Cgroup())
+	in.running = node.Exists(asked.Name.Cgroup())
 	if err != nil {
 		return in, err
 	}
-	if in.kept, err = output.kept(keptUnits(asked.Slices)); err != nil {
+	if in.kept, err = output.kept(keptUnits(asked.Name)); err != nil {
 		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
 	if asked.Partition != nil {

@@ -1,21 +1,6 @@
 package slices
 
-// The slices of the partition. The names follow from the kubelet's: its cgroup name {kubepods, system,
-// burstable} is kubepods-system-burstable.slice under the systemd driver (CgroupName.ToSystemd,
-// pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the dashes in their names
-// (systemd.slice(5)).
 const (
-	// SystemSlice is the partition; guaranteed pods are directly below it.
-	SystemSlice = "kubepods-system.slice"
-	// BurstableSlice holds the partition's burstable pods.
-	BurstableSlice = "kubepods-system-burstable.slice"
-	// BestEffortSlice holds the partition's best-effort pods.
-	BestEffortSlice = "kubepods-system-besteffort.slice"
-)
-
-const (
-	// MonitorService is started where there is a partition and the monitor is installed.
-	MonitorService = "partition-monitor.service"
 	// LateService reloads systemd once the file system with the configuration is mounted.
 	LateService = "partition-generator-late.service"
 	// AwaitPath starts AwaitService when a configuration is made on a node that had none.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -189,7 +190,7 @@ func TestWriteElsewhere(t *testing.T) {
 	if names, err := look.Restore(true); err != nil || names != nil {
 		t.Errorf("restored %q, %v; want nothing", names, err)
 	}
-	if kept, err := look.kept(keptUnits(system)); err != nil || len(kept) > 0 {
+	if kept, err := look.kept(keptUnits(unitname.System)); err != nil || len(kept) > 0 {
 		t.Errorf("kept %q, %v; want nothing", kept, err)
 	}
 }
@@ -316,9 +317,9 @@ func TestKept(t *testing.T) {
 	root, o := onNode(t)
 	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
 	all := maps.Clone(stays)
-	all[system.Partition] = "slice"
+	all[unitname.System.Slice()] = "slice"
 	write(t, o, all)
-	if kept, err := o.kept(keptUnits(system)); err != nil || !maps.Equal(kept, stays) {
+	if kept, err := o.kept(keptUnits(unitname.System)); err != nil || !maps.Equal(kept, stays) {
 		t.Errorf("kept %q, %v; want %q", kept, err, stays)
 	}
 	late := filepath.Join(root, config.StateDir, unitsDir, LateService)
@@ -328,6 +329,6 @@ func TestKept(t *testing.T) {
 	if err := os.Mkdir(late, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := o.kept(keptUnits(system))
+	_, err := o.kept(keptUnits(unitname.System))
 	wantErr(t, err, "last output: ")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/unitname"
 )
 
 // unitDirs are where a service's unit may stand (systemd.unit(5), system unit search path, without the
@@ -13,10 +14,10 @@ var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
-// installedServices returns those of kubeletServices, runtimeServices and MonitorService that are installed.
+// installedServices returns those of kubeletServices, runtimeServices and unitname.MonitorService that are installed.
 func installedServices(root hostfs.FS) []string {
 	var installed []string
-	for _, service := range slices.Concat(kubeletServices, runtimeServices, []string{MonitorService}) {
+	for _, service := range slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}) {
 		if slices.ContainsFunc(unitDirs, func(dir string) bool { return root.Exists(path.Join(dir, service)) }) {
 			installed = append(installed, service)
 		}

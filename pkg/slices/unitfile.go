@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/latemount"
+	"nodepartition/internal/unitname"
 	"nodepartition/internal/unitpath"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/lowering"
@@ -34,7 +35,7 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 // units writes the units. Values are numbers, CPU sets, fixed names, and paths checked to be plain.
 func units(in *Input) []UnitFile {
 	var files []UnitFile
-	p, names, kubelet := in.config.Partition, in.config.Slices, in.config.Kubelet
+	p, names, kubelet := in.config.Partition, in.config.Name, in.config.Kubelet
 	add := func(path string, options ...*unit.UnitOption) {
 		files = append(files, UnitFile{Path: path, Content: header + text(options)})
 	}
@@ -45,7 +46,7 @@ func units(in *Input) []UnitFile {
 		}
 		addApply(add, names)
 		for _, service := range in.services {
-			if service != MonitorService {
+			if service != unitname.MonitorService {
 				add(service+".d/"+dropinName, serviceDropin(service, names)...)
 			}
 		}
@@ -79,14 +80,14 @@ func units(in *Input) []UnitFile {
 }
 
 func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
-	p, names := in.config.Partition, in.config.Slices
+	p, names := in.config.Partition, in.config.Name
 	// The names of drop-ins are whatever their directory holds.
 	source := unitpath.Plain(in.config.Kubelet.SectionFile)
 	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
 	// what belongs to it.
-	wants := []string{names.Burstable, names.BestEffort, ApplyPath}
-	if slices.Contains(in.services, MonitorService) {
-		wants = append(wants, MonitorService)
+	wants := []string{unitname.QoSSlice(names, unitname.Burstable), unitname.QoSSlice(names, unitname.BestEffort), ApplyPath}
+	if slices.Contains(in.services, unitname.MonitorService) {
+		wants = append(wants, unitname.MonitorService)
 	}
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
 		return append([]*unit.UnitOption{
@@ -101,15 +102,15 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	if !p.CPUs.IsEmpty() {
 		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
 	}
-	add(names.Partition, system...)
-	add(names.Burstable, section("Kubernetes System Partition, Burstable Pods")...)
-	add(names.BestEffort, section("Kubernetes System Partition, Best-Effort Pods",
+	add(names.Slice(), system...)
+	add(unitname.QoSSlice(names, unitname.Burstable), section("Kubernetes System Partition, Burstable Pods")...)
+	add(unitname.QoSSlice(names, unitname.BestEffort), section("Kubernetes System Partition, Best-Effort Pods",
 		// cpu.weight 1 is what the kubelet gives its own best-effort slice: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
 	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
 	// by a killed run would start a slice without limits. See Output.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", names.Partition))
+	add("slices.target.d/"+dropinName, option("Unit", "Wants", names.Slice()))
 }
 
 // outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
@@ -125,12 +126,12 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 // StartTransientUnit says that there are none, which then counts from the next reload on. And it
 // makes up the partition itself when the section goes while pods are in there. A drop-in does not
 // keep a slice from being made transient (unit_is_pristine).
-func shutdownDropins(names config.Slices) []string {
-	return []string{"kubepods.slice.d/" + dropinName, names.Partition + ".d/" + dropinName, names.Below + ".d/" + dropinName}
+func shutdownDropins(names unitname.Partition) []string {
+	return []string{"kubepods.slice.d/" + dropinName, names.Slice() + ".d/" + dropinName, names.Below() + ".d/" + dropinName}
 }
 
 // keptUnits are the files that stay for the rest of the boot in which they were written.
-func keptUnits(names config.Slices) []string {
+func keptUnits(names unitname.Partition) []string {
 	return append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins(names)...)
 }
 
@@ -155,7 +156,7 @@ func memoryLimits(p *config.Partition, deferral *lowering.Deferral) []*unit.Unit
 // another reason (seen with 257.13 on any slice; systemd pull request 38190 has the discussion). Setting an
 // empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
 // generators; a path unit is looked at again when the reload is over.
-func addApply(add func(string, ...*unit.UnitOption), names config.Slices) {
+func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
@@ -172,7 +173,7 @@ func addApply(add func(string, ...*unit.UnitOption), names config.Slices) {
 		option("Service", "Type", "oneshot"),
 		// The flag first: one that is raised while the call is under way is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
-		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+names.Partition+" Markers="),
+		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+names.Slice()+" Markers="),
 		// Without a start limit it is this that keeps one that cannot succeed from taking all of
 		// the node's time.
 		option("Service", "Restart", "on-failure"),
@@ -183,12 +184,12 @@ func addApply(add func(string, ...*unit.UnitOption), names config.Slices) {
 
 // serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition
 // before itself. Delegate= does not belong on the slices: systemd ignores it there with a warning.
-func serviceDropin(service string, names config.Slices) []*unit.UnitOption {
+func serviceDropin(service string, names unitname.Partition) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	if slices.Contains(kubeletServices, service) {
 		options = append(options,
-			option("Unit", "Wants", names.Partition),
-			option("Unit", "After", names.Partition))
+			option("Unit", "Wants", names.Slice()),
+			option("Unit", "After", names.Slice()))
 	}
 	return append(options, option("Service", "Delegate", "yes"))
 }
@@ -205,7 +206,7 @@ func lateService(late latemount.Late) []*unit.UnitOption {
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
 	}
-	options = append(options, option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")))
+	options = append(options, option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")))
 	for _, path := range late.Paths {
 		options = append(options, option("Unit", "ConditionPathExists", "|"+path))
 	}
@@ -242,7 +243,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
 			option("Unit", "Documentation", config.Documentation),
 			// A kubelet that is started right behind its configuration waits for the partition.
-			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), MonitorService), " ")),
+			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")),
 			option("Service", "Type", "oneshot"),
 			option("Service", "RemainAfterExit", "yes"),
 			// A file is made first and then written. One process, which goes on where the reload

@@ -7,33 +7,26 @@ import (
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/latemount"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
-var system = config.Slices{
-	Partition: "kubepods-system.slice", Burstable: "kubepods-system-burstable.slice", BestEffort: "kubepods-system-besteffort.slice",
-	Below: "kubepods-system-.slice",
-}
-
 // asking is the input of a node that is asked for a partition; nil is none.
 func asking(p *config.Partition) *Input {
-	return &Input{config: &config.Config{Partition: p, Slices: system, Kubelet: &kubeletconfig.Config{}}}
+	return &Input{config: &config.Config{Partition: p, Name: unitname.System, Kubelet: &kubeletconfig.Config{}}}
 }
 
 // TestUnitsOfAnotherPartition: the units go by the names that the configuration gives, and by no other partition's.
 func TestUnitsOfAnotherPartition(t *testing.T) {
 	in := asking(&config.Partition{MemoryLimit: 1 << 30})
-	in.services = []string{"kubelet.service", MonitorService}
+	in.services = []string{"kubelet.service", unitname.MonitorService}
 	renamed := strings.NewReplacer("kubepods-system", "kubepods-batch")
 	want := units(in)
 	for i, file := range want {
 		want[i] = UnitFile{renamed.Replace(file.Path), renamed.Replace(file.Content)}
 	}
 	slices.SortFunc(want, func(a, b UnitFile) int { return strings.Compare(a.Path, b.Path) })
-	in.config.Slices = config.Slices{
-		Partition: "kubepods-batch.slice", Burstable: "kubepods-batch-burstable.slice", BestEffort: "kubepods-batch-besteffort.slice",
-		Below: "kubepods-batch-.slice",
-	}
+	in.config.Name = "batch"
 	if got := units(in); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -96,7 +89,7 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 	in := asking(nil)
 	in.kept = map[string]string{}
 	for _, file := range now {
-		if slices.Contains(keptUnits(system), file.Path) {
+		if slices.Contains(keptUnits(unitname.System), file.Path) {
 			in.kept[file.Path] = file.Content
 		}
 	}

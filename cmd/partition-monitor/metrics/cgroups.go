@@ -8,7 +8,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices"
 )
 
 // reader reads cgroups by the names of their slices. The series of one that is gone, or cannot be read, are absent.
@@ -69,12 +68,12 @@ func (c *sliceCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
-	system, err := c.stat(slices.SystemSlice)
+	system, err := c.stat(unitname.System.Slice())
 	if err == nil {
-		c.slice(to, slices.SystemSlice, system)
+		c.slice(to, unitname.System.Slice(), system)
 		c.partition(to, unitname.System, system, system.MemoryCurrent)
 	}
-	for _, slice := range []string{slices.BurstableSlice, slices.BestEffortSlice} {
+	for _, slice := range []string{unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.QoSSlice(unitname.System, unitname.BestEffort)} {
 		if stat, err := c.stat(slice); err == nil {
 			c.slice(to, slice, stat)
 		}

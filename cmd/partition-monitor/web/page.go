@@ -16,7 +16,6 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	partition "nodepartition/pkg/slices"
 )
 
 var (
@@ -78,10 +77,10 @@ func (o Options) page(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (o Options) memory() (m *memory, problem string) {
-	stat, err := o.Cgroups.Stat(unitname.CgroupPath(partition.SystemSlice))
+	stat, err := o.Cgroups.Stat(unitname.CgroupPath(unitname.System.Slice()))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "There is no partition on this node: " + partition.SystemSlice + " has not been started."
+		return nil, "There is no partition on this node: " + unitname.System.Slice() + " has not been started."
 	case err != nil:
 		return nil, err.Error()
 	case !stat.HasMemory:

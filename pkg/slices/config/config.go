@@ -12,6 +12,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
 )
 
 const (
@@ -29,8 +30,9 @@ const (
 type Config struct {
 	// Partition is the valid section; nil where there is no partition to make.
 	Partition *Partition
-	// Slices are those of the partition, also where there is none to make: its cgroup may be left.
-	Slices Slices
+	// Name is the partition's, also where there is none to make: its cgroup may be left. Nothing but this
+	// package knows that there is one partition.
+	Name unitname.Partition
 	// Off is set where the kernel command line switches the partition off. One that cannot be read counts as off, and comes
 	// with an error.
 	Off bool
@@ -59,7 +61,7 @@ func LoadWith(root, name string, data []byte) (*Config, error) {
 }
 
 func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (*Config, error) {
-	c := &Config{Slices: slicesOf(system), Kubelet: &kubeletconfig.Config{}}
+	c := &Config{Name: unitname.System, Kubelet: &kubeletconfig.Config{}}
 	var err error
 	if c.Off, err = switchedOff(root); err != nil || c.Off {
 		return c, err

@@ -67,7 +67,7 @@ func Find(root string, c *config.Config) *Deferral {
 	if c.Partition == nil {
 		return nil
 	}
-	s := readState(hostfs.FS(root), c.Slices)
+	s := readState(hostfs.FS(root), c.Name)
 	if !s.defers(c.Partition) {
 		return nil
 	}
@@ -101,12 +101,12 @@ func (s state) defers(p *config.Partition) bool {
 	return evicts && s.monitor && !s.operator && limit > 0 && limit < s.memory.Max && limit <= s.memory.Used()
 }
 
-func readState(root hostfs.FS, names config.Slices) state {
+func readState(root hostfs.FS, names unitname.Partition) state {
 	memory, runs := readMemory(root, names.Cgroup())
 	if !runs {
 		return state{}
 	}
-	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorLimited(root, names.Partition)}
+	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorLimited(root, names.Slice())}
 }
 
 // readMemory reads the memory of a cgroup. It reports false for one that cannot be read, for it may go away meanwhile.

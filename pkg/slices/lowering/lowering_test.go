@@ -8,13 +8,14 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
 // memory is short for what is read of a cgroup. Where it has no page cache, what is used is Current.
 type memory = cgroupfs.MemoryReading
 
-var names = config.Slices{Partition: "kubepods-system.slice"}
+var names = unitname.System
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
@@ -101,7 +102,7 @@ func TestOperatorLimited(t *testing.T) {
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
-		if got := operatorLimited(hostfs.FS(root), names.Partition); got != want {
+		if got := operatorLimited(hostfs.FS(root), names.Slice()); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}

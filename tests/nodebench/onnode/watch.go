@@ -16,7 +16,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices"
 )
 
 // watched is what watch prints.
@@ -41,7 +40,7 @@ func watch(ctx context.Context, args []string) error {
 		return err
 	}
 	root := cgroupfs.FS(cgroupfs.Mount)
-	meter, err := root.MemoryMeter(unitname.CgroupPath(slices.SystemSlice))
+	meter, err := root.MemoryMeter(unitname.CgroupPath(unitname.System.Slice()))
 	if err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func watch(ctx context.Context, args []string) error {
 	if *node {
 		available = nodeAvailable
 	}
-	before, _, err := root.OOMEvents(unitname.CgroupPath(slices.SystemSlice))
+	before, _, err := root.OOMEvents(unitname.CgroupPath(unitname.System.Slice()))
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func watch(ctx context.Context, args []string) error {
 		}
 	}
 	took := time.Since(crossed.at)
-	after, _, err := root.OOMEvents(unitname.CgroupPath(slices.SystemSlice))
+	after, _, err := root.OOMEvents(unitname.CgroupPath(unitname.System.Slice()))
 	if err != nil {
 		return err
 	}
