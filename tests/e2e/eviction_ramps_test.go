@@ -116,37 +116,48 @@ func (e *evictor) rampsWithoutAPI(t *testing.T) {
 // one is the name of the pods of the only ramp of a kind: those of a name are one owner.
 func one(r ramp) string { return "leaker-" + strings.ToLower(strings.ReplaceAll(r.kind, " ", "-")) }
 
-// soakRamps is how many ramps TestSoakRamps draws, and rampSeed what it draws them from.
+// soakRamps is how many ramps TestSoakRamps draws, on soakNodes nodes, and rampSeed what the first of these draws them from.
 const (
 	soakRamps = 200
+	soakNodes = 2
 	rampSeed  = 10
 )
 
 // TestSoakRamps: 200 ramps of all kinds, with and without API server.
 func TestSoakRamps(t *testing.T) {
 	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
-		random := rand.New(rand.NewPCG(rampSeed, 0))
-		pick := func(low, high int) int { return low + random.IntN(high-low+1) }
-		e := newEvictor(t, flavour)
-		api := true
-		for i := range soakRamps {
-			if i%10 == 9 { // the monitor is started again for it
-				if api = !api; api {
-					e.withAPI(t)
-				} else {
-					e.withoutAPI(t)
-				}
-			}
-			d := drawn{ramp: ramps()[pick(0, len(ramps())-1)], name: fmt.Sprintf("leaker-%d", i), api: api, pick: pick}
-			begin := time.Now()
-			t.Logf("%d: %s, with API server: %t", i, d.kind, d.api)
-			e.ramp(t, d)
-			t.Logf("%d: %s", i, time.Since(begin).Round(time.Second))
-			if t.Failed() {
-				t.Fatalf("after %d of %d", i, soakRamps)
-			}
+		for node := range uint64(soakNodes) {
+			t.Run(fmt.Sprintf("seed %d", rampSeed+node), func(t *testing.T) {
+				t.Parallel()
+				soak(t, flavour, rampSeed+node)
+			})
 		}
 	})
+}
+
+// soak runs a node's part of the ramps.
+func soak(t *testing.T, flavour string, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	pick := func(low, high int) int { return low + random.IntN(high-low+1) }
+	e := newEvictor(t, flavour)
+	api := true
+	for i := range soakRamps / soakNodes {
+		if i%10 == 9 { // the monitor is started again for it
+			if api = !api; api {
+				e.withAPI(t)
+			} else {
+				e.withoutAPI(t)
+			}
+		}
+		d := drawn{ramp: ramps()[pick(0, len(ramps())-1)], name: fmt.Sprintf("leaker-%d", i), api: api, pick: pick}
+		begin := time.Now()
+		t.Logf("%d: %s, with API server: %t", i, d.kind, d.api)
+		e.ramp(t, d)
+		t.Logf("%d: %s", i, time.Since(begin).Round(time.Second))
+		if t.Failed() {
+			t.Fatalf("after %d of %d", i, soakRamps/soakNodes)
+		}
+	}
 }
 
 // ramp runs one and looks who paid for it.
