@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MeasureBurst returns how fast a partition may grow on this machine, in bytes per second: some times what one thread touches of new memory, from minBurst to
-// MaxBurst. Looks cost most where memory is slow: an emulated machine has some 100 MiB/s, and each look takes a thousand times what it does on a server. It takes a
-// few milliseconds on a server.
+// MeasureBurst returns how fast a partition may grow on this machine, in bytes per second: the rate
+// at which one thread touches new memory, times threads, between minBurst and MaxBurst. Polls cost
+// most on a machine with slow memory. An emulated machine has some 100 MiB/s, and each poll takes a
+// thousand times as long as on a server. Measuring takes a few milliseconds on a server.
 func MeasureBurst() (float64, error) {
 	const size, tries = 8 << 20, 3
 	best := 0.0
-	for range tries { // somebody else may have had the CPU
+	for range tries { // another process may have had the CPU
 		memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		if err != nil {
 			return MaxBurst, fmt.Errorf("measure how fast memory is: mmap: %w", err)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// choose decides. A pod of which nothing is left to stop may still hold memory: its containers may
-// have ended since the list of pods was made, and what did not end a moment ago will not end now.
+// choose decides. A pod without containers to stop may still hold memory: its containers may have
+// ended since the list of pods was made. A container that did not end when it was just signalled
+// will not end now either.
 func (m *Manager) choose(s Snapshot) Decision {
 	for {
 		d := Decide(s)
@@ -15,8 +16,7 @@ func (m *Manager) choose(s Snapshot) Decision {
 			return d
 		}
 		if d.Victim.Empty {
-			// Of one that has ended and that only the kubelet has told of, there is no cgroup to
-			// look at.
+			// Only the kubelet has listed this pod. A container of it that has ended has no cgroup to check.
 			d.Victim.Containers = slices.DeleteFunc(slices.Clone(d.Victim.Containers), func(c Container) bool { return c.Cgroup == "" })
 			return d
 		}
@@ -31,8 +31,8 @@ func (m *Manager) choose(s Snapshot) Decision {
 	}
 }
 
-// stoppable returns the containers of a pod that are left to stop, with those that were started
-// since the list of pods was made.
+// stoppable returns the containers of a pod that are left to stop, including containers that were
+// started since the list of pods was made.
 func (m *Manager) stoppable(p Pod) []Container {
 	known := map[string]Container{}
 	for _, c := range p.Containers {
@@ -52,7 +52,7 @@ func (m *Manager) stoppable(p Pod) []Container {
 	signalled := m.executor.signalled(p.UID, time.Now())
 	list = slices.DeleteFunc(list, func(c Container) bool {
 		if c.Cgroup == "" {
-			return true // it has none that could be found
+			return true // no cgroup was found
 		}
 		return signalled[c.Cgroup] || m.containers.empty(c.Cgroup)
 	})

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// containers ends containers, and reads whether they have ended. Its methods but startedAgain may
+// containers stops containers and reads whether they have ended. All methods but startedAgain may
 // be called from any goroutine.
 type containers struct {
 	*Options
@@ -19,9 +19,9 @@ type containers struct {
 	warn       func(error)
 }
 
-// stop stops the containers of an eviction: at once by the kernel, where there is no grace period.
-// The runtime sees them end as it sees them killed by anybody else; asked to, it would take a
-// hundred times as long (docs/architecture.md).
+// stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
+// and the runtime notices that they have ended, as after any other kill. Stopping them through the
+// runtime takes a hundred times as long (docs/architecture.md).
 func (c *containers) stop(ctx context.Context, e Eviction) {
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {
@@ -37,10 +37,10 @@ func (c *containers) stop(ctx context.Context, e Eviction) {
 	}
 }
 
-// errNoKill says that the kernel cannot kill a cgroup: before Linux 5.14.
+// errNoKill means that the kernel has no cgroup.kill (before Linux 5.14).
 var errNoKill = errors.New("no cgroup.kill")
 
-// kill kills what is in a container. That it is gone already is success.
+// kill kills the processes of a container. It succeeds if the container is already gone.
 func (c *containers) kill(stopped Stopped) error {
 	if stopped.Cgroup == "" {
 		return fmt.Errorf("container %s has no cgroup", stopped.ID) // the root's would be the whole node
@@ -55,7 +55,7 @@ func (c *containers) kill(stopped Stopped) error {
 	return nil
 }
 
-// killAll kills what is in the cgroups, which are containers of an eviction that have no grace
+// killAll kills the processes in the cgroups, which are containers of an eviction without a grace
 // period.
 func (c *containers) killAll(e Eviction, cgroups []string) {
 	for _, cgroup := range cgroups {
@@ -65,7 +65,7 @@ func (c *containers) killAll(e Eviction, cgroups []string) {
 	}
 }
 
-// ask has the runtime stop a container, and does not wait for it.
+// ask requests that the runtime stops a container, in the background.
 func (c *containers) ask(ctx context.Context, e Eviction, stopped Stopped) {
 	c.background.Go(func() {
 		if err := c.Runtime.Stop(ctx, stopped.ID, e.Grace); err != nil && ctx.Err() == nil {
@@ -77,8 +77,8 @@ func (c *containers) ask(ctx context.Context, e Eviction, stopped Stopped) {
 	})
 }
 
-// running reports whether a process of the containers of an eviction runs. One that cannot be read
-// may have some.
+// running reports whether a process of the containers of an eviction runs. A container that cannot
+// be read counts as running.
 func (c *containers) running(e Eviction) (bool, error) {
 	for _, stopped := range e.Containers {
 		if populated, err := c.Cgroups.Populated(stopped.Cgroup); err != nil || populated {
@@ -88,20 +88,21 @@ func (c *containers) running(e Eviction) (bool, error) {
 	return false, nil
 }
 
-// empty reports whether no process runs in a cgroup. One that cannot be read may have some.
+// empty reports whether no process runs in a cgroup. A cgroup that cannot be read does not count as
+// empty.
 func (c *containers) empty(cgroup string) bool {
 	populated, err := c.Cgroups.Populated(cgroup)
 	return err == nil && !populated
 }
 
-// rest returns the cgroups of containers of an evicted pod that run, in and outside of the
+// rest returns the cgroups of the running containers of an evicted pod, in and outside of the
 // partition.
 func (c *containers) rest(e Eviction) []string {
 	return slices.DeleteFunc(c.Rest(e.UID), c.empty)
 }
 
-// startedAgain returns the cgroups of containers that the kubelet has started in the place of those
-// of an eviction.
+// startedAgain returns the cgroups of containers that the kubelet has started in place of the
+// containers of an eviction.
 func (c *containers) startedAgain(e Eviction) []string {
 	scopes, err := c.Scopes(e.Cgroup)
 	if err != nil {

@@ -5,73 +5,72 @@ import (
 	"time"
 )
 
-// Threshold is one of the two thresholds.
+// Threshold names one of the two thresholds.
 type Threshold string
 
-// The thresholds, named as the kubelet's fields.
+// The thresholds have the names of the kubelet's fields.
 const (
 	Hard Threshold = "hard"
 	Soft Threshold = "soft"
 )
 
-// Way is how a pod goes.
+// Way is the method by which a pod is evicted.
 type Way string
 
 const (
-	// Evict is for good: the pod ends Failed, as after the kubelet's own eviction.
+	// Evict evicts the pod for good: it ends Failed, as after the kubelet's own eviction.
 	Evict Way = "evict"
-	// Restart only stops the containers; the kubelet starts them again as the pod's restartPolicy
-	// says.
+	// Restart only stops the containers. The kubelet restarts them according to the pod's
+	// restartPolicy.
 	Restart Way = "restart"
 )
 
-// Hold is why no pod goes although a threshold is crossed.
+// Hold is the reason for which no pod is evicted although a threshold is crossed.
 type Hold string
 
 // The reasons.
 const (
-	// HoldReclaiming: the memory of a pod that was told to end is not back yet.
+	// HoldReclaiming: the memory of the last evicted pod is not back yet.
 	HoldReclaiming Hold = "reclaiming"
-	// HoldStays: without the memory that stays when processes end there would be enough. Another
-	// pod would go for nothing.
+	// HoldStays: enough memory would be available without the memory that stays when processes end.
+	// Evicting another pod would not help.
 	HoldStays Hold = "memory-stays"
-	// HoldDoubt: the last pod that went did not bring back what it used.
+	// HoldDoubt: the last evicted pod did not bring back its usage.
 	HoldDoubt Hold = "doubt"
-	// HoldUnknown: a pod that nobody knows may be the one that grows.
+	// HoldUnknown: an unknown pod may be the one that grows.
 	HoldUnknown Hold = "unknown-pod"
 )
 
-// Decision is what is to be done now.
+// Decision lists the actions to take now.
 type Decision struct {
-	// State replaces that of the snapshot.
+	// State replaces the state of the snapshot.
 	State State
-	// Crossed is the threshold below which available memory is, empty for none.
+	// Crossed is the threshold that available memory has fallen below, empty for none.
 	Crossed Threshold
-	// Limit that is guarded in bytes (cgroupfs.Unlimited for none), memory available below it, and
-	// At the threshold that this is compared with.
+	// Limit is the guarded limit in bytes (cgroupfs.Unlimited for none). Available is the memory left
+	// below it. At is the threshold that Available is compared with.
 	Limit, Available, At uint64
-	// Victim is the pod that goes now, nil for none.
+	// Victim is the pod to evict now, nil for none.
 	Victim *Pod
-	// Way and Grace are how it goes. No grace is at once.
+	// Way and Grace are the method and the grace period. A Grace of 0 kills at once.
 	Way   Way
 	Grace time.Duration
-	// Hurry has the open evictions whose containers have a grace period left, and have it no more.
+	// Hurry lists the open evictions whose grace period ends now.
 	Hurry []execution
-	// Held is why nobody goes, empty where somebody does or need not.
+	// Held is the reason for which no pod is evicted, empty if one is evicted or none needs to be.
 	Held Hold
-	// Nobody says that a pod should go and none may: the kernel will kill.
+	// Nobody means that a pod should be evicted and there is no candidate: the kernel will kill.
 	Nobody bool
-	// LowerLimit says that the partition has come below a limit that was lowered, and systemd can
-	// apply it.
+	// LowerLimit means that usage has fallen below a lowered limit, so that systemd can apply it.
 	LowerLimit bool
-	// Order has all pods as they would go, those that are spared too.
+	// Order lists all pods in eviction order, including protected pods.
 	Order []Candidate
 }
 
-// Candidate is a pod in the order.
+// Candidate is a pod in the eviction order.
 type Candidate struct {
 	Pod
-	// Skip is why it does not go, empty where it may.
+	// Skip is the reason for which it is not evicted, empty for a candidate.
 	Skip Skip
 }
 
@@ -82,7 +81,7 @@ func Pressure(s Snapshot) bool {
 	return crossed != "" && (!waiting(state.Open) || s.emergency(crossed))
 }
 
-// crossed is the threshold that asks for an eviction now, and the state that follows.
+// crossed returns the threshold that requires an eviction now, and the next state.
 func (s Snapshot) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
@@ -98,8 +97,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		}
 		return left < threshold
 	}
-	// Where the kernel could not keep the limit, less was left than the sum says: slabs of open
-	// files count as what it could free.
+	// If the kernel could not keep the limit, less memory was left than computed: the computation
+	// counts slabs of open files as reclaimable.
 	hard, soft := below(c.Hard, Hard) || c.Hard > 0 && s.OutOfMemory, below(c.Soft, Soft)
 	switch {
 	case !soft:
@@ -117,23 +116,23 @@ func (s Snapshot) crossed() (Threshold, State) {
 		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
-		// There was enough since the last one went, and what it has left does not come: somebody
-		// else grows.
+		// Enough was available after the last eviction, and the memory still missing is not coming back:
+		// another pod grows.
 		state.Floor, state.Floored = c.Hard/2, true
 	}
 	return state.Reclaiming, state
 }
 
-// Decide says what is to be done.
+// Decide returns the actions to take.
 func Decide(s Snapshot) Decision {
 	crossed, state := s.crossed()
 	c := s.Effective()
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.available(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
 	if s.OutOfMemory {
-		shortage = d.At + c.MinimumReclaim // the sum is wrong, and nobody knows by how much
+		shortage = d.At + c.MinimumReclaim // the computed value is wrong by an unknown amount
 	}
-	stays := uint64(0) // of all pods together
+	stays := uint64(0) // sum over all pods
 	for _, pod := range Rank(s.Pods) {
 		skip := c.Spare.reason(pod)
 		remains := s.stays(pod)
@@ -144,8 +143,8 @@ func Decide(s Snapshot) Decision {
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}
 	if crossed == "" {
-		// Only what the configuration wants counts here: with less than the threshold left, the
-		// next page would be the kernel's turn.
+		// Only the configured limit counts here, without the threshold. At less than one page below it,
+		// the next allocation would make the kernel kill.
 		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
 		return d
 	}
@@ -153,14 +152,15 @@ func Decide(s Snapshot) Decision {
 		for _, open := range state.Open {
 			if open.Grace > 0 && open.phase != reclaimed {
 				d.Hurry = append(d.Hurry, open)
-				state.Floor, state.Floored = 0, true // they are told anew
+				state.Floor, state.Floored = 0, true // they are signalled again
 			}
 		}
 	}
 	s.State = state
 	d.Held = s.held(&d, stays, shortage)
 	if d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed)) {
-		// The most that has been left since: whoever takes half of that grows now.
+		// The Floor is half of the highest amount available since. A pod that uses up half of that grows
+		// now.
 		d.State.Floor, d.State.Floored = max(state.Floor, d.Available/2), true
 		d.Nobody = d.Held == HoldStays
 		return d
@@ -180,8 +180,8 @@ func Decide(s Snapshot) Decision {
 	d.State.Floor, d.State.Floored = d.Available/2, true
 	d.Way = s.way(*d.Victim)
 	if crossed == Soft {
-		// As the kubelet for soft thresholds (evictionManager.synchronize): the pod's own grace
-		// period, and at most the configured one.
+		// Follows the kubelet's soft thresholds (evictionManager.synchronize): the pod's own grace
+		// period, but at most the configured one.
 		d.Grace = d.Victim.GracePeriod
 		if c.MaxPodGrace >= 0 {
 			d.Grace = min(d.Grace, c.MaxPodGrace)
@@ -191,13 +191,14 @@ func Decide(s Snapshot) Decision {
 	return d
 }
 
-// leastGrace is what the kubelet gives each container that it stops (minimumGracePeriodInSeconds,
-// pkg/kubelet/kuberuntime/kuberuntime_container.go): who sets a soft threshold wants SIGTERM first.
+// leastGrace is the grace period that the kubelet gives each container at least
+// (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime/kuberuntime_container.go). A soft threshold
+// is set so that containers get SIGTERM first.
 const leastGrace = 2 * time.Second
 
-// way is how a pod goes. Restart is for what comes back: a pod that is being deleted, one that is
-// never started again, and one without processes end for good, however lately another one of the
-// owner has.
+// way returns the method by which to evict a pod. Restart is for pods that come back. A pod that is
+// being deleted, one that is never restarted and one without processes are evicted for good, even
+// in the cooldown of their owner.
 func (s Snapshot) way(p Pod) Way {
 	switch {
 	case !s.API || p.Static || p.Unknown:
@@ -210,7 +211,7 @@ func (s Snapshot) way(p Pod) Way {
 	return Evict
 }
 
-// stays is the memory of a pod, in bytes, that stopping it again would not bring back.
+// stays returns the memory of a pod, in bytes, that stopping it again would not bring back.
 func (s Snapshot) stays(p Pod) uint64 {
 	if p.Empty && (p.Evicted || s.way(p) != Evict) {
 		return p.Usage.Used
@@ -218,21 +219,22 @@ func (s Snapshot) stays(p Pod) uint64 {
 	return min(s.State.Stays[p.UID], p.Usage.Used)
 }
 
-// unknownPatience is how long a pod that nobody knows keeps others from going: a pass takes longer
-// where the runtime is slow, which is what low memory makes of it.
+// unknownPatience limits the time for which an unknown pod delays evictions. A pass takes longer if
+// the runtime is slow, which it is when memory is low.
 const unknownPatience = 5 * time.Second
 
-// held is why nobody else is to go now. It keeps in d what has to be kept.
+// held returns the reason for which no other pod is to be evicted now. It updates d.State.
 func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	switch {
 	case waiting(s.State.Open):
-		// One at a time: what it frees is not back yet.
+		// One at a time: the memory of the last eviction is not back yet.
 		return HoldReclaiming
 	case stays > 0 && stays >= shortage:
 		return HoldStays
 	case s.Now.Before(s.State.Doubt):
 		return HoldDoubt
-	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }): // one without processes does not grow
+	// A pod without processes does not grow.
+	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }):
 		d.State.UnknownSince = time.Time{}
 		return ""
 	case s.State.UnknownSince.IsZero():
@@ -244,14 +246,15 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	return ""
 }
 
-// emergency reports whether memory goes on vanishing while nobody goes: somebody else grows, and
-// the limit is near, or the kernel kills already: where all has gone between two looks, there is no
-// half of it to go. Each such decision halves what has to be left for the next.
+// emergency reports whether available memory keeps falling while evictions are held back, so that
+// another pod grows and the limit is near, or whether the kernel kills already. The latter counts
+// because all memory may go between two polls, and then there is no half of it left to lose. Each
+// such decision halves the Floor for the next.
 func (s Snapshot) emergency(crossed Threshold) bool {
 	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
 }
 
-// threshold is the amount of a threshold.
+// threshold returns the amount of a threshold.
 func (c Config) threshold(name Threshold) uint64 {
 	if name == Soft {
 		return c.Soft
@@ -259,7 +262,7 @@ func (c Config) threshold(name Threshold) uint64 {
 	return c.Hard
 }
 
-// forgetCooldown drops owners whose time is over.
+// forgetCooldown drops owners whose cooldown is over.
 func forgetCooldown(cooldown map[string]time.Time, now time.Time) {
 	for owner, until := range cooldown {
 		if !now.Before(until) {

@@ -6,10 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Eviction is one eviction as the state file has it: what was decided, and how far it has come. It
-// is written down before the first step, so that a program that is killed in between takes the rest
-// of the steps at its next start, and does not choose a second pod instead. While it is under way
-// it is an execution, which keeps Gone and Told.
+// Eviction is one eviction as the state file holds it: the decision, and how far it has been
+// carried out. It is written before the first step. A program that is killed in between takes the
+// remaining steps at its next start, and does not select a second pod instead. While it is open it
+// is an execution, which keeps Gone and Told.
 type Eviction struct {
 	UID       string         `json:"uid"`
 	Namespace string         `json:"namespace"`
@@ -21,7 +21,7 @@ type Eviction struct {
 	Estimated bool           `json:"estimated,omitempty"`
 	// Static pods cannot be evicted through the API server.
 	Static bool `json:"static,omitempty"`
-	// EndsForGood tells that the kubelet does not start the containers again (restartPolicy Never).
+	// EndsForGood means that the kubelet does not restart the containers (restartPolicy Never).
 	EndsForGood bool `json:"endsForGood,omitempty"`
 	// Time of the decision.
 	Time time.Time `json:"time"`
@@ -36,19 +36,19 @@ type Eviction struct {
 	// WorkingSetBytes and RequestBytes of the pod.
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
 	RequestBytes    uint64 `json:"requestBytes"`
-	// UsedBytes is what of the pod the kernel could not take back, PartitionBytes of the whole
-	// partition.
+	// UsedBytes is the memory of the pod that the kernel cannot reclaim, PartitionBytes that of the
+	// whole partition.
 	UsedBytes      uint64 `json:"usedBytes"`
 	PartitionBytes uint64 `json:"partitionBytes"`
-	// Containers that are stopped: these, and not those that the kubelet starts in their place.
+	// Containers lists the stopped containers, without those that the kubelet starts in their place.
 	Containers []Stopped `json:"containers"`
-	// Gone tells that they have ended, or that they did not in time.
+	// Gone means that the containers have ended, or that they did not end in time.
 	Gone bool `json:"gone,omitempty"`
-	// Told tells that the API server knows, or will not.
+	// Told means that the report to the API server has ended, accepted or not.
 	Told bool `json:"told,omitempty"`
-	// Problem is what did not go as it should.
+	// Problem describes problems of this eviction.
 	Problem string `json:"problem,omitempty"`
-	// DryRun tells that nothing was done.
+	// DryRun means that nothing was done.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// execution is an eviction under way: the Eviction that is written to the state file, and how far
-// it has come. Its phase follows the pod's processes and its memory:
+// execution is an open eviction: the Eviction that is written to the state file, and how far it has
+// been carried out. Its phase follows the pod's processes and its memory:
 //
 //	            1             2          3
 //	decided ──────► stopping ───► ended ───► reclaimed
@@ -22,7 +22,7 @@ import (
 //	3  the pod's memory is back, or stays (Problem)
 //	4  processes outlast the grace period and endTimeout (Problem)
 //
-// Its report follows what the API server and the kubelet answer:
+// Its report follows the answers of the API server and the kubelet:
 //
 //	            5              6
 //	unreported ───► reporting ───► confirmed
@@ -36,28 +36,27 @@ import (
 //	8  refused, or too late (Problem); the Evict becomes a Restart
 //	9  the memory of a Restart stays after 2; it becomes an Evict
 //
-// A Restart is unneeded from the start. Reporting does not begin before the processes have ended: a
-// pod that has failed counts as one whose containers do not run, for its controller, for the
-// scheduler and for the volumes (mergePodStatus, pkg/kubelet/status/status_manager.go). The next
-// pod may be evicted when the phase is reclaimed, whatever the report. An execution is closed when
-// it is reclaimed and its report has ended. It is then kept in History.Last.
+// A Restart is unneeded from the start. Reporting does not begin before the processes have ended:
+// the controller, the scheduler and the volumes take a failed pod for one whose containers do not
+// run (mergePodStatus, pkg/kubelet/status/status_manager.go). The next pod may be evicted when the
+// phase is reclaimed, whatever the report. An execution is closed when it is reclaimed and its
+// report has ended. It is then kept in History.Last.
 //
-// The state file has Gone, which is true for reclaimed, and Told, which is true where the report
-// has ended. The next run of the program begins with decided or reclaimed, and with unreported
-// where the report has not ended. It takes the missing steps again: each of them can be taken
-// twice.
+// The state file has Gone, which is true for reclaimed, and Told, which is true if the report has
+// ended. The next run of the program begins with decided or reclaimed, and with unreported if the
+// report has not ended. It takes the missing steps again: each of them can be taken twice.
 //
-// Methods that return an execution are pure. They take what was read and the time, and return the
-// next state; the executor acts.
+// Methods that return an execution are pure. They take readings and the time, and return the next
+// state; the executor acts.
 type execution struct {
 	Eviction
 	phase  phase
 	report reportState
 
-	// signalledAt is when its containers were last signalled to end.
+	// signalledAt is the time at which its containers were last signalled to end.
 	signalledAt time.Time
-	// left is what was last seen to be left of UsedBytes. freedAt is when that was last seen to
-	// shrink, or the containers were signalled to end, or did.
+	// left is the part of UsedBytes that was left at the last reading. freedAt is the time of the last
+	// of three events: it shrank, the containers were signalled to end, or they ended.
 	left    uint64
 	freedAt time.Time
 	// late means that an earlier run of the program left it so long ago that it is not reported any
@@ -65,10 +64,10 @@ type execution struct {
 	late bool
 }
 
-// phase is how far the pod's processes and its memory have gone.
+// phase tracks the end of the pod's processes and the return of its memory.
 type phase int
 
-// The phases, in their order.
+// The phases, in order.
 const (
 	// decided: it is in the state file, and this run of the program has stopped no container of it.
 	decided phase = iota
@@ -76,12 +75,12 @@ const (
 	stopping
 	// ended: no process of its containers is left, and its memory is awaited.
 	ended
-	// reclaimed: its memory is awaited no longer. It is back, or stays, or the processes have not
+	// reclaimed: its memory is no longer awaited. It is back, or stays, or the processes have not
 	// ended in time.
 	reclaimed
 )
 
-// reportState is how far the API server is notified.
+// reportState tracks the report to the API server.
 type reportState int
 
 // The states of the report.
@@ -97,29 +96,26 @@ const (
 	unneeded
 )
 
-// action is what the executor has to do after a transition.
+// action is the step that the executor takes after a transition.
 type action int
 
 const (
-	// await: nothing before the next look.
+	// await: wait for the next poll.
 	await action = iota
-	// readMemory: the processes have ended. It is to be reported, and the memory of the pod to be
-	// read.
+	// readMemory: the processes have ended. Report it, and read the memory of the pod.
 	readMemory
 	// abandon: the processes do not end.
 	abandon
-	// readPartition: the memory of the pod is back. Whether that of the partition is, is to be
-	// read.
+	// readPartition: the memory of the pod is back. Check whether that of the partition is, too.
 	readPartition
-	// escalate: the restart of its containers becomes an eviction, which is to be announced and
-	// reported.
+	// escalate: the restart of its containers becomes an eviction. Announce and report it.
 	escalate
 	// rememberStays: the memory of the pod stays.
 	rememberStays
 )
 
 // newExecution returns the execution of an eviction that was just decided, or that an earlier run
-// of the program wrote down.
+// of the program wrote to the state file.
 func newExecution(e Eviction) execution {
 	x := execution{Eviction: e, left: e.UsedBytes}
 	if e.Gone {
@@ -134,7 +130,7 @@ func newExecution(e Eviction) execution {
 	return x
 }
 
-// record returns what is written to the state file, and given to others.
+// record returns the Eviction for the state file and for callers outside.
 func (e execution) record() Eviction {
 	record := e.Eviction
 	record.Gone, record.Told = e.phase == reclaimed, e.reportEnded()
@@ -143,7 +139,7 @@ func (e execution) record() Eviction {
 
 func (e execution) reportEnded() bool { return e.report >= reported }
 
-// closed reports whether nothing is left to do.
+// closed reports whether no step is left.
 func (e execution) closed() bool { return e.phase == reclaimed && e.reportEnded() }
 
 // signalled returns e after its containers were signalled to end.
@@ -160,12 +156,12 @@ func (e execution) hurried(threshold Threshold, now time.Time) execution {
 	return e.signalled(now)
 }
 
-// endsRestarted reports whether containers that the kubelet starts in the place of those that have
-// ended are to be killed. The pod is reported when the last of its containers has used up its grace
-// period, and the kubelet starts the others again until then.
+// endsRestarted reports whether to kill containers that the kubelet starts in place of those that
+// have ended. The pod is reported when the last of its containers has used up its grace period, and
+// until then the kubelet restarts the others.
 func (e execution) endsRestarted() bool { return e.phase == stopping && e.Way == Evict && e.Grace > 0 }
 
-// afterProcesses returns what follows from whether a process of its containers runs.
+// afterProcesses returns the next state and action, given whether a process of its containers runs.
 func (e execution) afterProcesses(now time.Time, running bool) (execution, action) {
 	switch {
 	case e.phase == ended:
@@ -181,10 +177,10 @@ func (e execution) afterProcesses(now time.Time, running bool) (execution, actio
 	return e, await
 }
 
-// afterMemory returns what follows from the bytes that are left of the memory of a pod whose
+// afterMemory returns the next state and action, given the bytes left of the memory of a pod whose
 // processes have ended. Files in memory are freed when the kubelet unmounts them, after the pod has
-// ended for good, and not at all where the pod stays. api reports whether the API server can be
-// asked to evict it.
+// ended for good, and not at all while the pod stays. api means that the API server can be asked to
+// evict the pod.
 func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution, action) {
 	if left+e.UsedBytes/reclaimSteps <= e.left {
 		e.left, e.freedAt = left, now
@@ -195,8 +191,8 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 	}
 	switch waited := now.Sub(e.freedAt); {
 	case e.Way == Restart && waited > drainTimeout && api && e.escalates():
-		// Its processes are started again beside what they have left behind. The whole pod has to
-		// go, however lately another one of its owner has.
+		// Its processes are restarted beside the memory that they left behind. The whole pod has to be
+		// evicted, even in the cooldown of its owner.
 		e.Way, e.report = Evict, unreported
 		return e, escalate
 	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
@@ -211,34 +207,34 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 }
 
 // escalates reports whether a pod whose containers were restarted can be evicted instead. An
-// unknown one has no namespace, and a name that is not its own: the API server would answer that it
-// is gone, which counts as evicted.
+// unknown pod has no namespace and no real name: the API server would answer that it is gone, which
+// counts as evicted.
 func (e execution) escalates() bool {
 	return !e.Static && !e.DryRun && e.Problem == "" && e.Namespace != ""
 }
 
 // missing reports whether the memory that came back from the pod has not come back to the
-// partition, which now uses the given bytes: others grew, or it was never this pod's alone.
+// partition, which now uses the given bytes. Then other pods grew, or the memory was never this
+// pod's alone.
 func (e execution) missing(partitionUsed uint64) bool {
 	return e.UsedBytes > 0 && partitionUsed+e.UsedBytes/2 > e.PartitionBytes
 }
 
-// answer is the end of a report.
+// answer is the result of a report.
 type answer struct {
 	// uid and at identify the execution.
 	uid string
 	at  time.Time
-	// accepted means that the API server has evicted the pod, and that err is about the
-	// confirmation.
+	// accepted means that the API server has evicted the pod. err is then about the confirmation.
 	accepted bool
 	err      error
 }
 
-// refused reports whether the pod was not evicted for certain. A server that does not answer may
-// have evicted it.
+// refused reports whether the pod was certainly not evicted. A server that does not answer may have
+// evicted it.
 func (a answer) refused() bool { return !a.accepted && errors.Is(a.err, ErrFinal) }
 
-// afterReport returns what follows from the end of its report.
+// afterReport returns the next state, given the result of its report.
 func (e execution) afterReport(a answer) execution {
 	switch {
 	case a.err == nil:
@@ -247,14 +243,14 @@ func (e execution) afterReport(a answer) execution {
 	case a.accepted:
 		e.report = reported
 	default:
-		e.report, e.Way = unneeded, Restart // the kubelet starts its containers again
+		e.report, e.Way = unneeded, Restart // the kubelet restarts its containers
 	}
 	e.Problem = strings.TrimPrefix(e.Problem+"; "+a.err.Error(), "; ")
 	return e
 }
 
-// givenUp returns e as an eviction that is carried out no further. One that the API server was not
-// asked for is a restart: the kubelet starts the containers again.
+// givenUp returns e as an eviction that is not carried out any further. If its report has not ended
+// it counts as a restart: the kubelet restarts the containers.
 func (e execution) givenUp() execution {
 	if !e.reportEnded() {
 		e.report, e.Way = unneeded, Restart
@@ -267,30 +263,30 @@ func waiting(open []execution) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed })
 }
 
-// killing reports whether memory is awaited of an execution without a grace period.
+// killing reports whether memory of an execution without a grace period is awaited.
 func killing(open []execution) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && e.Grace == 0 })
 }
 
-// freeing reports whether an execution has given back memory a moment ago, or could not have yet.
+// freeing reports whether an execution has freed memory within freeingWindow, or was signalled or
+// ended within it and could not free memory yet.
 func freeing(open []execution, now time.Time) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && now.Sub(e.freedAt) < freeingWindow })
 }
 
 const (
-	// endTimeout is how long containers may take to end after their grace period.
+	// endTimeout is the time in which containers have to end after their grace period.
 	endTimeout = 10 * time.Second
-	// drainTimeout is how long memory may take to come back after that where the pod stays.
+	// drainTimeout is the time in which memory has to come back after that if the pod stays.
 	drainTimeout = 2 * time.Second
-	// reclaimTimeout is how long it may take where the pod ends: the kubelet unmounts what it has,
-	// and waits for that as long itself (podCleanupTimeout,
-	// pkg/kubelet/eviction/eviction_manager.go).
+	// reclaimTimeout is that time if the pod ends. The kubelet unmounts its volumes, and waits as long
+	// for that itself (podCleanupTimeout, pkg/kubelet/eviction/eviction_manager.go).
 	reclaimTimeout = 30 * time.Second
-	// freeingWindow is how long after it has last freed memory a pod is said to be freeing it. A
-	// process of 2 GiB ends within half of it.
+	// freeingWindow is the time for which a pod counts as freeing memory after it last did. A process
+	// of 2 GiB ends within half of it.
 	freeingWindow = 100 * time.Millisecond
-	// reclaimSteps is in how many parts the memory of an eviction comes back at most. Figures that
-	// flutter, or fall by a page at a time, are no memory that is on its way, and would have
-	// everybody wait for ever.
+	// reclaimSteps is the number of parts in which the memory of an eviction comes back at most. Usage
+	// that flutters, or falls by a page at a time, is no memory that is coming back, and would delay
+	// all other evictions for ever.
 	reclaimSteps = 64
 )

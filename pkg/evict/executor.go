@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// executor carries out evictions: it stops containers, has evictions reported and reads what memory
-// is left, as execution says. The goroutine in Run uses it.
+// executor carries out evictions: it stops containers, has evictions reported and reads the memory
+// that is left, following execution. Only the goroutine in Run uses it.
 type executor struct {
 	*Options
 	containers *containers
@@ -18,15 +18,15 @@ type executor struct {
 	warn       func(error)
 
 	state State
-	// last are the evictions that are closed, the newest last.
+	// last lists the closed evictions, the newest last.
 	last []execution
-	// dryRunUntil is until when the dry run of a pod, by its UID, is not repeated.
+	// dryRunUntil holds the time, by UID, until which the dry run of a pod is not repeated.
 	dryRunUntil map[string]time.Time
-	// staysAt is when forgetStays last read memory.
+	// staysAt is the time at which forgetStays last read memory.
 	staysAt time.Time
 	resumed bool
-	// evicting are the UIDs of pods that are evicted for good, of the open evictions and the last
-	// ones.
+	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
+	// last.
 	evicting map[string]bool
 }
 
@@ -44,7 +44,7 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 		return
 	}
 	x.state.Open = append(x.state.Open, newExecution(e).signalled(time.Now()))
-	if e.Way == Evict && !d.Victim.Terminating { // who deletes a pod wants its next one
+	if e.Way == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
 	x.save()
@@ -52,10 +52,10 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 	x.Events.Evicting(e, time.Since(s.Now))
 }
 
-// resume takes the steps of evictions that an earlier run left, when it is first called. It gives
-// up those that are old where memory is no longer low: their containers may have been started
-// again. It gives up all where nobody is to be stopped any more. read means that s has the memory
-// of the partition.
+// resume takes the remaining steps of evictions that an earlier run left open, on its first call.
+// It gives up old evictions if memory is no longer low, because their containers may have been
+// restarted. It gives up all evictions if the configuration no longer stops pods. read means that s
+// has the memory of the partition.
 func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 	if x.resumed {
 		return
@@ -95,8 +95,8 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 	}
 }
 
-// progress takes the next steps of the open evictions, and reports whether one of them is reclaimed
-// by that: its memory is back, or awaited no longer.
+// progress takes the next steps of the open evictions, and reports whether one of them became
+// reclaimed: its memory is back, or no longer awaited.
 func (x *executor) progress(ctx context.Context, s Snapshot) (freed bool) {
 	changed := x.takeAnswers()
 	for i := range x.state.Open {
@@ -117,7 +117,7 @@ func (x *executor) progress(ctx context.Context, s Snapshot) (freed bool) {
 	return freed
 }
 
-// takeAnswers takes over how reports have ended, and reports whether any has.
+// takeAnswers applies the results of reports, and reports whether there was one.
 func (x *executor) takeAnswers() (changed bool) {
 	for _, a := range x.reporter.takeAnswers() {
 		e := x.find(a.uid, a.at)
@@ -132,7 +132,7 @@ func (x *executor) takeAnswers() (changed bool) {
 	return changed
 }
 
-// advance reads how far an eviction has come, takes its next steps, and reports whether it is
+// advance checks the processes of an eviction, takes its next steps, and reports whether it is
 // reclaimed.
 func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 	running := false
@@ -162,15 +162,15 @@ func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 	return e.phase == reclaimed
 }
 
-// reclaim reads what is left of the memory of an eviction whose processes have ended, and takes the
-// steps that follow.
+// reclaim reads the memory left of an eviction whose processes have ended, and takes the next
+// steps.
 func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
 	left := x.memoryLeft(*e)
 	next, do := e.afterMemory(time.Now(), left, s.API)
 	*e = next
 	switch do {
 	case readPartition:
-		// Read after the pod: what the look has read may be from before the end of the processes.
+		// Read again after the pod: the poll may have read the partition before the processes ended.
 		if e.missing(x.watch.used()) {
 			x.state.Doubt = time.Now().Add(reclaimTimeout)
 		}
@@ -185,8 +185,8 @@ func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
 	}
 }
 
-// memoryLeft returns what is left of the memory of an eviction, in bytes: without what containers
-// use that were started since.
+// memoryLeft returns the memory left of an eviction, in bytes, without the usage of containers that
+// were started since.
 func (x *executor) memoryLeft(e execution) uint64 {
 	reading, err := x.Cgroups.Memory(e.Cgroup)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +194,7 @@ func (x *executor) memoryLeft(e execution) uint64 {
 	}
 	if err != nil {
 		x.warn(err)
-		return e.left // what is not seen has not come back
+		return e.left // unread memory counts as not yet back
 	}
 	left := reading.Used()
 	for _, cgroup := range x.containers.startedAgain(e.Eviction) {
@@ -205,7 +205,7 @@ func (x *executor) memoryLeft(e execution) uint64 {
 	return left
 }
 
-// report has an eviction reported to the API server, where that has not begun.
+// report starts the report of an eviction to the API server, unless it has begun.
 func (x *executor) report(ctx context.Context, e *execution) {
 	if e.report != unreported {
 		return
@@ -214,7 +214,7 @@ func (x *executor) report(ctx context.Context, e *execution) {
 	x.reporter.report(ctx, e.record(), e.late)
 }
 
-// hurry ends the grace period of an eviction, which has come to be one for the given threshold.
+// hurry ends the grace period of an eviction, as one by the given threshold.
 func (x *executor) hurry(ctx context.Context, e *execution, threshold Threshold) {
 	*e = e.hurried(threshold, time.Now())
 	x.save()
@@ -227,8 +227,7 @@ func (x *executor) close(e execution) {
 	x.Events.Evicted(e.record(), time.Since(e.Time))
 }
 
-// find returns the open eviction of a pod that was decided at the given time, nil where there is
-// none.
+// find returns the open eviction of a pod that was decided at the given time, or nil.
 func (x *executor) find(uid string, at time.Time) *execution {
 	for i := range x.state.Open {
 		if e := &x.state.Open[i]; e.UID == uid && e.Time.Equal(at) {

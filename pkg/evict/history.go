@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// load goes on where an earlier run ended. cooldown is the configured one.
+// load continues from the state of an earlier run. cooldown is the configured one.
 func (x *executor) load(cooldown time.Duration) {
 	history, err := x.Store.Read()
 	if err != nil {
-		x.Events.Failed(Eviction{}, StepState, err) // and begin anew
+		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
 	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays}
 	x.last = executions(history.Last)
@@ -20,7 +20,7 @@ func (x *executor) load(cooldown time.Duration) {
 		x.state.Stays = map[string]uint64{}
 	}
 	for owner, until := range x.state.Cooldown {
-		// The clock may have been set back since it was written down.
+		// The clock may have been set back since it was written.
 		x.state.Cooldown[owner] = time.Now().Add(min(time.Until(until), cooldown))
 	}
 	x.remember()
@@ -32,8 +32,8 @@ func (x *executor) keep(e execution) {
 	x.last = x.last[max(0, len(x.last)-historySize):]
 }
 
-// save writes the state down. An eviction is not put off where that fails: it would be made twice
-// at worst.
+// save writes the state file. An eviction is not delayed if that fails: at worst it is carried out
+// twice.
 func (x *executor) save() {
 	x.remember()
 	history := History{Open: records(x.state.Open), Cooldown: x.state.Cooldown, Stays: x.state.Stays, Last: records(x.last)}
@@ -54,14 +54,14 @@ func (x *executor) remember() {
 	x.Mark(evicting)
 }
 
-// knows reports whether a pod has an open eviction, or was evicted for good a moment ago.
+// knows reports whether a pod has an open eviction, or was evicted for good recently.
 func (x *executor) knows(uid string) bool {
 	return x.evicting[uid] || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
 }
 
 // signalled returns the cgroups of a pod's containers that were signalled to end less than
-// retryInterval ago. It goes by cgroups, not by containers: a live move gives a container another
-// one.
+// retryInterval ago. It returns cgroups and not containers, because a live move gives a container
+// another cgroup.
 func (x *executor) signalled(uid string, now time.Time) map[string]bool {
 	signalled := map[string]bool{}
 	for _, e := range slices.Concat(x.last, x.state.Open) {
@@ -75,7 +75,7 @@ func (x *executor) signalled(uid string, now time.Time) map[string]bool {
 	return signalled
 }
 
-// executions returns what newExecution does of each.
+// executions applies newExecution to each.
 func executions(evictions []Eviction) []execution {
 	list := make([]execution, 0, len(evictions))
 	for _, e := range evictions {
@@ -84,7 +84,7 @@ func executions(evictions []Eviction) []execution {
 	return list
 }
 
-// records returns what record does of each.
+// records applies record to each.
 func records(list []execution) []Eviction {
 	evictions := make([]Eviction, 0, len(list))
 	for _, e := range list {

@@ -2,41 +2,39 @@ package evict
 
 import "time"
 
-// How long the partition is left alone between two looks.
+// Intervals between two polls of the partition.
 const (
-	// minPollInterval bounds the cost where the threshold is near: a look takes two reads, some 20
-	// µs on a server.
+	// minPollInterval bounds the cost near the threshold. A poll with memory.stat takes four reads,
+	// some 20 µs on a server.
 	minPollInterval = 2 * time.Millisecond
-	// maxPollInterval is what a partition far from its threshold costs: a look takes some 10 µs, a
+	// maxPollInterval applies far from the threshold. A poll takes some 10 µs, so the cost is a
 	// ten-thousandth of a CPU.
 	maxPollInterval = 100 * time.Millisecond
-	// drainPollInterval is the interval of looks at processes that were killed.
+	// drainPollInterval is the interval at which killed processes are checked.
 	drainPollInterval = 5 * time.Millisecond
-	// pollsToThreshold is how many looks there are to be before the threshold, at the speed that
-	// was seen.
+	// pollsToThreshold is the number of polls before the threshold is reached at the measured growth.
 	pollsToThreshold = 2
 )
 
 // The growth in bytes per second that must not carry a partition from above its threshold to its
-// limit unseen, whatever it did before.
+// limit between two polls, even after a time without growth.
 const (
-	// MaxBurst is that of a server. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB, and
-	// at 7 to 9 in huge ones, which is what Debian and RHEL give by default (measured on two cores
-	// of an AMD EPYC): the kernel clears each page first.
+	// MaxBurst is the growth on a server. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB,
+	// and at 7 to 9 in huge pages, which Debian and RHEL use by default: the kernel clears each page
+	// first (measured on two cores of an AMD EPYC).
 	MaxBurst = 10 << 30
-	// minBurst is the least that is counted with, where a machine was busy or emulated when it was
-	// measured.
+	// minBurst is the lower bound, for a machine that was busy or emulated when it was measured.
 	minBurst = 1 << 30
-	// threads is how many times as fast several threads, or huge pages, are taken to be as the one
+	// threads is the assumed speed of several threads, or of huge pages, relative to the one thread
 	// that was measured.
 	threads = 4
 )
 
-// Interval is the time until the next look: distance in bytes is how much may come before a
-// threshold is crossed, margin how much more before the limit is reached, and growth what came per
-// second since the last look. PSI and memory.events report when the kernel reclaims or kills, and a
-// partition that is full of anonymous memory has nothing to reclaim: it goes from silence to the
-// kill in one page. burst is how fast that may come out of silence, in bytes per second.
+// Interval returns the time until the next poll. distance is the number of bytes left before a
+// threshold is crossed, margin the number from there to the limit, and growth the bytes per second
+// since the last poll. burst is the growth, in bytes per second, that may set in without warning.
+// PSI and memory.events report when the kernel reclaims or kills. A partition full of anonymous
+// memory has nothing to reclaim: a single page takes it from no report at all to the kill.
 func Interval(distance, margin uint64, growth, burst float64) time.Duration {
 	seconds := (float64(distance) + float64(margin)) / burst
 	if growth > 0 {
@@ -45,16 +43,16 @@ func Interval(distance, margin uint64, growth, burst float64) time.Duration {
 	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
 }
 
-// nextLook returns the time until the next look, after a decision was acted on. open are the
-// evictions that are under way then, growth is what the partition has grown by per second since the
-// last look, and burst as of Interval.
+// nextLook returns the time until the next poll, after a decision was acted on. open lists the
+// evictions open at that time, growth is the growth of the partition per second since the last
+// poll, and burst is described at Interval.
 func nextLook(s Snapshot, d Decision, open []execution, growth, burst float64) time.Duration {
 	c := s.Effective()
 	distance := d.Available - min(c.Hard, d.Available)
 	if c.Soft > c.Hard && d.Available >= c.Soft {
 		distance = d.Available - c.Soft
 	}
-	// In pressure the threshold is behind us, and what is left counts.
+	// Under pressure the threshold is already crossed, and the memory left below the limit counts.
 	interval := Interval(distance, min(c.Hard, d.Available), growth, burst)
 	switch {
 	case s.Config.Off, s.unlimited():
@@ -64,8 +62,8 @@ func nextLook(s Snapshot, d Decision, open []execution, growth, burst float64) t
 	case waiting(open), d.Held == HoldUnknown, d.Held == HoldDoubt:
 		return min(interval, maxPollInterval/10)
 	case d.Held == HoldStays:
-		// That may last for days, and each look is at all pods: what grows beside it is followed
-		// from when it is seen to grow.
+		// That may last for days, and each poll reads all pods. A pod that grows meanwhile is followed
+		// from when its growth is first measured.
 		return Interval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
 	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return maxPollInterval

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KillCgroup kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux 5.14). A cgroup that is gone, and a
-// kernel that cannot, are fs.ErrNotExist.
+// KillCgroup kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux
+// 5.14). It returns fs.ErrNotExist if the cgroup is gone or the kernel has no cgroup.kill.
 func KillCgroup(dir string) error {
 	file, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {

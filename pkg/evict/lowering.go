@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// maxLowerings is how often LowerLimit is tried for one limit: what does not lower it then, will
-// not.
+// maxLowerings limits the calls of LowerLimit for one limit: further ones would not lower it
+// either.
 const maxLowerings = 5
 
 // lowerings counts the reloads of systemd for one lowered limit.
 type lowerings struct {
 	limit uint64
 	tries int
-	// next is when the next may be tried.
+	// next is the earliest time of the next try.
 	next time.Time
 }
 
-// due counts a try for the limit, which is in bytes, and reports whether it is to be made.
+// due counts a try for the limit, which is in bytes, and reports whether to make it.
 func (l *lowerings) due(limit uint64, now time.Time) bool {
 	if !now.After(l.next) {
 		return false
@@ -33,7 +33,7 @@ func (l *lowerings) due(limit uint64, now time.Time) bool {
 	return true
 }
 
-// lower has systemd apply a limit that was lowered, in the background.
+// lower has systemd apply a lowered limit, in the background.
 func (m *Manager) lower(ctx context.Context, limit uint64) {
 	if !m.lowerings.due(limit, time.Now()) {
 		return

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// rereadDelay is how much later memory is read again before a pod goes: between 5.16 and 6.7
-	// the kernel skips adding up memory.stat while another process has it do so, and page cache of
-	// the last milliseconds counts as used then (mem_cgroup_flush_stats).
+	// rereadDelay is the delay after which memory is read again before a pod is evicted. Between 5.16
+	// and 6.7 the kernel skips adding up memory.stat while another process has it do so, and then page
+	// cache of the last milliseconds counts as used (mem_cgroup_flush_stats).
 	rereadDelay = 3 * time.Millisecond
-	// retryInterval is how long a dry run, a failed LowerLimit and a repeated message wait.
+	// retryInterval is the pause between repetitions of a dry run, a failed LowerLimit and a message.
 	retryInterval = time.Minute
-	// lookTimeout is how long a look may take: each of its files is the kernel's.
+	// lookTimeout bounds the time of a poll, which reads kernel files only.
 	lookTimeout = 30 * time.Second
 )
 
-// Manager keeps the partition below its limit. Its goroutine looks at the memory, decides, acts and
-// waits; the executor carries out what was decided.
+// Manager keeps the partition below its limit. Its goroutine polls the memory, decides, acts and
+// waits. The executor carries out the decisions.
 type Manager struct {
 	*Options
 	watch      *watch
@@ -36,13 +36,13 @@ type Manager struct {
 	report Report
 	looked time.Time
 
-	// Of the goroutine in Run.
+	// The goroutine in Run owns these.
 	lowerings lowerings
-	nobodyAt  time.Time // when Events.Nobody was last called
-	raisedAt  time.Time // since when the limit in force is above the configured one
+	nobodyAt  time.Time // the last call of Events.Nobody
+	raisedAt  time.Time // the time since which the limit in force is above the configured one
 }
 
-// New returns a manager that evicts nobody before Run.
+// New returns a manager that evicts no pod before Run.
 func New(o Options) *Manager {
 	m := &Manager{Options: &o}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
@@ -55,7 +55,7 @@ func New(o Options) *Manager {
 	return m
 }
 
-// SetConfig gives another configuration, which the next look follows.
+// SetConfig replaces the configuration. The next poll uses it.
 func (m *Manager) SetConfig(c Config) {
 	m.mu.Lock()
 	m.config = c
@@ -70,7 +70,7 @@ func (m *Manager) present() Config {
 	return m.config
 }
 
-// Alive returns an error when no look was begun or failed for much longer than one can take.
+// Alive returns an error if no poll, successful or failed, has ended for lookTimeout.
 func (m *Manager) Alive() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,7 @@ func (m *Manager) Alive() error {
 	return nil
 }
 
-// Run looks after the partition until ctx ends.
+// Run guards the partition until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
 	defer m.watch.close()
@@ -95,21 +95,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// load goes on where an earlier run ended.
+// load continues from the state of an earlier run.
 func (m *Manager) load() { m.executor.load(m.present().Cooldown) }
 
-// step looks once, and returns the time until the next look.
+// step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
 	next, err := m.look(ctx)
 	m.mu.Lock()
 	m.looked = time.Now()
 	if err != nil {
-		m.report = Report{} // what is not seen is not reported
+		m.report = Report{} // without a reading there is nothing to report
 	}
 	m.mu.Unlock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m.watch.close() // the slice is gone, or was made again
+		m.watch.close() // the slice is gone, or was created again
 		return maxPollInterval
 	case err != nil:
 		err = fmt.Errorf("nobody is evicted while the memory of the partition cannot be read: %w", err)
@@ -120,7 +120,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	return next
 }
 
-// look looks once, decides and acts, and returns the time until the next look.
+// look polls once, decides and acts, and returns the time until the next poll.
 func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
 	readErr := m.read(&s)
@@ -130,7 +130,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 		return 0, readErr
 	}
 	if freed {
-		// What was read before may be from before the end of the processes.
+		// The first reading may be from before the processes ended.
 		if err := m.read(&s); err != nil {
 			return 0, err
 		}
@@ -139,7 +139,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	m.executor.forgetStays(s.Now)
 	d := m.decide(s)
 	if d.Victim != nil {
-		// A pod does not go for one reading.
+		// One reading is not enough to evict a pod.
 		select {
 		case <-ctx.Done():
 			return 0, nil
@@ -161,7 +161,7 @@ func (m *Manager) read(s *Snapshot) error {
 	return m.watch.read(s, len(m.executor.state.Open) > 0)
 }
 
-// decide asks for the pods where they are needed, and decides.
+// decide reads the pods if they are needed, and decides.
 func (m *Manager) decide(s Snapshot) Decision {
 	s.State = m.executor.state // progress has changed it
 	if Pressure(s) {
@@ -170,7 +170,7 @@ func (m *Manager) decide(s Snapshot) Decision {
 	return m.choose(s)
 }
 
-// act begins what was decided.
+// act begins the actions of a decision.
 func (m *Manager) act(ctx context.Context, s Snapshot, d Decision) {
 	for _, e := range d.Hurry {
 		if open := m.executor.find(e.UID, e.Time); open != nil {

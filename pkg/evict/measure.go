@@ -8,8 +8,9 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Measure returns the pods with figures. It leaves out those whose cgroup is gone, and those that
-// have neither processes nor memory. It calls warn for those that cannot be read.
+// Measure returns the pods with their usage. It drops pods whose cgroup is gone, and pods with
+// neither processes nor memory. If a cgroup cannot be read, it calls warn and returns the pod with
+// Measured false.
 func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	pods = slices.Clone(pods)
 	n := 0
@@ -22,7 +23,7 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 			continue
 		}
 		if err != nil {
-			warn(err) // a pod without figures goes first, as with the kubelet
+			warn(err) // a pod without usage is evicted first, as by the kubelet
 		}
 		p.Usage, p.Measured = Usage{WorkingSet: reading.WorkingSet(), Used: reading.Used()}, err == nil
 		if p.Empty && p.Usage.Used == 0 {
@@ -34,7 +35,7 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	return pods[:n]
 }
 
-// measured returns the pods of the partition with figures.
+// measured returns the pods of the partition with their usage.
 func (m *Manager) measured() []Pod {
 	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
 	for i := range pods {

@@ -2,24 +2,24 @@ package evict
 
 import "time"
 
-// kills has the counts of the kernel's kills that were last read.
+// kills holds the last reading of the kernel's counts of kills.
 type kills struct {
 	known           bool
 	killed, atLimit uint64
-	// limitAt is when atLimit grew, and readAt when both were read.
+	// limitAt is the time at which atLimit grew, readAt the time of the last reading.
 	limitAt, readAt time.Time
 }
 
-// outOfMemory notifies of processes that the kernel has killed, and reports whether the partition's
-// own limit could not be kept since it last did. It reads the counts where the kernel has reported
-// a change, and else once in statInterval.
+// outOfMemory reports whether the partition's own limit could not be kept since the last call, and
+// notifies Events of processes that the kernel has killed. It reads the counts if the kernel has
+// reported a change, and otherwise once in statInterval.
 func (w *watch) outOfMemory(now time.Time) (atPartition bool) {
 	if !w.reported && now.Sub(w.kills.readAt) < statInterval {
 		return false
 	}
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.Slice)
 	if err != nil {
-		return false // gone, which the next look sees
+		return false // the cgroup is gone, which the next poll finds
 	}
 	k := &w.kills
 	k.readAt = time.Now()
@@ -28,7 +28,8 @@ func (w *watch) outOfMemory(now time.Time) (atPartition bool) {
 	}
 	if k.known && killed > k.killed {
 		limit := AtPod
-		if time.Since(k.limitAt) < 2*statInterval { // the limit counts first (mem_cgroup_oom), and may have been all that the last look saw
+		// The kernel counts the limit first (mem_cgroup_oom). The last poll may have seen only that.
+		if time.Since(k.limitAt) < 2*statInterval {
 			limit = AtPartition
 		}
 		w.Events.KernelKilled(limit, killed-k.killed)

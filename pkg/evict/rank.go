@@ -5,13 +5,16 @@ import (
 	"slices"
 )
 
-// Rank returns the pods in the order in which they go, as the kubelet's rankMemoryPressure (pkg/kubelet/eviction/helpers.go, 1.37):
+// Rank returns the pods in eviction order, as the kubelet's rankMemoryPressure
+// (pkg/kubelet/eviction/helpers.go, 1.37):
 //
-//  1. exceedMemoryRequests: a pod without figures goes first, then one that uses more than it requests;
-//  2. priority: the lower one first;
-//  3. memory: a pod without figures first, then the one that uses more beyond its request.
+//  1. exceedMemoryRequests: a pod without a reading comes first, then one that uses more than
+//     it requests;
+//  2. priority: the lower one comes first;
+//  3. memory: a pod without a reading comes first, then the one that exceeds its request most.
 //
-// The kubelet leaves the order of equals to chance; here it is by namespace and name, so that status shows what happens.
+// The kubelet leaves the order of equal pods to chance. Here it follows namespace and name, so that
+// status shows the order of evictions.
 func Rank(pods []Pod) []Pod {
 	ranked := slices.Clone(pods)
 	slices.SortStableFunc(ranked, func(a, b Pod) int {

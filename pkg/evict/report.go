@@ -9,30 +9,30 @@ import (
 
 // Report is the present state.
 type Report struct {
-	// Time of the look; zero before the first.
+	// Time of the poll; zero before the first.
 	Time time.Time `json:"time"`
-	// Memory of the partition, Limit for it, and what is available below that, in bytes.
+	// Memory of the partition, its Limit, and the memory Available below that, in bytes.
 	Memory    cgroupfs.MemoryReading `json:"memory"`
 	Limit     uint64                 `json:"limit"`
 	Available uint64                 `json:"available"`
 	// Hard and Soft are the thresholds in bytes, 0 for none.
 	Hard uint64 `json:"hard"`
 	Soft uint64 `json:"soft"`
-	// Crossed is the threshold that is crossed, Held why nobody goes nevertheless, and Nobody tells
-	// that none may.
+	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
+	// nevertheless. Nobody means that there is no candidate.
 	Crossed Threshold `json:"crossed,omitempty"`
 	Held    Hold      `json:"held,omitempty"`
 	Nobody  bool      `json:"nobody,omitempty"`
 }
 
-// Report returns what the last look found.
+// Report returns the result of the last poll.
 func (m *Manager) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.report
 }
 
-// publish keeps what a look has found for Report, and notifies of what is new.
+// publish stores the result of a poll for Report, and notifies Events.
 func (m *Manager) publish(s Snapshot, d Decision) {
 	c := s.Effective()
 	report := Report{
@@ -53,8 +53,8 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 	m.warnRaised(s)
 }
 
-// warnRaised warns of a limit in force that is above the configured one. A limit that was lowered a
-// moment ago is, too, until systemd has applied it.
+// warnRaised warns if the limit in force has been above the configured one for retryInterval. That
+// is normal for a moment after the limit was lowered, until systemd has applied it.
 func (m *Manager) warnRaised(s Snapshot) {
 	c := s.Config
 	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {

@@ -10,31 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// ErrFinal says that another attempt would end as this one.
+// ErrFinal means that another attempt would fail in the same way.
 var ErrFinal = errors.New("not tried again")
 
 const (
-	// apiTimeout is how long the API server is asked: after that the kubelet has long started the
-	// containers again.
+	// apiTimeout bounds the attempts to reach the API server: after that the kubelet has long
+	// restarted the containers.
 	apiTimeout = 10 * time.Second
-	// apiAttempt is how long one attempt may take: a connection that is half open answers nothing.
-	// The first one has a TLS handshake, which took 3.9 s on an emulated node.
+	// apiAttempt bounds one attempt: a half-open connection never answers. The first attempt has a TLS
+	// handshake, which took 3.9 s on an emulated node.
 	apiAttempt = 5 * time.Second
-	// reportDeadline is how old an eviction may be that a new run of the program reports: it may
-	// have been reported already.
+	// reportDeadline is the age up to which a new run of the program reports an eviction: an older one
+	// may have been reported already.
 	reportDeadline = time.Minute
-	// confirmInterval is two of the kubelet's looks, and confirmAttempts how often it is waited
-	// for: two minutes in all, the longest that a kubelet leaves a pod alone.
+	// confirmInterval is two sync intervals of the kubelet, and confirmAttempts the number of polls:
+	// two minutes in all, the longest time for which a kubelet does not sync a pod.
 	confirmInterval = 2 * time.Second
 	confirmAttempts = 60
 )
 
 var (
-	// errLate says that it is too late to report: the containers run again.
+	// errLate means that it is too late to report: the containers run again.
 	errLate = errors.New("the API server was not told in time, the kubelet starts the containers again")
-	// errUnconfirmed says that the pod was evicted, and that this could not be made sure of.
+	// errUnconfirmed means that the pod was evicted, and that the kubelet was not seen to follow.
 	errUnconfirmed = errors.New("the API server was told, and whether the kubelet follows is not certain")
-	// errRunsOn says that the kubelet does not end the pod.
+	// errRunsOn means that the kubelet does not end the pod.
 	errRunsOn = errors.New("the kubelet does not end the pod")
 )
 
@@ -49,8 +49,8 @@ type reporter struct {
 	answers []answer
 }
 
-// report reports an eviction in the background. How that has ended is among the answers later. It
-// has none where ctx ends before: the next run of the program reports.
+// report reports an eviction in the background. takeAnswers returns the result later. There is no
+// result if ctx ends first: the next run of the program reports.
 func (r *reporter) report(ctx context.Context, e Eviction, late bool) {
 	r.background.Go(func() {
 		a := answer{uid: e.UID, at: e.Time, err: errLate}
@@ -70,7 +70,7 @@ func (r *reporter) report(ctx context.Context, e Eviction, late bool) {
 	})
 }
 
-// takeAnswers returns the reports that have ended since it was last called.
+// takeAnswers returns the results of the reports that have ended since the last call.
 func (r *reporter) takeAnswers() []answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,19 +94,19 @@ func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err
 	return true, nil
 }
 
-// confirm waits until the kubelet follows. The kubelet looks at a pod anew when one of its
-// containers ends (PLEG), each second, or else once in a minute or two; until then it writes the
-// pod's status as it was over what the API server has accepted (syncBatch,
-// pkg/kubelet/status/status_manager.go). A container that it has started between the kill and the
-// answer of the API server runs on then, in a pod that is Running again: seen with 1.37.0 where the
-// monitor was killed in between, and where the runtime reported the end to the kubelet 14 s late.
-// So confirm ends what runs of the pod once more, until the kubelet itself has reported that the
-// pod has ended.
+// confirm waits until the kubelet follows. The kubelet syncs a pod when one of its containers ends
+// (PLEG), each second, or else once in a minute or two. Until then it overwrites the status that
+// the API server has accepted with the pod's old one (syncBatch,
+// pkg/kubelet/status/status_manager.go). A container that it started between the kill and the
+// answer of the API server then continues in a pod that is Running again. This happened when the
+// monitor was killed in between, and when the runtime reported the end to the kubelet 14 s late
+// (1.37.0). So confirm kills the running containers of the pod once more, until the kubelet itself
+// has reported that the pod has ended.
 func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
 	for attempts := 0; attempts < confirmAttempts; {
-		// A container that has been given time has it, and what does not end after that the
-		// executor kills; one that was started in its place has none.
+		// A container with a grace period keeps it, and the executor kills it afterwards if it does not
+		// end. A container that was started in its place has no grace period.
 		running, err := r.containers.running(e)
 		if graceful := e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
 			r.containers.killAll(e, r.containers.rest(e))

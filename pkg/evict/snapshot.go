@@ -6,56 +6,56 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Snapshot is all that Decide decides from: plain data.
+// Snapshot holds the input of Decide: plain data.
 type Snapshot struct {
 	Now    time.Time
 	Config Config
 	Memory cgroupfs.MemoryReading
-	// OutOfMemory says that the kernel could not keep the partition's limit since the last look
-	// (oom of memory.events.local).
+	// OutOfMemory means that the kernel could not keep the partition's limit since the last poll (oom
+	// of memory.events.local).
 	OutOfMemory bool
-	// Pods in the partition with their figures. They are asked for only where Pressure says so.
+	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
+	// true.
 	Pods []Pod
-	// State is what earlier decisions left.
+	// State is the result of earlier decisions.
 	State State
-	// API tells whether pods can be evicted through the API server.
+	// API means that pods can be evicted through the API server.
 	API bool
 }
 
-// State is what is kept from one decision to the next.
+// State carries over from one decision to the next.
 type State struct {
-	// Reclaiming is the threshold that was crossed and is not MinimumReclaim away again, empty for
-	// none.
+	// Reclaiming is the threshold that was crossed while less than MinimumReclaim is available above
+	// it, empty for none.
 	Reclaiming Threshold
-	// SoftSince is when the soft threshold was crossed, zero where it is not.
+	// SoftSince is the time at which the soft threshold was crossed, zero if it is not.
 	SoftSince time.Time
-	// Open are the evictions under way.
+	// Open lists the open evictions.
 	Open []execution
-	// Cooldown has the owners whose pod was evicted, and until when no other of theirs is.
+	// Cooldown holds, by owner, the time until which no other of its pods is evicted.
 	Cooldown map[string]time.Time
-	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes did
-	// not bring back.
+	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes did not
+	// bring back.
 	Stays map[string]uint64
-	// Doubt is until when nobody else goes, because the last pod that went did not bring back what
-	// it used.
+	// Doubt is the time until which no other pod is evicted, because the last one did not bring back
+	// its usage.
 	Doubt time.Time
-	// Floor is the available memory in bytes below which a pod goes although one that went before
-	// has not brought back its memory. It is kept from when the first pod goes until no threshold
-	// is crossed: Floored.
+	// Floor is the available memory in bytes below which a pod is evicted although the memory of an
+	// earlier one is not back. Floored means that it is set: from the first eviction until no
+	// threshold is crossed.
 	Floor   uint64
 	Floored bool
-	// UnknownSince is when a pod that nobody knows first kept others from going, zero where none
-	// does.
+	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
 	UnknownSince time.Time
 }
 
-// rounding is more than the kernel rounds a limit down by: to whole pages, of 64 KiB on some
-// machines.
+// rounding exceeds the amount by which the kernel rounds a limit down: to whole pages, of 64 KiB on
+// some machines.
 const rounding = 1 << 17
 
-// limit is what memory is guarded for, in bytes: what the kernel enforces, or the configured limit
-// where that is lower and waits for us to be applied. A limit that is higher for another reason was
-// raised by an operator, who knows why.
+// limit returns the limit to guard, in bytes: the limit in force, or the configured one if that is
+// lower and waits for evictions to be applied. If the limit in force is higher for another reason,
+// an operator has raised it on purpose.
 func (s Snapshot) limit() uint64 {
 	if s.Config.Lowering {
 		return min(s.Config.Limit, s.Memory.Max)
@@ -63,12 +63,13 @@ func (s Snapshot) limit() uint64 {
 	return s.Memory.Max
 }
 
-// unlimited says that there is no limit to guard.
+// unlimited reports whether there is no limit to guard.
 func (s Snapshot) unlimited() bool { return s.limit() == cgroupfs.Unlimited }
 
-// Effective is the configuration for the limit that is in force. While that is below the configured
-// one, because a limit that was raised is about to be applied, or an operator has lowered it, the
-// thresholds are the same parts of it: those of the larger limit would have pods go for nothing.
+// Effective returns the configuration for the limit in force. That limit may be below the
+// configured one, because a raised limit is about to be applied, or because an operator has lowered
+// it. The thresholds are then the same parts of the limit in force: those of the larger limit would
+// evict pods without need.
 func (s Snapshot) Effective() Config {
 	c := s.Config
 	limit := s.limit()
@@ -82,5 +83,5 @@ func (s Snapshot) Effective() Config {
 	return c
 }
 
-// available is what is left below the limit, in bytes.
+// available returns the memory left below the limit, in bytes.
 func (s Snapshot) available() uint64 { return s.Memory.Available(s.limit()) }

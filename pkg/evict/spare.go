@@ -15,9 +15,9 @@ const (
 	nodeCritical    = 2_000_001_000
 )
 
-// Spare is the kind of pods that are never evicted.
+// Spare selects the protected pods, which are never evicted.
 type Spare struct {
-	// Static pods come from files on the node: nobody starts them elsewhere.
+	// Static pods come from files on the node: they are not started on another node.
 	Static bool
 	// NodeCritical pods have the priority of system-node-critical or more.
 	NodeCritical bool
@@ -25,14 +25,15 @@ type Spare struct {
 	ClusterCritical bool
 }
 
-// Who is spared: by default, and by the kubelet (IsCriticalPod, pkg/kubelet/types/pod_update.go). The kubelet's own rule would leave
-// next to nobody to evict where kube-system is all there is in the partition.
+// DefaultSpare is the default, KubeletSpare the kubelet's own rule (IsCriticalPod,
+// pkg/kubelet/types/pod_update.go). The latter leaves next to no candidate if the partition holds
+// only kube-system.
 var (
 	DefaultSpare = Spare{Static: true, NodeCritical: true}
 	KubeletSpare = Spare{Static: true, NodeCritical: true, ClusterCritical: true}
 )
 
-// ParseSpare parses a list, "static,node-critical"; "none" and "kubelet" stand for themselves.
+// ParseSpare parses a list such as "static,node-critical", or "none", or "kubelet".
 func ParseSpare(text string) (Spare, error) {
 	var s Spare
 	words := strings.Split(text, ",")
@@ -74,7 +75,7 @@ func (s Spare) String() string {
 	return strings.Join(slices.Clip(words), ",")
 }
 
-// reason is why a pod is not evicted, empty where it may be.
+// reason returns the reason for which a pod is not evicted, empty for a candidate.
 func (s Spare) reason(p Pod) Skip {
 	switch {
 	case s.Static && p.Static:
@@ -89,17 +90,19 @@ func (s Spare) reason(p Pod) Skip {
 	return ""
 }
 
-// Skip is why a pod is passed over.
+// Skip is the reason for which a pod is passed over.
 type Skip string
 
 // The reasons.
 const (
-	// SkipStays means that its processes have ended, or were ended a moment ago, and its memory is still there: to stop it again is no use.
+	// SkipStays means that its processes have ended, or were just killed, and its memory is still
+	// there: stopping it again would not help.
 	SkipStays Skip = "memory-stays"
-	// SkipPriorityUnknown means that a guaranteed pod may have any priority: the kubelet gives all of them the same oom_score_adj
-	// (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there is no Pods API to ask.
+	// SkipPriorityUnknown means that a guaranteed pod may have any priority. The kubelet gives all of
+	// them the same oom_score_adj (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there
+	// is no Pods API to read it from.
 	SkipPriorityUnknown Skip = "priority-unknown"
-	// SkipStatic, SkipNodeCritical and SkipClusterCritical are those of Spare.
+	// SkipStatic, SkipNodeCritical and SkipClusterCritical follow the fields of Spare.
 	SkipStatic          Skip = "static"
 	SkipNodeCritical    Skip = "node-critical"
 	SkipClusterCritical Skip = "cluster-critical"

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// forgetStays drops pods that are gone, and those whose memory has come back after all: what they
-// take later is theirs to give back. That has to be seen when it happens, which may be long before
-// memory is low again.
+// forgetStays drops pods that are gone, and pods whose memory has come back after all: stopping
+// such a pod later frees memory again. This must be checked when it happens, which may be long
+// before memory is low again.
 func (x *executor) forgetStays(now time.Time) {
 	if len(x.state.Stays) == 0 || now.Sub(x.staysAt) < maxPollInterval {
 		return
 	}
 	x.staysAt = now
 	pods, changed := x.Pods(), false
-	// Before the kubelet and the first pass have told who is there, one that is missing may be
-	// there all the same.
+	// Before the kubelet and the first pass have identified the pods, a missing pod may still exist.
 	complete := len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
 	for uid, bytes := range x.state.Stays {
 		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == uid })

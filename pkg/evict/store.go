@@ -9,25 +9,26 @@ import (
 	"nodepartition/internal/statefile"
 )
 
-// History is what the state file keeps: what a restart must not forget, and the last evictions for people.
+// History is the content of the state file: the state that must survive a restart, and the last
+// evictions for people to read.
 type History struct {
-	// Open are evictions that are not through.
+	// Open lists the evictions that are not closed.
 	Open []Eviction `json:"open,omitempty"`
-	// Cooldown is that of State.
+	// Cooldown is State.Cooldown.
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
-	// Stays is that of State.
+	// Stays is State.Stays.
 	Stays map[string]uint64 `json:"stays,omitempty"`
-	// Last are those that are, the newest last.
+	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`
 }
 
-// historySize is how many of the last evictions are kept.
+// historySize is the number of closed evictions that are kept.
 const historySize = 20
 
-// Store is the state file. It is on a tmpfs: after a boot there is nothing to go on with.
+// Store is the path of the state file. It is on a tmpfs: after a boot there is nothing to continue.
 type Store string
 
-// Read returns what is there, nothing where there is no file.
+// Read returns the content of the file, and an empty History if there is no file.
 func (s Store) Read() (History, error) {
 	var h History
 	err := statefile.Read(string(s), &h)
@@ -41,7 +42,7 @@ func (s Store) Read() (History, error) {
 	return History{}, fmt.Errorf("state of evictions: %s: %w; remove it", string(s), err)
 }
 
-// write replaces the file as a whole.
+// write replaces the whole file.
 func (s Store) write(h History) error {
 	if err := statefile.Write(string(s), h, 0o600); err != nil {
 		return fmt.Errorf("state of evictions: %w", err)

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stall is the PSI trigger (Documentation/accounting/psi.rst of the kernel): tasks of the partition waited for memory 20 ms of
-// a second. It fires when the kernel reclaims at the limit, or at memory.high.
+// stall is the PSI trigger (Documentation/accounting/psi.rst of the kernel): tasks of the partition
+// waited for memory for 20 ms of a second. It fires when the kernel reclaims at the limit, or at
+// memory.high.
 const stall = "some 20000 1000000"
 
-// Alarm waits until the kernel reports something about the memory of a cgroup, or until a time is over. It is used by one
-// goroutine, but for Wake and Close.
+// Alarm waits until the kernel reports a change of the memory of a cgroup, or until a time is over.
+// All methods but Wake and Close belong to one goroutine.
 type Alarm struct {
 	events, pressure int
 	wake             int
@@ -26,14 +27,16 @@ type Alarm struct {
 	closed bool
 }
 
-// NewAlarm opens the files of the cgroup in dir. Without PSI (a kernel with psi=0, or without the right to set a trigger)
-// it goes without, and says so: pressureErr.
+// NewAlarm opens the files of the cgroup in dir. If a PSI trigger cannot be set (a kernel with
+// psi=0, or without the right to set one), the Alarm works without it, and pressureErr is the
+// reason.
 func NewAlarm(dir string) (a *Alarm, pressureErr, err error) {
 	a = &Alarm{events: -1, pressure: -1, wake: -1}
 	if a.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, nil, fmt.Errorf("eventfd: %w", err)
 	}
-	// Its own alone: those below it reclaim at limits of their own, a hundred times a second.
+	// Only the cgroup's own events count: the cgroups below it reclaim at limits of their own, a
+	// hundred times a second.
 	path := filepath.Join(dir, "memory.events.local")
 	if a.events, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		a.Close()
@@ -61,18 +64,21 @@ func (a *Alarm) Wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.closed {
-		_, _ = unix.Write(a.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // full is awake
+		// If the counter is full, it wakes already.
+		_, _ = unix.Write(a.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
-// Wait waits for the kernel, for Wake, for ctx to end, or d. It reports whether memory.events.local has changed. An epoll that the Go
-// runtime waits for, as for a socket, was tried in place of ppoll: it costs no less.
+// Wait waits for the kernel, for Wake, for ctx to end, or for d. It reports whether
+// memory.events.local has changed. An epoll that the Go runtime waits for, as for a socket, costs
+// as much as this ppoll (tried).
 func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
 	stop := context.AfterFunc(ctx, a.Wake)
 	defer stop()
 	fds := []unix.PollFd{{Fd: int32(a.wake), Events: unix.POLLIN}, {Fd: int32(a.events), Events: unix.POLLPRI}, {Fd: int32(a.pressure), Events: unix.POLLPRI}}
 	timeout := unix.NsecToTimespec(d.Nanoseconds())
-	// The Go runtime interrupts its threads with signals. The kernel leaves in timeout what is left of it.
+	// The Go runtime interrupts its threads with signals. The kernel leaves the remaining time in
+	// timeout.
 	for err = unix.EINTR; errors.Is(err, unix.EINTR) && ctx.Err() == nil; {
 		_, err = unix.Ppoll(fds, &timeout, nil)
 	}
@@ -84,7 +90,7 @@ func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 	}
 	if fds[0].Revents != 0 {
 		var count [8]byte
-		_, _ = unix.Read(a.wake, count[:]) // empty is read
+		_, _ = unix.Read(a.wake, count[:]) // empty if read already
 	}
 	if fds[1].Revents != 0 {
 		a.drain()
@@ -97,7 +103,7 @@ func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 	return fds[1].Revents != 0, nil
 }
 
-// drain reads memory.events.local: until then it is news.
+// drain reads memory.events.local: poll reports a change until it is read.
 func (a *Alarm) drain() {
 	var buffer [256]byte
 	if _, err := unix.Pread(a.events, buffer[:], 0); errors.Is(err, unix.ENODEV) {
@@ -106,7 +112,7 @@ func (a *Alarm) drain() {
 	}
 }
 
-// Close ends it.
+// Close closes the files.
 func (a *Alarm) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,10 +2,11 @@ package evict
 
 import "time"
 
-// maxWarnings is how many texts are remembered: names of pods are in them.
+// maxWarnings bounds the number of remembered texts, which contain names of pods.
 const maxWarnings = 1000
 
-// warnings passes warnings on, each text once in retryInterval. It is used by the goroutine in Run.
+// warnings passes warnings on to Events, each text once in retryInterval. Only the goroutine in Run
+// uses it.
 type warnings struct {
 	*Options
 	at map[string]time.Time

@@ -9,30 +9,30 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// statInterval is how old memory.stat may be where the limit is far: available memory is reported
-// by it.
+// statInterval bounds the age of memory.stat far from the limit: the reported available memory
+// depends on it.
 const statInterval = time.Second
 
-// watch reads the memory of the partition, and waits until it may have changed. It is used by the
-// goroutine in Run, but for wake.
+// watch reads the memory of the partition, and waits until it may have changed. All methods but
+// wake belong to the goroutine in Run.
 type watch struct {
 	*Options
 	warn  func(error)
 	meter *cgroupfs.MemoryMeter
-	// statAt is when memory.stat was last read.
+	// statAt is the time at which memory.stat was last read.
 	statAt time.Time
-	// previous is the last use that growth was given, at its time.
+	// previous is the usage at the last call of growth, previousAt the time of that call.
 	previous   uint64
 	previousAt time.Time
 	kills      kills
-	// reported means that memory.events.local has changed since the last look.
+	// reported means that memory.events.local has changed since the last poll.
 	reported bool
 
 	mu    sync.Mutex
 	alarm *Alarm
 }
 
-// open opens the files of the partition where they are not open.
+// open opens the files of the partition, unless they are open.
 func (w *watch) open() error {
 	if w.meter != nil {
 		return nil
@@ -72,7 +72,7 @@ func (w *watch) close() {
 }
 
 // read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat,
-// but once in statInterval, and while an eviction is under way.
+// except once in statInterval and while an eviction is open.
 func (w *watch) read(s *Snapshot, executing bool) error {
 	if err := w.open(); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (w *watch) read(s *Snapshot, executing bool) error {
 	return nil
 }
 
-// used returns what the partition uses now, in bytes; 0 where that cannot be read, because it is
-// gone.
+// used returns the present usage of the partition in bytes; 0 if it cannot be read, because the
+// partition is gone.
 func (w *watch) used() uint64 {
 	if w.meter == nil {
 		return 0
@@ -109,8 +109,8 @@ func (w *watch) used() uint64 {
 	return reading.Used()
 }
 
-// growth returns how fast the partition has grown since it was last called, in bytes per second; 0
-// where it has not.
+// growth returns the growth of the partition since the last call, in bytes per second; 0 if it has
+// not grown.
 func (w *watch) growth(now time.Time, used uint64) float64 {
 	speed := 0.0
 	if w.previousAt.Before(now) && !w.previousAt.IsZero() && used > w.previous {
@@ -120,7 +120,7 @@ func (w *watch) growth(now time.Time, used uint64) float64 {
 	return speed
 }
 
-// wait waits for d, or until the kernel reports something, wake is called or ctx ends.
+// wait waits for d, or until the kernel reports a change, wake is called or ctx ends.
 func (w *watch) wait(ctx context.Context, d time.Duration) error {
 	w.mu.Lock()
 	alarm := w.alarm
