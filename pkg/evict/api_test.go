@@ -40,10 +40,10 @@ func TestAPIServer(t *testing.T) {
 		off            bool
 		way            Way
 		problem        string
-		calls          int // 15 for so many at most
+		calls          int // 15 means at most 15
 		confirms       int
 		cooldown       bool
-		rest           bool // was started before it answered
+		rest           bool // was started before the server answered
 		earliest, late time.Duration
 	}{
 		"answers":              {way: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval},
@@ -57,7 +57,7 @@ func TestAPIServer(t *testing.T) {
 			}
 			return ErrFinal
 		}, way: Restart, problem: "not tried again", calls: 3, late: time.Second},
-		// Nobody knows whether it was evicted.
+		// It stays unknown whether it was evicted.
 		"is busy": {api: busy(1000), way: Restart, problem: errLate.Error() + ": the server is busy", calls: 15, cooldown: true,
 			earliest: apiTimeout, late: apiTimeout},
 		"hangs": {api: hangs, way: Restart, problem: errLate.Error() + ": context deadline exceeded", calls: 2, cooldown: true,
@@ -81,7 +81,7 @@ func TestAPIServer(t *testing.T) {
 				for time.Since(decided) < 30*time.Second && len(n.evicted) == 0 {
 					n.run(m, maxPollInterval)
 				}
-				// What is over is seen with the next look here (run).
+				// A result is found by the next poll here (run).
 				if took := time.Since(decided); took < test.earliest || took > test.late+2*maxPollInterval {
 					n.t.Errorf("took %s, want %s to %s", took, test.earliest, test.late)
 				}
@@ -122,7 +122,8 @@ func TestAPIServer(t *testing.T) {
 	}
 }
 
-// TestRefusedIsTriedAgain: who was not evicted because the API server refused to goes by it again.
+// TestRefusedIsTriedAgain: a pod that the API server refused to evict is evicted through it the
+// next time.
 func TestRefusedIsTriedAgain(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(_ context.Context, number int) error {
@@ -138,7 +139,8 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestUnknownIsNotTriedAgain: of whom nobody knows whether it was evicted the containers are stopped the next time.
+// TestUnknownIsNotTriedAgain: a pod that may or may not have been evicted is restarted the next
+// time.
 func TestUnknownIsNotTriedAgain(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return errBusy }
@@ -151,8 +153,8 @@ func TestUnknownIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestKubeletOverwrites: what the kubelet writes over the API server is told again before the eviction counts as told, and the containers
-// that it has started meanwhile end.
+// TestKubeletOverwrites: if the kubelet overwrites the status, the report is repeated before the
+// eviction counts as reported, and the containers that were started meanwhile are killed.
 func TestKubeletOverwrites(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
@@ -177,8 +179,8 @@ func TestKubeletOverwrites(t *testing.T) {
 	})
 }
 
-// restartedMeanwhile is a node whose program was killed between the kill and the word of the API server, and whose kubelet has started the
-// containers again since.
+// restartedMeanwhile sets up a node whose program was killed between the kill and the report to the
+// API server, and whose kubelet has restarted the containers since.
 func (n *node) restartedMeanwhile() {
 	n.t.Helper()
 	n.restarts, n.restarted = 300*time.Millisecond, 5*mi
@@ -196,8 +198,9 @@ func (n *node) restartedMeanwhile() {
 	n.boot()
 }
 
-// TestRestartedBeforeTheAPIServerHears: seen on a node. The kubelet writes the pod as it is over what the next run tells the API server, and
-// does not look at it anew until one of its containers ends.
+// TestRestartedBeforeTheAPIServerHears: the kubelet overwrites the report of the next run with the
+// present status of the pod, and does not sync the pod until one of its containers ends (seen on a
+// node).
 func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 	const tell, confirm = "tell greedy", "confirm greedy"
 	kill := func(start int) []string {
@@ -233,15 +236,16 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 	}
 }
 
-// TestKubeletDoesNotEndIt: that is said after a while, and the pod counts as evicted, for the API server was told.
+// TestKubeletDoesNotEndIt: that is a failure after a while, and the pod counts as evicted, because
+// the API server has accepted it.
 func TestKubeletDoesNotEndIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		change   func(*node, *Manager)
-		runs     []string // of it
+		runs     []string // containers of it that run
 		toldLast int
-		kills    int // after the API server was told
+		kills    int // after the report to the API server
 	}{
-		// As it was on the node.
+		// This was seen on a node.
 		"it runs and is not killed": {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirmAttempts+2), fmt.Sprint("greedy.c2.", confirmAttempts+2)}, 0, 2 * confirmAttempts},
 		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirmAttempts + 1},
@@ -286,8 +290,8 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 	}
 }
 
-// TestRestOutsideThePartition: a container of the pod that is elsewhere ends as well, at once where there is no grace period, and only where
-// the pod is evicted.
+// TestRestOutsideThePartition: a container of the pod outside of the partition ends as well, at
+// once if there is no grace period, and only if the pod is evicted.
 func TestRestOutsideThePartition(t *testing.T) {
 	for name, test := range map[string]struct {
 		config Config
@@ -317,7 +321,7 @@ func TestRestOutsideThePartition(t *testing.T) {
 	}
 }
 
-// TestMayBeAskedByAnybody: who is asked for the API server may ask for what the manager knows.
+// TestMayBeAskedByAnybody: API.Available may call the methods of the manager.
 func TestMayBeAskedByAnybody(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
@@ -327,7 +331,7 @@ func TestMayBeAskedByAnybody(t *testing.T) {
 	})
 }
 
-// TestTheNextOneDoesNotWaitForTheAPIServer: one at a time is over when the memory is back.
+// TestTheNextOneDoesNotWaitForTheAPIServer: the next pod may be evicted when the memory is back.
 func TestTheNextOneDoesNotWaitForTheAPIServer(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }

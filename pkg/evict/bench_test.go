@@ -9,12 +9,12 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// benchRoot in the environment names a mounted cgroup v2 hierarchy, for BenchmarkLook on a node; BenchmarkScrape of cmd/partition-monitor/metrics
-// has the same.
+// benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkLook on a
+// node. BenchmarkScrape of cmd/partition-monitor/metrics has the same.
 const benchRoot = "SCRAPE_ROOT"
 
-// BenchmarkLook is one look at a partition that is far from its threshold, one near it, for which memory.stat is read too, and one that waits
-// for a pod to end.
+// BenchmarkLook polls a partition far from its threshold, one near it, for which memory.stat is
+// read too, and one that waits for a pod to end.
 func BenchmarkLook(b *testing.B) {
 	open := []Eviction{{UID: "x", Containers: []Stopped{{Cgroup: partition}}}}
 	for _, test := range []struct {
@@ -32,7 +32,7 @@ func BenchmarkLook(b *testing.B) {
 				n.disk = &disk{root: root}
 				c.Limit, c.Hard = cgroupfs.Unlimited, 0
 				if test.name == "near" {
-					c.Limit = 1 // nothing is far from that, and nothing goes without a threshold
+					c.Limit = 1 // this is never far, and without a threshold no pod is evicted
 				}
 			}
 			m := n.manager(c)
@@ -61,7 +61,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide chooses one of 100 pods: from figures that are there, and with reading them.
+// BenchmarkDecide selects one of 100 pods: with usage already read, and with reading it.
 func BenchmarkDecide(b *testing.B) {
 	n := newNode(b, newDisk(b))
 	defer n.cancel()

@@ -2,7 +2,7 @@ package evict
 
 import "testing"
 
-// TestMeasureBurst: whatever the machine is, it is counted with no less than what a loop of an earlier design counted with.
+// TestMeasureBurst: the burst is never below minBurst, which a loop of an earlier design assumed.
 func TestMeasureBurst(t *testing.T) {
 	burst, err := MeasureBurst()
 	if err != nil || burst < minBurst || burst > MaxBurst {

@@ -21,7 +21,7 @@ func (n *node) untilCrash(m *Manager, d time.Duration) {
 	n.run(m, d)
 }
 
-// slowAPI answers when the containers have ended.
+// slowAPI answers after the containers have ended.
 func slowAPI(ctx context.Context, _ int) error {
 	select {
 	case <-ctx.Done():
@@ -31,14 +31,15 @@ func slowAPI(ctx context.Context, _ int) error {
 	}
 }
 
-// TestCrashes ends the program at each thing that it does, starts it again after a while, and ends it there once more.
+// TestCrashes ends the program at each of its calls, starts it again after a while, and ends it
+// there once more.
 func TestCrashes(t *testing.T) {
 	soft := softOnly
 	soft.SoftGrace, soft.MaxPodGrace = time.Second, time.Second
-	const enough = 8 * time.Second                             // for all of it
+	const enough = 8 * time.Second                             // for all steps
 	slowKubelet := func(n *node) { n.fails = 3 * time.Second } // longer than the grace period
 	refuses := func(n *node) { n.api = func(context.Context, int) error { return ErrFinal } }
-	// What there is to end at.
+	// The calls to end at.
 	begun := []string{"pods", "counted", "said", "before API", "said done"}
 	told := append(slices.Clone(begun), "after API", "before confirming", "after confirming")
 	killed := []string{"before kill greedy.c1", "after kill greedy.c1", "before kill greedy.c2", "after kill greedy.c2"}
@@ -117,7 +118,8 @@ func TestCrashes(t *testing.T) {
 			}
 			missing := func(point string) bool { return !seen[point] }
 			wanted := slices.Concat(test.points...)
-			// What goes on at the same time is counted in one order or the other, and so one time may leave out what the next does not.
+			// Concurrent calls are counted in one order or the other, so that one try may leave out a call
+			// that the next one has.
 			for try := 0; try == 0 || try < 5 && slices.ContainsFunc(wanted, missing); try++ {
 				for first := 1; scenario(first, 0) > 0; first++ {
 					if !test.twice {
@@ -139,10 +141,12 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// crashCheck checks what is left when it is over: one pod has gone, with the containers that it had, and no other was touched. What the kubelet
-// has started in their place has ended only where the same run had told the API server before, or was about to when the last of them has ended. An
-// eviction that nobody needs any more is given up by a run that comes late.
-// told is that the API server had to be told, and refused that it would not hear of it.
+// crashCheck checks the result: one pod was evicted, with the containers that it had, and no other
+// was touched. Containers that the kubelet started in their place were killed only if the same run
+// had reported to the API server before, or was about to when the last of them had ended. A run
+// that comes late gives up an eviction that is no longer needed.
+//
+// told means that the API server had to be called, refused that it had to refuse.
 func (n *node) crashCheck(told, refused bool, what string) {
 	n.t.Helper()
 	evicts := false
@@ -187,7 +191,8 @@ func (n *node) crashCheck(told, refused bool, what string) {
 	if refused && (e.Way != Restart || len(h.Cooldown) != 0) || !refused && len(h.Cooldown) != 1 {
 		n.t.Fatalf("%s: written down is %+v with the cooldown %v", what, e, h.Cooldown)
 	}
-	// Whether the pod is evicted is the same in the file and at the API server, but where it was told and nobody was left to hear the answer.
+	// The file and the API server agree on whether the pod is evicted, unless the program ended before
+	// it could read the answer.
 	if e.Way == Evict && n.told["greedy"] != 1 {
 		n.t.Fatalf("%s: written down as evicted, and nobody was told", what)
 	}

@@ -12,7 +12,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// noon is when a snapshot is taken.
+// noon is the time of the snapshots.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // guarded is a partition of 1000 MiB with both thresholds.
@@ -21,7 +21,7 @@ var guarded = Config{
 	Spare: DefaultSpare, Cooldown: 10 * time.Minute,
 }
 
-// look is a partition of which so many MiB are left, with pods.
+// look returns a snapshot with pods of a partition of which so many MiB are left.
 func look(left int, pods ...Pod) Snapshot {
 	return Snapshot{
 		Now: noon, Config: guarded, API: true, Pods: pods,
@@ -34,7 +34,7 @@ func with(p Pod, change func(*Pod)) Pod {
 	return p
 }
 
-// softly is a look at which the soft threshold has been crossed long enough.
+// softly returns a snapshot in which the soft threshold has been crossed for long enough.
 func softly(s Snapshot) Snapshot {
 	s.State.SoftSince = s.Now.Add(-s.Config.SoftGrace)
 	return s
@@ -98,7 +98,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatTheKernelCannotTakeBackCounts: page cache and slabs alone never evict, the last byte of anything else does.
+// TestOnlyWhatTheKernelCannotTakeBackCounts: page cache and slabs alone never cause an eviction;
+// the last byte of anything else does.
 func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	a := sized("a", 0, 500, 0)
 	for name, memory := range map[string]cgroupfs.MemoryReading{
@@ -136,7 +137,7 @@ func TestTheLimitIsTheLower(t *testing.T) {
 		lower            bool
 	}{
 		"as configured":                     {1000, 1000, 850, 150, "", false},
-		"the kernel's is lower":             {2000, 1000, 951, 49, Hard, false}, // and the threshold half as large, as the limit
+		"the kernel's is lower":             {2000, 1000, 951, 49, Hard, false}, // thresholds are halved
 		"the kernel's is lower, above it":   {2000, 1000, 949, 51, "", false},
 		"no limit of the kernel's":          {1000, math.MaxUint64, 950, 50, Hard, false},
 		"no limit of the kernel's, below":   {1000, math.MaxUint64, 850, 150, "", true},
@@ -183,7 +184,7 @@ func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 			t.Errorf("%s: is lowered", name)
 		}
 	}
-	// What has been stopped, and only the API server does not know yet, is in nobody's way.
+	// An execution whose report alone is open does not prevent the lowering.
 	lowered.State.Open = []execution{newExecution(Eviction{UID: "a", Gone: true})}
 	if !Decide(lowered).LowerLimit {
 		t.Error("waits for the API server")
@@ -196,7 +197,7 @@ func TestWhoGoesAndHow(t *testing.T) {
 	for name, test := range map[string]struct {
 		snapshot Snapshot
 		change   func(*Snapshot)
-		way      Way // empty: nobody
+		way      Way // empty for no eviction
 		grace    time.Duration
 	}{
 		"hard":                                {look(50, a), nil, Evict, 0},
@@ -259,7 +260,7 @@ func TestCooldownDoesNotChangeTheOrder(t *testing.T) {
 
 // TestSpared has the least that is left for the victim under each policy.
 func TestSpared(t *testing.T) {
-	pods := []Pod{ // in the order in which they go
+	pods := []Pod{ // in eviction order
 		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
 		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
 		sized("plain", 100, 400, 0),
@@ -270,7 +271,7 @@ func TestSpared(t *testing.T) {
 	for spare, test := range map[Spare]struct {
 		skip  []Skip // of pods, in their order
 		first string
-		then  string // when the first is no more
+		then  string // after the first has ended
 	}{
 		{}:                      {[]Skip{"", "", "", "", "", ""}, "terminating", "static"},
 		DefaultSpare:            {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
@@ -300,7 +301,7 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// TestPrioritiesAtTheBounds: what is just below critical is not.
+// TestPrioritiesAtTheBounds: a priority just below critical is not critical.
 func TestPrioritiesAtTheBounds(t *testing.T) {
 	for priority, want := range map[int32]Skip{
 		clusterCritical - 1: "", clusterCritical: SkipClusterCritical, nodeCritical - 1: SkipClusterCritical, nodeCritical: SkipNodeCritical,
@@ -379,7 +380,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestOffKeepsWhatWasBegun: what is under way comes to its end, and what has ended is not forgotten.
+// TestOffKeepsWhatWasBegun: open evictions are completed, and closed ones are kept.
 func TestOffKeepsWhatWasBegun(t *testing.T) {
 	s := look(0, sized("a", 0, 100, 0))
 	s.Config.Off = true
@@ -398,7 +399,7 @@ func TestForgetCooldown(t *testing.T) {
 	}
 }
 
-// TestNobodyIsKnown: where no pod can go because none is known, the kernel will kill as well.
+// TestNobodyIsKnown: if no pod is known there is no candidate, and the kernel will kill, too.
 func TestNobodyIsKnown(t *testing.T) {
 	t.Parallel()
 	if d := Decide(look(50)); !d.Nobody || d.Victim != nil || d.Crossed != Hard {
@@ -406,7 +407,8 @@ func TestNobodyIsKnown(t *testing.T) {
 	}
 }
 
-// A limit that is raised reaches the kernel later than us. Until then its threshold, which is larger, is not that of the limit in force.
+// A raised limit reaches the kernel later than it reaches us. Until then the larger threshold of
+// the configuration is not the threshold of the limit in force.
 func TestLimitIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -432,8 +434,8 @@ func TestLimitIsRaised(t *testing.T) {
 	}
 }
 
-// A threshold of 0 is never crossed, not even while pods go because of it: that it was switched off
-// counts at once.
+// A threshold of 0 is never crossed, not even while pods are evicted because of it. Switching it
+// off takes effect at once.
 func TestThresholdIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for _, crossed := range []Threshold{Hard, Soft} {
@@ -446,9 +448,8 @@ func TestThresholdIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// A limit is lowered when all that is used fits below it, and the next page too: at exactly the
-// limit the kernel would kill for that one. Thresholds keep farther away from it, where there are
-// any.
+// A limit is lowered when all usage and the next page fit below it: at exactly the limit the kernel
+// would kill for that page. Thresholds keep usage farther away from it, if there are any.
 func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
@@ -461,8 +462,8 @@ func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
 	}
 }
 
-// Thresholds are parts of the limit in force. What the kernel has rounded a limit down to is no
-// other limit.
+// Thresholds are parts of the limit in force. A limit that the kernel has rounded down is the same
+// limit.
 func TestThresholdsOfTheLimitInForce(t *testing.T) {
 	t.Parallel()
 	const limit = 1000 * mi
@@ -493,7 +494,7 @@ func TestThresholdsOfTheLimitInForce(t *testing.T) {
 	}
 }
 
-// Below the hard threshold the grace periods of all evictions that go on are over, and of no other.
+// Below the hard threshold the grace periods of all open evictions end, and of no other.
 func TestWhoIsHurried(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second

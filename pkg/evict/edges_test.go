@@ -8,7 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestPodThatIsDeletedGoes: who deletes a pod that leaks has given it a grace period, and the others do not pay for that.
+// TestPodThatIsDeletedGoes: a leaking pod that was deleted with a grace period is evicted, and the
+// other pods are not evicted in its place.
 func TestPodThatIsDeletedGoes(t *testing.T) {
 	for name, noAPI := range map[string]bool{"evicted": false, "without API server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +29,7 @@ func TestPodThatIsDeletedGoes(t *testing.T) {
 	}
 }
 
-// full has the pod that goes first hold most of what it uses in files.
+// full makes the first pod in eviction order hold most of its usage in files.
 func full(n *node) {
 	n.set(func() {
 		greedy := n.pod("greedy")
@@ -37,7 +38,7 @@ func full(n *node) {
 	})
 }
 
-// TestFilesInMemory: memory that outlives the processes is nobody else's fault.
+// TestFilesInMemory: no other pod is evicted for memory that outlives the processes.
 func TestFilesInMemory(t *testing.T) {
 	others := func(did []string) bool {
 		return slices.ContainsFunc(did, func(what string) bool { return what == "kill modest.c1" || what == "kill critical.c1" })
@@ -57,13 +58,13 @@ func TestFilesInMemory(t *testing.T) {
 			if said := n.words(); !slices.Contains(said, "count failed reclaim") || !slices.Contains(said, "nobody greedy(memory-stays) critical(node-critical) modest()") {
 				n.t.Errorf("told %q", said)
 			}
-			// Another run knows, too.
+			// Another run has the same state.
 			n.stop(m)
 			n.boot()
 			m = n.started(hardOnly)
 			n.run(m, time.Minute)
 			n.expect()
-			// When the operator has deleted it, it is like any other.
+			// After the operator has deleted the files, the pod is treated like any other.
 			n.set(func() { n.pod("greedy").rest = 0 })
 			n.run(m, time.Second)
 			n.set(func() { n.pod("modest").containers[0].uses = 800 * mi })
@@ -126,7 +127,8 @@ func TestFilesInMemory(t *testing.T) {
 	})
 }
 
-// TestPodThatNobodyKnows: the pod that has just started and holds the memory is found out, and nobody goes for it.
+// TestPodThatNobodyKnows: an unknown pod that has just started and holds the memory is identified,
+// and no other pod is evicted for it.
 func TestPodThatNobodyKnows(t *testing.T) {
 	for name, test := range map[string]struct {
 		uses, then int
@@ -161,7 +163,7 @@ func TestPodThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestTwoLeakers: the second does not wait until the first, which cannot end, is given up.
+// TestTwoLeakers: the second pod does not wait until the first one, which cannot end, is given up.
 func TestTwoLeakers(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI = true
@@ -175,7 +177,7 @@ func TestTwoLeakers(t *testing.T) {
 	})
 }
 
-// TestNothingToStop: it is said, and not looked at in a circle.
+// TestNothingToStop: it is reported once, and not polled in a circle.
 func TestNothingToStop(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = nil; n.cache = [3]uint64{} })
@@ -192,7 +194,7 @@ func TestNothingToStop(t *testing.T) {
 	})
 }
 
-// TestRaisedByAnOperator: the limit in force counts, and nothing is done about it.
+// TestRaisedByAnOperator: the limit in force counts, and is not changed.
 func TestRaisedByAnOperator(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses = 3000 * mi })
@@ -213,7 +215,8 @@ func TestRaisedByAnOperator(t *testing.T) {
 	})
 }
 
-// TestLimitBeingApplied: until systemd has applied a limit that was lowered the one in force is higher, and nobody has raised it.
+// TestLimitBeingApplied: until systemd has applied a lowered limit the limit in force is higher,
+// without an operator having raised it.
 func TestLimitBeingApplied(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
@@ -243,7 +246,7 @@ func TestLimitCannotBeLowered(t *testing.T) {
 	})
 }
 
-// TestAvailableIsWithoutPageCache: far from the threshold, too.
+// TestAvailableIsWithoutPageCache: this holds far from the threshold, too.
 func TestAvailableIsWithoutPageCache(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {
@@ -265,7 +268,7 @@ func TestAvailableIsWithoutPageCache(t *testing.T) {
 	})
 }
 
-// TestOldEvictionIsGivenUp: nobody ends for what was needed hours ago.
+// TestOldEvictionIsGivenUp: no container is stopped for an eviction that was needed hours ago.
 func TestOldEvictionIsGivenUp(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("modest").containers[0].uses, n.pod("greedy").containers[0].uses = mi, mi })
@@ -289,7 +292,8 @@ func TestOldEvictionIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestJobInTheCooldown: a pod that is never started again is told what has happened to it, however many have gone before.
+// TestJobInTheCooldown: a pod that is never restarted is reported, however many were evicted
+// before.
 func TestJobInTheCooldown(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").RestartPolicy = v1.RestartPolicyNever })
@@ -300,7 +304,7 @@ func TestJobInTheCooldown(t *testing.T) {
 	})
 }
 
-// TestLookFails: it is counted, said once a minute, and nothing is reported meanwhile.
+// TestLookFails: a failed poll is counted, logged once a minute, and nothing is reported meanwhile.
 func TestLookFails(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestReclaim: the next pod waits until the memory is back. What does not come back is waited for as long as it shrinks, and is then said; the
-// next one goes only where there would be too little without it.
+// TestReclaim: the next pod waits until the memory is back. Memory that does not come back is
+// awaited as long as it shrinks, and is then a problem. The next pod is evicted only if too little
+// would be available without that memory.
 func TestReclaim(t *testing.T) {
 	const until = 3 * time.Millisecond // its processes have ended
 	for name, test := range map[string]struct {
@@ -38,7 +39,7 @@ func TestReclaim(t *testing.T) {
 				})
 				n.files(partition, map[string]string{"memory.max": number(1460 * mi)})
 				c := hardOnly
-				c.Limit, c.MinimumReclaim = 1460*mi, 1500*mi // so that the next one has to go as well
+				c.Limit, c.MinimumReclaim = 1460*mi, 1500*mi // so that the next one has to be evicted as well
 				m := n.started(c)
 				begin := time.Now()
 				for killed := false; !killed; killed = slices.Contains(n.all(), "kill modest.c1") {
@@ -61,7 +62,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestReclaimAtTheLastMoment: what has ended in time has, however long its memory takes.
+// TestReclaimAtTheLastMoment: a pod that has ended in time counts as ended, however long its memory
+// takes.
 func TestReclaimAtTheLastMoment(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.ends = true, endTimeout-time.Second
@@ -79,7 +81,8 @@ func TestReclaimAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// TestPartitionGoesMeanwhile: an eviction comes to its end also where the whole partition is gone, in this run and the next.
+// TestPartitionGoesMeanwhile: an eviction is completed even if the whole partition is gone, in this
+// run and the next.
 func TestPartitionGoesMeanwhile(t *testing.T) {
 	for name, again := range map[string]bool{"same run": false, "next run": true} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +160,8 @@ func TestPartitionGoesAndComes(t *testing.T) {
 		}
 		n.run(m, 5*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
-		// A file that is removed can still be read, unlike a cgroup's. What a look finds when a cgroup is gone is this:
+		// A file that is removed can still be read, unlike a cgroup's. This has the effect of a removed
+		// cgroup on a poll.
 		m.watch.close()
 		n.remove(partition)
 		n.words()
@@ -177,10 +181,11 @@ func TestPartitionGoesAndComes(t *testing.T) {
 	})
 }
 
-// TestLateStart: a program that comes back after long has what it stops end, and does not go on with the next pod at once.
+// TestLateStart: a program that is started again after a long time ends the containers of its open
+// eviction, and does not evict the next pod at once.
 func TestLateStart(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.crashAt = 3 // when it is written down
+		n.crashAt = 3 // when it is written to the state file
 		m := n.started(hardOnly)
 		n.untilCrash(m, time.Second)
 		if n.crashed != "before kill greedy.c1" {

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// kubeletScore is what GetContainerOOMScoreAdjust answers (pkg/kubelet/qos/policy.go, v1.37.0) for a container that is no sidecar of a pod
-// without resources of its own.
+// kubeletScore returns the result of GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go,
+// v1.37.0) for a container that is no sidecar, in a pod without resources of its own.
 func kubeletScore(class v1.PodQOSClass, isNodeCritical bool, request, capacity int64) int {
 	switch {
 	case isNodeCritical, class == v1.PodQOSGuaranteed:
@@ -30,9 +30,10 @@ func TestEstimateRequest(t *testing.T) {
 			}
 			score := kubeletScore(v1.PodQOSBurstable, false, request, capacity)
 			got := int64(EstimateRequest(v1.PodQOSBurstable, score, 0, uint64(capacity)))
-			off, most := got-min(request, capacity), capacity/2000+2000 // capacity is cut to whole bytes first
+			// Capacity is cut to whole bytes first.
+			off, most := got-min(request, capacity), capacity/2000+2000
 			switch score {
-			case 999: // of a request below two thousandths nothing is left
+			case 999: // a request below two thousandths leaves nothing
 				if got != 0 || request >= capacity/500+1 {
 					t.Fatalf("%d of %d: estimated %d by the score of no request", request, capacity, got)
 				}
@@ -80,15 +81,15 @@ func TestEstimateByClass(t *testing.T) {
 	}
 }
 
-// TestEstimateAtTheBounds: the scores between which a burstable pod's request is known.
+// TestEstimateAtTheBounds has the scores between which a burstable pod's request is known.
 func TestEstimateAtTheBounds(t *testing.T) {
 	const capacity, thousandth = 2_000_000, 2000
 	for score, want := range map[int]uint64{
 		1000: 0,                // best effort
 		999:  0,                // no request, or next to none: the two have the same score
-		998:  2.5 * thousandth, // the first that tells one: the middle of two and three thousandths
+		998:  2.5 * thousandth, // the first that has a request: the middle of two and three thousandths
 		3:    997.5 * thousandth,
-		-997: 0, // node-critical: nothing is known of its request
+		-997: 0, // node-critical: its request is unknown
 		-998: 0, // below what the kubelet gives to any container
 	} {
 		if got := EstimateRequest(v1.PodQOSBurstable, score, 0, capacity); got != want {
@@ -111,7 +112,7 @@ func TestEstimateOwner(t *testing.T) {
 		"coredns-76f75df574-4xq9l":        "coredns",                    // Deployment
 		"metrics-server-557ff575fb-kvzrc": "metrics-server",             // Deployment
 		"postgres-0":                      "postgres-0",                 // StatefulSet
-		"postgres-12345":                  "postgres-12345",             // a large one; 1 and 3 are not among the letters
+		"postgres-12345":                  "postgres-12345",             // 1 and 3 are not generated
 		"migrate-tzx9h":                   "migrate",                    // Job
 		"indexed-3-bq4nl":                 "indexed-3",                  // indexed Job
 		"backup-29301455-wv2dk":           "backup-29301455",            // CronJob: each Job on its own
@@ -127,13 +128,14 @@ func TestEstimateOwner(t *testing.T) {
 		"web-567894-x7k2p":                "web",                        //
 		"web-5678945678-x7k2p":            "web",                        // and ten at most
 		"web-56789456789-x7k2p":           "web-56789456789",            //
-		"web-567894":                      "web-567894",                 // a hash without a suffix is a name
+		"web-567894":                      "web-567894",                 // a hash without a suffix
 	} {
 		if got := EstimateOwner("kube-system", pod); got != "kube-system/"+want {
 			t.Errorf("owner of %s is %s, want kube-system/%s", pod, got, want)
 		}
 	}
-	// What it is for: the next pod of a DaemonSet, and of the next ReplicaSet, is the same; another one, and another namespace, are not.
+	// The next pod of a DaemonSet, and that of the next ReplicaSet, has the same owner. Another name,
+	// and another namespace, have another one.
 	for _, same := range [][2]string{{"node-exporter-x7k2p", "node-exporter-b5fgh"}, {"coredns-76f75df574-4xq9l", "coredns-6f6b679f8f-zzzzz"}} {
 		if a, b := EstimateOwner("n", same[0]), EstimateOwner("n", same[1]); a != b {
 			t.Errorf("%s and %s are of %s and %s", same[0], same[1], a, b)

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestEvictionSaysWhatWasDecided: what the journal, the API server and the next run are told is
-// what the decision was made from.
+// TestEvictionSaysWhatWasDecided: the journal, the API server and the next run get the values that
+// the decision was made from.
 func TestEvictionSaysWhatWasDecided(t *testing.T) {
 	victim := Pod{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
@@ -40,7 +40,7 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 			e.Threshold, e.Way, e.Grace = Soft, Evict, 5*time.Second
 			e.AvailableBytes, e.AtBytes = 150*mi, 200*mi
 		}},
-		// Of a pod that is only restarted the API server has nothing to know.
+		// A pod that is only restarted is not reported to the API server.
 		"restarted": {look(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
 			e.Threshold, e.Way, e.Told, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
 		}},

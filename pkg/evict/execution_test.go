@@ -139,7 +139,7 @@ func TestExecutionAfterReport(t *testing.T) {
 	}
 }
 
-// TestExecutionIsSignalledAgain hurries executions of all phases: the phase never goes back.
+// TestExecutionIsSignalledAgain hurries executions of all phases: the phase never moves back.
 func TestExecutionIsSignalledAgain(t *testing.T) {
 	for before, want := range map[phase]phase{decided: stopping, stopping: stopping, ended: ended, reclaimed: reclaimed} {
 		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Way: Evict}, phase: before}
@@ -153,7 +153,8 @@ func TestExecutionIsSignalledAgain(t *testing.T) {
 	}
 }
 
-// TestExecutionMissesMemory compares the partition after the end of a pod of 100 MiB with the partition before.
+// TestExecutionMissesMemory compares the partition after the end of a pod of 100 MiB with the
+// partition before.
 func TestExecutionMissesMemory(t *testing.T) {
 	x := execution{Eviction: Eviction{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}
 	for used, want := range map[uint64]bool{800 * mi: false, 850 * mi: false, 850*mi + 1: true, 900 * mi: true, 0: false} {
@@ -166,7 +167,7 @@ func TestExecutionMissesMemory(t *testing.T) {
 	}
 }
 
-// TestExecutionProblemsAreReadable has the figures that an operator needs in the texts.
+// TestExecutionProblemsAreReadable requires the numbers that an operator needs in the texts.
 func TestExecutionProblemsAreReadable(t *testing.T) {
 	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)
 	if want := "its processes have not ended 10s after they were to; nobody else goes for what they hold"; x.Problem != want {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestHeld: who does not go yet, and when somebody does nevertheless.
+// TestHeld has the reasons for which no pod is evicted, and the cases in which one is nevertheless.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	killed := func(ago time.Duration) []execution {
@@ -22,7 +22,7 @@ func TestHeld(t *testing.T) {
 		floor    uint64 // MiB
 	}{
 		"nothing keeps it": {look(50, sized("a", 0, 500, 0)), State{}, "", "a", false, 25},
-		// While one is on its way.
+		// While an eviction is open.
 		"its memory comes back":                       {look(50, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, HoldReclaiming, "", false, 50},
 		"it does not come back, and there was enough": {look(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
 		"less is left than half of what there was":    {look(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
@@ -41,11 +41,11 @@ func TestHeld(t *testing.T) {
 		"it is another pod's that is gone":           {look(50, sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
 		"it was evicted, and its memory is there":    {look(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldStays, "", true, 25},
 		"it was evicted, and runs again":             {look(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Evicted = true }), sized("a", 0, 100, 0)), State{}, "", "b", false, 25},
-		// After one that was of no use.
+		// After an eviction that did not help.
 		"the last one was of no use":                   {look(50, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1)}, HoldDoubt, "", false, 25},
 		"the last one was of no use, and that is over": {look(50, sized("a", 0, 500, 0)), State{Doubt: noon}, "", "a", false, 25},
 		"the last one was of no use, and others grow":  {look(24, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
-		// A pod that nobody knows.
+		// An unknown pod.
 		"somebody is unknown":                   {look(50, unknown, sized("a", 0, 300, 0)), State{}, HoldUnknown, "", false, 25},
 		"somebody has been unknown for long":    {look(50, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-unknownPatience)}, "", "unknown", false, 25},
 		"somebody is unknown, and less is left": {look(24, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-1), Floor: 25 * mi, Floored: true}, "", "unknown", false, 12},
@@ -70,7 +70,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHoldEnds: what kept others from going does not outlast the pressure.
+// TestHoldEnds: reasons to hold evictions back do not outlast the pressure.
 func TestHoldEnds(t *testing.T) {
 	t.Parallel()
 	s := look(500)
@@ -80,7 +80,7 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// TestKernelCouldNotKeepTheLimit: what the kernel says counts more than the sum.
+// TestKernelCouldNotKeepTheLimit: the report of the kernel counts more than the computed value.
 func TestKernelCouldNotKeepTheLimit(t *testing.T) {
 	t.Parallel()
 	s := look(300, sized("a", 0, 500, 0))

@@ -21,7 +21,7 @@ func TestInterval(t *testing.T) {
 		{2 << 30, 0, 0, maxPollInterval},
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
-		// Growth that was seen is to be caught before the threshold.
+		// Growth at the measured rate is found before the threshold.
 		{512 << 20, 512 << 20, MaxBurst, 25 * time.Millisecond},
 		{512 << 20, 512 << 20, MaxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
@@ -35,7 +35,7 @@ func TestInterval(t *testing.T) {
 
 func TestIntervalIsInTime(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	// amount has all sizes alike.
+	// All orders of magnitude are equally frequent.
 	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
 	for range 100_000 {
 		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
@@ -49,21 +49,23 @@ func TestIntervalIsInTime(t *testing.T) {
 		if faster := Interval(distance, margin, growth+amount(1<<38), MaxBurst); faster > d {
 			t.Fatalf("growth above %g gives %s, and that %s", growth, faster, d)
 		}
-		// However still it was, what starts to grow at up to MaxBurst is looked at before the limit, or fits into the
-		// shortest interval; a nanosecond is lost to rounding.
+		// Growth of up to MaxBurst that sets in without warning is found before the limit, or fits into
+		// the shortest interval. Rounding loses a nanosecond.
 		speed := min(amount(MaxBurst), MaxBurst)
 		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*minPollInterval.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
 		}
-		// What goes on as it was seen to grow is looked at ahead times before the threshold.
+		// Growth that continues at the measured rate is polled pollsToThreshold times before the
+		// threshold.
 		if grown := growth * (d - time.Nanosecond).Seconds(); grown > max(float64(distance)/pollsToThreshold, growth*minPollInterval.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second as before, it comes %g far in %s", distance, growth, grown, d)
 		}
 	}
 }
 
-// TestLooksBeforeTheLimit follows partitions from look to look: each is seen between its threshold and its limit, however it grows, unless
-// the threshold is less than what grows in the shortest interval.
+// TestLooksBeforeTheLimit follows partitions from poll to poll. Each is polled between its
+// threshold and its limit, however it grows, unless the threshold is smaller than the growth in the
+// shortest interval.
 func TestLooksBeforeTheLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
@@ -85,8 +87,9 @@ func TestLooksBeforeTheLimit(t *testing.T) {
 	}
 }
 
-// TestMargin: what a threshold has to be so that a growth that begins just after a look is caught before the limit, from wherever it begins. That is
-// the simulation of docs/performance.md: reading and killing are said to take a millisecond, many times what they take on a server.
+// TestMargin computes the threshold that is needed so that growth that sets in just after a poll is
+// found before the limit, wherever it begins. This is the simulation of docs/performance.md. It
+// assumes a millisecond for reading and killing, many times the cost on a server.
 func TestMargin(t *testing.T) {
 	const cost = time.Millisecond
 	caught := func(distance, margin, speed float64) bool {

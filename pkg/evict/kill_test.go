@@ -17,7 +17,8 @@ func TestStartedSinceTheList(t *testing.T) {
 		n.run(n.started(hardOnly), 50*time.Millisecond)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 	})
-	// As seen on a node: its container had ended when the list was made, the kubelet has started it again, and others went for it.
+	// Its container had ended when the list was made, and the kubelet restarted it; other pods were
+	// evicted in its place (seen on a node).
 	bubble(t, func(n *node) {
 		n.listed = n.list()
 		n.listed[0].Containers = nil
@@ -26,7 +27,8 @@ func TestStartedSinceTheList(t *testing.T) {
 	})
 }
 
-// TestNothingRuns: a pod of which nothing is known to run, and nothing does, is in the order for what its slice is charged for.
+// TestNothingRuns: a pod without known or running containers is ranked by the memory that its slice
+// is charged for.
 func TestNothingRuns(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.listed = n.list()
@@ -63,7 +65,8 @@ func TestContainersCannotBeListed(t *testing.T) {
 	})
 }
 
-// TestListIsOld: a pod whose containers have ended meanwhile frees nothing, and the next one goes.
+// TestListIsOld: evicting a pod whose containers have ended meanwhile frees nothing, and the next
+// pod is evicted.
 func TestListIsOld(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.pod("greedy").Priority = -1
@@ -82,7 +85,7 @@ func TestListIsOld(t *testing.T) {
 	})
 }
 
-// TestEndsWhileItIsKilled: what is gone needs no killing, and is no failure.
+// TestEndsWhileItIsKilled: a container that is already gone needs no kill, and is no failure.
 func TestEndsWhileItIsKilled(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.beforeKill = func(id string) {
@@ -116,7 +119,8 @@ func TestKernelCannotKill(t *testing.T) {
 	}
 }
 
-// TestRuntimeFails: that is said once per container, unless the container has ended all the same.
+// TestRuntimeFails: that is a failure once per container, unless the container has ended all the
+// same.
 func TestRuntimeFails(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.noKill, n.stopErr = true, true, errors.New("no runtime")
@@ -133,13 +137,13 @@ func TestRuntimeFails(t *testing.T) {
 	})
 }
 
-// TestDoesNotEnd: what one that does not end holds is no reason for the next one to go, and it is left alone itself. The next one goes when
-// it grows.
+// TestDoesNotEnd: the memory of a pod that does not end is no reason to evict the next one, and the
+// pod itself is left alone. The next one is evicted when it grows.
 func TestDoesNotEnd(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].immortal = true; n.pod("greedy").containers[0].uses = 350 * mi })
 		n.api = func(context.Context, int) error { return ErrFinal }    // so that the pod stays
-		n.set(func() { n.pod("modest").containers[0].uses = 430 * mi }) // 70 are left without the other container
+		n.set(func() { n.pod("modest").containers[0].uses = 430 * mi }) // 70 are left without the other
 		m := n.started(hardOnly)
 		n.run(m, endTimeout)
 		n.expect("kill greedy.c1", "kill greedy.c2")
@@ -158,7 +162,8 @@ func TestDoesNotEnd(t *testing.T) {
 		if r := m.Report(); r.Held != HoldStays || !r.Nobody {
 			n.t.Errorf("reported %+v", r)
 		}
-		n.set(func() { n.cache = [3]uint64{}; n.pod("modest").containers[0].uses = 466 * mi }) // 34 are left
+		// 34 are left.
+		n.set(func() { n.cache = [3]uint64{}; n.pod("modest").containers[0].uses = 466 * mi })
 		n.run(m, time.Second)
 		n.expect("kill modest.c1")
 	})

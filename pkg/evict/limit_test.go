@@ -43,7 +43,7 @@ func TestLimitIsLowered(t *testing.T) {
 	})
 }
 
-// TestDryRunLowersNoLimit: not until it is in earnest.
+// TestDryRunLowersNoLimit: the limit is lowered only after the dry run.
 func TestDryRunLowersNoLimit(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
@@ -60,8 +60,8 @@ func TestDryRunLowersNoLimit(t *testing.T) {
 	})
 }
 
-// TestLookBelowAnotherLimit: where the limit in force stays below the configured one, the thresholds are parts of that one, for the time of
-// the next look and for the report too.
+// TestLookBelowAnotherLimit: if the limit in force stays below the configured one, the thresholds
+// are parts of it, for the time of the next poll and for the report, too.
 func TestLookBelowAnotherLimit(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})

@@ -18,7 +18,7 @@ func bubble(t *testing.T, test func(*node)) {
 	newDisk(t).bubble(t, test)
 }
 
-// bubble does so on a disk that an earlier one may have used.
+// bubble runs a test in fake time on a disk that an earlier test may have used.
 func (d *disk) bubble(t *testing.T, test func(*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,14 +101,14 @@ func TestPageCacheEvictsNobody(t *testing.T) {
 		if r := m.Report(); r.Available != 324*mi || r.Memory.ActiveFile != 199*mi {
 			n.t.Errorf("reported %+v", r)
 		}
-		n.set(func() { n.cache[2]++ }) // what is beyond the limit by some reckoning is no reason either
+		n.set(func() { n.cache[2]++ }) // usage beyond the limit by some counts is no reason either
 		n.run(m, time.Second)
 		n.expect()
 	})
 }
 
-// TestTheOthersOfAnOwner: a DaemonSet starts the next pod at once. That one is stopped, and evicted only after the cooldown, also
-// by a program that was started in between.
+// TestTheOthersOfAnOwner: a DaemonSet starts the next pod at once. That pod is restarted, and
+// evicted only after the cooldown, even if the program was restarted in between.
 func TestTheOthersOfAnOwner(t *testing.T) {
 	bubble(t, func(n *node) {
 		next := func(name string) {
@@ -142,7 +142,7 @@ func TestTheOthersOfAnOwner(t *testing.T) {
 	})
 }
 
-// TestMinimumReclaim: more than one goes where the first frees too little.
+// TestMinimumReclaim: a second pod is evicted if the first frees too little.
 func TestMinimumReclaim(t *testing.T) {
 	bubble(t, func(n *node) {
 		c := hardOnly
@@ -152,7 +152,8 @@ func TestMinimumReclaim(t *testing.T) {
 	})
 }
 
-// TestNobodyIsSaidOnceAMinute: however often there is somebody and nobody again.
+// TestNobodyIsSaidOnceAMinute: Nobody is called once a minute, however often candidates appear and
+// disappear.
 func TestNobodyIsSaidOnceAMinute(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[2:]; n.pod("critical").containers[0].uses = 950 * mi })
@@ -219,7 +220,7 @@ func TestDryRun(t *testing.T) {
 		if got := n.running(); len(got) != 4 {
 			n.t.Errorf("running are %q", got)
 		}
-		// In earnest it goes, however lately that was only said.
+		// Without dry run it is evicted, however recent the dry run was.
 		m.SetConfig(hardOnly)
 		n.run(m, time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
@@ -232,13 +233,13 @@ func TestKernelKills(t *testing.T) {
 		c := hardOnly
 		c.Hard = 0
 		m := n.started(c)
-		// happen is what a look finds when the kernel has reported it, or not.
+		// happen sets the counts of the kernel, and whether it has reported a change.
 		happen := func(killed, atLimit int, reported bool) {
 			n.files(partition, map[string]string{"memory.events": events(atLimit+5, killed), "memory.events.local": events(atLimit, 0)})
 			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
-		happen(7, 3, false) // before we looked first
+		happen(7, 3, false) // before the first poll
 		n.heard()
 		happen(8, 3, true)
 		n.heard("count killed at pod 1", "killed at pod 1")
@@ -246,23 +247,23 @@ func TestKernelKills(t *testing.T) {
 		n.heard("count killed at partition 2", "killed at partition 2")
 		happen(10, 4, true)
 		n.heard()
-		happen(11, 4, false) // of what the kernel reports for others a look learns each second
+		happen(11, 4, false) // events of cgroups below are read once a second
 		n.heard("count killed at pod 1", "killed at pod 1")
 		happen(12, 4, true)
 		n.heard("count killed at pod 1", "killed at pod 1")
-		// The limit counts before the process does, and a look may come in between.
+		// The kernel counts the limit before the process, and a poll may come in between.
 		n.files(partition, map[string]string{"memory.events": events(10, 12), "memory.events.local": events(5, 0)})
 		m.watch.reported = true
 		n.run(m, 10*time.Millisecond)
 		n.heard()
 		happen(13, 5, true)
 		n.heard("count killed at partition 1", "killed at partition 1")
-		// At the limit nobody had to go, and long after it a pod has a limit of its own.
+		// No process was killed at this limit. One is killed a minute later, at the limit of a pod.
 		happen(13, 6, true)
 		n.run(m, time.Minute)
 		happen(14, 6, true)
 		n.heard("count killed at pod 1", "killed at pod 1")
-		// A partition that was made again counts from zero.
+		// The counts of a partition that was created again begin at zero.
 		m.watch.close()
 		happen(2, 1, false)
 		happen(3, 1, true)

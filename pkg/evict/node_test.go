@@ -19,10 +19,11 @@ import (
 
 const partition = "kubepods.slice/kubepods-system.slice"
 
-// node is a node in a folder, whose kernel, runtime, kubelet and API server do what they are asked for. It runs in a synctest bubble.
+// node is a node in a folder with a simulated kernel, runtime, kubelet and API server. It runs in a
+// synctest bubble.
 type node struct {
 	t testing.TB
-	// ctx is that of the program; crash ends it.
+	// ctx belongs to the program; crash ends it.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -32,25 +33,26 @@ type node struct {
 	pods []*nodePod
 	// cache is page cache of the partition in bytes, active and inactive, and slabs.
 	cache [3]uint64
-	// listed is what Pods answers where it is not what runs.
+	// listed is the result of Pods if it differs from the running pods.
 	listed []Pod
-	// passTakes is how long a pass takes after which all pods are listed.
+	// passTakes is the duration of a pass, after which all pods are listed.
 	passTakes time.Duration
 	passing   bool
-	// ends is how long what is killed takes to end.
+	// ends is the time that a killed container takes to end.
 	ends time.Duration
-	// restarts is when the kubelet looks at a pod of which a container has ended, and starts that again where the pod has not failed: 0 for
-	// never, and restarted what it uses then.
+	// restarts is the delay after which the kubelet syncs a pod of which a container has ended, and
+	// restarts that container if the pod has not failed; 0 for never. restarted is the usage of a
+	// restarted container.
 	restarts  time.Duration
 	restarted uint64
-	// noKill is a kernel without cgroup.kill, killErr what it answers otherwise.
+	// noKill simulates a kernel without cgroup.kill; otherwise killErr is the result of a kill.
 	noKill  bool
 	killErr error
 	// beforeKill is called with the container's ID.
 	beforeKill func(id string)
 	scopesErr  error
 	stopErr    error
-	// marked are the UIDs of the pods that are said to be evicted for good.
+	// marked holds the UIDs of the pods that are marked as evicted for good.
 	marked map[string]bool
 	// api answers the n-th call, from 1.
 	api      func(ctx context.Context, n int) error
@@ -59,24 +61,25 @@ type node struct {
 	// confirm answers the n-th call to confirm.
 	confirm  func(ctx context.Context, n int) error
 	confirms int
-	// available is called when the program asks whether there is an API server.
+	// available is called when the program calls Available.
 	available func()
-	// overwrites is how often the kubelet undoes what the API server was told although it is about to look at the pod, and overwritten how
-	// often it has undone it, for whatever reason.
+	// overwrites is the number of times that the kubelet overwrites the status at the API server
+	// although it is about to sync the pod. overwritten counts all times that it did so.
 	overwrites, overwritten int
-	// fails is how long the kubelet takes to end a pod that has failed, from when a container of it has ended.
+	// fails is the time that the kubelet takes to end a failed pod after a container of it has ended.
 	fails time.Duration
 	// lower is LowerLimit.
 	lower func() error
 
-	// did is what the node was asked to do, in order, and said what was told.
+	// did lists the calls to the node in order, said the events.
 	did, said []string
-	// told counts by pod how often the API server has made it Failed, and nobody has undone that.
+	// told counts by pod how often the API server has made it Failed without being overwritten.
 	told    map[string]int
 	evicted []Eviction
-	// confirmed tells by UID whether that was found to be so when it was last asked.
+	// confirmed holds by UID the result of the last confirmation.
 	confirmed map[string]bool
-	// resting are the UIDs of pods of which this run of the program has asked what is left: it is not the goroutine that decides who does.
+	// resting holds the UIDs of pods for which this run of the program has called Rest, which the
+	// reporter calls and not the goroutine that decides.
 	resting map[string]bool
 
 	// crashAt is the call at which the program ends, counted from 1; 0 for never.
@@ -84,17 +87,18 @@ type node struct {
 	crashed        string
 }
 
-// disk is the folder of a node. One after the other may use it: most of what they find in it is as they need it.
+// disk is the folder of a node. One node after the other may use it: most of its files already have
+// the right content.
 type disk struct {
 	root    string
 	writing sync.Mutex
-	// written is what is in the files, by path.
+	// written holds the contents of the files by path.
 	written map[string]string
 }
 
 func newDisk(tb testing.TB) *disk {
 	tb.Helper()
-	// In memory, as cgroups are: the tests make tens of thousands of files.
+	// In memory, as cgroups are: the tests create tens of thousands of files.
 	root, err := os.MkdirTemp("/dev/shm", "evict-test-")
 	if err != nil {
 		return &disk{root: tb.TempDir(), written: map[string]string{}}
@@ -110,11 +114,11 @@ func newDisk(tb testing.TB) *disk {
 type nodePod struct {
 	Pod
 	containers []*nodeContainer
-	// failed is what the API server has, and ending that the kubelet follows it.
+	// failed is the state at the API server; ending means that the kubelet follows it.
 	failed, ending bool
-	// looks are those of the kubelet that are to come, because a container has ended.
+	// looks counts syncs of the kubelet that are still to come because a container has ended.
 	looks int
-	// rest is what it uses beside its containers.
+	// rest is its usage beside its containers.
 	rest uint64
 }
 
@@ -122,12 +126,12 @@ type nodeContainer struct {
 	id, name, cgroup string
 	uses             uint64
 	running          bool
-	// immortal is in the state D.
+	// immortal processes are in the state D.
 	immortal bool
 	starts   int
 }
 
-// crash is what a program panics with that ends.
+// crash is the value that an ending program panics with.
 type crash struct{}
 
 func newNode(tb testing.TB, d *disk) *node {
@@ -143,13 +147,13 @@ func newNode(tb testing.TB, d *disk) *node {
 	return n
 }
 
-// boot gives a program that starts its context.
+// boot gives a starting program its context.
 func (n *node) boot() {
 	n.ctx, n.cancel = context.WithCancel(n.t.Context())
 	n.crashed, n.resting = "", map[string]bool{}
 }
 
-// busyNode has 950 of 1000 MiB in use, 500 of them by the pod that goes first.
+// busyNode has 950 of 1000 MiB in use, 500 of them by the first pod in eviction order.
 func busyNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
 	n := newNode(tb, d)
@@ -159,7 +163,7 @@ func busyNode(tb testing.TB, d *disk) *node {
 	return n
 }
 
-// number is always as long, so that a file can be written over in one go while it is read.
+// number has a fixed length, so that a file can be overwritten in one write while it is read.
 func number(bytes uint64) string { return fmt.Sprintf("%020d\n", bytes) }
 
 func events(oom, oomKill int) string {
@@ -236,7 +240,7 @@ func (n *node) startContainer(p *nodePod, c *nodeContainer) {
 	n.files(c.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
 }
 
-// refresh writes what is in use.
+// refresh writes the usage into the files.
 func (n *node) refresh() {
 	stat := func(cache [3]uint64) string {
 		return "anon 0\ninactive_file " + number(cache[0]) + "active_file " + number(cache[1]) + "slab_reclaimable " + number(cache[2])
@@ -277,7 +281,7 @@ func (n *node) pod(name string) *nodePod {
 	return nil
 }
 
-// running are the IDs of the containers that run.
+// running returns the IDs of the running containers.
 func (n *node) running() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -293,8 +297,8 @@ func (n *node) running() []string {
 	return ids
 }
 
-// exit ends a container after a time, as its cgroup does: it is empty first, and then removed by the runtime, and the kubelet starts the
-// container again under another ID.
+// exit ends a container after a time, as its cgroup does: it is empty first, and the runtime then
+// removes it. The kubelet restarts the container under another ID.
 func (n *node) exit(cgroup string, after time.Duration) bool {
 	for _, p := range n.pods {
 		for _, c := range p.containers {
@@ -344,7 +348,7 @@ func (n *node) exited(p *nodePod, c *nodeContainer) {
 	})
 }
 
-// end is what the kubelet does with a pod that it has found to have failed.
+// end does what the kubelet does with a pod that it has found to have failed.
 func (n *node) end(p *nodePod, after time.Duration) {
 	p.ending = true
 	time.AfterFunc(max(0, after), func() {
@@ -366,8 +370,9 @@ func (n *node) end(p *nodePod, after time.Duration) {
 	})
 }
 
-// fail is what the API server does with a pod that is made Failed. The kubelet sees that when it looks at the pod: after a container of it has
-// ended, and not before. What it has started again meanwhile it writes over it.
+// fail does what the API server does with a pod that is made Failed. The kubelet follows when it
+// syncs the pod, after a container of it has ended and not before. The status of containers that it
+// has restarted meanwhile overwrites the failure.
 func (n *node) fail(uid string) {
 	for _, p := range n.pods {
 		if p.UID != uid || p.failed {
@@ -392,14 +397,15 @@ func (n *node) fail(uid string) {
 	}
 }
 
-// toldTimes is how often the pod that goes first has been made Failed, and is still.
+// toldTimes returns the number of times that the first pod in eviction order was made Failed
+// without being overwritten.
 func (n *node) toldTimes() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.told["greedy"]
 }
 
-// call counts what can be the last thing that a program does, and says whether it is.
+// call counts calls at which a program may end, and reports whether it ends at this one.
 func (n *node) call(what string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -421,7 +427,7 @@ func (n *node) inMain(what string) {
 	}
 }
 
-// mark takes over who is being evicted.
+// mark stores the pods that are being evicted.
 func (n *node) mark(uids map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -438,14 +444,15 @@ func (n *node) manager(c Config) *Manager {
 	return m
 }
 
-// started is a manager that has read its state.
+// started returns a manager that has read its state.
 func (n *node) started(c Config) *Manager {
 	m := n.manager(c)
 	m.load()
 	return m
 }
 
-// run is Run for a while, without what wakes it before its time: the fake clock stands still while it waits for the kernel.
+// run is Run for a while, without early wake-ups: the fake clock stands still during a wait for the
+// kernel.
 func (n *node) run(m *Manager, d time.Duration) {
 	end := time.Now().Add(d)
 	for n.ctx.Err() == nil && time.Now().Before(end) {

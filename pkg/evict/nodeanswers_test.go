@@ -33,7 +33,7 @@ func (n *node) list() []Pod {
 	return list
 }
 
-// unknown are the pods that run and are not listed.
+// unknown returns the pods that run and are not listed.
 func (n *node) unknown() []Pod {
 	var pods []Pod
 	for _, p := range n.pods {
@@ -44,7 +44,7 @@ func (n *node) unknown() []Pod {
 	return pods
 }
 
-// refresh has those that are not known told a pass later.
+// refresh identifies the unknown pods after a pass.
 func (n *node) refreshPods() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *node) scopes(cgroup string) (map[string]string, error) {
 	return scopes, err
 }
 
-// restOf has those too that have ended.
+// restOf includes containers that have ended.
 func (n *node) restOf(uid string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,7 +189,7 @@ func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(4 * time.Millisecond): // to the server and back: what was killed has ended
+	case <-time.After(4 * time.Millisecond): // to the server and back: killed containers have ended
 	}
 	n.mu.Lock()
 	n.do("tell %s", e.Name)

@@ -11,7 +11,7 @@ func (n *node) do(format string, args ...any) {
 	n.did = append(n.did, fmt.Sprintf(format, args...))
 }
 
-// all is what was asked for, without what has been seen by an earlier call.
+// all returns the calls to the node since an earlier call of all.
 func (n *node) all() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -20,7 +20,7 @@ func (n *node) all() []string {
 	return did
 }
 
-// words are those of Events since the last call.
+// words returns the calls of Events since the last call of words.
 func (n *node) words() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (v *nodeEvents) Evicting(e Eviction, reaction time.Duration) {
 	}
 }
 
-// count is what metrics make of an eviction that is through.
+// count does what metrics do with a closed eviction.
 func (n *node) count(e Eviction) {
 	n.inMain("counted done")
 	text := fmt.Sprintf("count %s %s", e.Threshold, e.Way)
@@ -81,7 +81,7 @@ func (v *nodeEvents) Resumed(e Eviction) {
 
 func (v *nodeEvents) Failed(e Eviction, step Step, err error) {
 	(*node)(v).say("count failed %s", step)
-	if step != StepLook { // of which there is a warning
+	if step != StepLook { // which has a warning
 		(*node)(v).say("failed %s %s: %v", step, e.Name, err)
 	}
 }
@@ -112,7 +112,7 @@ func (n *node) history() History {
 	return h
 }
 
-// expect compares what the node was asked to do since the last time.
+// expect compares the calls to the node since the last time.
 func (n *node) expect(want ...string) {
 	n.t.Helper()
 	if did := n.all(); !slices.Equal(did, want) {
@@ -120,7 +120,7 @@ func (n *node) expect(want ...string) {
 	}
 }
 
-// heard compares what was told since the last time.
+// heard compares the calls of Events since the last time.
 func (n *node) heard(want ...string) {
 	n.t.Helper()
 	if said := n.words(); !slices.Equal(said, want) {
@@ -128,5 +128,5 @@ func (n *node) heard(want ...string) {
 	}
 }
 
-// startedAgain is, in what a node was asked to do, that the program was started again.
+// startedAgain marks a restart of the program among the calls to the node.
 const startedAgain = "start again"

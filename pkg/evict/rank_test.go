@@ -12,7 +12,8 @@ import (
 
 const mi = 1 << 20
 
-// sized is a pod that uses and requests so many MiB; it has no figures where it uses less than none.
+// sized returns a pod that uses and requests so many MiB. Negative usage stands for a pod without a
+// reading.
 func sized(name string, priority int32, uses, requests int) Pod {
 	p := Pod{
 		UID: name, Namespace: "kube-system", Name: name, QoS: v1.PodQOSBurstable, Owner: "kube-system/" + name,
@@ -32,15 +33,15 @@ func names(pods []Pod) []string {
 	return list
 }
 
-// TestRank has the figures of the kubelet's own tests (pkg/kubelet/eviction/helpers_test.go, v1.37.0), and its results. Each list is in
-// the order in which the pods go.
+// TestRank has the usage and the results of the kubelet's own tests
+// (pkg/kubelet/eviction/helpers_test.go, v1.37.0). Each list is in eviction order.
 func TestRank(t *testing.T) {
 	for name, want := range map[string][]Pod{
 		"TestOrderedByExceedsRequestMemory": {
 			sized("exceeds-requests", 1, 101, 100),
 			sized("below-requests", -1, 199, 200),
 		},
-		"TestOrderedByPriority": { // without figures
+		"TestOrderedByPriority": { // without usage
 			sized("low-priority", -134, -1, 0),
 			sized("medium-priority", 1, -1, 100),
 			sized("high-priority", 12534, -1, 200),
@@ -63,7 +64,7 @@ func TestRank(t *testing.T) {
 			sized("below-requests-high-priority-high-usage", 2000, 800, 1024),
 			sized("below-requests-high-priority-low-usage", 2000, 200, 1024),
 		},
-		// What the kubelet's comparisons do, and its tests leave out.
+		// Cases of the kubelet's comparisons that its tests leave out.
 		"without figures, whatever the priority": {
 			sized("unknown", nodeCritical, -1, 100),
 			sized("greedy", -5, 5000, 0),
@@ -101,7 +102,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// goesFirst reads the rules again, for two pods: a goes before b. Neither goes before the other where the kubelet leaves it to chance.
+// goesFirst implements the rules a second time, for two pods: a is evicted before b. It is false
+// for both orders if the kubelet leaves the order to chance.
 func goesFirst(a, b Pod) bool {
 	if a.Measured != b.Measured {
 		return !a.Measured
@@ -125,7 +127,7 @@ func goesFirst(a, b Pod) bool {
 
 func TestRankAgreesWithTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	// Few values, so that many are equal.
+	// There are few values, so that many are equal.
 	priorities := []int32{-1 << 31, -1, 0, 1, 1000, clusterCritical, nodeCritical, 1<<31 - 1}
 	amounts := []int{-1, 0, 1, 99, 100, 101, 1 << 20}
 	for range 2000 {

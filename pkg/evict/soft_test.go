@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// softOnly has it with a grace period.
+// softOnly has a soft threshold with a grace period.
 var softOnly = Config{
 	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Spare: DefaultSpare, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
 }
@@ -17,7 +17,7 @@ func TestSoftThreshold(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
 		m := n.softBegun()
-		// A pod that has failed counts as one whose containers do not run: it is told when that is so.
+		// A failed pod counts as one whose containers do not run: it is reported after they have ended.
 		n.run(m, 20*time.Second)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 5*time.Second)
@@ -32,7 +32,8 @@ func TestSoftThreshold(t *testing.T) {
 	})
 }
 
-// softBegun is a node on which the soft threshold has just been crossed for long enough, with its manager.
+// softBegun returns the manager of a node on which the soft threshold has just been crossed for
+// long enough.
 func (n *node) softBegun() *Manager {
 	n.t.Helper()
 	m := n.started(softOnly)
@@ -41,8 +42,8 @@ func (n *node) softBegun() *Manager {
 	return m
 }
 
-// expectSorted is expect where containers are stopped at the same time, and where the API server is asked again and again while a pod
-// has time to end.
+// expectSorted is expect for containers that are stopped at the same time, and for repeated calls
+// to the API server while a pod has time to end.
 func (n *node) expectSorted(want ...string) {
 	n.t.Helper()
 	n.mu.Lock()
@@ -52,7 +53,7 @@ func (n *node) expectSorted(want ...string) {
 	n.expect(want...)
 }
 
-// TestSoftWithoutAPIServer: nobody but us asks the runtime.
+// TestSoftWithoutAPIServer: without an API server only the manager calls the runtime.
 func TestSoftWithoutAPIServer(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI = true
@@ -65,7 +66,8 @@ func TestSoftWithoutAPIServer(t *testing.T) {
 	})
 }
 
-// TestSoftOutlastsItsGrace: what the runtime does not end is killed endTimeout after its grace period.
+// TestSoftOutlastsItsGrace: a container that the runtime does not end is killed endTimeout after
+// its grace period.
 func TestSoftOutlastsItsGrace(t *testing.T) {
 	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +104,8 @@ func TestSoftOutlastsItsGrace(t *testing.T) {
 	}
 }
 
-// TestSoftEvictedBecomesHard: what was given time is killed where that turns out to be too long.
+// TestSoftEvictedBecomesHard: a container with a grace period is killed if that turns out to be too
+// long.
 func TestSoftEvictedBecomesHard(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.softBegun()
@@ -119,7 +122,7 @@ func TestSoftEvictedBecomesHard(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotTold: the runtime has been asked already, and there is as much time as ever.
+// TestSoftIsNotTold: the runtime was already called, and the grace period stays as it was.
 func TestSoftIsNotTold(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
@@ -152,7 +155,8 @@ func TestSoftIsNotTold(t *testing.T) {
 	}
 }
 
-// TestSoftIsNotToldAndBecomesHard: what the runtime was asked for late has no grace period at the hard threshold either.
+// TestSoftIsNotToldAndBecomesHard: after a failed report the grace period still ends at the hard
+// threshold.
 func TestSoftIsNotToldAndBecomesHard(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return ErrFinal }
@@ -165,11 +169,11 @@ func TestSoftIsNotToldAndBecomesHard(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotToldInItsGrace: nothing is asked for again when telling fails only after the grace period.
+// TestSoftIsNotToldInItsGrace: no call is repeated if the report fails only after the grace period.
 func TestSoftIsNotToldInItsGrace(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return errBusy }
-		n.ends = 8 * time.Second // until after telling has failed
+		n.ends = 8 * time.Second // until after the report has failed
 		c := softOnly
 		c.MaxPodGrace = 5 * time.Second
 		m := n.started(c)
@@ -183,7 +187,7 @@ func TestSoftIsNotToldInItsGrace(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotConfirmed: it was evicted, and has its grace period still.
+// TestSoftIsNotConfirmed: the pod was evicted, and keeps its grace period.
 func TestSoftIsNotConfirmed(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.confirm = func(context.Context, int) error { return ErrFinal }
@@ -196,7 +200,8 @@ func TestSoftIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestSoftResumed: a new run asks the runtime again, and tells the API server where it does not know that to be done.
+// TestSoftResumed: a new run calls the runtime again, and reports to the API server if the state
+// file does not have that as done.
 func TestSoftResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*node, *Eviction)
@@ -237,7 +242,8 @@ func TestSoftResumed(t *testing.T) {
 	}
 }
 
-// TestResumedLate: a new run has as long as any to tell the API server, and what it has told it confirms, however late that is.
+// TestResumedLate: a new run has as long as any to report to the API server, and confirms an
+// accepted report, however late that is.
 func TestResumedLate(t *testing.T) {
 	for _, age := range []time.Duration{0, 30 * time.Second, reportDeadline - time.Second, reportDeadline} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -247,7 +253,7 @@ func TestResumedLate(t *testing.T) {
 				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}
-				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that nobody else goes
+				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted
 				begin := time.Now()
 				n.api = func(context.Context, int) error {
 					if time.Since(begin) < apiTimeout/2 {
@@ -264,8 +270,8 @@ func TestResumedLate(t *testing.T) {
 	}
 }
 
-// TestSoftBecomesHard: a grace period ends at the hard threshold, with the cgroup.kill or without, and from then on there is as much time
-// as for any other.
+// TestSoftBecomesHard: a grace period ends at the hard threshold, with cgroup.kill or without, and
+// from then on the same timeouts apply as for any other eviction.
 func TestSoftBecomesHard(t *testing.T) {
 	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +304,8 @@ func TestSoftBecomesHard(t *testing.T) {
 	}
 }
 
-// TestSoftEndsOneByOne: what the kubelet starts again of a pod whose other containers have their grace period is ended until it is told.
+// TestSoftEndsOneByOne: containers that the kubelet restarts while others of the pod have their
+// grace period are killed until the pod is reported.
 func TestSoftEndsOneByOne(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 300*time.Millisecond, 5*mi

@@ -42,7 +42,8 @@ func TestStateFileCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestStateFileIsReplaced: what a program left that was killed while it wrote is in nobody's way.
+// TestStateFileIsReplaced: the remains of a program that was killed during a write do not prevent
+// the next write.
 func TestStateFileIsReplaced(t *testing.T) {
 	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
 	if h, err := s.Read(); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// stateFile is a state file as the version before executions wrote it. The format may get fields, and lose none: the program may be
-// replaced by an earlier or a later version while evictions are open.
+// stateFile is a state file as the version before executions wrote it. The format may get fields,
+// but not lose any: the program may be replaced by an earlier or a later version while evictions
+// are open.
 const stateFile = "testdata/evictions.json"
 
-// TestStateFileFormatIsResumed has a run go on with a file of an earlier version.
+// TestStateFileFormatIsResumed has a run continue from a file of an earlier version.
 func TestStateFileFormatIsResumed(t *testing.T) {
 	bubble(t, func(n *node) { // at the beginning of the year 2000, 20 s after the file was written
 		data, err := os.ReadFile(stateFile)
@@ -48,7 +49,8 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 	})
 }
 
-// TestStateFileFormatIsWritten reads a file of an earlier version and writes the same bytes, so that an earlier version can go on too.
+// TestStateFileFormatIsWritten reads a file of an earlier version and writes the same bytes, so
+// that an earlier version can continue from it, too.
 func TestStateFileFormatIsWritten(t *testing.T) {
 	h, err := Store(stateFile).Read()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestGivenUpIsNoEviction: an eviction that the next run gives up before the API server was asked counts as a restart: the kubelet starts the
-// containers again.
+// TestGivenUpIsNoEviction: an eviction that the next run gives up before it was reported counts as
+// a restart: the kubelet restarts the containers.
 func TestGivenUpIsNoEviction(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.ends = time.Hour // the processes do not end before the program does
@@ -26,8 +26,8 @@ func TestGivenUpIsNoEviction(t *testing.T) {
 	})
 }
 
-// TestMemoryComesBackWithinALook: the processes end between the reading of the partition and that of the pod. The look reads again before it
-// decides, and does not say that nobody is left.
+// TestMemoryComesBackWithinALook: the processes end between the reading of the partition and the
+// reading of the pod. The poll reads again before it decides, and does not call Nobody.
 func TestMemoryComesBackWithinALook(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {

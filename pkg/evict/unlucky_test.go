@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestLeakWhileAnotherEnds: memory that vanishes between two looks, while the last pod that went does not end, is somebody else's.
+// TestLeakWhileAnotherEnds: if memory vanishes between two polls while the last evicted pod does
+// not end, another pod leaks.
 func TestLeakWhileAnotherEnds(t *testing.T) {
 	t.Run("after there was enough", func(t *testing.T) {
 		bubble(t, func(n *node) {
@@ -40,7 +41,8 @@ func TestLeakWhileAnotherEnds(t *testing.T) {
 	})
 }
 
-// TestMemoryCameBackAfterAll: what a pod could not give back once is no excuse for what it takes later.
+// TestMemoryCameBackAfterAll: memory that a pod once did not give back does not protect memory that
+// it takes later.
 func TestMemoryCameBackAfterAll(t *testing.T) {
 	back := func(n *node, m *Manager) {
 		n.t.Helper()
@@ -87,7 +89,7 @@ func TestMemoryCameBackAfterAll(t *testing.T) {
 	})
 }
 
-// TestRestartBeforePodsAreKnown: what stays is remembered until the pods are known.
+// TestRestartBeforePodsAreKnown: State.Stays is kept until the pods are known.
 func TestRestartBeforePodsAreKnown(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi
@@ -110,7 +112,8 @@ func TestRestartBeforePodsAreKnown(t *testing.T) {
 	})
 }
 
-// TestFilesThatFlutter: memory that comes and goes is not on its way back, and the pod goes for good as one whose files stay still.
+// TestFilesThatFlutter: memory that comes and goes is not coming back, and the pod is evicted for
+// good like one whose files stay the same.
 func TestFilesThatFlutter(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 50*time.Millisecond, mi
@@ -132,7 +135,7 @@ func TestFilesThatFlutter(t *testing.T) {
 	})
 }
 
-// TestUnknownPodIsNotTold: nobody can be told of a pod that has no name, as unlisted pods have none.
+// TestUnknownPodIsNotTold: a pod without a name, such as an unlisted pod, cannot be reported.
 func TestUnknownPodIsNotTold(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
@@ -156,7 +159,8 @@ func TestUnknownPodIsNotTold(t *testing.T) {
 	})
 }
 
-// TestKernelKillsBesideMemoryThatStays: where the sum says that there is enough, and the kernel says that there is not, a little that stays is no reason to wait.
+// TestKernelKillsBesideMemoryThatStays: a little memory that stays does not hold evictions back if
+// the computed value is high enough and the kernel reports that the limit is reached.
 func TestKernelKillsBesideMemoryThatStays(t *testing.T) {
 	t.Parallel()
 	s := look(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
@@ -167,7 +171,8 @@ func TestKernelKillsBesideMemoryThatStays(t *testing.T) {
 	}
 }
 
-// TestKernelKillsWhileHeld: where all memory has gone between two looks nobody waits for half of nothing to go.
+// TestKernelKillsWhileHeld: if all memory has gone between two polls, an eviction does not wait
+// until half of nothing is lost.
 func TestKernelKillsWhileHeld(t *testing.T) {
 	t.Parallel()
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
@@ -188,7 +193,8 @@ func TestKernelKillsWhileHeld(t *testing.T) {
 	}
 }
 
-// TestFilesOfAPodThatEndedBefore: a pod of which the kubelet alone has told has containers without cgroups. When they have ended there is nothing to wait for.
+// TestFilesOfAPodThatEndedBefore: a pod that only the kubelet has listed has containers without
+// cgroups. After they have ended there is nothing to wait for.
 func TestFilesOfAPodThatEndedBefore(t *testing.T) {
 	bubble(t, func(n *node) {
 		full(n)
@@ -215,7 +221,8 @@ func TestFilesOfAPodThatEndedBefore(t *testing.T) {
 	})
 }
 
-// TestLooksWhileHeld: who grows while nobody goes is seen before half of what is left is gone, and where nobody grows looks are few.
+// TestLooksWhileHeld: growth is found before half of the available memory is used up while
+// evictions are held back, and polls are rare without growth.
 func TestLooksWhileHeld(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -223,9 +230,10 @@ func TestLooksWhileHeld(t *testing.T) {
 		grown uint64
 		most  time.Duration
 	}{
-		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
-		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
-		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond}, // a GiB in a second
+		"doubt":      {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
+		"files stay": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
+		// A GiB in a second.
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +249,8 @@ func TestLooksWhileHeld(t *testing.T) {
 	}
 }
 
-// TestEvictionSwitchedOffInBetween: who starts the program with --eviction=off or dry-run wants nobody stopped, what an earlier run began included.
+// TestEvictionSwitchedOffInBetween: with --eviction=off or dry-run no pod is stopped, not even by
+// an eviction that an earlier run began.
 func TestEvictionSwitchedOffInBetween(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"off": func(c *Config) { c.Off = true }, "dry-run": func(c *Config) { c.DryRun = true },

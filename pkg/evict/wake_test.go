@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is a folder with files.
+// cgroup returns a folder with files.
 func cgroup(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func TestAlarm(t *testing.T) {
 		t.Errorf("ended before by %v", err)
 	}
 	a.Close()
-	a.Wake() // of a goroutine that comes late: no file of somebody else may be written to
+	a.Wake() // a goroutine that comes late must not write to another file with the same number
 }
 
 func TestAlarmWithoutPressure(t *testing.T) {
@@ -102,13 +102,13 @@ func TestKillCgroup(t *testing.T) {
 	}
 }
 
-// TestRun runs in real time: the kernel cannot wait in any other.
+// TestRun runs in real time: fake time does not advance during a wait for the kernel.
 func TestRun(t *testing.T) {
 	n := busyNode(t, newDisk(t))
 	defer n.cancel()
 	n.noAPI = true
 	evicted := make(chan string, 1)
-	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next look is a second away
+	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next poll is a second away
 	looked := make(chan struct{}, 1)
 	pods := m.Pods
 	m.Pods = func() []Pod {
@@ -148,7 +148,7 @@ func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
 	v.evicted <- e.Name
 }
 
-// TestRunWithoutAPartition: it comes later, or the program ends before.
+// TestRunWithoutAPartition: the partition is created later, or the program ends before.
 func TestRunWithoutAPartition(t *testing.T) {
 	n := busyNode(t, newDisk(t))
 	defer n.cancel()
@@ -166,7 +166,8 @@ func TestRunWithoutAPartition(t *testing.T) {
 	n.expect()
 }
 
-// TestAlarmIsInterrupted: signals to the thread, such as those with which the Go runtime stops goroutines, neither end nor prolong a wait.
+// TestAlarmIsInterrupted: signals to the thread, such as those with which the Go runtime stops
+// goroutines, neither end nor prolong a wait.
 func TestAlarmIsInterrupted(t *testing.T) {
 	a, _, err := NewAlarm(cgroup(t, "memory.events.local"))
 	if err != nil {
