@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// CPUs returns the CPUs that a cgroup was given, none where it was given none of its own, and those that
-// it has (cpuset.cpus, cpuset.cpus.effective). They differ where its parent lacks some; where the parent
-// has none of them it has all of the parent's.
+// CPUs returns the CPUs that were set for a cgroup, none if it has no set of its own, and the CPUs
+// that it has in effect (cpuset.cpus, cpuset.cpus.effective). They differ if its parent lacks some
+// of them. If the parent has none of them, all of the parent's are in effect.
 func (f FS) CPUs(cgroup string) (given, effective cpuset.CPUSet, err error) {
 	for _, file := range []struct {
 		name string

@@ -1,5 +1,5 @@
-// Package cgroupfs reads the cgroup v2 file system below kubepods.slice. It writes nothing: what has a systemd unit is
-// changed through systemd, which would overwrite it otherwise.
+// Package cgroupfs reads the cgroup v2 file system below kubepods.slice. It writes nothing: cgroups
+// with a systemd unit are changed through systemd, which would overwrite other changes.
 package cgroupfs
 
 import (
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount is where the unified hierarchy is mounted on a node that systemd runs.
+// Mount is the mount point of the unified hierarchy on a node with systemd.
 const Mount = "/sys/fs/cgroup"
 
 // FS is a mounted cgroup v2 hierarchy, or a folder that looks like one.
 type FS string
 
-// maxShort is more than a file holds that has a limit, a number or the few lines of cgroup.events.
+// maxShort exceeds the size of a file with a limit, a number or the few lines of cgroup.events.
 const maxShort = 256
 
 // read returns the text of a short file of a cgroup without the final newline.
@@ -36,7 +36,7 @@ func (f FS) read(cgroup, name string) (string, error) {
 	return strings.TrimSuffix(string(buffer[:n]), "\n"), nil
 }
 
-// Path is where the cgroup at path is in the file system.
+// Path returns the path of a cgroup in the file system.
 func (f FS) Path(cgroup string) string { return filepath.Join(string(f), cgroup) }
 
 func (f FS) exists(cgroup string) error {
@@ -44,8 +44,8 @@ func (f FS) exists(cgroup string) error {
 	return err
 }
 
-// gone makes ENODEV, which reading a file of a removed cgroup gives when it was opened before (kernfs_fop_read_iter),
-// the fs.ErrNotExist that opening it afterwards gives.
+// gone replaces ENODEV by fs.ErrNotExist. Reading a file of a removed cgroup that was opened before
+// fails with the former (kernfs_fop_read_iter), opening it afterwards with the latter.
 func gone(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) && errors.Is(path.Err, unix.ENODEV) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Unlimited is "max" in the kernel's files, and infinity in systemd's properties, whose types are uint64.
+// Unlimited is "max" in the kernel's files, and infinity in systemd's properties, whose types are
+// uint64.
 const Unlimited = math.MaxUint64
 
 // Limits are the limits of a pod's slice that the kubelet sets (ResourceConfigForPod,
@@ -17,30 +18,31 @@ type Limits struct {
 	MemoryMax uint64
 	// CPUWeight is 1 to 10000 (cpu.weight).
 	CPUWeight uint64
-	// CPUQuotaPerSec is the CPU time per second of wall clock in microseconds, in steps of 10 ms: cpu.max, rounded up as
-	// runc does for systemd, which knew whole percents only (addCPUQuota, opencontainers/cgroups systemd/common.go).
+	// CPUQuotaPerSec is the CPU time per second of wall clock in microseconds, in steps of 10 ms. It
+	// is cpu.max rounded up as runc does for systemd, which once accepted whole percents only
+	// (addCPUQuota, opencontainers/cgroups systemd/common.go).
 	CPUQuotaPerSec uint64
 	// CPUQuotaPeriod in microseconds, the second number of cpu.max.
 	CPUQuotaPeriod uint64
 	// TasksMax is pids.max.
 	TasksMax uint64
-	// Protection is what the kubelet sets with memoryReservationPolicy: TieredReservation.
+	// Protection is set by the kubelet with memoryReservationPolicy: TieredReservation.
 	Protection Protection
 }
 
-// Protection is memory that the kernel does not reclaim, in bytes. It counts as far as the cgroups above
-// have as much (Documentation/admin-guide/cgroup-v2.rst).
+// Protection is memory that the kernel does not reclaim, in bytes. It is effective as far as the
+// cgroups above have as much (Documentation/admin-guide/cgroup-v2.rst).
 type Protection struct {
-	// Min is never reclaimed (memory.min), Low only where nothing else is left (memory.low).
+	// Min is never reclaimed (memory.min), Low only if nothing else is left (memory.low).
 	Min, Low uint64
 }
 
-// Plus adds up what two cgroups have.
+// Plus returns the sum of the protections of two cgroups.
 func (p Protection) Plus(q Protection) Protection {
 	return Protection{plus(p.Min, q.Min), plus(p.Low, q.Low)}
 }
 
-// plus adds without an overflow: Unlimited is all there is.
+// plus adds without an overflow: the largest sum is Unlimited.
 func plus(a, b uint64) uint64 {
 	if sum := a + b; sum >= a {
 		return sum
@@ -48,11 +50,12 @@ func plus(a, b uint64) uint64 {
 	return Unlimited
 }
 
-// NoLimits is what a slice has that nobody has limited.
+// NoLimits holds the values of a slice without limits.
 var NoLimits = Limits{MemoryMax: Unlimited, CPUWeight: 100, CPUQuotaPerSec: Unlimited, CPUQuotaPeriod: 100_000, TasksMax: Unlimited}
 
-// Limits reads the limits of the cgroup at path, relative to the root of the file system. A file that is not there, because
-// its controller is not enabled, counts as no limit; a cgroup that is not there is an error that is fs.ErrNotExist.
+// Limits reads the limits of the cgroup at path, relative to the root of the file system. A missing
+// file counts as no limit, because its controller is not enabled. If the cgroup is missing, it
+// returns an error that is fs.ErrNotExist.
 func (f FS) Limits(path string) (Limits, error) {
 	limits := NoLimits
 	files := files{root: f, cgroup: path}

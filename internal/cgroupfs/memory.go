@@ -1,28 +1,32 @@
 package cgroupfs
 
-// MemoryReading has the five figures of a cgroup's memory from which its use is computed, in bytes.
+// MemoryReading holds the five values from which the memory usage of a cgroup is computed, in
+// bytes.
 type MemoryReading struct {
 	// Current is memory.current, and Max memory.max, Unlimited for none.
 	Current, Max uint64
-	// InactiveFile, ActiveFile and SlabReclaimable stand in memory.stat. The kernel takes them back before it kills. It adds them
-	// up from the CPUs' own counts, and may leave out as much as 64 pages of each CPU (memcg_vmstats_needs_flush,
-	// mm/memcontrol.c, since 6.8).
+	// InactiveFile, ActiveFile and SlabReclaimable come from memory.stat. The kernel reclaims them
+	// before it kills. It sums them up from per-CPU counts, and may leave out as much as 64 pages of
+	// each CPU (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8).
 	InactiveFile, ActiveFile, SlabReclaimable uint64
 }
 
-// Used returns the bytes that the kernel cannot take back: usage without page cache and half of the reclaimable slabs. The
-// kubelet counts active page cache and slabs as used, and so evicts a pod that reads the same files again and again. At the limit
-// of a cgroup the kernel drops these pages before it kills (try_charge_memcg, mm/memcontrol.c). Half of the slabs counts as used,
-// as in MemAvailable (si_mem_available, mm/show_mem.c): inodes and dentries stay as long as their files are open.
+// Used returns the bytes that the kernel cannot reclaim: usage without page cache and half of the
+// reclaimable slabs. The kubelet counts active page cache and slabs as used, and so evicts a pod
+// that reads the same files repeatedly. At the limit of a cgroup the kernel drops these pages
+// before it kills (try_charge_memcg, mm/memcontrol.c). Half of the slabs counts as used, as in
+// MemAvailable (si_mem_available, mm/show_mem.c): inodes and dentries stay as long as their files
+// are open.
 func (r MemoryReading) Used() uint64 {
 	return r.Current - min(r.InactiveFile+r.ActiveFile+r.SlabReclaimable/2, r.Current)
 }
 
-// WorkingSet returns what the kubelet evicts by, in bytes: usage without inactive page cache, never negative (setMemoryStats of
-// cAdvisor, container/libcontainer/handler.go).
+// WorkingSet returns the usage that the kubelet evicts by, in bytes: usage without inactive page
+// cache, never negative (setMemoryStats of cAdvisor, container/libcontainer/handler.go).
 func (r MemoryReading) WorkingSet() uint64 { return workingSet(r.Current, r.InactiveFile) }
 
-// Available returns the bytes that may still be used below limit, which is in bytes too: 0 where Used exceeds it.
+// Available returns the bytes that may still be used below limit, which is in bytes too: 0 if Used
+// exceeds it.
 func (r MemoryReading) Available(limit uint64) uint64 { return limit - min(r.Used(), limit) }
 
 func workingSet(current, inactiveFile uint64) uint64 { return current - min(inactiveFile, current) }

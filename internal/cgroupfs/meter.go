@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryMeter reads the memory of one cgroup again and again: its files stay open, so that a look is two or three system calls.
+// MemoryMeter reads the memory of one cgroup repeatedly. Its files stay open, so that a poll is two
+// system calls, or four with memory.stat.
 type MemoryMeter struct {
 	path               string
 	current, max, stat int
 	buffer             [maxFile]byte
 }
 
-// MemoryMeter opens the files of a cgroup. A cgroup that is not there is fs.ErrNotExist. The caller closes it.
+// MemoryMeter opens the files of a cgroup. If the cgroup is missing, the error is fs.ErrNotExist.
+// The caller closes it.
 func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 	m := &MemoryMeter{path: filepath.Join(string(f), cgroup), current: -1, max: -1, stat: -1}
 	for _, file := range []struct {
@@ -44,9 +46,10 @@ func (m *MemoryMeter) Close() {
 	}
 }
 
-// Read reads the cgroup. What is freed between two of its files must not count as used: of two readings of memory.current, before and after
-// memory.stat, the smaller counts. Where there is nothing to fear as long as Current is below enough, memory.stat is left out: to format it
-// the kernel adds up the counts of all CPUs. A cgroup that is gone is fs.ErrNotExist.
+// Read reads the cgroup. Memory that is freed between two reads must not count as used:
+// memory.current is read before and after memory.stat, and the smaller value counts. If enough
+// returns true for usage and limit, memory.stat is left out, because the kernel sums up the counts
+// of all CPUs to format it. If the cgroup is gone, the error is fs.ErrNotExist.
 func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReading, error) {
 	var r MemoryReading
 	var err error
@@ -89,7 +92,8 @@ func (m *MemoryMeter) read(fd int, name string) ([]byte, error) {
 	return m.buffer[:n], nil
 }
 
-// WorkingSet is the memory in bytes that a cgroup uses without inactive page cache (Usage.WorkingSet), in two reads.
+// WorkingSet returns the memory in bytes that a cgroup uses without inactive page cache
+// (Usage.WorkingSet), in two reads.
 func (f FS) WorkingSet(cgroup string) (uint64, error) {
 	files := files{root: f, cgroup: cgroup}
 	files.open()
@@ -105,7 +109,7 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 	return usage.WorkingSet(), nil
 }
 
-// Memory reads the memory of a cgroup once, but for its limit, in two reads.
+// Memory reads the memory of a cgroup once, without its limit, in two reads.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	files := files{root: f, cgroup: cgroup}
 	files.open()
@@ -122,8 +126,8 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	return r, nil
 }
 
-// OOMEvents are counts of a cgroup: processes killed in it or below (oom_kill of memory.events), and times that its own limit could
-// not be kept (oom of memory.events.local).
+// OOMEvents returns two counts of a cgroup: the processes killed in it or below (oom_kill of
+// memory.events), and the times that its own limit could not be kept (oom of memory.events.local).
 func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
 	files := files{root: f, cgroup: cgroup}
 	files.open()

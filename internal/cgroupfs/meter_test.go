@@ -48,7 +48,7 @@ func TestMemoryMeter(t *testing.T) {
 	if want := (MemoryReading{Current: 1000, Max: Unlimited, InactiveFile: 200, ActiveFile: 100, SlabReclaimable: 50}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
-	// The files stay open, and each reading is a new one: a shorter one, too.
+	// The files stay open, and each reading is a new one, even of a file that became shorter.
 	write(t, root, map[string]string{"s/memory.current": "7\n", "s/memory.max": "4096\n", "s/memory.stat": "active_file 1\n"})
 	got, err = m.Read(never)
 	if want := (MemoryReading{Current: 7, Max: 4096, ActiveFile: 1}); err != nil || got != want {
@@ -56,7 +56,8 @@ func TestMemoryMeter(t *testing.T) {
 	}
 }
 
-// TestMemoryMeterLeavesOut has a memory.stat that cannot be parsed: it must not be read without need.
+// TestMemoryMeterLeavesOut has a memory.stat that cannot be parsed, and must not be read without
+// need.
 func TestMemoryMeterLeavesOut(t *testing.T) {
 	t.Parallel()
 	root := FS(t.TempDir())
@@ -120,7 +121,7 @@ func TestMemoryMeterOfNothing(t *testing.T) {
 	}
 }
 
-// openFiles counts open files by the folder that this test has: tests run side by side.
+// openFiles counts open files by the folder of this test: tests run in parallel.
 func openFiles(t *testing.T) map[string]int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -5,68 +5,72 @@ import (
 	"time"
 )
 
-// Usage is the memory and the CPU time that a cgroup uses, those below it included.
+// Usage is the memory and the CPU time that a cgroup uses, including cgroups below it.
 type Usage struct {
-	// HasMemory is false where the memory controller is off; what concerns memory is zero then.
+	// HasMemory is false if the memory controller is off; the values of memory are then zero.
 	HasMemory bool
 	// MemoryCurrent in bytes (memory.current), page cache included.
 	MemoryCurrent uint64
-	// InactiveFile is the part of MemoryCurrent, in bytes, that the kernel gives up first: page cache that was not used
-	// lately (memory.stat).
+	// InactiveFile is the part of MemoryCurrent, in bytes, that the kernel reclaims first: page cache
+	// that was not used recently (memory.stat).
 	InactiveFile uint64
-	// CPUTime was used since the cgroup was made (usage_usec of cpu.stat). It is there without the cpu controller too.
+	// CPUTime was used since the cgroup was created (usage_usec of cpu.stat). It does not need the cpu
+	// controller.
 	CPUTime time.Duration
 }
 
-// WorkingSet in bytes is what the kubelet evicts by (MemoryReading.WorkingSet).
+// WorkingSet returns the usage that the kubelet evicts by, in bytes (MemoryReading.WorkingSet).
 func (u Usage) WorkingSet() uint64 { return workingSet(u.MemoryCurrent, u.InactiveFile) }
 
-// Stat is what a cgroup uses, what it may use, and what it suffers from, those below it included.
+// Stat holds usage, limits, events and pressure of a cgroup, including cgroups below it.
 type Stat struct {
 	Usage
-	// MemoryMax in bytes (memory.max); Unlimited too where the memory controller is off.
+	// MemoryMax in bytes (memory.max); Unlimited, too, if the memory controller is off.
 	MemoryMax uint64
-	// SwapCurrent in bytes (memory.swap.current); 0 too where the kernel has no swap accounting.
+	// SwapCurrent in bytes (memory.swap.current); 0, too, if the kernel has no swap accounting.
 	SwapCurrent uint64
-	// MemoryEvents are those of the cgroup and of all below it (memory.events).
+	// MemoryEvents of the cgroup and of all below it (memory.events).
 	MemoryEvents MemoryEvents
-	// LocalMemoryEvents are those of the cgroup itself (memory.events.local, Linux 5.2).
+	// LocalMemoryEvents of the cgroup itself (memory.events.local, Linux 5.2).
 	LocalMemoryEvents MemoryEvents
 
-	// HasCPU is false where the cpu controller is off; weight and throttling are zero then.
+	// HasCPU is false if the cpu controller is off; weight and throttling are then zero.
 	HasCPU bool
-	// CPUWeight is 1 to 10000 (cpu.weight), and 0 where cpu.idle is set.
+	// CPUWeight is 1 to 10000 (cpu.weight), and 0 if cpu.idle is set.
 	CPUWeight uint64
-	// ThrottledPeriods counts the periods in which the cgroup's own quota was used up (nr_throttled of cpu.stat).
+	// ThrottledPeriods counts the periods in which the cgroup used up its own quota (nr_throttled of
+	// cpu.stat).
 	ThrottledPeriods uint64
-	// ThrottledTime is the sum over CPUs, because of the cgroup's own quota (throttled_usec of cpu.stat).
+	// ThrottledTime is the sum over all CPUs, caused by the cgroup's own quota (throttled_usec of
+	// cpu.stat).
 	ThrottledTime time.Duration
 
-	// HasPids is false where the pids controller is off; Pids is zero then, and PidsMax Unlimited.
+	// HasPids is false if the pids controller is off; Pids is then zero, and PidsMax Unlimited.
 	HasPids bool
 	// Pids counts processes and threads (pids.current).
 	Pids uint64
 	// PidsMax is pids.max.
 	PidsMax uint64
 
-	// Pressure, by what was waited for.
+	// Pressure by resource.
 	MemoryPressure, CPUPressure, IOPressure Pressure
 }
 
-// MemoryEvents count what happened since the cgroup was made (memory.events in the kernel's cgroup-v2.rst).
+// MemoryEvents holds counts since the cgroup was created (memory.events in the kernel's
+// cgroup-v2.rst).
 type MemoryEvents struct {
 	// High counts reclaims because of memory.high.
 	High uint64
 	// Max counts the times that usage was about to go over memory.max.
 	Max uint64
-	// OOM counts allocations that were about to fail at the limit. It happens to the cgroup whose limit it is.
+	// OOM counts allocations that were about to fail at the limit, in the cgroup with that limit.
 	OOM uint64
-	// OOMKill counts killed processes, whatever limit it was for. It happens to the cgroup that the process was in.
+	// OOMKill counts killed processes, for any limit, in the cgroup of the process.
 	OOMKill uint64
 }
 
-// Usage reads the memory and the CPU time of the cgroup at path, relative to the root of the file system. A cgroup that is
-// not there, or no longer, is an error that is fs.ErrNotExist.
+// Usage reads the memory and the CPU time of the cgroup at path, relative to the root of the file
+// system. If the cgroup is missing or gone, it returns an error that is fs.ErrNotExist.
 func (f FS) Usage(path string) (Usage, error) {
 	files := files{root: f, cgroup: path}
 	files.open()
@@ -79,7 +83,8 @@ func (f FS) Usage(path string) (Usage, error) {
 	return usage, files.result()
 }
 
-// Stat reads the cgroup at path, as Usage does. What a node has switched off is not an error: see the fields.
+// Stat reads the cgroup at path, as Usage does. Features that are off on the node are no error: the
+// fields have the values for them.
 func (f FS) Stat(path string) (Stat, error) {
 	files := files{root: f, cgroup: path}
 	files.open()
@@ -114,7 +119,7 @@ func (f *files) memoryEvents(name string, events *MemoryEvents) {
 	f.keyed(name, keyed{"high", &events.High}, keyed{"max", &events.Max}, keyed{"oom", &events.OOM}, keyed{"oom_kill", &events.OOMKill})
 }
 
-// microseconds converts what the kernel counts; a time.Duration ends at 292 years.
+// microseconds converts a count of the kernel; a time.Duration ends at 292 years.
 func microseconds(n uint64) time.Duration {
 	return time.Duration(min(n, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
 }

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// newline and space separate lines, and what is in them.
+// newline and space separate lines, and the fields of a line.
 var newline, space = []byte("\n"), []byte(" ")
 
-// number reads a file that holds a number or "max", and reports whether it is there.
+// number reads a file with a number or "max", and reports whether it exists.
 func (f *files) number(name string, value *uint64) bool {
 	data, ok := f.read(name)
 	if !ok {
@@ -24,13 +24,15 @@ func (f *files) number(name string, value *uint64) bool {
 	return true
 }
 
-// keyed is a line of a flat keyed file, such as "oom_kill 1" of memory.events, and where its value goes.
+// keyed is a line of a flat keyed file, such as "oom_kill 1" of memory.events, and the destination
+// of its value.
 type keyed struct {
 	key   string
 	value *uint64
 }
 
-// keyed reads some lines of a flat keyed file. One that is not there leaves its value as it is: kernels differ.
+// keyed reads some lines of a flat keyed file. A missing line leaves its value unchanged: kernels
+// differ.
 func (f *files) keyed(name string, want ...keyed) {
 	data, ok := f.read(name)
 	if !ok {
@@ -41,7 +43,7 @@ func (f *files) keyed(name string, want ...keyed) {
 	}
 }
 
-// parseKeyed stops when it has all: memory.stat has some sixty lines.
+// parseKeyed stops when it has found all keys: memory.stat has some sixty lines.
 func parseKeyed(data []byte, want []keyed) error {
 	for missing := len(want); missing > 0 && len(data) > 0; {
 		var line []byte
@@ -56,7 +58,8 @@ func parseKeyed(data []byte, want []keyed) error {
 			}
 			n, err := strconv.ParseUint(string(value), 10, 64)
 			if err != nil {
-				return fmt.Errorf("%s: %w", string(key), err) // w.key here would move all that want points to the heap
+				// w.key here would move all destinations in want to the heap.
+				return fmt.Errorf("%s: %w", string(key), err)
 			}
 			*w.value = n
 			missing--

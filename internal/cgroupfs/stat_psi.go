@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// Pressure is for how long processes waited for something (the kernel's accounting/psi.rst).
+// Pressure is the time for which processes waited for a resource (the kernel's accounting/psi.rst).
 type Pressure struct {
-	// Known is false where the kernel does not measure it: before Linux 4.20, with psi=0, or with 0 in cgroup.pressure.
+	// Known is false if the kernel does not measure it: before Linux 4.20, with psi=0, or with 0 in
+	// cgroup.pressure.
 	Known bool
-	// Some is the time in which at least one waited.
+	// Some is the time in which at least one process waited.
 	Some Stall
-	// Full is the time in which all that were not idle waited. It is zero for the CPU before Linux 5.13.
+	// Full is the time in which all processes that were not idle waited. It is zero for the CPU before
+	// Linux 5.13.
 	Full Stall
 }
 
@@ -21,13 +23,13 @@ type Pressure struct {
 type Stall struct {
 	// Avg10 is the share of the last ten seconds, in percent.
 	Avg10 float64
-	// Total is the time since the cgroup was made.
+	// Total is the time since the cgroup was created.
 	Total time.Duration
 }
 
-// pressure reads a pressure file. The parser of procfs is for /proc/pressure only, and Sscanf, which it uses, takes 6.6 µs and
-// 24 allocations for what takes parsePressure 0.2 µs and none. That of opencontainers/cgroups comes only with all else that it
-// knows of a cgroup.
+// pressure reads a pressure file. The parser of procfs reads /proc/pressure only, and uses Sscanf,
+// which takes 6.6 µs and 24 allocations; parsePressure takes 0.2 µs and none. The parser of
+// opencontainers/cgroups comes only together with all its other statistics of a cgroup.
 func (f *files) pressure(name string, pressure *Pressure) {
 	data, ok := f.read(name)
 	if !ok {

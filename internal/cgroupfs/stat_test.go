@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sample is one folder for each kind of node that Stat meets.
+// sample has one folder for each kind of node that Stat supports.
 const sample = FS("testdata/stat")
 
 func TestStat(t *testing.T) {
@@ -33,8 +33,8 @@ func TestStat(t *testing.T) {
 		}, 80 << 20},
 		// No controller and no pressure.
 		"off": {Stat{Usage: Usage{CPUTime: 5 * time.Millisecond}, MemoryMax: Unlimited, PidsMax: Unlimited}, 0},
-		// Before memory.events.local, oom_kill and the line full of cpu.pressure; more inactive page cache than usage, as
-		// both are read at different moments; and lines that nobody knows.
+		// Before memory.events.local, oom_kill and the line full of cpu.pressure. Inactive page cache
+		// exceeds usage, as they are read at different times. Some lines are unknown.
 		"old": {Stat{
 			Usage:     Usage{HasMemory: true, MemoryCurrent: 4096, InactiveFile: 8192, CPUTime: 7 * time.Microsecond},
 			MemoryMax: Unlimited, HasCPU: true, CPUWeight: 100, HasPids: true, Pids: 3, PidsMax: Unlimited,
@@ -120,7 +120,8 @@ func TestStatOfBrokenFiles(t *testing.T) {
 	}
 }
 
-// A scrape reads hundreds of cgroups: what is left to allocate is a path for each, and a name for each system call.
+// A scrape reads hundreds of cgroups: the only allocations left are a path for each cgroup, and a
+// name for each system call.
 func TestUsageAllocates(t *testing.T) {
 	const cgroup, most = "all", 6
 	if n := testing.AllocsPerRun(100, func() {

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children returns the names of the cgroups directly below one, sorted. A cgroup that is gone has none.
+// Children returns the names of the cgroups directly below one, sorted. It returns none for a
+// cgroup that is gone.
 func (f FS) Children(cgroup string) ([]string, error) {
 	dir, err := os.Open(filepath.Join(string(f), cgroup))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,12 +36,13 @@ func (f FS) Children(cgroup string) ([]string, error) {
 			names = append(names, entry.Name())
 		}
 	}
-	slices.Sort(names) // not the sixty files of a cgroup too, as os.ReadDir does
+	slices.Sort(names) // os.ReadDir would also sort the sixty files of a cgroup
 	return names, nil
 }
 
-// HasChildren reports whether there are cgroups below one. A directory's links are its name, its "." and the ".." of each
-// directory in it (simple_rmdir and kernfs keep nlink so); reading the directory would go through its sixty files.
+// HasChildren reports whether there are cgroups below one. The links of a directory are its name,
+// its "." and the ".." of each directory in it (simple_rmdir and kernfs keep nlink so). Reading the
+// directory would read its sixty files, too.
 func (f FS) HasChildren(cgroup string) (bool, error) {
 	info, err := os.Lstat(filepath.Join(string(f), cgroup))
 	if err != nil {
@@ -50,7 +52,8 @@ func (f FS) HasChildren(cgroup string) (bool, error) {
 	return ok && stat.Nlink > 2, nil
 }
 
-// Populated reports whether there is a process in the cgroup or below it (cgroup.events). A cgroup that is gone is not.
+// Populated reports whether there is a process in the cgroup or below it (cgroup.events). It
+// returns false for a cgroup that is gone.
 func (f FS) Populated(cgroup string) (bool, error) {
 	text, err := f.read(cgroup, "cgroup.events")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestChildren: all folders, more than one call of the kernel tells, and none of the files between them.
+// TestChildren: all folders, more than one getdents call returns, and none of the files between
+// them.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
