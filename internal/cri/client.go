@@ -1,5 +1,6 @@
-// Package cri asks the container runtime over the Container Runtime Interface for pods and containers, by the identity
-// that the kubelet gave them: the metadata of the request, which no author of a pod can write, and not labels.
+// Package cri reads pods and containers from the container runtime over the Container Runtime
+// Interface. It identifies them by the metadata that the kubelet gave them in its requests, and not
+// by labels: no author of a pod can write the metadata.
 package cri
 
 import (
@@ -16,14 +17,15 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage is what a runtime may answer at most, as for the kubelet (maxMsgSize, k8s.io/cri-client): a list of
-// a thousand containers is some 2 MB.
+// maxMessage is the maximum size of a message from a runtime, as for the kubelet (maxMsgSize,
+// k8s.io/cri-client): a list of a thousand containers is some 2 MB.
 const maxMessage = 16 << 20
 
 // callTimeout bounds a call that only reads.
 const callTimeout = 10 * time.Second
 
-// Client is a connection to a runtime. It connects when it is first used and again after a restart of the runtime.
+// Client is a connection to a runtime. It connects on first use and again after a restart of the
+// runtime.
 type Client struct {
 	endpoint string
 	conn     *grpc.ClientConn
@@ -38,7 +40,8 @@ func New(endpoint string) (*Client, error) {
 	}
 	conn, err := grpc.NewClient(target,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// A restart of the runtime must not mean two minutes of backoff: that is grpc's default maximum.
+		// After a restart of the runtime two minutes of backoff, which is grpc's default maximum, would
+		// be too long.
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
@@ -47,7 +50,7 @@ func New(endpoint string) (*Client, error) {
 	return &Client{endpoint: endpoint, conn: conn, runtime: runtime.NewRuntimeServiceClient(conn)}, nil
 }
 
-// Endpoint is the address as it was given.
+// Endpoint returns the address that was given to New.
 func (c *Client) Endpoint() string { return c.endpoint }
 
 // Close ends the connection.
@@ -64,8 +67,10 @@ func (c *Client) Version(ctx context.Context) (name, version string, err error) 
 	return answer.RuntimeName, answer.RuntimeVersion, nil
 }
 
-// CgroupDriver returns the cgroup driver of the runtime, "systemd" or "cgroupfs", and nothing where it does not tell: RuntimeConfig is in
-// containerd 2.0 and CRI-O 1.28. A kubelet whose gate KubeletCgroupDriverFromCRI is on (GA in 1.34) goes by it, and not by its own file.
+// CgroupDriver returns the cgroup driver of the runtime, "systemd" or "cgroupfs", and "" if the
+// runtime does not report it. containerd 2.0 and CRI-O 1.28 have RuntimeConfig. A kubelet whose
+// gate KubeletCgroupDriverFromCRI is on (GA in 1.34) uses this driver, and not the one in its own
+// file.
 func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -81,20 +86,22 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 	return "systemd", nil
 }
 
-// Sandbox is the sandbox of a pod: a pod that is created again has a new one, and both may be there for a while.
+// Sandbox is the sandbox of a pod. A pod that is created again has a new one, and both may exist
+// for a while.
 type Sandbox struct {
 	ID                   string
 	UID, Namespace, Name string
 	Ready                bool
-	// Static tells that the kubelet has its pod from a file or a URL. The kubelet writes the annotation that says so, whatever the
-	// pod's author wrote there.
+	// Static means that the kubelet read the pod from a file or a URL. The kubelet writes the
+	// annotation for this itself, and overwrites that of the pod's author.
 	Static bool
 }
 
-// configSource is that annotation (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go).
+// configSource is the annotation for Static (ConfigSourceAnnotationKey,
+// pkg/kubelet/types/pod_update.go).
 const configSource = "kubernetes.io/config.source"
 
-// Sandboxes lists the sandboxes of all pods, ended ones too.
+// Sandboxes lists the sandboxes of all pods, including ended ones.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -132,7 +139,7 @@ type Container struct {
 	State               State
 }
 
-// Containers lists all containers that the runtime knows, in all states.
+// Containers lists all containers of the runtime, in all states.
 func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -163,11 +170,12 @@ func stateOf(s runtime.ContainerState) State {
 // maxGrace keeps a timeout from overflowing.
 const maxGrace = 10 * 365 * 24 * time.Hour
 
-// Stop stops a container as the kubelet does: SIGTERM, or what its image asks for, and SIGKILL after the grace period.
-// It returns when the container has ended.
+// Stop stops a container as the kubelet does: SIGTERM, or the stop signal of its image, and SIGKILL
+// after the grace period. It returns when the container has ended.
 func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error {
 	grace = min(grace, maxGrace)
-	// As the kubelet's client: the grace period and what any call may take (StopContainer, k8s.io/cri-client).
+	// As in the kubelet's client: the grace period plus the timeout of any call (StopContainer,
+	// k8s.io/cri-client).
 	ctx, cancel := context.WithTimeout(ctx, grace+2*time.Minute)
 	defer cancel()
 	seconds := int64((grace + time.Second - 1) / time.Second)
@@ -177,9 +185,9 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error
 	return nil
 }
 
-// Resources are what the kubelet asked for when it created a container.
+// Resources holds the resources that the kubelet requested when it created a container.
 type Resources struct {
-	// Shares of CPU, 0 where it gave none.
+	// Shares of CPU, 0 if none were given.
 	Shares uint64
 	// OOMScoreAdj is -1000 to 1000 (proc_pid_oom_score_adj(5)).
 	OOMScoreAdj int
@@ -187,8 +195,8 @@ type Resources struct {
 	MemoryLimit uint64
 }
 
-// Resources asks for the resources of a container. They stand in the status, or, with containerd 1.6, before the CRI had fields
-// for them, in what it adds for people.
+// Resources reads the resources of a container. They are in the status. containerd 1.6 has them
+// only in the verbose information for people, because the CRI had no fields for them yet.
 func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -219,7 +227,8 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 	return Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))}, nil
 }
 
-// ErrNotServed says that what listens at the endpoint does not serve the CRI: a containerd whose CRI plugin is switched off, as Docker's.
+// ErrNotServed means that the server at the endpoint does not serve the CRI: a containerd whose CRI
+// plugin is off, as Docker's.
 var ErrNotServed = errors.New("no CRI is served here")
 
 func (c *Client) failed(call string, err error) error {

@@ -21,7 +21,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fake is a container runtime that answers what it is told to.
+// fake is a container runtime with given answers.
 type fake struct {
 	runtime.UnimplementedRuntimeServiceServer
 	sandboxes  []*runtime.PodSandbox
@@ -99,7 +99,7 @@ func (f *fake) RuntimeConfig(ctx context.Context, r *runtime.RuntimeConfigReques
 	return f.config, nil
 }
 
-// socket is a path that is short enough for a socket, whatever the test's name is.
+// socket returns a path that is short enough for a socket, whatever the test's name is.
 func socket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cri")
@@ -158,7 +158,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A pod's author chooses its labels, and images theirs: who a pod is stands in the metadata.
+// A pod's author chooses its labels, and images choose theirs: the identity of a pod is in the
+// metadata.
 func TestIdentityIsNotOfLabels(t *testing.T) {
 	t.Parallel()
 	lies := map[string]string{
@@ -203,7 +204,8 @@ func TestIdentityIsNotOfLabels(t *testing.T) {
 	}
 }
 
-// The kubelet notes with a sandbox where it has its pod from, whatever the pod's author wrote there.
+// The kubelet notes the source of a pod in its sandbox, and overwrites the value of the pod's
+// author.
 func TestStaticSandboxes(t *testing.T) {
 	t.Parallel()
 	const source = "kubernetes.io/config.source"
@@ -241,7 +243,7 @@ func TestStates(t *testing.T) {
 		runtime.ContainerState_CONTAINER_RUNNING: Running,
 		runtime.ContainerState_CONTAINER_EXITED:  Exited,
 		runtime.ContainerState_CONTAINER_UNKNOWN: Unknown,
-		99:                                       Unknown, // of a CRI to come
+		99:                                       Unknown, // of a future CRI
 	}
 	f := &fake{}
 	for state := range want {
@@ -258,7 +260,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The CRI counts grace in whole seconds. A second that is cut off would kill a container before its time.
+// The CRI counts grace in whole seconds. Rounding down would kill a container before its time.
 func TestStopRoundsGraceUp(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
@@ -298,7 +300,7 @@ func TestStopEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Calls that read are bounded, so that a runtime that hangs holds no pass up for longer.
+// Calls that read are bounded, so that a hanging runtime does not delay a pass for longer.
 func TestReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{"c1": {}}}
@@ -326,7 +328,7 @@ func TestResources(t *testing.T) {
 		return &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares, OomScoreAdj: 999, MemoryLimitInBytes: 1 << 20}}}
 	}
 	info := func(text string) map[string]string { return map[string]string{"info": text} }
-	// As containerd 1.6 answers, but for what is of no interest here.
+	// The answer of containerd 1.6, shortened.
 	const verbose = `{"sandboxID":"s1","pid":1234,"config":{"metadata":{"name":"shop"},"linux":{"resources":{"cpu_period":100000,"cpu_shares":256,"memory_limit_in_bytes":4096,"oom_score_adj":998,` +
 		`"hugepage_limits":[{"page_size":"2MB"}]},"security_context":{}}},"runtimeSpec":{"linux":{"resources":{"cpu":{"shares":999}}}}}`
 	for name, test := range map[string]struct {
@@ -358,7 +360,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// An error says which runtime, which call and which container, and keeps its code.
+// The process ID is 0 if the runtime does not report it.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	status := func(state runtime.ContainerState) *runtime.ContainerStatus {
@@ -383,6 +385,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// An error names the runtime, the call and the container, and keeps its code.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	client := (&fake{stopping: func(context.Context) error { return status.Error(codes.NotFound, "no such container") }}).connect(t)
@@ -395,13 +398,14 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
-	// Not there at all: at once, and not when the deadline is over.
+	// A missing socket fails at once, and not at the deadline.
 	if _, err := newClient(t, socket(t)).Sandboxes(t.Context()); status.Code(err) != codes.Unavailable {
 		t.Errorf("no runtime: %v; want Unavailable", err)
 	}
 }
 
-// A runtime that restarts is away for a second. grpc's own pauses would be 1, 1.6, 2.6 and 4.1 s by the fifth attempt.
+// A restarting runtime is away for a second. grpc's own pauses would be 1, 1.6, 2.6 and 4.1 s by
+// the fifth attempt.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
@@ -443,11 +447,12 @@ func refuse(ctx context.Context, t *testing.T, path string, times int) {
 		if err != nil {
 			t.Fatalf("no attempt to connect: %v", context.Cause(ctx))
 		}
-		_ = conn.Close() // all that it is for
+		_ = conn.Close() // it only refuses
 	}
 }
 
-// The list of a full node, as the kubelet takes it; and one that is beyond that says so.
+// The list of a full node is within the kubelet's limit. An answer beyond the limit is a
+// ResourceExhausted error.
 func TestLargeAnswers(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
@@ -491,7 +496,7 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// disabled is what Docker's containerd serves: everything but the CRI.
+// disabled serves everything but the CRI, as Docker's containerd does.
 func disabled(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.Listen("unix", path)
@@ -503,7 +508,7 @@ func disabled(t *testing.T, path string) {
 	go func() { _ = server.Serve(listener) }() // it ends with Stop
 }
 
-// Not parallel: it stands in for the places to look in.
+// Not parallel: it replaces the list of endpoints.
 func TestFind(t *testing.T) {
 	saved := endpoints
 	defer func() { endpoints = saved }()
@@ -537,7 +542,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A runtime without RuntimeConfig, and one that says nothing of Linux, tell no cgroup driver, and that is no error.
+// A runtime without RuntimeConfig, and one without an answer for Linux, report no cgroup driver.
+// That is no error.
 func TestCgroupDriver(t *testing.T) {
 	t.Parallel()
 	of := func(driver runtime.CgroupDriver) *runtime.RuntimeConfigResponse {

@@ -13,8 +13,9 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// Endpoints are where runtimes serve the CRI by default, in the order in which they are tried: the kubelet's own
-// (DefaultContainerRuntimeURL of kubeadm, constants_unix.go), those of CRI-O, k3s and RKE2, and cri-dockerd.
+// endpoints lists the default endpoints of runtimes, in the order in which they are tried: the
+// kubelet's own (DefaultContainerRuntimeURL of kubeadm, constants_unix.go), those of CRI-O, k3s and
+// RKE2, and cri-dockerd.
 var endpoints = []string{
 	"/run/containerd/containerd.sock",
 	"/run/crio/crio.sock",
@@ -22,11 +23,12 @@ var endpoints = []string{
 	"/run/cri-dockerd.sock",
 }
 
-// reconnect is how long to wait between attempts to connect: a runtime that restarts is back within a second.
+// reconnect sets the delay between attempts to connect: a restarting runtime is back within a
+// second.
 var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: time.Second}
 
-// Find returns a client of the first default endpoint that answers. That there is a socket says little: Docker runs a containerd at
-// containerd's socket whose CRI is switched off.
+// Find returns a client of the first default endpoint that answers. An existing socket is not
+// enough: Docker runs a containerd at containerd's socket whose CRI is off.
 func Find(ctx context.Context) (*Client, error) {
 	var silent []error
 	for _, path := range endpoints {
@@ -48,7 +50,7 @@ func Find(ctx context.Context) (*Client, error) {
 	return nil, fmt.Errorf("container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint", strings.Join(endpoints, ", "))
 }
 
-// Target is what grpc dials for an endpoint.
+// Target returns the target that grpc dials for an endpoint.
 func Target(endpoint string) (string, error) {
 	path, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok && strings.Contains(endpoint, "://") {

@@ -7,8 +7,9 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Process returns the ID of a container's first process, and whether the container runs. The ID is 0
-// where the runtime does not tell it: it stands in what containerd and CRI-O add for people.
+// Process returns the ID of a container's first process, and whether the container runs. The ID is
+// 0 if the runtime does not report it. containerd and CRI-O report it in the verbose information
+// for people.
 func (c *Client) Process(ctx context.Context, id string) (pid int, running bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
