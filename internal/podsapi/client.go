@@ -1,4 +1,5 @@
-// Package podsapi follows the pods of the kubelet over its Pods API (KEP-4188; served by default since 1.37).
+// Package podsapi follows the pods of the kubelet over its Pods API (KEP-4188; served by default
+// since 1.37).
 package podsapi
 
 import (
@@ -18,7 +19,8 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// DefaultSocket is where the kubelet serves the Pods API (DefaultPodsAPISocket below its root directory; seen with 1.37.0).
+// DefaultSocket is the socket of the kubelet's Pods API (DefaultPodsAPISocket below its root
+// directory; seen with 1.37.0).
 const DefaultSocket = "/var/lib/kubelet/pods-api/pods-api.sock"
 
 // Watcher keeps the pods of the kubelet in memory.
@@ -32,22 +34,24 @@ type Watcher struct {
 	synced bool
 }
 
-// NewWatcher prepares to follow the kubelet at a socket. changed is called after each change of what Pods returns, connected when the
-// list is whole after a connection and when the connection ends. Both must return at once.
+// NewWatcher prepares to follow the kubelet at a socket. changed is called after each change of the
+// result of Pods. connected is called when the list is complete after a connection, and when the
+// connection ends. Both must return at once.
 func NewWatcher(socket string, changed func(), connected func(bool)) *Watcher {
 	return &Watcher{socket: socket, changed: changed, connected: connected, pods: map[types.UID]*Pod{}}
 }
 
-// Pods returns the pods by UID, and whether the kubelet has ever told all of them. What was known stays known while the
-// kubelet is away: its pods go on running. The pods must not be changed.
+// Pods returns the pods by UID, and whether the kubelet has ever sent the complete list. Pods stay
+// known while the kubelet is away, because they continue to run. The pods must not be changed.
 func (w *Watcher) Pods() (map[types.UID]*Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.pods), w.synced
 }
 
-// Run follows the kubelet until ctx ends, connecting again whenever the stream ends. The kubelet may be started long after us,
-// or have no Pods API at all; failed hears each end of a stream, for the log.
+// Run follows the kubelet until ctx ends, and reconnects whenever the stream ends. The kubelet may
+// be started long after us, or have no Pods API at all. failed is called at each end of a stream,
+// for the log.
 func (w *Watcher) Run(ctx context.Context, failed func(error)) error {
 	conn, err := grpc.NewClient("unix://"+w.socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -80,11 +84,12 @@ func (w *Watcher) Run(ctx context.Context, failed func(error)) error {
 	}
 }
 
-// errEnded says that the kubelet ended the stream, as it does when it stops.
+// errEnded means that the kubelet ended the stream, as it does when it stops.
 var errEnded = errors.New("the kubelet ended the stream")
 
-// follow reads one stream to its end and reports whether it was whole: until then the pods of a stream are collected beside
-// those that are known, so that a pod that went while we were not connected is forgotten, and none is missing in between.
+// follow reads one stream to its end and reports whether its list was complete. Until then the pods
+// of a stream are collected beside the known ones. So a pod that ended while we were not connected
+// is dropped, and none is missing in between.
 func (w *Watcher) follow(ctx context.Context, client podsv1alpha1.PodsClient) (whole bool, err error) {
 	stream, err := client.WatchPods(ctx, &podsv1alpha1.WatchPodsRequest{}, grpc.WaitForReady(true))
 	if err != nil {

@@ -49,7 +49,7 @@ func (k *kubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, server grpc.Server
 	}
 }
 
-// node is a kubelet that comes and goes, and a Watcher of it.
+// node is a kubelet that starts and stops, and a Watcher of it.
 type node struct {
 	t         *testing.T
 	ctx       context.Context
@@ -70,7 +70,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	// A test that waits for what does not come ends with this.
+	// A test that waits for an event that does not come ends with this deadline.
 	deadline, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(stop)
 	n := &node{
@@ -129,7 +129,7 @@ func (n *node) send(s *stream, kind podsv1alpha1.EventType, pod []byte) {
 	}
 }
 
-// add sends pods, and sync that these are all.
+// add sends pods, and sync the end of the list.
 func (n *node) add(s *stream, uids ...string) {
 	n.t.Helper()
 	for _, uid := range uids {
@@ -171,7 +171,7 @@ func (n *node) want(synced bool, names ...string) {
 	}
 }
 
-// quiet checks that nobody was told of anything.
+// quiet checks that no callback was called.
 func (n *node) quiet() {
 	n.t.Helper()
 	if c, d := len(n.changed), len(n.connected); c+d > 0 {
@@ -179,7 +179,8 @@ func (n *node) quiet() {
 	}
 }
 
-// The list counts when it is whole: one that is cut off must not look like pods that went.
+// The list counts when it is complete: in a list that is cut off the missing pods must not look
+// like ended ones.
 func TestInitialSync(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -205,7 +206,7 @@ func TestEvents(t *testing.T) {
 	n.start()
 	s := n.stream()
 	n.add(s, "1")
-	n.send(s, podsv1alpha1.EventType_DELETED, encode(t, "1", "pod-1")) // before the list is whole
+	n.send(s, podsv1alpha1.EventType_DELETED, encode(t, "1", "pod-1")) // before the list is complete
 	n.add(s, "2")
 	n.sync(s)
 	n.want(true, "pod-2")
@@ -232,7 +233,8 @@ func TestEvents(t *testing.T) {
 	n.quiet()
 }
 
-// While the kubelet is away its pods go on running, and so they stay known, until it has told all of them anew.
+// While the kubelet is away its pods continue to run, and so they stay known until it has sent the
+// complete list again.
 func TestKubeletRestarts(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -254,10 +256,10 @@ func TestKubeletRestarts(t *testing.T) {
 	n.want(true, "pod-1", "pod-2")
 	n.quiet()
 	n.sync(s)
-	n.want(true, "pod-2", "pod-3") // the first went meanwhile
+	n.want(true, "pod-2", "pod-3") // the first ended meanwhile
 }
 
-// A kubelet that ends streams, and stays.
+// A kubelet that ends streams, and continues to run.
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -275,12 +277,12 @@ func TestStreamEnds(t *testing.T) {
 	}
 }
 
-// The kubelet starts after us. That is no failure, and there is nothing to log.
+// The kubelet starts after us. That is no failure, and nothing is logged.
 func TestKubeletStartsLater(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.want(false)
-	// It tries: whoever listens gets a connection.
+	// It retries: any listener gets a connection.
 	listener, err := net.Listen("unix", n.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +292,7 @@ func TestKubeletStartsLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.Close() // all that it is for
+		_ = conn.Close() // it only had to connect
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
@@ -320,7 +322,7 @@ func TestGarbage(t *testing.T) {
 		t.Fatal("connected; want disconnected")
 	}
 	n.want(true, "pod-1")
-	// Before the list is whole.
+	// Before the list is complete.
 	s = n.stream()
 	n.send(s, podsv1alpha1.EventType_ADDED, []byte{0x0a, 0x7f})
 	if n.failure() == nil {
@@ -328,7 +330,7 @@ func TestGarbage(t *testing.T) {
 	}
 	n.want(true, "pod-1")
 	n.quiet()
-	// A kubelet that is repaired.
+	// A kubelet that works again.
 	s = n.stream()
 	n.add(s, "2")
 	n.sync(s)

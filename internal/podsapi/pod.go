@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Pod is what the kubelet knows of a pod and the runtime does not.
+// Pod holds the properties of a pod that the kubelet knows and the runtime does not.
 type Pod struct {
 	UID, Namespace, Name string
 	QoS                  v1.PodQOSClass
@@ -19,22 +19,22 @@ type Pod struct {
 	Terminating bool
 	// Ended pods succeeded or failed; the kubelet starts none of their containers again.
 	Ended bool
-	// GracePeriod is how long a container may take to end.
+	// GracePeriod is the time in which a container has to end.
 	GracePeriod time.Duration
-	// Priority of the pod, 0 where it has none.
+	// Priority of the pod, 0 if it has none.
 	Priority int32
 	// Static pods come from a file or a URL of the kubelet's.
 	Static bool
-	// Owner is the UID of the controller, empty where it has none.
+	// Owner is the UID of the controller, empty if there is none.
 	Owner string
 	// MemoryRequest in bytes, counted as MilliCPU.
 	MemoryRequest int64
-	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet count it: the larger of
-	// its containers together and its greatest init container, with overhead.
+	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet
+	// count it: the larger of the sum of its containers and its largest init container, with overhead.
 	MilliCPU int64
 	// HostPID pods share the node's PID namespace.
 	HostPID bool
-	// Initializing pods have init containers that have yet to end.
+	// Initializing pods have init containers that have not ended yet.
 	Initializing bool
 	// Ready is the pod's condition of that name.
 	Ready bool
@@ -42,7 +42,7 @@ type Pod struct {
 	Containers map[string]Container
 }
 
-// Container is what the kubelet knows of a container.
+// Container holds the properties of a container that the kubelet knows.
 type Container struct {
 	// Init containers run one after the other before the others start.
 	Init bool
@@ -50,29 +50,32 @@ type Container struct {
 	Sidecar bool
 	// Ephemeral containers are for debugging; the kubelet never starts one again.
 	Ephemeral bool
-	// Order is the place in the pod's list.
+	// Order is the index in the pod's list.
 	Order int
-	// ID is that of the present container in the runtime, empty where there is none yet. Ready is what
-	// the kubelet says of that one.
+	// ID identifies the present container in the runtime, empty if there is none yet. Ready means that
+	// the kubelet reports that container as ready.
 	ID    string
 	Ready bool
-	// RestartPolicy of the container itself, empty where the pod's counts.
+	// RestartPolicy of the container itself, empty if the pod's applies.
 	RestartPolicy v1.ContainerRestartPolicy
-	// MemoryRequest in bytes, as the container was made with.
+	// MemoryRequest in bytes, as the container was created with.
 	MemoryRequest int64
 }
 
-// defaultGracePeriod is what a pod gets that does not say (DefaultTerminationGracePeriodSeconds, k8s.io/api/core/v1).
+// defaultGracePeriod applies to a pod without a grace period (DefaultTerminationGracePeriodSeconds,
+// k8s.io/api/core/v1).
 const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
 
 // maxGraceSeconds is a year: longer than a node stays up.
 const maxGraceSeconds = 365 * 24 * 3600
 
-// configSource is the annotation in which the kubelet notes where it has a pod from, whatever its author wrote there
-// (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go; set in pkg/kubelet/config/config.go).
+// configSource is the annotation in which the kubelet notes the source of a pod. It overwrites the
+// value of the pod's author (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go; set in
+// pkg/kubelet/config/config.go).
 const configSource = "kubernetes.io/config.source"
 
-// isStatic is the kubelet's IsStaticPod: any source but the API server.
+// isStatic is the kubelet's IsStaticPod: any source but the API server. An empty source is not
+// static.
 func isStatic(source string) bool { return source != "" && source != "api" }
 
 func newPod(p *v1.Pod) *Pod {
@@ -92,7 +95,7 @@ func newPod(p *v1.Pod) *Pod {
 		// The API has no maximum; time.Duration ends at 292 years.
 		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
-	// UseStatusResources: in the middle of a resize the larger of what was asked for and what is given counts.
+	// UseStatusResources: during a resize the larger of the requested and the actual resources counts.
 	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})
 	pod.MilliCPU = requests.Cpu().MilliValue()
 	pod.MemoryRequest = requests.Memory().Value()
@@ -117,7 +120,8 @@ func newPod(p *v1.Pod) *Pod {
 	return pod
 }
 
-// ready is the pod's condition: its containers are ready, and its readiness gates.
+// ready reports whether the pod's condition is true: its containers are ready, and its readiness
+// gates.
 func ready(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
@@ -139,7 +143,7 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 			// As RUNTIME://ID.
 			_, known.ID, _ = strings.Cut(s.ContainerID, "://")
 			known.Ready = s.Ready
-			// What the container has now, where a resize is under way.
+			// The container's present resources, if a resize is in progress.
 			if s.Resources != nil && s.Resources.Requests != nil {
 				known.MemoryRequest = s.Resources.Requests.Memory().Value()
 			}
@@ -148,8 +152,9 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	pod.Containers[c.Name] = known
 }
 
-// initializing reports whether an init container, other than a sidecar, has not ended well. A pod whose status is not
-// there yet, because the kubelet has just started, counts as initializing if it has any.
+// initializing reports whether an init container, other than a sidecar, has not ended successfully.
+// A pod without a status, because the kubelet has just started, counts as initializing if it has
+// any.
 func initializing(p *v1.Pod) bool {
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]

@@ -58,7 +58,7 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
-// Containers for debugging are told apart: the kubelet never starts one again.
+// Containers for debugging are marked as ephemeral: the kubelet never restarts one.
 func TestEphemeralContainers(t *testing.T) {
 	t.Parallel()
 	debug := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger-abcde"}}
@@ -71,7 +71,7 @@ func TestEphemeralContainers(t *testing.T) {
 	}
 }
 
-// Whether a pod is ready, and which of its containers the kubelet speaks of.
+// The readiness of a pod, and the IDs of its containers.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	condition := func(status v1.ConditionStatus) []v1.PodCondition {
@@ -93,7 +93,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// The least that the kubelet can tell, as of a pod that was deleted.
+// The least that the kubelet can send, as of a pod that was deleted.
 func TestNewPodEmpty(t *testing.T) {
 	t.Parallel()
 	want := &Pod{GracePeriod: 30 * time.Second, Containers: map[string]Container{}}
@@ -186,7 +186,7 @@ func TestRequests(t *testing.T) {
 			},
 			1000, 1,
 		},
-		// A resize to 2 that has been accepted and not been made.
+		// A resize to 2 that has been accepted and not been carried out.
 		"growing": {
 			v1.Pod{
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "2")}},
@@ -203,7 +203,7 @@ func TestRequests(t *testing.T) {
 			},
 			600, 2,
 		},
-		// A status without resources is one of a kubelet that does not tell.
+		// A status without resources comes from a kubelet that does not report them.
 		"status without resources": {
 			v1.Pod{
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
@@ -222,7 +222,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A container's own restartPolicy (KEP-5307). Of an init container only Always makes a sidecar.
+// A container's own restartPolicy (KEP-5307). For an init container only Always makes a sidecar.
 func TestContainerRestartPolicy(t *testing.T) {
 	t.Parallel()
 	with := func(name string, policy v1.ContainerRestartPolicy) v1.Container {
@@ -281,7 +281,7 @@ func memory(request string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
 }
 
-// takes is a container with a memory request.
+// takes returns a container with a memory request.
 func takes(name, request string) v1.Container {
 	c := v1.Container{Name: name}
 	if request != "" {
@@ -296,7 +296,7 @@ func stays(name, request string) v1.Container {
 	return c
 }
 
-// The memory of a pod is counted as its CPU: what the kubelet ranks pods by for an eviction.
+// The memory of a pod is counted as its CPU is: the kubelet ranks pods by it for an eviction.
 func TestMemoryRequests(t *testing.T) {
 	t.Parallel()
 	const mebi = 1 << 20
@@ -306,7 +306,7 @@ func TestMemoryRequests(t *testing.T) {
 		containers map[string]int64
 	}{
 		"none": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "")}}}, 0, map[string]int64{"a": 0}},
-		// A request for CPU is none for memory.
+		// A CPU request is no memory request.
 		"CPU alone": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "2")}}}, 0, map[string]int64{"a": 0}},
 		"sum": {
 			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "70Mi"), takes("b", "1M"), takes("c", "")}}},
@@ -323,7 +323,8 @@ func TestMemoryRequests(t *testing.T) {
 			v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{takes("i", "10Mi")}, Containers: []v1.Container{takes("a", "50Mi")}}},
 			50 * mebi, map[string]int64{"i": 10 * mebi, "a": 50 * mebi},
 		},
-		// A sidecar counts beside the containers, and beside init containers that come after it, not before.
+		// A sidecar counts beside the containers, and beside init containers that come after it, not
+		// before it.
 		"sidecar": {
 			v1.Pod{Spec: v1.PodSpec{
 				InitContainers: []v1.Container{takes("i", "110Mi"), stays("s", "30Mi"), takes("j", "100Mi")}, Containers: []v1.Container{takes("a", "50Mi")},
@@ -338,7 +339,8 @@ func TestMemoryRequests(t *testing.T) {
 			v1.Pod{Spec: v1.PodSpec{Overhead: memory("120Mi"), Containers: []v1.Container{takes("a", "50Mi")}}},
 			170 * mebi, map[string]int64{"a": 50 * mebi},
 		},
-		// What the pod requests as a whole counts, and what its containers do no more; overhead is added to it.
+		// The request of the whole pod counts in place of those of its containers; overhead is added to
+		// it.
 		"request of the pod": {
 			v1.Pod{Spec: v1.PodSpec{
 				Resources: &v1.ResourceRequirements{Requests: memory("300Mi")}, Overhead: memory("20Mi"),
@@ -346,7 +348,7 @@ func TestMemoryRequests(t *testing.T) {
 			}},
 			320 * mebi, map[string]int64{"i": 400 * mebi, "a": 50 * mebi, "b": 0},
 		},
-		// A resize downwards that is not made: the container still has what it had.
+		// A resize downwards that is not carried out: the container still has its old resources.
 		"shrinking": {
 			v1.Pod{
 				Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "50Mi")}},
@@ -379,7 +381,8 @@ func TestMemoryRequests(t *testing.T) {
 	}
 }
 
-// Where a pod comes from stands in the annotation that the kubelet writes itself, and not in those of a pod's author.
+// The source of a pod is in the annotation that the kubelet writes itself, and not in those of a
+// pod's author.
 func TestStatic(t *testing.T) {
 	t.Parallel()
 	const source = "kubernetes.io/config.source"
@@ -390,7 +393,8 @@ func TestStatic(t *testing.T) {
 		"of the API server": {map[string]string{source: "api"}, false},
 		"of a file":         {map[string]string{source: "file"}, true},
 		"of a URL":          {map[string]string{source: "http"}, true},
-		// A kubelet writes it always. Without it nothing is known: the API server is asked, which knows mirrors.
+		// A kubelet always writes it. Without it the source is unknown: the API server is called, which
+		// knows mirrors.
 		"without":   {nil, false},
 		"empty":     {map[string]string{source: ""}, false},
 		"a mirror?": {map[string]string{source: "api", v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.hash": "x"}, false},
@@ -401,7 +405,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// The owner is who would make the pod again, and nobody else that has a hand in it.
+// The owner is the controller that would create the pod again, and no other owner.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	owner := func(uid types.UID, controller *bool) metav1.OwnerReference {
@@ -429,7 +433,7 @@ func TestPriority(t *testing.T) {
 		priority *int32
 		want     int32
 	}{"none": {nil, 0}, "negative": {new(int32(-10)), -10}, "system-node-critical": {new(int32(2_000_001_000)), 2_000_001_000}} {
-		// The class is a name, whose priority the API server has written.
+		// The class is a name. The API server has written its priority.
 		if got := newPod(&v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: "system-cluster-critical"}}).Priority; got != test.want {
 			t.Errorf("%s: %d; want %d", name, got, test.want)
 		}
