@@ -1,18 +1,22 @@
-// Package kubeapi tells the API server that a pod of this node was evicted, in the words in which the kubelet tells it of its own
-// node-pressure evictions (k8s.io/kubernetes v1.37.0: evictPod and evictionMessage in pkg/kubelet/eviction, mergePodStatus and
-// syncPod in pkg/kubelet/status).
+// Package kubeapi reports the eviction of a pod of this node to the API server, in the same form in
+// which the kubelet reports its own node-pressure evictions (k8s.io/kubernetes v1.37.0: evictPod
+// and evictionMessage in pkg/kubelet/eviction, mergePodStatus and syncPod in pkg/kubelet/status).
 //
-// # What the kubelet makes of it
+// # How the kubelet follows
 //
-// A pod that is Failed in the API is torn down by its kubelet and never started again (podWorkers.UpdatePod); what of it still runs
-// has the pod's own grace period, not an eviction's. The kubelet keeps the phase, and after the teardown the reason, too, which is
-// empty for a moment (generateAPIPodStatus, SyncTerminatingPod); the condition stays all the time (mergePodStatus).
+// The kubelet tears down a pod that is Failed in the API and never restarts it
+// (podWorkers.UpdatePod). Containers that still run get the pod's own grace period, not an
+// eviction's. The kubelet keeps the phase. It also keeps the reason after the teardown, but leaves
+// it empty for a moment (generateAPIPodStatus, SyncTerminatingPod). The condition stays all the
+// time (mergePodStatus).
 //
-// Two things may come before. For the kubelet its own view of a pod's status is the true one, and until it begins the teardown it
-// writes it over ours, phase and reason, at each change of the pod and every ten seconds (syncBatch, needsReconcile). It has begun
-// when it says itself that the pod has failed, which its Pods API shows; until then MarkEvicted has to be repeated. And a pod whose
-// containers are not restarted fails by itself when it is killed: where that comes before MarkEvicted, it has failed, and was not
-// evicted, which a Job's podFailurePolicy counts differently.
+// Two things may happen before. First, the kubelet takes its own view of a pod's status for the
+// true one. Until it begins the teardown it overwrites ours, phase and reason, at each change of
+// the pod and every ten seconds (syncBatch, needsReconcile). It has begun when it reports itself
+// that the pod has failed, which its Pods API shows. Until then MarkEvicted has to be repeated.
+// Second, a pod whose containers are not restarted fails by itself when it is killed. If that
+// happens before MarkEvicted, the pod has failed and was not evicted, which a Job's
+// podFailurePolicy counts differently.
 package kubeapi
 
 import (
@@ -31,35 +35,37 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// Component is who we are to the API server: our user agent, and so the manager of the fields that we write, and the source of our
-// events.
+// Component identifies us to the API server: as the user agent, hence the manager of the fields
+// that we write, and as the source of our events.
 const Component = "partition-monitor"
 
-// requestTimeout is for one request, of which a call makes several. The first one has a TLS handshake, which took 3.9 s on an emulated node;
-// an API server whose priority and fairness lets requests wait takes seconds for each.
+// requestTimeout bounds one request; a call makes several. The first one has a TLS handshake, which
+// took 3.9 s on an emulated node. Each may take seconds if priority and fairness of the API server
+// delays requests.
 const requestTimeout = 5 * time.Second
 
-// Client talks to the API server as the user of a kubeconfig. It connects when it is first used. A request takes five seconds at most, and
-// ends with the context of its call.
+// Client calls the API server as the user of a kubeconfig. It connects on first use. A request
+// takes five seconds at most, and ends with the context of its call.
 //
-// Credentials may change under it: certificates and keys that the kubeconfig names as files, as those of kubeadm, k3s and RKE2 do,
-// are read again at each handshake and every five minutes, and connections with an old certificate are closed (dynamicClientCert,
-// k8s.io/client-go/transport v0.37.0); so is the file of its authority. What stands in the kubeconfig itself is read once: who keeps a Client
-// looks at its Files, and makes another when they change.
+// Credentials may change meanwhile. Certificates and keys that the kubeconfig names as files, as
+// those of kubeadm, k3s and RKE2 do, are read again at each handshake and every five minutes, and
+// connections with an old certificate are closed (dynamicClientCert, k8s.io/client-go/transport
+// v0.37.0). The file of its authority is read again, too. The content of the kubeconfig itself is
+// read once: the owner of a Client watches its Files, and creates another Client when they change.
 type Client struct {
-	// Timeout is for one request; New sets it to five seconds.
+	// Timeout bounds one request; New sets it to five seconds.
 	Timeout    time.Duration
 	kubeconfig string
 	server     string
-	plugin     string // the program that the kubeconfig asks for credentials
+	plugin     string // the program that the kubeconfig names for credentials
 	files      []string
-	// connections are those that are open.
+	// connections tracks the open connections.
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
 }
 
-// New prepares to talk to the API server of a kubeconfig. It fails where the file, or one that it names, is not there (yet): a kubelet
-// that joins the cluster makes them.
+// New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
+// names, is missing: a kubelet that joins the cluster creates them.
 func New(kubeconfig string) (*Client, error) {
 	c, err := newClient(kubeconfig)
 	if err != nil {
@@ -80,9 +86,9 @@ func newClient(kubeconfig string) (*Client, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(newScheme()).WithoutConversion()
 	// An eviction must not wait for its turn: there is one at a time.
 	config.QPS = -1
-	// The default writes them to standard error.
+	// The default writes warnings to standard error.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
-	// The dialer that client-go has by default, but for its connections being known.
+	// client-go's default dialer, with its connections tracked.
 	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	config.Dial = dialer.DialContext
 	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, connections: dialer.ConnectionTracker}
@@ -100,7 +106,8 @@ func newClient(kubeconfig string) (*Client, error) {
 	return c, nil
 }
 
-// newScheme knows what is sent and received, and not all of core/v1: reflecting on its types takes memory.
+// newScheme registers only the types that are sent and received: reflecting on all types of core/v1
+// takes memory.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.Event{})
@@ -108,17 +115,18 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// Kubeconfig is the path as it was given.
+// Kubeconfig returns the path that was given to New.
 func (c *Client) Kubeconfig() string { return c.kubeconfig }
 
-// Server is the address of the API server.
+// Server returns the address of the API server.
 func (c *Client) Server() string { return c.server }
 
-// Files are the kubeconfig and those that it names.
+// Files returns the kubeconfig and the files that it names.
 func (c *Client) Files() []string { return c.files }
 
-// do makes a request and returns when ctx ends, or its own time, whatever becomes of the request: client-go waits for a credential plugin without
-// regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
+// do makes a request. It returns when ctx ends, or after Timeout, even if the request has not
+// ended: client-go waits for a credential plugin without regard to the context (refreshCredsLocked,
+// k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -126,14 +134,14 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 	var mu sync.Mutex
 	left := false // before there was a result
 	go func() {
-		// client-go would wait as long as an answer of 429 says. Who calls us knows whether it is still worth it.
+		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
 		result := request.MaxRetries(0).Do(ctx)
 		mu.Lock()
 		defer mu.Unlock()
 		if unanswered(result.Error()) && !left {
-			// The next request must not wait for a dead connection, which Go's health check finds after 45 s (configureHTTP2Transport,
-			// k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet does it after heartbeats that failed (updateDialer, cmd/kubelet/app,
-			// v1.37.0).
+			// The next request must not wait for a dead connection, which Go's health check finds after 45 s
+			// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet closes
+			// connections after failed heartbeats (updateDialer, cmd/kubelet/app, v1.37.0).
 			c.connections.CloseAll()
 		}
 		done <- result
@@ -142,7 +150,7 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 	case result := <-done:
 		return result, result.Error()
 	case <-ctx.Done():
-		// By us and now: later it would cut off the next attempt.
+		// Close the connections here and now: later it would cut off the next attempt.
 		mu.Lock()
 		defer mu.Unlock()
 		left = true

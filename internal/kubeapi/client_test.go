@@ -49,7 +49,7 @@ func running() *v1.Pod {
 	}
 }
 
-// answer is what an API server says to one request: an object, or the text of a broken server.
+// answer is an answer of an API server to one request: an object, or the text of a broken server.
 type answer struct {
 	code   int
 	object any
@@ -57,7 +57,7 @@ type answer struct {
 	header http.Header
 }
 
-// refuse is how an API server says no.
+// refuse returns the answer of an API server that refuses a request.
 func refuse(code int, reason metav1.StatusReason, causes ...metav1.StatusCause) answer {
 	return answer{code: code, object: metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -68,13 +68,13 @@ func refuse(code int, reason metav1.StatusReason, causes ...metav1.StatusCause) 
 
 func give(object any) answer { return answer{code: http.StatusOK, object: object} }
 
-// request is one that came to an API server.
+// request is a request that an API server received.
 type request struct {
 	line, contentType, agent string
 	body                     string
 }
 
-// apiServer answers one request after the other as it is told, the last answer again and again, and remembers them.
+// apiServer gives one answer after the other, repeats the last one, and remembers the requests.
 type apiServer struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -178,7 +178,7 @@ func TestMarkEvicted(t *testing.T) {
 	}
 }
 
-// What a kubelet has made of an eviction is put right.
+// A status that the kubelet has overwritten after an eviction is corrected.
 func TestMarkEvictedAgain(t *testing.T) {
 	t.Parallel()
 	pod := dropped(written(podFailed, terminated))
@@ -199,7 +199,8 @@ func TestMarkEvictedAgain(t *testing.T) {
 	}
 }
 
-// A condition that the pod has keeps the time of its transition while its status stays; what it has to say is replaced.
+// An existing condition keeps the time of its transition while its status stays; its reason and
+// message are replaced.
 func TestMarkEvictedConditionsThatAreThere(t *testing.T) {
 	t.Parallel()
 	pod := running()
@@ -225,27 +226,27 @@ func ended(phase v1.PodPhase) *v1.Pod {
 	return pod
 }
 
-// Of a container, to the kubelet.
+// States of a container that the kubelet reports.
 var (
 	runs       = v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 	waits      = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	terminated = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137}}
 )
 
-// failed is a pod that failed for a reason.
+// failed returns a pod that failed for a reason.
 func failed(reason string) *v1.Pod {
 	pod := ended(v1.PodFailed)
 	pod.Status.Reason = reason
 	return pod
 }
 
-// dropped is one whose kubelet has dropped the reason.
+// dropped returns a pod whose kubelet has dropped the reason.
 func dropped(pod *v1.Pod) *v1.Pod {
 	pod.Status.Reason = ""
 	return pod
 }
 
-// written is an evicted pod that is not ready for a reason, with containers.
+// written returns an evicted pod that is not ready for a reason, with containers.
 func written(reason string, states ...v1.ContainerState) *v1.Pod {
 	pod := failed(ReasonEvicted)
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: reason}}
@@ -261,7 +262,8 @@ func otherUID() *v1.Pod {
 	return pod
 }
 
-// What must not be changed is not, and neither is what becomes so between the look at it and the change.
+// Pods that must not be changed are not. This includes pods that change between the read and the
+// patch.
 func TestNotMarked(t *testing.T) {
 	t.Parallel()
 	mirror := otherUID()
@@ -289,7 +291,7 @@ func TestNotMarked(t *testing.T) {
 		"gone meanwhile": {
 			[]answer{give(running()), refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch},
 		},
-		// What the Node authorizer says of a pod that is gone.
+		// The answer of the Node authorizer for a pod that is gone.
 		"forbidden, gone": {
 			[]answer{forbidden, refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch + dryRun},
 		},
@@ -316,7 +318,7 @@ func TestNotMarked(t *testing.T) {
 	}
 }
 
-// To ask changes nothing.
+// Ended changes nothing.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
@@ -369,7 +371,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// A pod that never holds still does not keep us.
+// A pod that changes at each attempt does not block the caller.
 func TestAlwaysChanged(t *testing.T) {
 	t.Parallel()
 	var tries int
@@ -391,7 +393,7 @@ func TestAlwaysChanged(t *testing.T) {
 
 var sentinels = []error{ErrForbidden, ErrCredentials, ErrGone, ErrStatic, ErrUnreachable}
 
-// wantError checks that err is of one kind, nil for none of them, and what it says.
+// wantError checks the kind of err, nil for none of them, and its texts.
 func wantError(t *testing.T, err, want error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -439,7 +441,7 @@ func TestErrors(t *testing.T) {
 			c := newTestClient(t, s.URL)
 			texts := append([]string{s.URL + ": get pods kube-system/dns: "}, test.texts...)
 			wantError(t, c.MarkEvicted(t.Context(), eviction), test.want, texts...)
-			if name == "not an API" { // whose answer to an event is not read
+			if name == "not an API" { // its answer to an event is not read
 				return
 			}
 			texts = append([]string{s.URL + ": create events about kube-system/dns: "}, test.texts...)
@@ -452,7 +454,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// silent takes connections and never answers.
+// silent accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -543,7 +545,7 @@ func TestEvent(t *testing.T) {
 	if got.String() != want.String() {
 		t.Errorf("event %s\nwant  %s", &got, &want)
 	}
-	// Without a time it is the present, and so no two have the same name.
+	// Without a time it is the present, so that no two events have the same name.
 	e.Now = time.Time{}
 	for range 2 {
 		if err := c.Event(t.Context(), e); err != nil {
@@ -555,7 +557,7 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// An earlier run of the program has made it: that is what was wanted.
+// An earlier run of the program has created it: that is success.
 func TestEventIsThere(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists))
@@ -564,7 +566,7 @@ func TestEventIsThere(t *testing.T) {
 	}
 }
 
-// Each request has its own time: a server that takes most of it for each is waited for.
+// Each request has its own timeout: a server that uses most of it for each request does not fail.
 func TestEachRequestHasItsTime(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, give(running()), give(running()))
@@ -572,7 +574,8 @@ func TestEachRequestHasItsTime(t *testing.T) {
 		select {
 		case <-time.After(600 * time.Millisecond):
 			s.ServeHTTP(w, r)
-		case <-r.Context().Done(): // as priority and fairness drops what nobody waits for
+		// As priority and fairness drops a request that no client waits for.
+		case <-r.Context().Done():
 		}
 	}))
 	defer slow.Close()
@@ -583,7 +586,8 @@ func TestEachRequestHasItsTime(t *testing.T) {
 	}
 }
 
-// A cluster that was made anew has another certificate authority: no retry mends that, and the file does.
+// A cluster that was created again has another certificate authority. No retry helps, only a new
+// file.
 func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	one, other := httptest.NewTLSServer(http.NotFoundHandler()), unlike(t)

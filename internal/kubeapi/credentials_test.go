@@ -26,16 +26,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// patience is for what happens at once.
+// patience bounds waits for things that happen at once.
 const patience = 20 * time.Second
 
-// TestMain has certificates looked at again sooner than every five minutes. It must not be changed while there are clients.
+// TestMain has certificates checked more often than every five minutes. It must not be changed
+// while there are clients.
 func TestMain(m *testing.M) {
 	transport.CertCallbackRefreshDuration = 100 * time.Millisecond
 	os.Exit(m.Run())
 }
 
-// writeCertificate writes one with its key into one file, as the kubelet does (kubelet-client-current.pem).
+// writeCertificate writes a certificate with its key into one file, as the kubelet does
+// (kubelet-client-current.pem).
 func writeCertificate(t *testing.T, path, user string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -75,7 +77,7 @@ func secureServer(t *testing.T, handler http.Handler) (server *httptest.Server, 
 	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// The kubelet's certificate is exchanged while we run, and the old one soon is worth nothing.
+// The kubelet's certificate is replaced while we run, and the old one soon becomes invalid.
 func TestCertificateRotates(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -110,8 +112,8 @@ func TestCertificateRotates(t *testing.T) {
 	}
 }
 
-// relay passes connections on, until those that it has are frozen: nothing comes through them and they do not end, as when a
-// firewall forgets them.
+// relay forwards connections until its open ones are frozen: they carry no data and do not end, as
+// after a firewall has forgotten them.
 type relay struct {
 	net.Listener
 	mu     sync.Mutex
@@ -159,7 +161,7 @@ func (c *relayed) Close() error {
 	return c.Conn.Close()
 }
 
-// A connection that is dead costs one call its time, and not each one until somebody finds out.
+// A dead connection costs the timeout of one call, and not of every call until it is detected.
 func TestDeadConnection(t *testing.T) {
 	t.Parallel()
 	api := newAPIServer(t, give(running()))
@@ -178,7 +180,7 @@ func TestDeadConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable)
-	// The dead one is given up right after.
+	// The dead connection is closed right after.
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
@@ -189,7 +191,7 @@ func TestDeadConnection(t *testing.T) {
 	}
 }
 
-// withPlugin is a client whose credentials a shell script gives.
+// withPlugin returns a client whose credentials come from a shell script.
 func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, script string) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "authenticator")
@@ -203,7 +205,8 @@ func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, script string) *Clie
 
 func TestPlugin(t *testing.T) {
 	t.Parallel()
-	// Credentials are for TLS alone. Nobody listens there, and nobody is asked before the plugin.
+	// Credentials are for TLS alone. No server listens there, and the plugin is called before any
+	// connection.
 	nobody := clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
 	const hint = "systemctl edit partition-monitor.service"
 	t.Run("gives a token", func(t *testing.T) {
@@ -249,7 +252,7 @@ func TestPlugin(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable, "authenticator", hint)
-		// It ends with this, once it has started.
+		// The script ends with this, once it has started.
 		release, err := os.OpenFile(fifo, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)

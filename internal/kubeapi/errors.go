@@ -13,29 +13,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// What can be wrong, for errors.Is. An error that is none of these is one of a request that the API server does not take.
+// Kinds of errors, for errors.Is. An error of no kind belongs to a request that the API server does
+// not accept.
 var (
-	// ErrForbidden says that the user of the kubeconfig may not do it. It stays so until somebody grants it.
+	// ErrForbidden means that the user of the kubeconfig lacks a permission. It lasts until an
+	// operator grants it.
 	ErrForbidden = errors.New("not allowed")
-	// ErrCredentials says that there is no user: the API server does not know the credentials, or a plugin did not give any; or that the
-	// API server is not the one of the kubeconfig's certificate authority.
+	// ErrCredentials means that there is no authenticated user: the API server does not accept the
+	// credentials, or a plugin gave none. It also means that the API server's certificate is not from
+	// the kubeconfig's certificate authority.
 	ErrCredentials = errors.New("no valid credentials")
-	// ErrGone says that the pod is not there any more, or another one of its name, or that its namespace is going.
+	// ErrGone means that the pod no longer exists, that another pod has its name, or that its
+	// namespace is being deleted.
 	ErrGone = errors.New("the pod is gone")
-	// ErrStatic says that the pod in the API is the mirror of a static pod.
+	// ErrStatic means that the pod in the API is the mirror of a static pod.
 	ErrStatic = errors.New("a static pod, whose status only its kubelet can change")
-	// ErrUnreachable says that the API server did not answer in time, or that it cannot now: it is worth trying again.
+	// ErrUnreachable means that the API server did not answer in time, or cannot now. Another attempt
+	// may succeed.
 	ErrUnreachable = errors.New("the API server cannot be reached or is overloaded")
 )
 
-// failed says what a request was for, what is wrong, and what to change.
+// failed adds the request, the kind of the error and a hint for the operator to err.
 func (c *Client) failed(what, namespace, name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	hint, kind := c.explain(err)
 	if wrapper := (*url.Error)(nil); errors.As(err, &wrapper) {
-		err = wrapper.Err // without the address, which is there already
+		err = wrapper.Err // without the address, which about adds
 	}
 	if kind != nil {
 		err = fmt.Errorf("%w: %w%s", kind, err, hint)
@@ -47,7 +52,7 @@ func (c *Client) about(what, namespace, name string, err error) error {
 	return fmt.Errorf("API server %s: %s %s/%s: %w", c.server, what, namespace, name, err)
 }
 
-// explain returns what to do about an error, and its sentinel, nil if it has none.
+// explain returns a hint for the operator about an error, and its sentinel, nil if it has none.
 func (c *Client) explain(err error) (hint string, sentinel error) {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -62,7 +67,8 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:
 		return "", ErrUnreachable
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		// To create something in a namespace that is being deleted is "forbidden", too (NamespaceLifecycle).
+		// Creating an object in a namespace that is being deleted is "forbidden", too
+		// (NamespaceLifecycle).
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("; the user of %s needs get of pods, patch of pods/status and create of events, as kubelets have it for "+
@@ -73,7 +79,8 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	return "", nil
 }
 
-// pluginHint is for those who have a credential plugin, which may fail here and not with the kubelet.
+// pluginHint returns a hint if there is a credential plugin, which may fail here and not in the
+// kubelet.
 func (c *Client) pluginHint() string {
 	if c.plugin == "" {
 		return ""
@@ -83,10 +90,11 @@ func (c *Client) pluginHint() string {
 		c.kubeconfig, c.plugin)
 }
 
-// unanswered reports whether there was no answer of an API server: it was not reached, or not in time.
+// unanswered reports whether there was no answer of an API server: it was not reached, or not in
+// time.
 func unanswered(err error) bool { return err != nil && code(err) == 0 }
 
-// code returns the HTTP status that the API server answered with, 0 if it did not.
+// code returns the HTTP status of the API server's answer, 0 if there was none.
 func code(err error) int32 {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return status.Status().Code
@@ -94,6 +102,6 @@ func code(err error) int32 {
 	return 0
 }
 
-// pluginFailed reports whether a credential plugin failed. client-go has no type for it (roundTripper.RoundTrip,
-// k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
+// pluginFailed reports whether a credential plugin failed. client-go has no type for it
+// (roundTripper.RoundTrip, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func pluginFailed(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }

@@ -14,32 +14,34 @@ import (
 // Event is a warning about a pod, for kubectl describe.
 type Event struct {
 	UID, Namespace, Name string
-	// Node is where it happened.
+	// Node is the name of the node of the event.
 	Node string
 	// Reason is one word for programs, ReasonEvicted for an eviction.
 	Reason string
-	// Message and Annotations of an eviction are from Message.
+	// Message and Annotations of an eviction come from the function Message.
 	Message     string
 	Annotations map[string]string
-	// Now is when, the present if it is zero.
+	// Now is the time of the event, the present if it is zero.
 	Now time.Time
 }
 
-// Event makes an event. Unlike client-go's recorder it returns when the API server has it, or why it has not, and counts no events
-// that are alike together: there is one for each eviction.
+// Event creates an event. Unlike client-go's recorder it returns after the API server has stored
+// it, or with the error, and does not aggregate similar events: there is one for each eviction.
 func (c *Client) Event(ctx context.Context, e Event) error {
 	if e.Now.IsZero() {
 		e.Now = time.Now()
 	}
 	_, err := c.do(ctx, c.rest.Post().Namespace(e.Namespace).Resource("events").Body(newEvent(e)))
 	if apierrors.IsAlreadyExists(err) {
-		return nil // an earlier run of the program has made it: its name is the pod's with the time of the eviction
+		// An earlier run of the program has created it: its name is the pod's with the time of the
+		// eviction.
+		return nil
 	}
 	return c.failed("create events about", e.Namespace, e.Name, err)
 }
 
-// newEvent is an event as the kubelet's recorder makes it (recorderImpl.makeEvent, k8s.io/client-go/tools/record v0.37.0), but for
-// the pod's version, which says nothing here.
+// newEvent returns an event as the kubelet's recorder creates it (recorderImpl.makeEvent,
+// k8s.io/client-go/tools/record v0.37.0), but without the pod's version, which has no meaning here.
 func newEvent(e Event) *v1.Event {
 	now := metav1.NewTime(e.Now)
 	return &v1.Event{

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ReasonEvicted is the reason of an evicted pod's phase and of the event (Reason, pkg/kubelet/eviction/helpers.go).
+// ReasonEvicted is the reason of an evicted pod's phase and of the event (Reason,
+// pkg/kubelet/eviction/helpers.go).
 const ReasonEvicted = "Evicted"
 
 // Eviction is a pod that was evicted.
@@ -23,19 +24,20 @@ type Eviction struct {
 	UID, Namespace, Name string
 	// Message is for people.
 	Message string
-	// Describe returns Message for the pod as the API server has it; nil is Message as it is.
+	// Describe returns Message for the pod as the API server has it; nil leaves Message unchanged.
 	Describe func(*v1.Pod) string
-	// Now is when, the present if it is zero.
+	// Now is the time of the eviction, the present if it is zero.
 	Now time.Time
 }
 
-// maxConflicts is how often a pod may change between our look at it and our change: kubelet and controllers do it a few times while
-// a pod ends.
+// maxConflicts bounds the number of times that a pod may change between our read and our patch:
+// kubelet and controllers change it a few times while a pod ends.
 const maxConflicts = 10
 
-// Ended reports whether a pod is gone, has succeeded, or has failed for a reason, and whether its kubelet knows that it has ended. Until it
-// does, it may write what it knows over the phase, and start the pod's containers again. Of a pod that has failed and nobody says why, ended is
-// false, see isFinal.
+// Ended reports whether a pod has ended (is gone, has succeeded, or has failed for a reason), and
+// whether its kubelet knows that it has ended. Until the kubelet knows, it may overwrite the phase,
+// and restart the pod's containers. A pod that has failed without a reason counts as not ended; see
+// isFinal.
 func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err error) {
 	pod, err := c.pod(ctx, e)
 	if errors.Is(err, ErrGone) {
@@ -47,9 +49,10 @@ func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err 
 	return isFinal(pod), hasEnded(pod) && kubeletKnows(pod), nil
 }
 
-// kubeletKnows tells from the status of a pod that has ended whether its kubelet has written it since. The kubelet then says of no container
-// that it runs, and why the pod is not ready (GenerateContainersReadyCondition, pkg/kubelet/status/generate.go, since 1.24); MarkEvicted says
-// that of pods alone that were ready, and so had containers that ran.
+// kubeletKnows reports whether the kubelet of a pod that has ended has written its status since.
+// The kubelet then reports no container as running, and the reason for which the pod is not ready
+// (GenerateContainersReadyCondition, pkg/kubelet/status/generate.go, since 1.24). MarkEvicted
+// writes that reason only for pods that were ready, which had running containers.
 func kubeletKnows(pod *v1.Pod) bool {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
 		if c.State.Running != nil {
@@ -64,22 +67,26 @@ func hasEnded(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded
 }
 
-// isFinal reports whether a pod has succeeded, or failed for a reason. One that has failed for none is what some of a kubelet's writes leave of an
-// eviction: it learns of the phase from the API server, and keeps the reason only where its own last status had that phase already.
-// Its first write drops it, and where ending the containers takes long that one arrives before the second, which would have taken
-// the reason over from the API server (generateAPIPodStatus, pkg/kubelet/kubelet_pods.go; seen with 1.37.0 and a runtime that did not
-// answer for two seconds).
+// isFinal reports whether a pod has succeeded, or failed for a reason. Some of a kubelet's writes
+// leave an eviction without its reason. The kubelet reads the phase from the API server, and keeps
+// the reason only if its own last status had that phase already. Its first write drops the reason.
+// If ending the containers takes long, that write arrives before the second one, which would have
+// taken the reason over from the API server (generateAPIPodStatus, pkg/kubelet/kubelet_pods.go;
+// seen with 1.37.0 and a runtime that did not answer for two seconds).
 func isFinal(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed && pod.Status.Reason != ""
 }
 
-// MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted, the condition DisruptionTarget, and that it
-// is not ready. It returns nil without a change for a pod that has succeeded, or failed for a reason, whatever it is: that is final, and so a
-// second call changes nothing. One that has failed for none gets this one: it ended because of us, or with us, and its kubelet takes
-// the reason over while it cleans up. The mirror of a static pod is left alone, with ErrStatic: the kubelet does not read its status, but writes it,
-// and does not evict static pods either (evictPod: it would not start them again).
+// MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted,
+// the condition DisruptionTarget, and the conditions for not being ready. It returns nil without a
+// change for a pod that has succeeded, or failed for any reason: that is final, and so a second
+// call changes nothing. A pod that has failed without a reason gets this one: it ended because of
+// us, or together with us, and its kubelet takes the reason over while it cleans up. The mirror of
+// a static pod is left alone, with ErrStatic: the kubelet writes its status and does not read it.
+// The kubelet does not evict static pods either, because it would not start them again (evictPod).
 //
-// A PodDisruptionBudget is not asked, as the kubelet does not. A pod that is being deleted is marked like another.
+// A PodDisruptionBudget is not checked, as in the kubelet. A pod that is being deleted is marked
+// like any other.
 func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 	if e.Now.IsZero() {
 		e.Now = time.Now()
@@ -96,10 +103,12 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		if isFinal(pod) {
 			return nil
 		}
-		// A strategic merge patch, as the kubelet's (PatchPodStatus, pkg/util/pod): what others write to the status stays. A JSON patch
-		// would have to know the index of a condition. Its preconditions are the UID and, unlike the kubelet's, the version at which the
-		// pod had not ended: who comes second sees what the first has written. The answer then is 409 (Conflict). That of a JSON patch
-		// whose test fails, and of another UID alone, is 422, as of any invalid request.
+		// A strategic merge patch, like the kubelet's (PatchPodStatus, pkg/util/pod), keeps what others
+		// write to the status. A JSON patch would need the index of a condition. The preconditions are
+		// the UID and, unlike the kubelet's, the version at which the pod had not ended: the second
+		// writer reads what the first has written. If the version differs, the answer is 409 (Conflict).
+		// For a JSON patch whose test fails, and for another UID alone, it is 422, as for any invalid
+		// request.
 		if _, err = c.do(ctx, c.patch(e, evictedPatch(pod, e))); !apierrors.IsConflict(err) {
 			return c.failed("patch pods/status", e.Namespace, e.Name, err)
 		}
@@ -107,7 +116,7 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 	return c.about("patch pods/status", e.Namespace, e.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err))
 }
 
-// pod returns the pod as the API server has it, ErrGone if it is another.
+// pod returns the pod as the API server has it, ErrGone if another pod has its name.
 func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 	result, err := c.do(ctx, c.rest.Get().Namespace(e.Namespace).Resource("pods").Name(e.Name))
 	pod := &v1.Pod{}
@@ -120,7 +129,7 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 	if err != nil {
 		return nil, c.failed("get pods", e.Namespace, e.Name, err)
 	}
-	// Before the UID: a mirror pod has another one than its static pod.
+	// Checked before the UID: a mirror pod has another UID than its static pod.
 	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
 		return nil, c.about("patch pods/status", e.Namespace, e.Name, ErrStatic)
 	}
@@ -130,9 +139,10 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// forbiddenOrGone tells apart why a kubelet may not see a pod: for one that is deleted, too, the Node authorizer says that it may not, and
-// not that there is none (authorizePod, plugin/pkg/auth/authorizer/node, v1.37.0). It lets every patch of a pod's status pass to where it is
-// known whether there is such a pod. This one changes nothing.
+// forbiddenOrGone returns NotFound instead of forbidden for a pod that is gone. The Node authorizer
+// forbids a kubelet to read a deleted pod, too, instead of answering that there is none
+// (authorizePod, plugin/pkg/auth/authorizer/node, v1.37.0). It allows every patch of a pod's
+// status, and the API server then checks whether the pod exists. This patch changes nothing.
 func (c *Client) forbiddenOrGone(ctx context.Context, e Eviction, forbidden error) error {
 	var patch statusPatch
 	patch.Metadata.UID = types.UID(e.UID)
@@ -141,7 +151,7 @@ func (c *Client) forbiddenOrGone(ctx context.Context, e Eviction, forbidden erro
 	case err == nil, apierrors.IsForbidden(err):
 		return forbidden
 	case apierrors.IsInvalid(err), apierrors.IsConflict(err):
-		return apierrors.NewNotFound(v1.Resource("pods"), e.Name) // but another one of its name
+		return apierrors.NewNotFound(v1.Resource("pods"), e.Name) // another pod has its name
 	}
 	return err
 }
@@ -169,7 +179,7 @@ type statusPatch struct {
 	} `json:"status,omitzero"`
 }
 
-// conditionPatch is a condition as a whole: what is null goes.
+// conditionPatch is a whole condition: null removes a field.
 type conditionPatch struct {
 	Type   v1.PodConditionType `json:"type"`
 	Status v1.ConditionStatus  `json:"status"`
@@ -181,11 +191,12 @@ type conditionPatch struct {
 	Message            *string      `json:"message"`
 }
 
-// podFailed and podCompleted are the reasons for which a pod that has ended is not ready (PodFailed and PodCompleted,
-// pkg/kubelet/status/generate.go).
+// podFailed and podCompleted are the reasons for which a pod that has ended is not ready (PodFailed
+// and PodCompleted, pkg/kubelet/status/generate.go).
 const podFailed, podCompleted = "PodFailed", "PodCompleted"
 
-// evictedPatch makes the status of a pod what the kubelet's own eviction makes of it.
+// evictedPatch returns the patch that makes the status of a pod equal to that after the kubelet's
+// own eviction.
 func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
 	var patch statusPatch
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = pod.UID, pod.ResourceVersion
@@ -194,7 +205,8 @@ func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
 		patch.Status.Conditions = append(patch.Status.Conditions, newCondition(pod, e.Now, kind, status, reason, message))
 	}
 	add(v1.DisruptionTarget, v1.ConditionTrue, v1.PodReasonTerminationByKubelet, e.Message)
-	// A pod must not be both failed and ready until its kubelet gets to it (mergePodStatus; issues.k8s.io/108594).
+	// A pod must not be both failed and ready until its kubelet follows (mergePodStatus;
+	// issues.k8s.io/108594).
 	if isTrue(pod, v1.PodReady) || isTrue(pod, v1.ContainersReady) {
 		add(v1.ContainersReady, v1.ConditionFalse, podFailed, "")
 		add(v1.PodReady, v1.ConditionFalse, podFailed, "")
@@ -202,8 +214,8 @@ func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
 	return patch
 }
 
-// newCondition is a condition that replaces the pod's of that type. Its transition is now, unless its status was the same before
-// (UpdatePodCondition, pkg/api/v1/pod/util.go).
+// newCondition returns a condition that replaces the pod's of that type. Its transition is now,
+// unless its status was the same before (UpdatePodCondition, pkg/api/v1/pod/util.go).
 func newCondition(pod *v1.Pod, now time.Time, kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) conditionPatch {
 	c := conditionPatch{Type: kind, Status: status, ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now), Reason: reason}
 	if message != "" {

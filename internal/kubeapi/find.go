@@ -12,22 +12,23 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// kubeconfigs are where kubelets have theirs, in the order in which they are tried.
+// kubeconfigs lists the paths of kubelets' kubeconfigs, in the order in which they are tried.
 var kubeconfigs = []string{
-	"/etc/kubernetes/kubelet.conf",                   // kubeadm; with OpenShift this is a KubeletConfiguration
+	"/etc/kubernetes/kubelet.conf",                   // kubeadm; on OpenShift a KubeletConfiguration
 	"/var/lib/kubelet/kubeconfig",                    // OpenShift, Amazon EKS, Google GKE, Azure AKS
 	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig",  // k3s
 	"/var/lib/rancher/rke2/agent/kubelet.kubeconfig", // RKE2
 }
 
-// Places are where Find looks.
+// Places returns the paths that Find tries.
 func Places() []string { return slices.Clone(kubeconfigs) }
 
-// maxKubeconfig is far more than one holds, certificates included.
+// maxKubeconfig far exceeds the size of a kubeconfig, certificates included.
 const maxKubeconfig = 1 << 20
 
-// Find returns the path of the kubelet's kubeconfig, as the node knows it, and an fs.ErrNotExist where there is none: a kubelet that runs
-// static pods alone has none, and one that has not joined yet has none yet.
+// Find returns the path of the kubelet's kubeconfig on the node, and an fs.ErrNotExist if there is
+// none. A kubelet that runs static pods alone has none, and one that has not joined yet has none
+// yet.
 func Find(root hostfs.FS) (string, error) {
 	var unfit []string
 	for _, path := range kubeconfigs {

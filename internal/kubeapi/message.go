@@ -8,28 +8,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Figures are why a pod was evicted.
+// Figures holds the numbers of an eviction.
 type Figures struct {
-	// Threshold is what the partition has to keep free, left out where it is zero.
+	// Threshold is the memory that the partition has to keep available. It is left out if it is zero.
 	Threshold resource.Quantity
-	// Available is what it had, in bytes.
+	// Available is the memory that was available, in bytes.
 	Available int64
 	// WorkingSet of the pod as a whole, in bytes.
 	WorkingSet int64
-	// Containers are those that ran, in any order.
+	// Containers lists the containers that ran, in any order.
 	Containers []Usage
 }
 
-// Usage is what a container used.
+// Usage is the memory usage of a container.
 type Usage struct {
 	Name string
 	// WorkingSet is in bytes.
 	WorkingSet int64
-	// Request is what the node knows of its manifest, zero without one. It counts where the pod is not known.
+	// Request is the request from the manifest as far as the node has it, zero without one. It is used
+	// only if the pod is unknown.
 	Request resource.Quantity
 }
 
-// Texts of the kubelet's evictions (pkg/kubelet/eviction/helpers.go, v1.37.0). The first is adapted: the node has memory left.
+// Texts of the kubelet's evictions (pkg/kubelet/eviction/helpers.go, v1.37.0). The first is
+// adapted: the node has memory left.
 const (
 	partitionLowFormat = "The system partition of the node was low on resource: %v. "
 	thresholdFormat    = "Threshold quantity: %v, available: %v. "
@@ -46,9 +48,10 @@ const (
 	AnnotationResource        = "starved_resource"
 )
 
-// Message says why a pod was evicted, to people and, in the annotations, to programs, as the kubelet says it (evictionMessage): containers are
-// named that used more than their request; a pod with a request of its own always is; ephemeral containers never are, for they have no request that
-// they could keep to. pod is the pod as the API server has it, nil where it is not known.
+// Message returns the reason of an eviction as the kubelet writes it (evictionMessage): as text for
+// people, and as annotations for programs. It names containers that used more than their request.
+// It always names a pod with a request of its own. It never names ephemeral containers, which
+// cannot have a request. pod is the pod as the API server has it, nil if it is unknown.
 func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string) {
 	var out strings.Builder
 	annotations = map[string]string{}
@@ -83,7 +86,7 @@ func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string
 	return out.String(), annotations
 }
 
-// podRequest is the request of a pod as a whole (pod-level resources).
+// podRequest returns the request of a whole pod (pod-level resources).
 func podRequest(pod *v1.Pod) (resource.Quantity, bool) {
 	if pod == nil || pod.Spec.Resources == nil {
 		return resource.Quantity{}, false
@@ -92,7 +95,7 @@ func podRequest(pod *v1.Pod) (resource.Quantity, bool) {
 	return request, ok
 }
 
-// containerOf is a container or an init container of a pod, nil for an ephemeral one.
+// containerOf returns a container or an init container of a pod, nil for an ephemeral one.
 func containerOf(pod *v1.Pod, name string) *v1.Container {
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {

@@ -9,11 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nobody is the name of a pod that there is not.
+// nobody is the name of a pod that does not exist.
 const nobody = "node-partition-asks-for-its-rights"
 
-// Rights returns what keeps us from telling of an eviction in a namespace, nil where nothing does. It asks with what an eviction does, for a
-// pod that there is not and as a dry run: a SelfSubjectAccessReview says of a kubelet's user that it may not what it may for the pods of its node.
+// Rights returns the error that prevents reporting an eviction in a namespace, nil if there is
+// none. It makes the requests of an eviction, for a pod that does not exist and as a dry run. A
+// SelfSubjectAccessReview would deny a kubelet's user the requests that it may make for the pods of
+// its node.
 func (c *Client) Rights(ctx context.Context, namespace string) error {
 	e := Eviction{UID: nobody, Namespace: namespace, Name: nobody, Now: time.Now()}
 	if _, err := c.pod(ctx, e); err != nil && !errors.Is(err, ErrGone) {

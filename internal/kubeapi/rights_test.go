@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The rights are asked for with what an eviction does, of a pod that there is not, and nothing is changed.
+// The rights are checked with the requests of an eviction, of a pod that does not exist, and
+// nothing is changed.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
 	gone := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
 	made := give(&metav1.Status{})
 	for name, test := range map[string]struct {
-		answers []answer // get, the kubelet's second try of it where it is forbidden, patch, create
+		answers []answer // get, the patch as a dry run that follows a forbidden get, patch, create
 		want    error
 		text    string
 	}{
