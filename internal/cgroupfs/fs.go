@@ -16,7 +16,7 @@ import (
 // Mount is the mount point of the unified hierarchy on a node with systemd.
 const Mount = "/sys/fs/cgroup"
 
-// FS is a mounted cgroup v2 hierarchy, or a folder that looks like one.
+// FS is a mounted cgroup v2 hierarchy, or a folder with the same layout.
 type FS string
 
 // maxShort exceeds the size of a file with a limit, a number or the few lines of cgroup.events.

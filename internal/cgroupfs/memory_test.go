@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMemoryReadingCounts computes all three figures from the same reading.
+// TestMemoryReadingCounts computes all three results from the same reading.
 func TestMemoryReadingCounts(t *testing.T) {
 	for name, test := range map[string]struct {
 		reading                     MemoryReading

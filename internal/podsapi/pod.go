@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Pod holds the properties of a pod that the kubelet knows and the runtime does not.
+// Pod holds the properties of a pod that the kubelet has and the runtime does not.
 type Pod struct {
 	UID, Namespace, Name string
 	QoS                  v1.PodQOSClass
@@ -42,7 +42,7 @@ type Pod struct {
 	Containers map[string]Container
 }
 
-// Container holds the properties of a container that the kubelet knows.
+// Container holds the properties of a container that the kubelet has.
 type Container struct {
 	// Init containers run one after the other before the others start.
 	Init bool

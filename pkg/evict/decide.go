@@ -143,8 +143,8 @@ func Decide(s Snapshot) Decision {
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}
 	if crossed == "" {
-		// Only the configured limit counts here, without the threshold. At less than one page below it,
-		// the next allocation would make the kernel kill.
+		// Compares with the configured limit, not with the limit in force. Usage must be below it: at
+		// exactly the limit the kernel would kill for the next page.
 		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
 		return d
 	}

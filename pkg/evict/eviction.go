@@ -44,7 +44,7 @@ type Eviction struct {
 	Containers []Stopped `json:"containers"`
 	// Gone means that the containers have ended, or that they did not end in time.
 	Gone bool `json:"gone,omitempty"`
-	// Told means that the report to the API server has ended, accepted or not.
+	// Told means that no report to the API server is left to make: it has ended, or none is needed.
 	Told bool `json:"told,omitempty"`
 	// Problem describes problems of this eviction.
 	Problem string `json:"problem,omitempty"`

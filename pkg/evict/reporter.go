@@ -23,8 +23,8 @@ const (
 	// reportDeadline is the age up to which a new run of the program reports an eviction: an older one
 	// may have been reported already.
 	reportDeadline = time.Minute
-	// confirmInterval is two sync intervals of the kubelet, and confirmAttempts the number of polls:
-	// two minutes in all, the longest time for which a kubelet does not sync a pod.
+	// confirmInterval is two ticks of the kubelet's sync loop, and confirmAttempts the number of
+	// polls: two minutes in all, the longest time for which a kubelet does not sync a pod.
 	confirmInterval = 2 * time.Second
 	confirmAttempts = 60
 )
