@@ -230,10 +230,9 @@ func TestLooksWhileHeld(t *testing.T) {
 		grown uint64
 		most  time.Duration
 	}{
-		"doubt":      {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
-		"files stay": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
-		// A GiB in a second.
-		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
+		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
+		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond}, // 1 GiB/s
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
