@@ -227,12 +227,12 @@ func TestLooksWhileHeld(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		state State
-		grown uint64
+		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
 		most  time.Duration
 	}{
 		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
 		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
-		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond}, // 1 GiB/s
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
