@@ -2,7 +2,9 @@ package cgroupfs
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/utils/cpuset"
 )
@@ -15,12 +17,14 @@ func (f FS) CPUs(cgroup string) (given, effective cpuset.CPUSet, err error) {
 		name string
 		set  *cpuset.CPUSet
 	}{{"cpuset.cpus", &given}, {"cpuset.cpus.effective", &effective}} {
-		text, err := f.read(cgroup, file.name)
+		// The list of a large machine has thousands of characters, if its CPUs alternate.
+		path := filepath.Join(string(f), cgroup, file.name)
+		text, err := os.ReadFile(path)
 		if err != nil {
-			return given, effective, err
+			return given, effective, gone(err)
 		}
-		if *file.set, err = cpuset.Parse(text); err != nil {
-			return given, effective, fmt.Errorf("%s: %w", filepath.Join(string(f), cgroup, file.name), err)
+		if *file.set, err = cpuset.Parse(strings.TrimSpace(string(text))); err != nil {
+			return given, effective, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return given, effective, nil
