@@ -11,25 +11,25 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Decision is what a pass has to do, in this order, and what it found.
+// Decision lists what a pass has to do, in this order, and what it found.
 type Decision struct {
-	// Ensure are the slices of pods to make, or to give other limits.
+	// Ensure lists the slices of pods to create or to give other limits.
 	Ensure []SliceSpec
-	// Weights are those of the partition's own slices that are to change.
+	// Weights lists the partition's own slices whose weight changes.
 	Weights []WeightSpec
-	// Protect are those whose protected memory is to change.
+	// Protect lists the partition's own slices whose protected memory changes.
 	Protect []ProtectSpec
-	// KillScopes are scopes of ours whose container has ended with processes left.
+	// KillScopes lists our scopes whose container has ended and left processes.
 	KillScopes []string
-	// Stop are slices of pods that are gone.
+	// Stop lists the slices of pods that are gone.
 	Stop []StopSpec
-	// Move is the one pod to move now; nil where there is none or one is under way.
+	// Move is the one pod to move now. It is nil if there is none or a move is under way.
 	Move *Move
-	// Wait says that something will be different soon without an event telling.
+	// Wait means that the situation will change soon without an event.
 	Wait bool
-	// Done says that the partition is switched off and nothing is left in it.
+	// Done means that the partition is switched off and empty.
 	Done bool
-	// Pods is what was found, by namespace and name.
+	// Pods reports the pods, by namespace and name.
 	Pods []PodReport
 }
 
@@ -39,7 +39,7 @@ type SliceSpec struct {
 	Limits            cgroupfs.Limits
 }
 
-// StopSpec is a slice to stop, and the pod it was for.
+// StopSpec is a slice to stop, and its pod.
 type StopSpec struct{ Slice, UID string }
 
 // WeightSpec is a slice of the partition and its cpu.weight.
@@ -54,21 +54,23 @@ type ProtectSpec struct {
 	Memory cgroupfs.Protection
 }
 
-// Move is a pod to move.
+// Move is a pod to move and the way.
 type Move struct {
 	UID, Namespace, Name string
 	To                   unitname.Partition
 	Way                  Way
-	// Slice is where its containers are to be.
+	// Slice is the destination of its containers.
 	Slice string
-	// Containers are the misplaced ones in the order in which to move them.
+	// Containers lists the misplaced containers in the order in which to move them.
 	Containers  []Container
 	GracePeriod time.Duration
-	// WasReady tells whether the kubelet said so before; it is to be Ready again then before the next one.
+	// WasReady means that the kubelet reported the pod Ready before the move. The next pod waits until
+	// it is Ready again.
 	WasReady bool
 }
 
-// Decide compares what is with what ought to be. It touches nothing.
+// Decide compares the node with its configuration and returns what a pass has to do. It touches
+// nothing.
 func Decide(s Snapshot) Decision {
 	var d Decision
 	pods := slices.Clone(s.Pods)
@@ -77,7 +79,7 @@ func Decide(s Snapshot) Decision {
 	})
 	for _, pod := range pods {
 		if pod.Exists && s.Ordered[pod.UID] {
-			d.place(s, pod) // its turn is before that of the others
+			d.place(s, pod) // ordered pods come first
 		}
 	}
 	guests := false
@@ -97,7 +99,7 @@ func Decide(s Snapshot) Decision {
 	return d
 }
 
-// belongs is the partition that a pod is to be in.
+// belongs returns the partition that a pod belongs to.
 func (s Snapshot) belongs(pod Pod) unitname.Partition {
 	if !s.Config.Off && slices.Contains(s.Config.Namespaces, pod.Namespace) {
 		return s.Config.Partition
@@ -111,31 +113,34 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 	switch {
 	case pod.Exists && (s.belongs(pod) != unitname.Default && pod.Ready || inUse):
 		if !pod.Home.Exists {
-			// The kubelet has removed its own already, or makes none: nothing to mirror.
+			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
 		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
 			d.Ensure = append(d.Ensure, SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits})
 		}
 	case pod.Guest.Exists && !inUse && !s.holdsMemory(pod):
-		// Not while it has a cgroup: that of a container which the runtime is removing goes by itself, and wakes us.
+		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
 		d.Stop = append(d.Stop, StopSpec{pod.Guest.Slice, pod.UID})
 	}
 }
 
-// holdsMemory tells whether the slice of a pod in the partition may have memory that the pod's processes have left behind: files in an
-// emptyDir with the medium Memory. The kubelet unmounts them before it removes its own slice of the pod (SyncTerminatedPod,
-// pkg/kubelet/kubelet.go; seen with 1.37.0: 0.9 s after the last container had gone). Stopped before that, the slice would leave its
-// memory to the slice above it, and eviction would have nobody to hold it against but other pods.
+// holdsMemory reports whether the slice of a pod in the partition may still be charged for memory
+// that the pod's processes left behind: files in an emptyDir with the medium Memory. The kubelet
+// unmounts them before it removes its own slice of the pod (SyncTerminatedPod,
+// pkg/kubelet/kubelet.go), 0.9 s after the last container ended (seen with 1.37.0). If the slice
+// were stopped before that, its memory would be charged to the slice above, and eviction could only
+// hold it against other pods.
 func (s Snapshot) holdsMemory(pod Pod) bool {
-	// Of a pod whose sandbox the runtime has forgotten nobody tells the namespace.
+	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
 	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) != unitname.Default)
 }
 
-// Description is what systemctl status shows of a pod's slice. It says whose it is: a UID tells nobody.
+// Description returns the description of a pod's slice, which systemctl status shows. It names the
+// pod, because a UID means nothing to people.
 func Description(namespace, name string) string { return "Pod " + namespace + "/" + name }
 
-// place decides whether a pod is where it belongs, and what to do where it is not.
+// place reports where a pod is, and decides what to do if that is not where it belongs.
 func (d *Decision) place(s Snapshot, pod Pod) {
 	want := s.belongs(pod)
 	report := PodReport{
@@ -152,7 +157,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		}
 		report.Containers++
 		if c.AlsoSlice != "" && c.Slice == pod.slice(want) {
-			// Half of it is where it belongs. The other half is what is to be moved.
+			// One half is where the pod belongs. The other half has to move.
 			c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
 		}
 		if c.IdleCPUs != "" {
@@ -167,7 +172,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		case c.Slice == pod.slice(s.other(want)):
 			misplaced = append(misplaced, c)
 		case want != unitname.Default:
-			// Where the default partition keeps the containers of its pods is the runtime's business.
+			// In the default partition the runtime decides where containers are.
 			foreign = append(foreign, c)
 			report.Misplaced++
 		}

@@ -12,15 +12,15 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// find looks for a container that is in no scope of its pod's slices that has its name: with the cgroupfs
-// driver, in a virtual machine, or where somebody else has put it.
+// find locates a container that has no scope of its name in its pod's slices: it runs with the
+// cgroupfs driver, in a virtual machine, or was moved by another program.
 func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	cgroup, ok := g.whereIs(ctx, c.ID)
 	if !ok {
 		return
 	}
 	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
-		// In a unit of another name, or in one that was made a moment ago.
+		// It is in a unit of another name, or in one that was just created.
 		if below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice.Slice)+"/"); ok {
 			c.Slice = slice.Slice
 			c.Unit, _, _ = strings.Cut(below, "/")
@@ -30,15 +30,15 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	c.Slice, c.Foreign = cgroup, true
 }
 
-// whereIs tells the cgroup of a running container, or Nowhere. It reports false where the container has
-// ended meanwhile, and where that cannot be told just now.
+// whereIs returns the cgroup of a running container, or Nowhere. It returns false if the container
+// has ended meanwhile, or if its cgroup cannot be read now.
 func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bool) {
 	if known, ok := g.elsewhere[id]; ok {
 		return known, true
 	}
 	pid, running, err := g.Runtime.Process(ctx, id)
 	if err != nil || !running {
-		return "", false // the lists of the runtime, which are asked first, tell when it is away
+		return "", false // if the runtime is away, its lists have failed already
 	}
 	found := Nowhere
 	if pid != 0 {
@@ -53,17 +53,18 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 	return found, true
 }
 
-// idleCPUs are those that a container was given and none of which its partition has: the static CPU manager
-// gives whole CPUs to a v1.PodQOSGuaranteed container alone, and knows of no partition.
+// idleCPUs returns the CPUs that a container was given if its partition has none of them. The
+// static CPU manager gives whole CPUs to a v1.PodQOSGuaranteed container alone, and ignores
+// partitions.
 func (g *Gatherer) idleCPUs(scope string) string {
 	given, effective, err := g.Cgroups.CPUs(scope)
 	if err != nil || given.Intersection(effective).Size() > 0 {
-		return "" // gone by now, or without the controller: nobody limits its CPUs
+		return "" // gone by now, or without the controller: its CPUs are not limited
 	}
 	return given.String()
 }
 
-// errNoCgroup says that /proc/PID/cgroup has no line of cgroup v2.
+// errNoCgroup means that /proc/PID/cgroup has no line of cgroup v2.
 var errNoCgroup = errors.New("no line of cgroup v2")
 
 // cgroupOf reads the cgroup of a process: "0::/kubepods/burstable/pod1/one" (cgroups(7)).

@@ -6,45 +6,46 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Way is how a container comes to where it belongs.
+// Way is a method of placing a container.
 type Way string
 
 const (
-	// Creation is the answer to the runtime's CreateContainer, over NRI.
+	// Creation places a container in the answer to the runtime's CreateContainer, over NRI.
 	Creation Way = "creation"
-	// Restart is stopping a container, which the kubelet starts again.
+	// Restart stops a container, which the kubelet starts again.
 	Restart Way = "restart"
-	// Live takes the processes of a running container over into a scope of our own.
+	// Live moves the processes of a running container into a scope of our own.
 	Live Way = "live"
 )
 
-// Events notifies the program, for its metrics and its journal. The methods return at once and may be called
-// from any goroutine.
+// Events notifies the program, for its metrics and its journal. The methods return at once and may
+// be called from any goroutine.
 type Events interface {
-	// Reconciled is called after each pass; err is nil where all of it was done.
+	// Reconciled is called after each pass. err is nil if the pass did everything.
 	Reconciled(took time.Duration, err error)
 	// Moving is called before a running container is moved.
 	Moving(m Move, c Container)
-	// Placed is called for each container that was placed, or was to be.
+	// Placed is called for each container that was placed or failed to be.
 	Placed(p Placement)
-	// NotPrepared is called when a pod's slice could not be made before its first container; the next pass
-	// makes it.
+	// NotPrepared is called when a pod's slice could not be created before its first container. The
+	// next pass creates it.
 	NotPrepared(namespace, pod string, err error)
-	// NotReady is called when a pod that was restarted is in its place and has not been Ready for long: the
-	// others wait for it.
+	// NotReady is called when a restarted pod is in its place and has not become Ready within
+	// moveTimeout. The other pods keep waiting for it, except with OnlyRestart.
 	NotReady(m Move)
-	// Killing is called before what is left of a container that has ended is killed.
+	// Killing is called before the remaining processes of an ended container are killed.
 	Killing(scope string)
 }
 
 // Placement is the outcome for one container.
 type Placement struct {
 	Way Way
-	// To is the partition that the container is to be in.
+	// To is the partition that the container belongs to.
 	To   unitname.Partition
 	Took time.Duration
-	// Err is nil where the container is in its place. ErrInVain means that the pod is not restarted again,
-	// ErrWrongPlace that no other pod is restarted either; after any other error the move is tried again.
+	// Err is nil if the container is in its place. ErrInVain means that the pod is not restarted
+	// again. ErrWrongPlace means that no other pod is restarted either. After any other error the move
+	// is tried again.
 	Err error
 	// Move is nil at creation.
 	Move *Move

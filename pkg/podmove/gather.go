@@ -16,43 +16,44 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Runtime is what is asked of the container runtime. *cri.Client is one.
+// Runtime reads from the container runtime. *cri.Client is one.
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
-	// Resources returns what a container was created with.
+	// Resources returns the resources that a container was created with.
 	Resources(ctx context.Context, id string) (cri.Resources, error)
-	// Process returns the ID of a container's first process, 0 where it does not tell, and whether the
-	// container runs.
+	// Process returns the ID of a container's first process, and whether the container runs. The ID is
+	// 0 if the runtime does not report it.
 	Process(ctx context.Context, id string) (pid int, running bool, err error)
 }
 
-// Kubelet is what the kubelet is asked for. *podsapi.Watcher is one.
+// Kubelet reads from the kubelet. *podsapi.Watcher is one.
 type Kubelet interface {
-	// Pods returns the pods by UID and whether the kubelet has ever told them.
+	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
 }
 
-// Gatherer reads what a Snapshot holds.
+// Gatherer reads the node for a Snapshot.
 type Gatherer struct {
-	// Partition is the one whose slices are read beside the kubelet's own.
+	// Partition is the partition whose slices are read beside the kubelet's own.
 	Partition unitname.Partition
 	Cgroups   cgroupfs.FS
 	Runtime   Runtime
 	Kubelet   Kubelet
-	// Announced may be nil: then a pod counts from when the runtime lists it.
+	// Announced may be nil. Then a pod counts once the runtime lists it.
 	Announced Announced
-	// Proc is where procfs is mounted; empty is /proc.
+	// Proc is the mount point of procfs. Empty means /proc.
 	Proc string
 
-	// resources of containers, by ID: asked for once where the kubelet does not tell the requests.
+	// resources holds the resources of containers by ID. They are read once, if the kubelet does not
+	// report the requests.
 	resources map[string]cri.Resources
-	// elsewhere is where containers are that are in none of their pod's slices, by ID: asked for once.
+	// elsewhere holds the cgroups of containers outside their pod's slices, by ID. They are read once.
 	elsewhere map[string]string
 }
 
-// podCgroups are the slices of pods that were found, by their escaped UID. A pod has two in a partition
-// where it is a static one that was written again with other requests and the same UID.
+// podCgroups holds the slices of pods that were found, by their escaped UID. A pod has two slices
+// in one partition if it is a static pod that was rewritten with other requests and the same UID.
 type podCgroups map[string]map[unitname.Partition][]foundSlice
 
 type foundSlice struct {
@@ -61,8 +62,8 @@ type foundSlice struct {
 	units []string
 }
 
-// Pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that was
-// there before the runtime listed no pod for it is left over.
+// Pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that
+// existed before the runtime listed no pod for it is left over.
 func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	found, err := g.podCgroups()
 	if err != nil {
@@ -95,8 +96,9 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	present := found
 	if g.lacking(byUID, of, found) {
-		// The kubelet makes the slice of a pod before its sandbox, and the runtime the scope before it says
-		// that a container runs: what has come since the first look is there now.
+		// The kubelet creates the slice of a pod before its sandbox, and the runtime creates the scope
+		// before it reports that a container runs. Whatever appeared since the first reading is there
+		// now.
 		if present, err = g.podCgroups(); err != nil {
 			return nil, err
 		}
@@ -120,7 +122,8 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	return pods, nil
 }
 
-// lacking tells whether a pod has no slice that ought to have one, or a container no scope.
+// lacking reports whether a pod is without the slice that it should have, or a container without a
+// scope.
 func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
 		slices := found[unitname.EscapeUID(uid)]
@@ -137,8 +140,8 @@ func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, 
 	return false
 }
 
-// leftOver is a slice of the partition whose pod is gone, or has another one now. The kubelet may have its own
-// slice of the pod still.
+// leftOver returns a Pod for a slice of the partition whose pod is gone, or is in another slice
+// now. The kubelet may still have its own slice of the pod.
 func leftOver(escapedUID string, guest foundSlice, kubelets []foundSlice, orphans []string) Pod {
 	home := unitname.PodSlice(unitname.Default, guest.qos, escapedUID)
 	return Pod{
@@ -148,7 +151,7 @@ func leftOver(escapedUID string, guest foundSlice, kubelets []foundSlice, orphan
 }
 
 func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, error) {
-	// Containers before sandboxes: a container is never without its sandbox then.
+	// Containers are read before sandboxes, so that no container is without its sandbox.
 	containers, err := g.Runtime.Containers(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -164,13 +167,14 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	if g.Announced == nil {
 		return sandboxes, containers, nil
 	}
-	// After the list: one that was announced before it, and removed, is in neither.
+	// Announced sandboxes are read after the list: one that was announced before the list and removed
+	// since is in neither.
 	announced := g.Announced.Announced(func(id string) bool { return listed[id] })
 	return append(sandboxes, announced...), containers, nil
 }
 
-// complete adds to a pod what the kubelet and the cgroups say of it. It returns the slices that are left
-// over of an earlier pod with this UID.
+// complete adds to a pod what the kubelet and the cgroups report about it. It returns the slices
+// that are left over from an earlier pod with this UID.
 func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
 	told := v1.PodQOSClass("")
 	if known != nil {
@@ -179,7 +183,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 	home, atHome := choose(found[unitname.Default], told)
 	switch {
 	case atHome:
-		pod.QoS = home.qos // where the kubelet has put it is what counts
+		pod.QoS = home.qos // where the kubelet has put it is decisive
 	case told != "":
 		pod.QoS = told
 	case len(found[g.Partition]) > 0:
@@ -236,7 +240,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		if known != nil {
 			k, ok := known.Containers[c.Name]
 			container.Init, container.Sidecar, container.Order = k.Init, k.Sidecar, k.Order
-			// Who is not in the pod as it is now is not started again.
+			// A container that is no longer in the pod's spec is not started again.
 			container.Restarts = ok && restarts(known.RestartPolicy, k)
 			container.Ready = container.Running && k.ID == c.ID && k.Ready
 		} else if container.Running || container.Creating {
@@ -244,7 +248,7 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
 				return nil, err
 			}
-			if shares := container.Resources.Shares; shares > minShares { // the minimum is no request at all
+			if shares := container.Resources.Shares; shares > minShares { // the minimum means no request
 				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			}
 		}
@@ -281,10 +285,10 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	return found[max(i, 0)], true
 }
 
-// place is where a container is.
+// place is the slice and the unit that a container is in.
 type place struct{ slice, unit string }
 
-// scopesIn returns where the containers in the slices of a pod are, by their ID.
+// scopesIn returns the places of the containers in the slices of a pod, by container ID.
 func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[string][]place {
 	scopes := map[string][]place{}
 	for _, slice := range slices.Concat(found[unitname.Default], found[g.Partition]) {
@@ -297,14 +301,14 @@ func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[strin
 	return scopes
 }
 
-// ended are those scopes of ours among units whose container does not run.
+// ended returns those of our scopes among units whose container does not run.
 func ended(units []string, containers []cri.Container) []string {
 	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
 		return slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited })
 	})
 }
 
-// abandoned are scopes of ours for containers that the runtime has removed.
+// abandoned returns our scopes for containers that the runtime has removed.
 func abandoned(pod *Pod) []string {
 	listed := map[string]bool{}
 	for _, c := range pod.Containers {
@@ -329,7 +333,7 @@ func liveMoved(units []string) []string {
 	return moved
 }
 
-// own is the memory of a pod's slice that is not that of a cgroup in it.
+// own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.
 func (g *Gatherer) own(slice PodCgroup) uint64 {
 	path := unitname.CgroupPath(slice.Slice)
 	bytes, err := g.Cgroups.MemoryCurrent(path)
@@ -351,8 +355,9 @@ func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	}
 }
 
-// restarts tells whether the kubelet starts a container again whatever its exit status is: OnFailure does not where
-// the container ends well at SIGTERM. A container's own policy comes before the pod's (KEP-5307).
+// restarts reports whether the kubelet starts a container again whatever its exit status is.
+// OnFailure does not if the container exits with 0 at SIGTERM. A container's own policy comes
+// before the pod's (KEP-5307).
 func restarts(pod v1.RestartPolicy, c podsapi.Container) bool {
 	switch {
 	case c.Sidecar:
@@ -380,7 +385,7 @@ func (g *Gatherer) resourcesOf(ctx context.Context, id string) (cri.Resources, e
 	return resources, nil
 }
 
-// forget drops what was kept of containers that are gone.
+// forget drops the cached data of containers that are gone.
 func (g *Gatherer) forget(containers []cri.Container) {
 	if len(g.resources)+len(g.elsewhere) == 0 {
 		return
@@ -401,7 +406,7 @@ func (g *Gatherer) forget(containers []cri.Container) {
 	}
 }
 
-// podCgroups finds the slices of pods in both partitions. What is no slice of a pod is passed over.
+// podCgroups finds the slices of pods in both partitions. It ignores other cgroups.
 func (g *Gatherer) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
 	for _, p := range []unitname.Partition{unitname.Default, g.Partition} {
@@ -430,7 +435,8 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 	return found, nil
 }
 
-// Snapshot reads the node. What earlier passes have left (moves, orders, the formula) is not in it.
+// Snapshot reads the node. The results of earlier passes (moves, orders, the formula) are not in
+// it.
 func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapshot, error) {
 	pods, err := g.Pods(ctx)
 	if err != nil {
@@ -440,7 +446,7 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 	return Snapshot{Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: Linear}, nil
 }
 
-// slices are the present weights of the partition's slices, and their protected memory.
+// slices returns the present weights of the partition's slices, and their protected memory.
 func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, slice := range []string{g.Partition.Slice(), unitname.QoSSlice(g.Partition, v1.PodQOSBurstable)} {

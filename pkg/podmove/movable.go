@@ -39,7 +39,7 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 			return
 		}
 	default:
-		// A container that is stopped now would come back to where it was.
+		// A container that is stopped now would come back in the same place.
 		d.Wait = d.Wait || s.NRI == Awaited
 		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return
@@ -77,7 +77,7 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 
 const oneAtATime = "wait: pods are moved one at a time"
 
-// begin has the pod moved.
+// begin decides to move the pod now.
 func (d *Decision) begin(pod Pod, to unitname.Partition, way Way, misplaced []Container, report *PodReport) {
 	report.Reason, report.Next = ReasonPending, "it is moved next"
 	d.Move = &Move{
@@ -86,13 +86,13 @@ func (d *Decision) begin(pod Pod, to unitname.Partition, way Way, misplaced []Co
 	}
 }
 
-// nodeCritical is the priority of the class system-node-critical, and SystemCriticalPriority + 1000 of
+// nodeCritical is the priority of the class system-node-critical: SystemCriticalPriority + 1000 of
 // k8s.io/kubernetes/pkg/apis/scheduling.
 const nodeCritical = 2_000_001_000
 
-// spared says what a pod is that is not restarted unless an operator wants it, empty for any other. Where
-// the kubelet does not tell its priority a pod is not taken for an unimportant one: critical pods are
-// v1.PodQOSGuaranteed more often than not.
+// spared describes a protected pod, which mode Auto does not restart without an operator's order.
+// It returns "" for any other pod. If the kubelet does not report the priority, a
+// v1.PodQOSGuaranteed pod counts as protected: critical pods are in that class more often than not.
 func spared(pod Pod) string {
 	switch {
 	case pod.Static:
@@ -105,10 +105,10 @@ func spared(pod Pod) string {
 	return ""
 }
 
-// refused tells why the pod cannot be moved that way now, and what can be done about it.
+// refused returns why the pod cannot be moved that way now, and what can be done about it.
 func refused(pod Pod, way Way, misplaced []Container, creating bool) (next string, r Reason) {
 	if creating {
-		// The runtime is at work on the pod: a scope that changes hands under it is lost to it.
+		// The runtime is working on the pod: it would lose a scope that is replaced now.
 		return "wait until its containers are created", ReasonStarting
 	}
 	if way == Live {
@@ -133,8 +133,9 @@ func refused(pod Pod, way Way, misplaced []Container, creating bool) (next strin
 	return "", ""
 }
 
-// inOrder sorts containers for a move: restarted are first the main ones, then sidecars from the last to the first, which is
-// how the kubelet ends a pod (KEP-753), so that what the others need is there while they come back.
+// inOrder sorts containers for a move. A restart takes the main containers first, then the sidecars
+// from the last to the first, as the kubelet does when it ends a pod (KEP-753). So the containers
+// that the others need are there while those come back.
 func inOrder(containers []Container, way Way) []Container {
 	list := slices.Clone(containers)
 	slices.SortStableFunc(list, func(a, b Container) int {
@@ -152,7 +153,8 @@ func inOrder(containers []Container, way Way) []Container {
 	return list
 }
 
-// defaultGracePeriod is what a pod gets that does not say (v1.DefaultTerminationGracePeriodSeconds).
+// defaultGracePeriod is the grace period of a pod that sets none
+// (v1.DefaultTerminationGracePeriodSeconds).
 const defaultGracePeriod = 30 * time.Second
 
 func gracePeriod(pod Pod) time.Duration {

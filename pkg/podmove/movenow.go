@@ -11,20 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// order is an operator's word for one pod. It lifts what spares the pod: --move=never, a static or
-// node-critical pod, an earlier move that failed, another pod that is not Ready again. It does not lift what
-// would leave the pod stopped or in the same place: no NRI, a restartPolicy that does not bring it back, a pod
-// that starts or ends. It is good for one attempt:
+// order is an operator's request to move one pod. It lifts every protection of the pod:
+// --move=never, a static or node-critical pod, an earlier move that failed, another pod that is not
+// Ready again. It does not lift what would leave the pod stopped or in the same place: no NRI, a
+// restartPolicy that does not bring it back, a pod that starts or ends. It is good for one attempt:
 //
 //	given -> resolved to a UID by each pass -> begun: a move of the pod is under way -> answered
 //	  |                |
 //	  |                +-> answered: in its place, refused, no such pod, the pass failed
-//	  +-> withdrawn: nobody waits for the answer
+//	  +-> withdrawn: the caller stopped waiting
 type order struct {
 	pod types.NamespacedName
-	// uid is of the pod that the last pass found, empty before.
+	// uid is the UID of the pod that the last pass found. It is empty before.
 	uid string
-	// begun means that the answer comes with the end of a move.
+	// begun means that a move is under way, and its end answers the order.
 	begun bool
 	done  chan outcome
 }
@@ -36,16 +36,16 @@ type outcome struct {
 }
 
 var (
-	// ErrNoPod means that no such pod is on this node, or not any more.
+	// ErrNoPod means that no such pod is on this node, or that it is gone.
 	ErrNoPod = errors.New("no such pod is on this node")
-	// ErrNotMoved means that nothing was done about the pod.
+	// ErrNotMoved means that the pod was not touched.
 	ErrNotMoved = errors.New("not moved")
 )
 
-// MoveNow moves a pod to where it belongs because an operator asks for it: by a restart where the runtime
-// serves NRI, otherwise live, as far as the mode allows that. It returns the slice of the pod when the pod is
-// there and, after a restart, Ready again. An error that is ErrNotMoved says that nothing was done. ctx bounds
-// the wait: a move that has begun goes on.
+// MoveNow moves a pod to where it belongs on behalf of an operator: by a restart if the runtime
+// serves NRI, otherwise live, as far as the mode allows. It returns the slice of the pod once the
+// pod is there and, after a restart, Ready again. If the error is ErrNotMoved, nothing was done.
+// ctx bounds the wait: a move that has begun continues.
 func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error) {
 	o := &order{pod: pod, done: make(chan outcome, 1)}
 	r.mu.Lock()
@@ -77,8 +77,8 @@ func (r *Reconciler) drop(o *order) {
 	r.orders = slices.DeleteFunc(r.orders, func(other *order) bool { return other == o })
 }
 
-// takeOrders resolves the orders that have not begun, and returns the UIDs of their pods. It is called with
-// mu held.
+// takeOrders resolves the orders that have not begun, and returns the UIDs of their pods. It
+// answers those whose pod is not on the node. It is called with mu held.
 func (r *Reconciler) takeOrders(pods []Pod) map[string]bool {
 	ordered := map[string]bool{}
 	for _, o := range slices.Clone(r.orders) {
@@ -93,8 +93,9 @@ func (r *Reconciler) takeOrders(pods []Pod) map[string]bool {
 	return ordered
 }
 
-// named returns the pod of that name. Of several it prefers one that is not being deleted, one that the
-// kubelet knows, and one whose sandbox runs: a pod that was deleted may have a successor of its name already.
+// named returns the pod of that name. Of several it prefers one that is not being deleted, one that
+// the kubelet reports, and one whose sandbox runs: a deleted pod may already have a successor of
+// its name.
 func named(pods []Pod, name types.NamespacedName) (Pod, bool) {
 	rank := func(p Pod) int {
 		switch {
@@ -116,8 +117,8 @@ func named(pods []Pod, name types.NamespacedName) (Pod, bool) {
 	return slices.MinFunc(found, func(a, b Pod) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// judgeOrders answers the orders that a decision leaves nothing to wait for, and attaches the others to a
-// move. A move that was decided for an order that was withdrawn since is dropped.
+// judgeOrders answers the orders that have nothing to wait for after a decision, and attaches the
+// others to a move. It drops a move that was decided for an order that was withdrawn since.
 func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 	for _, o := range slices.Clone(r.orders) {
 		switch current := r.underway[o.uid]; {
 		case o.uid == "":
-			continue // it was given after the snapshot
+			continue // given after the snapshot
 		case move != nil && move.uid == o.uid:
 			move.attach(o)
 		case current != nil:
@@ -149,7 +150,8 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 	}
 }
 
-// verdict returns the answer to an order for a pod that is not being moved, nil where its turn comes.
+// verdict returns the answer to an order for a pod that is not being moved. It returns nil if the
+// pod's turn is still to come.
 func verdict(reports []PodReport, o *order) *outcome {
 	i := slices.IndexFunc(reports, func(p PodReport) bool { return p.UID == o.uid })
 	if i < 0 || reports[i].Containers == 0 {
@@ -175,21 +177,21 @@ func (r *Reconciler) refuseOrders(why error) {
 	r.orders = nil
 }
 
-// underway is a pod that is being moved, or was restarted and is not Ready again.
+// underway is a pod that is being moved, or that was restarted and is not Ready again.
 type underway struct {
 	uid, name string
-	// placed means that the pod is in its place, and that its being Ready is waited for.
+	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
 }
 
-// attach has an order answered with the end of the move. It is called with mu held.
+// attach makes the end of the move answer an order. It is called with mu held.
 func (u *underway) attach(o *order) {
 	o.begun = true
 	u.orders = append(u.orders, o)
 }
 
-// begin notes a move. It is called with mu held.
+// begin records a move. It is called with mu held.
 func (r *Reconciler) begin(m *Move) *underway {
 	r.moving = m.UID
 	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name}
@@ -197,8 +199,8 @@ func (r *Reconciler) begin(m *Move) *underway {
 	return u
 }
 
-// end answers the orders of a move. It is called with mu held, in one with what follows from the end of the
-// move: the next pass may begin another.
+// end answers the orders of a move. It is called with mu held, together with the other effects of
+// the end of the move: the next pass may begin another one.
 func (r *Reconciler) end(u *underway, m *Move, err error) {
 	if r.underway[u.uid] == u {
 		delete(r.underway, u.uid)
@@ -213,8 +215,8 @@ func (r *Reconciler) end(u *underway, m *Move, err error) {
 	u.orders = nil
 }
 
-// awaitedPods are the pods that were restarted and are not Ready again, by namespace and name. It is called
-// with mu held.
+// awaitedPods returns the pods that were restarted and are not Ready again, by namespace and name.
+// It is called with mu held.
 func (r *Reconciler) awaitedPods() string {
 	var names []string
 	for _, u := range r.underway {

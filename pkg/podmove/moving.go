@@ -14,19 +14,20 @@ import (
 type Mover interface {
 	// Restart stops a container with its grace period.
 	Restart(ctx context.Context, id string, grace time.Duration) error
-	// Live takes the processes of scope in slice from over into a scope in slice to.
+	// Live moves the processes of scope in slice from into a scope in slice to.
 	Live(ctx context.Context, from, scope, to, newScope, description string) error
 }
 
 const (
-	// firstBackoff and maxBackoff are how long a pod is left alone after a move that failed, doubled each time.
+	// firstBackoff and maxBackoff bound how long a pod is left alone after a failed move. The time
+	// doubles with each failure.
 	firstBackoff, maxBackoff = 30 * time.Second, 30 * time.Minute
-	// moveTimeout is how long a stopped container may take to come back: the kubelet's longest back-off is five minutes
-	// (MaxContainerBackOff, pkg/kubelet/kubelet.go).
+	// moveTimeout bounds how long a stopped container may take to come back. The kubelet's longest
+	// back-off is five minutes (MaxContainerBackOff, pkg/kubelet/kubelet.go).
 	moveTimeout = 6 * time.Minute
 )
 
-// move moves a pod, waits until it is where it belongs, and keeps the outcome.
+// move moves a pod, waits until it is where it belongs, and stores the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	for _, c := range m.Containers {
@@ -38,7 +39,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 			err = r.live(ctx, m, c)
 		}
 		if ctx.Err() != nil {
-			break // the next start finds what is left to do
+			break // the next start finds the remaining work
 		}
 		r.Events.Placed(Placement{Way: m.Way, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c})
 		if err != nil {
@@ -70,16 +71,16 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 }
 
 var (
-	// ErrInVain means that a container was stopped to be moved and was not moved by that. The pod is not
-	// restarted again.
+	// ErrInVain means that a container was stopped to be moved and was not moved by that. The pod is
+	// not restarted again.
 	ErrInVain = errors.New("it was stopped in vain")
-	// ErrWrongPlace means that it came back in the wrong place. What places containers does not, and would
-	// not place another one either: no other pod is restarted.
+	// ErrWrongPlace means that the container came back in the wrong place. Placement at creation does
+	// not work and would not place another container either: no other pod is restarted.
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
 )
 
-// await waits until a pod that was restarted is Ready again, or gone, or moved once more. Where restarts spare
-// nobody it has no longer for that than a container has to come back.
+// await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
+// it waits at most moveTimeout, the time that a container has to come back.
 func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 	late := time.After(moveTimeout)
 	for {
@@ -117,7 +118,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 				return
 			}
 		case <-ctx.Done():
-			// It is in its place, and nobody waits for more: the partition may be switched off and empty now.
+			// It is in its place, and no pass follows: the partition may be switched off and empty now.
 			r.mu.Lock()
 			r.end(u, m, nil)
 			r.mu.Unlock()
@@ -126,8 +127,8 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 	}
 }
 
-// isReady tells whether nothing is to be waited for: the pod and the containers that were moved are ready,
-// or it ends, or nobody tells.
+// isReady reports whether there is nothing to wait for: the pod and the moved containers are ready,
+// the pod ends or is gone, or the kubelet does not report it.
 func isReady(pods []Pod, m *Move) bool {
 	for _, pod := range pods {
 		if pod.UID != m.UID || !pod.Exists {
@@ -173,7 +174,7 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 	}
 }
 
-// cameBack looks for the container that the kubelet started in place of one that was stopped.
+// cameBack checks for the container that the kubelet started in place of a stopped one.
 func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 	exists := false
 	for _, pod := range pods {
@@ -191,6 +192,6 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 			return true, nil
 		}
 	}
-	// A pod that went meanwhile has nothing to be moved.
+	// A pod that was deleted meanwhile has nothing to move.
 	return !exists, nil
 }

@@ -6,16 +6,16 @@ import (
 	"nodepartition/internal/cri"
 )
 
-// Placer places containers at their creation, because the runtime asks it. *nri.Plugin is one.
+// Placer places containers at their creation, when the runtime asks. *nri.Plugin is one.
 type Placer interface {
 	Announced
-	// SetConfig changes who is a member.
+	// SetConfig changes the member namespaces.
 	SetConfig(c Config)
-	// Connections counts how often the runtime has connected: it may have been restarted in between, or
-	// have another configuration or another plugin now.
+	// Connections counts how often the runtime has connected. In between it may have been restarted,
+	// or have got another configuration or another plugin.
 	Connections() int
-	// IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed yet. The
-	// UID may be escaped, as it stands in the name of a slice.
+	// IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed yet.
+	// The UID may be escaped, as in the name of a slice.
 	IsAnnounced(uid string) bool
 	// Answers returns the answers for the containers for which done returns true, and forgets them.
 	Answers(done func(id string) bool) map[string]Answer
@@ -23,15 +23,15 @@ type Placer interface {
 
 // Answer is an answer to the runtime for a container.
 type Answer struct {
-	// Took is the time from the question to the answer, At the time of the question.
+	// Took is the time from the question to the answer. At is the time of the question.
 	Took time.Duration
 	At   time.Time
-	// Err is why a member was not placed.
+	// Err is the reason why a member was not placed.
 	Err error
 }
 
-// Announced lists pods that the runtime has announced over NRI. Its list of sandboxes has a pod only when
-// its sandbox runs.
+// Announced lists pods that the runtime has announced over NRI. The runtime's list of sandboxes has
+// a pod only when its sandbox runs.
 type Announced interface {
 	// Announced returns the sandboxes that are not listed, and forgets the others.
 	Announced(listed func(id string) bool) []cri.Sandbox

@@ -15,30 +15,31 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Units is what is asked of systemd. *systemd.Client is one.
+// Units changes units of systemd. *systemd.Client is one.
 type Units interface {
-	// EnsureSlice makes a slice, or gives limits to one that is there.
+	// EnsureSlice creates a slice, or changes the limits of an existing one.
 	EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error
 	// SetCPUWeight sets the weight of a slice.
 	SetCPUWeight(ctx context.Context, name string, weight uint64) error
 	// SetMemoryProtection sets memory.min and memory.low of a slice.
 	SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error
-	// StopSlice ends an empty slice and removes what was set on it.
+	// StopSlice stops an empty slice and removes the properties that were set on it.
 	StopSlice(ctx context.Context, name string) error
-	// StopScope kills what is in a scope.
+	// StopScope kills the processes in a scope.
 	StopScope(ctx context.Context, name string) error
 }
 
-// Reconciler makes the node as its configuration asks, again and again.
+// Reconciler keeps the node as its configuration describes it.
 type Reconciler struct {
 	Gatherer *Gatherer
 	Units    Units
 	Mover    Mover
 	Placer   Placer
 	Events   Events
-	// NRI tells the state of creation-time placement.
+	// NRI returns the state of creation-time placement.
 	NRI func() NRIState
-	// Table is shared with eviction. A pod that is being evicted ends, and the kubelet will report that.
+	// Table is shared with eviction. A pod that is being evicted counts as terminating before the
+	// kubelet reports it.
 	Table *Table
 	// Tick is the longest time between two passes.
 	Tick time.Duration
@@ -52,10 +53,10 @@ type Reconciler struct {
 	lastErr  error
 	moving   string
 	underway map[string]*underway // by UID
-	orders   []*order             // that have not begun
+	orders   []*order             // not begun
 	failed   map[string]failure
-	// restartsFail tells that a restarted container came back where it was. It holds until the runtime
-	// connects again, which it has done so many times, or the configuration changes.
+	// restartsFail means that a restarted container came back in the wrong place. It holds until the
+	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
 	formula      Formula
@@ -67,24 +68,26 @@ type Reconciler struct {
 type failure struct {
 	until time.Time
 	times int
-	// givenUp says that it was stopped in vain, and is not to be stopped again.
+	// givenUp means that it was stopped in vain and is not stopped again.
 	givenUp bool
 }
 
 const (
-	// retryInterval is the time to the next pass where something is about to change without an event.
+	// retryInterval is the time to the next pass if something is about to change without an event.
 	retryInterval = time.Second
-	// A pass begins after debounce without a wake-up, and at most maxDebounce after the first one, so that
-	// containers that start or stop get the CPU first. Only in-place resizes wait for a pass: new containers
-	// are placed, and the slices of their pods made, without one.
+	// A pass begins after debounce without a wake-up, and at most maxDebounce after the first one, so
+	// that containers that start or stop get the CPU first. Only in-place resizes wait for a pass: new
+	// containers are placed, and the slices of their pods made, without one.
 	debounce, maxDebounce = 500 * time.Millisecond, 2 * time.Second
-	// maxPause is how long a slow pass puts off the next one, which may find work that cannot wait.
+	// maxPause bounds how long a slow pass delays the next one, which may find urgent work.
 	maxPause = 5 * time.Second
-	// passTimeout bounds a pass: while systemd does not answer, each of five hundred slices takes the client's timeout.
+	// passTimeout bounds a pass. While systemd does not answer, each of five hundred slices takes the
+	// client's timeout.
 	passTimeout = 30 * time.Second
 )
 
-// NewReconciler returns one that has yet to get its fields.
+// NewReconciler returns a Reconciler whose exported fields the caller has to set. Only Table has a
+// value.
 func NewReconciler() *Reconciler {
 	return &Reconciler{
 		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
@@ -92,7 +95,7 @@ func NewReconciler() *Reconciler {
 	}
 }
 
-// Wake has a pass made soon. It returns at once.
+// Wake requests a pass soon. It returns at once.
 func (r *Reconciler) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -100,7 +103,8 @@ func (r *Reconciler) Wake() {
 	}
 }
 
-// Urge has a pass made now: somebody has to know who a pod is before memory is gone. It returns at once.
+// Urge requests a pass now: eviction needs the pods before memory runs out, or an operator has
+// ordered a move. It returns at once.
 func (r *Reconciler) Urge() {
 	select {
 	case r.urge <- struct{}{}:
@@ -108,7 +112,7 @@ func (r *Reconciler) Urge() {
 	}
 }
 
-// SetConfig gives another configuration, which the next pass follows.
+// SetConfig sets another configuration, which the next pass follows.
 func (r *Reconciler) SetConfig(c Config) {
 	r.mu.Lock()
 	if r.config.Off != c.Off || r.config.Mode != c.Mode || !slices.Equal(r.config.Namespaces, c.Namespaces) {
@@ -120,7 +124,7 @@ func (r *Reconciler) SetConfig(c Config) {
 	r.Wake()
 }
 
-// forgive has pods restarted again that were stopped in vain. It is called with mu held.
+// forgive allows restarts of pods that were stopped in vain. It is called with mu held.
 func (r *Reconciler) forgive() {
 	r.restartsFail = false
 	for uid, f := range r.failed {
@@ -130,24 +134,24 @@ func (r *Reconciler) forgive() {
 	}
 }
 
-// Report returns what the last pass found.
+// Report returns the report of the last pass.
 func (r *Reconciler) Report() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.report
 }
 
-// Err returns why the last pass failed, nil where all of it was done.
+// Err returns why the last pass failed. It returns nil if the pass did everything.
 func (r *Reconciler) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lastErr
 }
 
-// errNoPass says that nothing is known yet.
+// errNoPass means that nothing is known yet.
 var errNoPass = errors.New("the node has not been looked at yet")
 
-// Ready returns nil when the last pass was done, and otherwise why it was not.
+// Ready returns nil if the last pass did everything, and otherwise the reason.
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +161,7 @@ func (r *Reconciler) Ready() error {
 	return r.lastErr
 }
 
-// Alive returns an error when no pass has begun or ended for longer than one can take.
+// Alive returns an error if no pass has begun or ended for longer than one can take.
 func (r *Reconciler) Alive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,10 +177,10 @@ func (r *Reconciler) alive() {
 	r.beat = time.Now()
 }
 
-// errStopped is the answer to orders that no pass takes any more.
+// errStopped answers the orders that are left when Run returns.
 var errStopped = errors.New("the monitor makes no more passes")
 
-// Run makes passes until ctx ends, or until the partition is switched off and nothing is left in it: then it returns nil.
+// Run makes passes until ctx ends. It returns nil once the partition is switched off and empty.
 func (r *Reconciler) Run(ctx context.Context) error {
 	moves := sync.WaitGroup{}
 	defer r.refuseOrders(errStopped)
@@ -212,14 +216,15 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case <-time.After(next):
 		}
 		r.alive()
-		// Passes take at most a fifth of the time, whatever the node has to say, unless they are slow.
+		// Passes take at most a fifth of the time, however many events arrive, unless they are slow.
 		if err := r.settled(ctx, min(4*took, maxPause)); err != nil {
 			return err
 		}
 	}
 }
 
-// settled waits for that long at least, and until nothing has woken it for a while, for maxDebounce at most.
+// settled waits for at least that long, and until no wake-up has come for debounce, but not beyond
+// maxDebounce for that. Urge ends the wait at once.
 func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
 	begin := time.Now()
 	for wait := max(least, debounce); wait > 0; {
@@ -244,7 +249,7 @@ func (r *Reconciler) isMoving() bool {
 	return r.moving != ""
 }
 
-// pass looks, decides and acts once.
+// pass reads, decides and acts once.
 func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
@@ -254,7 +259,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 		r.finish(nil, nil, err)
 		return Decision{}, err
 	}
-	// Before anything is done about them, which takes its time where systemd does not answer: an eviction does not wait for that.
+	// Before acting, which takes long if systemd does not answer. An eviction does not wait for that.
 	r.Table.SetPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
@@ -264,7 +269,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	return decision, err
 }
 
-// snapshot reads what a pass decides from.
+// snapshot reads the input of a pass's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
 	config := r.config
@@ -295,7 +300,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// act does what was decided. What fails does not keep the rest from being done.
+// act carries out a decision. A failed step does not stop the others.
 func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	var errs []error
 	for _, s := range d.Ensure {
@@ -312,7 +317,7 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 		errs = append(errs, r.Units.StopScope(ctx, scope))
 	}
 	for _, stop := range d.Stop {
-		// A static pod that is written again keeps its UID: it may have come back since we looked.
+		// A static pod that is rewritten keeps its UID: it may have come back since the snapshot.
 		if r.Placer.IsAnnounced(stop.UID) {
 			continue
 		}
@@ -343,7 +348,8 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 	r.passed = make(chan struct{})
 }
 
-// confirm reports the placements at creation that can be seen, or that did not come true.
+// confirm reports the placements at creation whose containers run now, and those in the wrong
+// slice.
 func (r *Reconciler) confirm(s Snapshot) {
 	at := map[string]string{}
 	wanted := map[string]string{}
@@ -363,12 +369,13 @@ func (r *Reconciler) confirm(s Snapshot) {
 	}
 }
 
-// Prepare makes the slice of a pod whose sandbox has begun, so that it has its limits before its first container.
+// Prepare creates the slice of a pod whose sandbox has begun, so that the slice has its limits
+// before the first container.
 func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
 	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
 	limits, err := r.Gatherer.Cgroups.Limits(home)
 	if err != nil {
-		r.Wake() // a pass does it, or finds the pod gone
+		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
 	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(r.Gatherer.Partition, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {

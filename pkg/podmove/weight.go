@@ -11,10 +11,10 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. There are two of them in the
-// field. Siblings share by the ratio of their weights, and the siblings of the partition's slices are
-// slices that the kubelet writes: its formula counts, and not that of the runtime, which writes
-// containers.
+// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. Two formulas are in use.
+// Siblings share CPU in the ratio of their weights, and the siblings of the partition's slices are
+// slices that the kubelet writes. So the kubelet's formula counts, and not that of the runtime,
+// which writes containers.
 type Formula struct {
 	// Name is for people: linear or quadratic.
 	Name string
@@ -23,11 +23,11 @@ type Formula struct {
 }
 
 var (
-	// Linear is the older formula, which makes 39 of one CPU: the kubelet up to 1.37.0 (getCPUWeight,
-	// pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
+	// Linear is the older formula, which converts one CPU to 39: the kubelet up to 1.37.0
+	// (getCPUWeight, pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
 	Linear = Formula{"linear", func(shares uint64) uint64 { return 1 + (max(shares, minShares)-minShares)*9999/262142 }}
-	// Quadratic is the newer formula, which makes 100, the kernel's default, of one CPU
-	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 tells why).
+	// Quadratic is the newer formula, which converts one CPU to 100, the kernel's default
+	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 explains why).
 	Quadratic = Formula{"quadratic", cgroups.ConvertCPUSharesToCgroupV2Value}
 )
 
@@ -36,20 +36,21 @@ const (
 	maxShares = 262144 // MaxShares, same file
 )
 
-// SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does (MilliCPUToShares,
-// pkg/kubelet/cm/helpers_linux.go): nothing is the minimum.
+// SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
+// (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
 func SharesOfMilliCPU(milli int64) uint64 {
 	milli = min(max(milli, 0), maxShares*1000/1024)
 	return max(uint64(milli)*1024/1000, minShares)
 }
 
-// kubeletFormula tells by which formula the kubelet has written the slices of pods, which are there
-// before their containers. It is the present one as long as a pod's slice has the weight that it gives,
-// and where none tells: without requests both formulas give the minimum, and in the middle of a resize
-// the slice has neither weight. So a node with slices of two kubelets keeps to one formula.
+// kubeletFormula returns the formula by which the kubelet has written the slices of pods, which
+// exist before their containers. It returns the present formula if a pod's slice has the weight
+// that this gives, or if no slice distinguishes the two: without requests both formulas give the
+// minimum, and in the middle of a resize the slice has neither weight. So a node with slices of two
+// kubelets keeps to one formula.
 //
-// Without the kubelet's word the requests are an approximation, and tell nothing. Kubelets that cannot
-// give it, before 1.37, have the linear formula.
+// If the kubelet does not report the requests, they are an approximation and distinguish nothing.
+// Kubelets that cannot report them, before 1.37, have the linear formula.
 func kubeletFormula(pods []Pod, present Formula) Formula {
 	found := present
 	for _, pod := range pods {
@@ -70,21 +71,22 @@ func kubeletFormula(pods []Pod, present Formula) Formula {
 	return found
 }
 
-// weights decides about the weights and the protected memory of the partition and of its burstable slice:
-// the requests of the pods that run there. Without any it is the minimum, as for the kubelet's burstable slice
-// (setCPUCgroupConfig, pkg/kubelet/cm/qos_container_manager_linux.go).
+// weights decides about the weights and the protected memory of the partition and of its burstable
+// slice. They follow the requests of the pods that run there. Without any the weight is the
+// minimum, as for the kubelet's burstable slice (setCPUCgroupConfig,
+// pkg/kubelet/cm/qos_container_manager_linux.go).
 func (d *Decision) weights(s Snapshot, pods []Pod) {
 	if s.Config.Off {
 		return // reverted at the end
 	}
 	whole, burstable := s.Config.Partition.Slice(), unitname.QoSSlice(s.Config.Partition, v1.PodQOSBurstable)
 	milli := map[string]int64{whole: 0, burstable: 0}
-	// What a pod is protected from has an effect as far as the slices above it have as much.
+	// A pod's protection has an effect as far as the slices above it have as much.
 	memory := map[string]cgroupfs.Protection{}
 	for _, pod := range pods {
 		if !pod.placed() {
 			if pod.Guest.Exists {
-				// It may hold memory that its processes have left behind, and is protected as it was.
+				// It may be charged for memory that its processes left behind, and stays protected as it was.
 				memory[whole] = memory[whole].Plus(pod.Guest.Limits.Protection)
 				if pod.QoS == v1.PodQOSBurstable {
 					memory[burstable] = memory[burstable].Plus(pod.Guest.Limits.Protection)
@@ -110,7 +112,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 	}
 }
 
-// placed tells whether the pod has a container in the partition.
+// placed reports whether the pod has a container in the partition.
 func (pod Pod) placed() bool {
 	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.Guest.Slice })
 }
