@@ -14,8 +14,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// BenchmarkSteadyPass is a pass with nothing to do, as far as it is ours: the cgroups are files of a tmpfs or a disk, and the lists of
-// runtime and kubelet are there.
+// BenchmarkSteadyPass measures a pass with nothing to do, without other programs: the cgroups are
+// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory.
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkSteadyPass(b *testing.B) {
 	}
 }
 
-// placedPods is a node with pods of one container, each where it belongs.
+// placedPods returns a node with pods of one container, each in its place.
 func placedPods(b *testing.B, count int) *node {
 	b.Helper()
 	n := &node{root: b.TempDir(), pods: map[types.UID]*podsapi.Pod{}}

@@ -157,7 +157,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		}
 		report.Containers++
 		if c.AlsoSlice != "" && c.Slice == pod.slice(want) {
-			// One half is where the pod belongs. The other half has to move.
+			// One half is in its place. The other half has to move.
 			c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
 		}
 		if c.IdleCPUs != "" {

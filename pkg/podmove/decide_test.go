@@ -13,7 +13,7 @@ import (
 
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
-// pod is a burstable pod of kube-system that runs one container, placed as p says.
+// pod returns a burstable pod of kube-system that runs one container in partition p.
 func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
 	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
 	unit := "cri-containerd-c" + uid + ".scope"
@@ -150,7 +150,7 @@ func TestWhoIsMoved(t *testing.T) {
 	}
 }
 
-// orderedA is a snapshot in which an operator wants pod a moved.
+// orderedA changes a snapshot so that an operator wants pod a moved.
 func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Ordered = map[string]bool{"a": true}
@@ -160,7 +160,8 @@ func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 	}
 }
 
-// TestOrderedPodIsFirst: the turn of the pod that an operator wants moved is before that of the others, and the report keeps its order.
+// TestOrderedPodIsFirst: a pod that an operator wants moved comes before the others, and the report
+// keeps its order.
 func TestOrderedPodIsFirst(t *testing.T) {
 	d := Decide(snapshot(func(s *Snapshot) {
 		s.Ordered = map[string]bool{"c": true}
@@ -215,7 +216,8 @@ func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
 	}
 }
 
-// gone is a pod whose containers and sandbox have ended, and that the kubelet has cleaned up; atHome one that it has not.
+// gone turns a pod into one whose containers and sandbox have ended, and that the kubelet has
+// cleaned up. After it, atHome turns the pod into one that the kubelet has yet to clean up.
 func gone(p *Pod) {
 	p.Exists, p.Ready, p.Guest.Units, p.Containers, p.Home.Exists = false, false, nil, nil, false
 }
@@ -272,17 +274,17 @@ func TestWeights(t *testing.T) {
 		name              string
 		change            func(*Snapshot)
 		pods              []Pod
-		system, burstable uint64 // 0: left alone
+		system, burstable uint64 // 0: unchanged
 	}{
 		{"empty", nil, nil, 0, 0},
 		{"empty again", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 7, "kubepods-system-burstable.slice": 7}
 		}, nil, 1, 1},
 		{"users do not count", nil, []Pod{pod("a", unitname.Default, inNamespace("default"))}, 0, 0},
-		// Those that kubelet 1.36.3 was seen to write for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
+		// Written by kubelet 1.36.3 for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
 		{"300m", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
 		{"700m in two", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", unitname.System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
-		// What runs elsewhere is no part of what the partition's siblings share by.
+		// Pods outside the partition do not count for the weights of its slices.
 		{"one that is yet to come, and 300m", nil, []Pod{pod("a", unitname.Default), small("b")}, 12, 12},
 		{"one that has ended, and 300m", nil, []Pod{pod("a", unitname.System, ended), small("b")}, 12, 12},
 		{"300m, and the weights are right", func(s *Snapshot) {
@@ -308,7 +310,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestProtection: the slices of the partition protect what the pods in them have together.
+// TestProtection: the slices of the partition protect the sum of what their pods have.
 func TestProtection(t *testing.T) {
 	protected := func(low uint64) func(*Pod) {
 		return func(p *Pod) { p.Home.Limits.Protection.Low = low }
@@ -369,7 +371,8 @@ func TestSwitchedOffIsDone(t *testing.T) {
 	}
 }
 
-// A pod that is being evicted is not moved, whatever the kubelet has said of it so far.
+// TestTerminate: a pod that is being evicted is not moved, whatever the kubelet has reported so
+// far.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	known := &KubeletPod{GracePeriod: time.Minute}

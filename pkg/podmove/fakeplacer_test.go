@@ -6,7 +6,7 @@ import (
 	"nodepartition/internal/cri"
 )
 
-// fakePlacer is a runtime that connects and asks nothing.
+// fakePlacer is a Placer whose runtime connects and asks nothing.
 type fakePlacer struct{ connected atomic.Int32 }
 
 func (p *fakePlacer) SetConfig(Config)                               { /* nobody asks */ }

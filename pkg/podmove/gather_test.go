@@ -18,16 +18,16 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// node is a node in a folder, with what its runtime and its kubelet answer.
+// node is a node in a folder, with the answers of its runtime and its kubelet.
 type node struct {
 	t          *testing.T
 	root       string
 	sandboxes  []cri.Sandbox
 	containers []cri.Container
 	shares     map[string]uint64
-	asked      int // how often the runtime was asked for shares
+	asked      int // counts requests for shares
 	pids       map[string]int
-	located    int // how often it was asked for a process
+	located    int // counts requests for a process
 	announced  []cri.Sandbox
 	pods       map[types.UID]*podsapi.Pod
 	err        error
@@ -92,7 +92,7 @@ func (n *node) gather() []Pod {
 	return pods
 }
 
-// only returns the pod of a node that has one.
+// only returns the only pod of a node.
 func (n *node) only() Pod {
 	n.t.Helper()
 	pods := n.gather()
@@ -166,7 +166,8 @@ func TestGatherLeftover(t *testing.T) {
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestB) {
 		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
 	}
-	// The kubelet has its own slice still, because it has yet to unmount what the pod wrote into memory.
+	// The kubelet still has its own slice, because it has yet to unmount what the pod wrote into
+	// memory.
 	homeB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
 	n.cgroup(homeB, nil)
 	if d := Decide(snapshot(nil, n.gather()...)); len(d.Stop) != 0 {
@@ -198,7 +199,7 @@ func TestGatherLiveMoved(t *testing.T) {
 	if d.Pods[0].LiveMoved != 1 || d.Pods[0].OutsideBytes != 7000 || d.Move != nil {
 		t.Errorf("reported %+v", d.Pods[0])
 	}
-	// Its process has ended, but not what that had started in the node's PID namespace.
+	// Its process has ended, but not what that process started in the node's PID namespace.
 	n.containers[0].State = cri.Exited
 	if pod := n.only(); len(pod.Orphans) != 1 {
 		t.Errorf("orphans %+v, want the scope", pod.Orphans)
@@ -248,13 +249,13 @@ func TestGatherFails(t *testing.T) {
 	}
 }
 
-// TestGatherElsewhere: a pod whose containers are in none of its slices is not where it belongs, and it is
-// known where they are: with the cgroupfs driver, in a virtual machine, or wherever somebody has put them.
+// TestGatherElsewhere: a pod whose containers run outside its slices is misplaced, and the report
+// has their cgroup: with the cgroupfs driver, in a virtual machine, or moved by another program.
 func TestGatherElsewhere(t *testing.T) {
 	const driver = "/kubepods/burstable/pod" + uidA + "/one"
 	for name, test := range map[string]struct {
 		change func(*node)
-		where  string // as the report says
+		where  string // as in the report
 		reason Reason
 	}{
 		"another driver": {
@@ -275,7 +276,7 @@ func TestGatherElsewhere(t *testing.T) {
 				n.pids = map[string]int{"one": 0}
 			}, Nowhere, ReasonForeign,
 		},
-		// As CRI-O and others may call it.
+		// CRI-O and others may name it like this.
 		"a unit of another name": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
@@ -310,7 +311,8 @@ func TestGatherElsewhere(t *testing.T) {
 	}
 }
 
-// TestGatherEnded: a container that has ended since the runtime listed it is nowhere, and no complaint.
+// TestGatherEnded: a container that has ended since the runtime listed it has no place, and causes
+// no error.
 func TestGatherEnded(t *testing.T) {
 	n := newNode(t)
 	removeAll(t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
@@ -322,7 +324,7 @@ func TestGatherEnded(t *testing.T) {
 	}
 }
 
-// process has a container's first process in a cgroup.
+// process puts a container's first process into a cgroup.
 func (n *node) process(id string, pid int, cgroup string) {
 	n.t.Helper()
 	n.pids = map[string]int{id: pid}
@@ -342,8 +344,8 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// TestGatherEphemeral: a container for debugging, and one that the kubelet does not know, would not be
-// started again: its pod is not restarted while it runs outside, and may be moved live.
+// TestGatherEphemeral: a container for debugging, and one that the kubelet does not report, would
+// not be started again. While it runs outside, its pod is not restarted, but may be moved live.
 func TestGatherEphemeral(t *testing.T) {
 	for name, known := range map[string]map[string]podsapi.Container{
 		"told":    {"main": {}, "debugger-abcde": {Ephemeral: true}},
@@ -373,8 +375,9 @@ func TestGatherEphemeral(t *testing.T) {
 	}
 }
 
-// TestGatherQoSChange: a static pod with a UID of its own, rewritten from burstable to guaranteed: the old
-// slice goes, the new one has its limits, and the container is where it belongs.
+// TestGatherQoSChange: a static pod with a UID of its own is rewritten from burstable to
+// guaranteed. The old slice is stopped, the new one has its limits, and the container is in its
+// place.
 func TestGatherQoSChange(t *testing.T) {
 	const (
 		home  = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
@@ -397,7 +400,8 @@ func TestGatherQoSChange(t *testing.T) {
 	}
 }
 
-// TestGatherIdleCPUs: CPUs that the static CPU manager gives to a member, and that it cannot use, are said.
+// TestGatherIdleCPUs: the report lists CPUs that the static CPU manager gives to a member and that
+// it cannot use.
 func TestGatherIdleCPUs(t *testing.T) {
 	const home = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
 	for name, test := range map[string]struct{ given, effective, want string }{

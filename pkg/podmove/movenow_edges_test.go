@@ -57,8 +57,8 @@ func TestMoveNowLiveAnswersTheNewPlace(t *testing.T) {
 	})
 }
 
-// TestMoveNowWhileAnEarlierMoveIsAwaited: the service has restarted a pod that is not Ready again, and its container was
-// created where it was once more. The order is answered by its own move.
+// TestMoveNowWhileAnEarlierMoveIsAwaited: the service has restarted a pod that is not Ready again,
+// and its container was created in the old place once more. The order is answered by its own move.
 func TestMoveNowWhileAnEarlierMoveIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -95,11 +95,12 @@ func TestMoveNowWhileAnEarlierMoveIsAwaited(t *testing.T) {
 	})
 }
 
-// TestMoveNowOfAPodThatIsMoved: the service is restarting the pod by itself. The order is answered when that is over.
+// TestMoveNowOfAPodThatIsMoved: the service is already restarting the pod. The order is answered at
+// the end of that move.
 func TestMoveNowOfAPodThatIsMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		h.comesBack = homeA // which the move does not achieve
+		h.comesBack = homeA // in the old place: the move fails
 		r, _ := h.reconciler(Working, members)
 		start(t, r)
 		<-time.After(3 * time.Second)
@@ -134,7 +135,7 @@ func TestMoveNowOfAPodThatIsMovedWaitsUntilReady(t *testing.T) {
 	})
 }
 
-// TestMoveNowOfACrashLoopingPod: between two starts of its container a pod is in no place.
+// TestMoveNowOfACrashLoopingPod: between two starts of its container a pod has no place.
 func TestMoveNowOfACrashLoopingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -150,7 +151,7 @@ func TestMoveNowOfACrashLoopingPod(t *testing.T) {
 	})
 }
 
-// leaves restarts a container of the partition, whose scope goes with it.
+// leaves restarts a container of the partition, whose scope disappears with it.
 type leaves struct{ *host }
 
 func (l leaves) Restart(ctx context.Context, id string, grace time.Duration) error {
@@ -158,8 +159,8 @@ func (l leaves) Restart(ctx context.Context, id string, grace time.Duration) err
 	return l.host.Restart(ctx, id, grace)
 }
 
-// TestMoveNowOfTheLastPod: when the last pod has left a partition that is switched off Run ends, before the pod is Ready
-// again. The order is answered, and a later Run waits for nobody.
+// TestMoveNowOfTheLastPod: when the last pod has left a partition that is switched off, Run ends
+// before the pod is Ready again. The order is answered, and a later Run awaits no pod.
 func TestMoveNowOfTheLastPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -205,7 +206,7 @@ func TestMoveNowOfTheLastPod(t *testing.T) {
 	})
 }
 
-// TestMoveNowWhilePassesFail: no pass can take the order, and why is known.
+// TestMoveNowWhilePassesFail: no pass can take the order, and the answer has the reason.
 func TestMoveNowWhilePassesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -243,7 +244,7 @@ func TestMoveNowAfterTheEnd(t *testing.T) {
 	})
 }
 
-// slow is a systemd that takes its time.
+// slow is a systemd that answers slowly.
 type slow struct{ *host }
 
 func (s slow) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
@@ -251,7 +252,8 @@ func (s slow) EnsureSlice(ctx context.Context, name, description string, limits 
 	return s.host.EnsureSlice(ctx, name, description, limits)
 }
 
-// TestMoveNowTimeOutOfABegunMove: who stops waiting after the pass has decided gets the answer that the move goes on.
+// TestMoveNowTimeOutOfABegunMove: a caller that stops waiting after the pass has decided gets the
+// answer that the move goes on.
 func TestMoveNowTimeOutOfABegunMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -262,7 +264,7 @@ func TestMoveNowTimeOutOfABegunMove(t *testing.T) {
 		start(t, r)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		removeAll(t, h.root+"/"+guestA) // so that the pass has something to do before the move
+		removeAll(t, h.root+"/"+guestA) // gives the pass work before the move
 		r.Units = slow{h}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -277,7 +279,7 @@ func TestMoveNowTimeOutOfABegunMove(t *testing.T) {
 	})
 }
 
-// TestNamed: of several pods of one name the one is meant that lasts.
+// TestNamed: of several pods of one name, named returns the one that lasts.
 func TestNamed(t *testing.T) {
 	rename := func(p *Pod) { p.Name = "pod-a" }
 	terminating := func(p *Pod) { p.Kubelet.Terminating = true }

@@ -34,7 +34,7 @@ func moveNow(ctx context.Context, r *Reconciler, pod types.NamespacedName) <-cha
 	return answer
 }
 
-// left counts the orders that are kept.
+// left counts the orders that have not been answered.
 func (r *Reconciler) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *Reconciler) left() int {
 	return n
 }
 
-// unanswered fails the test where there is an answer already.
+// unanswered fails the test if there is an answer already.
 func unanswered(t *testing.T, answer <-chan error) {
 	t.Helper()
 	synctest.Wait()
@@ -56,7 +56,8 @@ func unanswered(t *testing.T, answer <-chan error) {
 	}
 }
 
-// TestMoveNow: a static pod stays until an operator asks for it, and the answer comes when it is Ready again.
+// TestMoveNow: a static pod stays until an operator asks for it, and the answer comes when it is
+// Ready again.
 func TestMoveNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -92,7 +93,8 @@ func TestMoveNow(t *testing.T) {
 	})
 }
 
-// TestMoveNowRefuses: what would do harm or nothing is refused at once, with the reason, and nothing is kept of it.
+// TestMoveNowRefuses: an order that would do harm or nothing is refused at once, with the reason,
+// and is not kept.
 func TestMoveNowRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -155,7 +157,7 @@ func TestMoveNowFails(t *testing.T) {
 		if n := h.restarts(); n != 1 {
 			t.Fatalf("%d restarts, want 1", n)
 		}
-		// What is wrong has been mended.
+		// The cause of the failure is fixed.
 		h.mu.Lock()
 		h.comesBack = guestA
 		h.mu.Unlock()
@@ -165,7 +167,8 @@ func TestMoveNowFails(t *testing.T) {
 	})
 }
 
-// TestMoveNowIsWithdrawn: who does not wait any more has nothing moved later, but what has begun goes on.
+// TestMoveNowIsWithdrawn: once the caller stops waiting, nothing is moved later, but a move that
+// has begun goes on.
 func TestMoveNowIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -178,7 +181,7 @@ func TestMoveNowIsWithdrawn(t *testing.T) {
 		answer := moveNow(ctx, r, podA)
 		<-time.After(time.Minute)
 		unanswered(t, answer)           // its init containers run
-		second := moveNow(ctx, r, podA) // of somebody else
+		second := moveNow(ctx, r, podA) // of another caller
 		<-time.After(time.Second)
 		unanswered(t, second)
 		cancel()
@@ -215,7 +218,7 @@ func TestMoveNowIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestMoveNowNeverReady: a pod that is in its place and does not get Ready is said to be so.
+// TestMoveNowNeverReady: the answer says that a pod is in its place and does not become Ready.
 func TestMoveNowNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

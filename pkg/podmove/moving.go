@@ -27,7 +27,7 @@ const (
 	moveTimeout = 6 * time.Minute
 )
 
-// move moves a pod, waits until it is where it belongs, and stores the outcome.
+// move moves a pod, waits until it is in its place, and stores the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	for _, c := range m.Containers {

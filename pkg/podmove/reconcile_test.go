@@ -23,17 +23,18 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// host is a node whose systemd, runtime and kubelet do what they are asked for: in a folder.
+// host is a node in a folder. Its systemd, runtime and kubelet carry out every request.
 type host struct {
 	*node
 	mu sync.Mutex
-	// did is what was asked for, in order.
+	// did lists the requests in order.
 	did []string
-	// comesBack is the slice's path in which a stopped container starts again; empty: it does not.
+	// comesBack is the path of the slice in which a stopped container starts again. It is empty if the
+	// container does not.
 	comesBack string
 	restarted int
 	placer    fakePlacer
-	// broken is what systemd answers.
+	// broken is the error that systemd answers with.
 	broken error
 }
 
@@ -113,7 +114,7 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 		}
 	}
 	if id == "two" {
-		return nil // nobody looks for it
+		return nil // not checked by any test
 	}
 	if err := os.RemoveAll(filepath.Join(h.root, homeA, "cri-containerd-"+id+".scope")); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 	return os.Rename(filepath.Join(h.root, unitname.CgroupPath(from), scope), filepath.Join(h.root, unitname.CgroupPath(to), newScope))
 }
 
-// events keeps what the reconciler notifies the program of.
+// events records the notifications of the reconciler.
 type events struct {
 	mu     sync.Mutex
 	placed []string
@@ -190,7 +191,7 @@ func (e *events) fail(err error) {
 func (e *events) NotPrepared(_, _ string, err error) { e.fail(err) }
 func (e *events) NotReady(m Move)                    { e.fail(errors.New("not ready: " + m.Name)) }
 
-// newHost has one pod of kube-system, at home.
+// newHost returns a host with one pod of kube-system, in the default partition.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{node: newNode(t)}
@@ -214,7 +215,7 @@ func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
 	return r, e
 }
 
-// start runs a reconciler until the test ends; its end is sent.
+// start runs a reconciler until the test ends, and returns a channel that receives Run's error.
 func start(t *testing.T, r *Reconciler) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -262,7 +263,7 @@ func (h *host) restarts() (n int) {
 	return n
 }
 
-// secondPod adds another member at home to a host.
+// secondPod adds another member in the default partition to a host.
 func (h *host) secondPod() {
 	const home = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
 	h.cgroup(home+"/cri-containerd-two.scope", nil)
@@ -273,8 +274,9 @@ func (h *host) secondPod() {
 	}
 }
 
-// TestComesBackToTheWrongPlace: a runtime that does not do as it is told has one container restarted, and
-// no other one of the node, until it connects again or the configuration changes.
+// TestComesBackToTheWrongPlace: if the runtime does not follow its instructions, one container is
+// restarted and no other one of the node, until the runtime connects again or the configuration
+// changes.
 func TestComesBackToTheWrongPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -295,7 +297,7 @@ func TestComesBackToTheWrongPlace(t *testing.T) {
 				t.Errorf("reported %+v, want why it is not restarted", pod)
 			}
 		}
-		r.SetConfig(members) // read again at a reload of systemd, and the same
+		r.SetConfig(members) // read again at a reload of systemd, unchanged
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if n := h.restarts(); n != 1 {
@@ -319,7 +321,7 @@ func TestComesBackToTheWrongPlace(t *testing.T) {
 	})
 }
 
-// TestDoesNotComeBack: a pod whose container is not seen to run again is not stopped a second time.
+// TestDoesNotComeBack: a pod whose container does not run again is not stopped a second time.
 func TestDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -330,7 +332,7 @@ func TestDoesNotComeBack(t *testing.T) {
 		if len(e.failed) != 1 || e.all {
 			t.Fatalf("said %v, that none is restarted: %t", e.failed, e.all)
 		}
-		// It crashed all the time, and runs at last: where it was.
+		// It crashed all the time, and now runs in its old place.
 		h.cgroup(homeA+"/cri-containerd-late.scope", nil)
 		h.mu.Lock()
 		h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
@@ -343,7 +345,8 @@ func TestDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestNextOnlyWhenReady: the next pod is restarted when the kubelet says that the last one is Ready again.
+// TestNextOnlyWhenReady: the next pod is restarted once the kubelet reports the last one Ready
+// again.
 func TestNextOnlyWhenReady(t *testing.T) {
 	for mode, patient := range map[Mode]bool{Auto: true, OnlyRestart: false} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -385,7 +388,7 @@ func TestNextOnlyWhenReady(t *testing.T) {
 	}
 }
 
-// ready has the kubelet say of the first pod that it has that container, and whether it is ready.
+// ready makes the kubelet report that container for the first pod, and whether it is ready.
 func (h *host) ready(id string, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -402,7 +405,7 @@ func (h *host) Pods() (map[types.UID]*podsapi.Pod, bool) {
 	return h.node.Pods()
 }
 
-// hung is a systemd that does not answer: with work to do, a pass takes all its time.
+// hung is a systemd that does not answer: a pass with work to do takes all its time.
 type hung struct{ *host }
 
 func (hung) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) error {
@@ -410,7 +413,8 @@ func (hung) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) err
 	return ctx.Err()
 }
 
-// TestSlowPasses: a slow pass is followed by a short pause, and all that time the reconciler is alive.
+// TestSlowPasses: a slow pass is followed by a short pause, and the reconciler stays alive all the
+// time.
 func TestSlowPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -430,8 +434,8 @@ func TestSlowPasses(t *testing.T) {
 	})
 }
 
-// TestProtectedMemory: what the kubelet keeps from reclaim for a member is kept for it in the partition, and
-// the slices above have as much.
+// TestProtectedMemory: a member's protected memory is protected in the partition as well, and the
+// slices above it have as much.
 func TestProtectedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -479,7 +483,7 @@ func TestMisplacedIsMovedLiveAndBack(t *testing.T) {
 	})
 }
 
-// TestPassesAreApart: a pass waits until what wakes it has come to rest, but not for ever, and none is forgotten.
+// TestPassesAreApart: a pass waits until wake-ups have stopped, but not for ever, and none is lost.
 func TestPassesAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -535,7 +539,7 @@ func TestRuntimeAway(t *testing.T) {
 	})
 }
 
-// TestSystemdAway: a slice that cannot be made is tried again, and does not keep the rest from being done.
+// TestSystemdAway: a slice that cannot be created is tried again, and does not stop the other work.
 func TestSystemdAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

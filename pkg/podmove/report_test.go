@@ -11,14 +11,14 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// running is a container of a pod that runs in a slice.
+// running returns a container that runs in a slice.
 func running(name, slice string) Container {
 	unit := "cri-containerd-" + name + ".scope"
 	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
 }
 
-// TestReport has what status shows of a pod: where it is, how many containers it runs, and how many
-// of them are not where they belong.
+// TestReport checks the report that status shows of a pod: its place, its number of containers, and
+// how many of them are misplaced.
 func TestReport(t *testing.T) {
 	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	const other = "other.slice"
@@ -43,7 +43,7 @@ func TestReport(t *testing.T) {
 	left := func(p *Pod) { p.Home.Bytes = 7000 }
 	for name, test := range map[string]struct {
 		pod  Pod
-		want PodReport // of what is not the same for all
+		want PodReport // only the fields that differ
 	}{
 		"all where they belong": {
 			pod("a", unitname.System, containers(running("one", guest), running("two", guest))),
@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 			pod("a", unitname.System, containers(running("one", other), running("two", guest))),
 			PodReport{Slice: guest, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
 		},
-		// What can be moved comes first.
+		// Containers that can be moved come first.
 		"misplaced, and in a cgroup of somebody else": {
 			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", home))),
 			PodReport{Slice: home, Containers: 3, Misplaced: 3, Reason: ReasonPending},
@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
 			PodReport{Slice: guest, Containers: 1},
 		},
-		// A live move that ended half-way: what is not in its place yet is to be moved.
+		// A live move ended half-way: the misplaced half has to move.
 		"half in its place": {
 			pod("a", unitname.System, containers(halves(guest, home), halves(home, guest))),
 			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
@@ -94,7 +94,7 @@ func TestReport(t *testing.T) {
 			)),
 			PodReport{Slice: guest, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
 		},
-		// What was created in its place has left nothing behind.
+		// A container that was created in its place has left nothing behind.
 		"not moved live": {pod("a", unitname.System, left), PodReport{Slice: guest, Containers: 1}},
 		"its sandbox has ended, and a container runs": {
 			pod("a", unitname.System, ended), PodReport{Slice: guest, Containers: 1},
@@ -120,7 +120,7 @@ func TestReport(t *testing.T) {
 			}
 		})
 	}
-	// A pod that has ended is of no interest to anybody.
+	// A pod that has ended is not reported.
 	over := pod("a", unitname.System, ended, containers(exited(running("one", guest))))
 	if d := Decide(snapshot(nil, over)); len(d.Pods) != 0 {
 		t.Errorf("reported %+v of a pod that has ended", d.Pods)
@@ -146,7 +146,7 @@ func TestReportIsSorted(t *testing.T) {
 	}
 }
 
-// TestWait: what changes without an event is looked at again soon, whatever pods come after it.
+// TestWait: a change without an event is checked for again soon, whatever pods come after it.
 func TestWait(t *testing.T) {
 	noHome := func(p *Pod) { p.Home.Exists = false }
 	ended := func(p *Pod) { p.Ready = false }
@@ -186,7 +186,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestMoveSaysAll: a Move has all that the mover needs.
+// TestMoveSaysAll: a Move has everything that the mover needs.
 func TestMoveSaysAll(t *testing.T) {
 	want := Move{
 		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Way: Restart,
@@ -231,9 +231,9 @@ func TestMoveSaysAll(t *testing.T) {
 	}
 }
 
-// TestContainersAreMovedInOrder: sidecars last, so that the others end before what they need. A
-// restart ends them from the last to the first, as the kubelet does; a live move ends nothing, and
-// takes them as they come.
+// TestContainersAreMovedInOrder: sidecars last, so that the others end before the sidecars that
+// they need. A restart ends sidecars from the last to the first, as the kubelet does. A live move
+// ends nothing, and keeps their order.
 func TestContainersAreMovedInOrder(t *testing.T) {
 	list := []Container{
 		{Name: "proxy", Order: 0, Sidecar: true}, {Name: "b", Order: 1},
@@ -256,7 +256,8 @@ func TestContainersAreMovedInOrder(t *testing.T) {
 	}
 }
 
-// TestOrphansAreKilled: scopes of containers that have ended go, of pods that are gone too.
+// TestOrphansAreKilled: scopes of containers that have ended are killed, also those of pods that
+// are gone.
 func TestOrphansAreKilled(t *testing.T) {
 	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
 	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
@@ -268,7 +269,8 @@ func TestOrphansAreKilled(t *testing.T) {
 	}
 }
 
-// TestReportedPartition: a pod is in the partition that its slice names, and otherwise in none of ours.
+// TestReportedPartition: a pod is in the partition that its slice names, and otherwise in the
+// default one.
 func TestReportedPartition(t *testing.T) {
 	for slice, want := range map[string]unitname.Partition{
 		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,

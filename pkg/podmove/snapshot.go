@@ -154,8 +154,8 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// Init, Sidecar and Restarts are known if the kubelet reports the pod. Restarts is that of the
-	// container itself.
+	// Init, Sidecar and Restarts are known if the kubelet reports the pod. Restarts means that the
+	// kubelet starts the container again whatever its exit status is.
 	Init, Sidecar, Restarts bool
 	// Order is its index in the pod.
 	Order int

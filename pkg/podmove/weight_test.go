@@ -13,8 +13,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// TestSharesOfMilliCPU has both ends of the range: shares are cut to whole numbers, and to 2 at
-// least and 262144 at most.
+// TestSharesOfMilliCPU checks both ends of the range: shares are rounded down to whole numbers, and
+// are at least 2 and at most 262144.
 func TestSharesOfMilliCPU(t *testing.T) {
 	for _, test := range []struct {
 		milli int64
@@ -48,8 +48,8 @@ func TestFormulas(t *testing.T) {
 		weights map[uint64]uint64 // by shares
 	}{
 		{Linear, map[uint64]uint64{
-			0: 1, 1: 1, 2: 1, // fewer than the minimum are the minimum
-			28: 1, 29: 2, // the first that make a difference
+			0: 1, 1: 1, 2: 1, // fewer than the minimum count as the minimum
+			28: 1, 29: 2, // the first that differ
 			307: 12, 716: 28, 1024: 39, // as the kubelet 1.36.3 for 300m, 700m and one CPU
 			262_143: 9999, 262_144: 10000,
 		}},
@@ -63,12 +63,12 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
-// kubelets is a pod of 300m whose slice the kubelet has given a weight.
+// kubelets returns a pod of 300m whose slice the kubelet has given a weight.
 func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
 	return pod(uid, unitname.Default, append(change, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 300, weight })...)
 }
 
-// TestKubeletFormula: what the kubelet wrote tells, 12 or 40 for 300m.
+// TestKubeletFormula: the weight that the kubelet wrote, 12 or 40 for 300m, identifies its formula.
 func TestKubeletFormula(t *testing.T) {
 	untold := func(p *Pod) { p.Kubelet = nil }
 	for name, test := range map[string]struct {
@@ -102,7 +102,8 @@ func TestKubeletFormula(t *testing.T) {
 	}
 }
 
-// TestFormulaStays: slices of two kubelets, in whatever order they are found, leave the formula as it is.
+// TestFormulaStays: slices of two kubelets leave the formula as it is, in whatever order they are
+// found.
 func TestFormulaStays(t *testing.T) {
 	pods := []Pod{kubelets("a", 12), kubelets("b", 40), kubelets("c", 77)}
 	for _, present := range []Formula{Linear, Quadratic} {
@@ -114,8 +115,8 @@ func TestFormulaStays(t *testing.T) {
 	}
 }
 
-// TestWeightsOfTheKubelet: the runtime's formula, which containers show, is nothing to the partition's
-// slices, whose siblings the kubelet writes.
+// TestWeightsOfTheKubelet: the runtime's formula, which containers show, does not affect the
+// partition's slices, whose siblings the kubelet writes.
 func TestWeightsOfTheKubelet(t *testing.T) {
 	n := newNode(t)
 	n.cgroup(guestA, map[string]string{"memory.max": "max"})

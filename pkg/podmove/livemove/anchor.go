@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// anchor is a process that does nothing but be in a scope: one without processes is none. It ends with ours, however that ends.
+// anchor is a process that only keeps a scope alive: a scope without processes ends. It ends with
+// our process, however that ends.
 type anchor struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -29,7 +30,7 @@ func newAnchor() (*anchor, error) {
 
 func (a *anchor) pid() uint32 { return uint32(a.cmd.Process.Pid) }
 
-// end ends it, if there is one, and does not wait until it is gone.
+// end kills the anchor, if there is one, and does not wait until it is gone.
 func (a *anchor) end() {
 	if a == nil {
 		return

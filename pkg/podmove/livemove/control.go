@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlFiles are the files of a cgroup that limit what is in it, as patterns. Of most of them systemd has a property; a
-// runtime writes the file as well, and writes what systemd cannot say: other values of cpu.max than whole percents,
-// cpu.max.burst, hugetlb, rdma, memory.oom.group on systemd 252, what stands under "unified" in a container's
-// configuration.
+// controlFiles lists the files of a cgroup that limit the processes in it, as patterns. systemd has
+// a property for most of them. A runtime writes the file as well, and writes what systemd cannot
+// express: values of cpu.max other than whole percents, cpu.max.burst, hugetlb, rdma,
+// memory.oom.group on systemd 252, and the "unified" section of a container's configuration.
 var controlFiles = []string{
 	"cpu.idle", "cpu.weight", "cpu.max", "cpu.max.burst", "cpu.uclamp.min", "cpu.uclamp.max",
 	"cpuset.mems", "cpuset.cpus",
@@ -44,7 +44,8 @@ func readControls(dir string) ([]control, error) {
 	return readNamed(dir, names)
 }
 
-// controlNames are the names of control files that a cgroup may have. Only the sizes of huge pages make it read the directory.
+// controlNames returns the names of control files that a cgroup may have. It reads the directory
+// only for the sizes of huge pages.
 func controlNames(dir string) ([]string, error) {
 	var names []string
 	for _, pattern := range controlFiles {
@@ -66,7 +67,7 @@ func controlNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readNamed reads those of the files that are there.
+// readNamed reads those of the files that exist.
 func readNamed(dir string, names []string) ([]control, error) {
 	d, err := openFolder(dir)
 	if err != nil {
@@ -77,21 +78,21 @@ func readNamed(dir string, names []string) ([]control, error) {
 	for _, name := range names {
 		value, err := d.read(name)
 		if absent(err) {
-			continue // there is no such controller, or it has been taken away
+			continue // there is no such controller, or it was disabled
 		}
 		if err != nil {
 			return nil, err
 		}
 		if name == "cpu.weight" && value == "0" {
-			continue // that is cpu.idle, and cannot be written
+			continue // this means cpu.idle, and cannot be written
 		}
 		all = append(all, control{name, value})
 	}
 	return all, nil
 }
 
-// difference is what is to be written to a cgroup that has the second for it to have the first. Files that it does not have
-// are left out: its parent does not give it the controller.
+// difference returns the writes that turn the controls have into want. It leaves out files that are
+// not in have: the parent of that cgroup does not give it the controller.
 func difference(want, have []control) []control {
 	var out []control
 	for _, w := range want {
@@ -101,7 +102,7 @@ func difference(want, have []control) []control {
 		}
 		present := slices.Collect(strings.Lines(have[i].Value + "\n"))
 		for line := range strings.Lines(w.Value + "\n") {
-			// Files of several lines, one for each device, take one line for each write.
+			// Files with a line for each device take one line for each write.
 			if !slices.Contains(present, line) {
 				out = append(out, control{w.File, strings.TrimSpace(line)})
 			}
@@ -110,7 +111,7 @@ func difference(want, have []control) []control {
 	return out
 }
 
-// writeControls makes the control files of a cgroup those of want.
+// writeControls changes the control files of a cgroup to want.
 func (m Mover) writeControls(cgroup string, want []control) error {
 	names := make([]string, 0, len(want))
 	for _, w := range want {
@@ -137,7 +138,8 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 	return errors.Join(all...)
 }
 
-// lackingControllers are those that limit something in want and that have does not know.
+// lackingControllers returns the controllers that limit something in want and that have no file in
+// have.
 func lackingControllers(want, have []control) []string {
 	var out []string
 	for _, w := range want {
@@ -151,8 +153,8 @@ func lackingControllers(want, have []control) []string {
 	return out
 }
 
-// enable gives a cgroup controllers that systemd does not know and leaves alone: hugetlb, rdma, misc. runc does so for
-// its containers (CreateCgroupPath, opencontainers/cgroups fs2/create.go).
+// enable gives a cgroup controllers that systemd does not manage: hugetlb, rdma, misc. runc does so
+// for its containers (CreateCgroupPath, opencontainers/cgroups fs2/create.go).
 func (m Mover) enable(cgroup string, controllers []string) error {
 	parents := []string{"."}
 	for dir := filepath.Dir(cgroup); dir != "."; dir = filepath.Dir(dir) {
@@ -167,7 +169,7 @@ func (m Mover) enable(cgroup string, controllers []string) error {
 	return nil
 }
 
-// writeFile writes to a file that is there.
+// writeFile writes to an existing file.
 func writeFile(name, value string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -180,7 +182,7 @@ func writeFile(name, value string) error {
 // absent reports whether a file or its cgroup is gone.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
-// owner is who a cgroup is delegated to.
+// owner is the user and the group that a cgroup is delegated to.
 type owner struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
@@ -198,10 +200,11 @@ func ownerOf(dir string) (owner, error) {
 	return owner{int(stat.Uid), int(stat.Gid)}, nil
 }
 
-// delegate is the kernel's list of the files that belong to whom a cgroup is delegated to.
+// delegate is the kernel's list of the files that a cgroup's delegation includes.
 const delegate = "/sys/kernel/cgroup/delegate"
 
-// chown gives the cgroup dir away as runc does for a container with a user namespace (UnifiedManager.Apply).
+// chown delegates the cgroup dir as runc does for a container with a user namespace
+// (UnifiedManager.Apply).
 func chown(dir string, o owner) error {
 	if o == (owner{}) {
 		return nil

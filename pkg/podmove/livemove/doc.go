@@ -1,10 +1,15 @@
-// Package livemove takes the processes of a running container over into another slice, without a word to its runtime: into
-// a transient scope with the limits and the device rules of the scope that they leave, which systemd then removes.
+// Package livemove moves the processes of a running container into another slice, without involving
+// its runtime: into a transient scope with the limits and the device rules of the scope that they
+// leave, which systemd then removes.
 //
-// What does not follow: memory stays charged to where it was charged; the runtime keeps the old path, so that its figures and
-// process lists end, as do killing a container without a PID namespace of its own (see StopScope), pausing it and
-// changing its resources. Moved back, under its old name, it has all that again. A container with a cgroup namespace, which
-// is every container that is not privileged, finds its /sys/fs/cgroup empty from the first move on, and also when it is
-// moved back: it is that of the cgroup that was removed (seen with kernels 6.1 and 6.12). What reads memory.max there
-// when it starts is not hurt; what goes on reading it is.
+// Limitations after a move:
+//   - Memory that is already charged stays charged to the old slice.
+//   - The runtime keeps the old path. Its metrics and process lists of the container fail, and so
+//     do pausing it, changing its resources, and killing it if it has no PID namespace of its own
+//     (see StopScope). All of that works again once the container is moved back, under its old
+//     name.
+//   - A container with a cgroup namespace, as every container has that is not privileged, finds its
+//     /sys/fs/cgroup empty from the first move on, even after it is moved back: its namespace shows
+//     the cgroup that was removed (seen with kernels 6.1 and 6.12). Programs that read memory.max
+//     there only when they start are not affected. Programs that keep reading it are.
 package livemove

@@ -11,8 +11,9 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// folder reads many small files of one directory, with three system calls each. os.ReadFile has nine for a file of a cgroup: it
-// also asks for the size, hands the file to the poller and takes it back, and reads once more to see the end (Go 1.26).
+// folder reads many small files of one directory, with three system calls each. os.ReadFile needs
+// nine for a file of a cgroup: it also reads the size, registers the file with the poller and
+// unregisters it, and reads once more to find the end (Go 1.26).
 type folder struct {
 	name   string
 	fd     int
@@ -29,7 +30,8 @@ func openFolder(name string) (*folder, error) {
 
 func (f *folder) close() { _ = unix.Close(f.fd) } // of an O_PATH descriptor
 
-// read returns the text of a file. The kernel gives as much of it at once as there is room for (seq_read_iter, fs/seq_file.c).
+// read returns the text of a file. The kernel returns as much of it at once as the buffer holds
+// (seq_read_iter, fs/seq_file.c).
 func (f *folder) read(name string) (string, error) {
 	n, err := cgroupfs.ReadAt(f.fd, name, f.buffer[:])
 	if err != nil {

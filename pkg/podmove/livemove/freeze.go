@@ -12,10 +12,11 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// thawTimeout is for the one thing that is done although the caller's time is over.
+// thawTimeout bounds thawing, the one step that runs after the caller's time is over.
 const thawTimeout = 5 * time.Second
 
-// frozenRounds moves processes that stand still. A process that leaves a frozen cgroup goes on in the other one.
+// frozenRounds moves processes while they are frozen. A process that leaves a frozen cgroup runs on
+// in the other one.
 func (t *transfer) frozenRounds(ctx context.Context) (empty bool, err error) {
 	t.moved.Froze = true
 	defer func() {
@@ -32,8 +33,8 @@ func (t *transfer) frozenRounds(ctx context.Context) (empty bool, err error) {
 	return t.rounds(hardRounds)
 }
 
-// thaw lets a scope go on, through the kernel's file where systemd does not. systemd is asked also where the scope does not
-// stand still: it may still have to do what it was asked before.
+// thaw thaws a scope, through the kernel's file if systemd does not. It calls systemd even if the
+// scope is not frozen: systemd may still have an earlier request to carry out.
 func (m Mover) thaw(ctx context.Context, scope, cgroup string) error {
 	if _, err := os.Lstat(m.dir(cgroup)); absent(err) {
 		return nil
@@ -49,7 +50,8 @@ func (m Mover) thaw(ctx context.Context, scope, cgroup string) error {
 	return nil
 }
 
-// frozen reports whether somebody wants the processes of a cgroup to stand still. One that is gone has none.
+// frozen reports whether the processes of a cgroup are frozen or about to be. A cgroup that is gone
+// has none.
 func (m Mover) frozen(cgroup string) (bool, error) {
 	data, err := os.ReadFile(filepath.Join(m.dir(cgroup), "cgroup.freeze"))
 	if absent(err) {
@@ -58,8 +60,9 @@ func (m Mover) frozen(cgroup string) (bool, error) {
 	return strings.TrimSpace(string(data)) != "0", err
 }
 
-// Recover ends what a Move that was killed has left: it thaws, and completes the scopes that took over. Processes that are
-// in both scopes it leaves to the next Move. It is called before the first Move of a process, once.
+// Recover finishes what a killed Move has left: it thaws the old scopes and completes the new ones.
+// If processes are in both scopes, it leaves them to the next Move. It is called once, before the
+// first Move of a process.
 func (m Mover) Recover(ctx context.Context) error {
 	records, err := readRecords(m.StateDir)
 	all := []error{err}

@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// What needs processes and a systemd is in tests/e2e/onnode.
+// Tests that need processes and a systemd are in tests/e2e/onnode.
 
 func TestProperties(t *testing.T) {
 	rules := []systemd.DeviceRule{{Node: "/dev/null", Access: "rwm"}, {Node: "char-pts", Access: "rw"}}
@@ -54,7 +54,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestCarried: of each property that is carried, another value than the usual one is in what the new scope is given.
+// TestCarried: each carried property with a value other than its default is given to the new scope.
 func TestCarried(t *testing.T) {
 	for _, c := range carried {
 		var value any
@@ -95,7 +95,7 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestControls: all files, of which there may be more than fits into the buffer.
+// TestControls reads all control files, of which one may be larger than the buffer.
 func TestControls(t *testing.T) {
 	dir := t.TempDir()
 	var want []control
@@ -162,7 +162,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// fake is a systemd with one scope in a folder.
+// fake is a systemd with one scope, in a folder.
 type fake struct {
 	properties systemd.Properties
 	calls      []string
@@ -201,7 +201,7 @@ func (f *fake) Thaw(context.Context, string) error {
 
 const scope = "cri-containerd-0123.scope"
 
-// node is a folder with a scope, and a request to move it.
+// node returns a folder with a scope, and a request to move the scope.
 func node(t *testing.T) (*fake, Mover, Request, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -262,7 +262,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestMove: what systemd says of the old scope and what its files say are in the new one.
+// TestMove: the new scope has the properties and the files of the old one.
 func TestMove(t *testing.T) {
 	f, m, r, dir := node(t)
 	f.properties = systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup},
@@ -303,7 +303,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestFirstRoundFails: what cannot be moved at all is where it was, and not in both scopes.
+// TestFirstRoundFails: a container that cannot be moved at all is in the old scope, and not in
+// both.
 func TestFirstRoundFails(t *testing.T) {
 	f, m, r, dir := node(t)
 	write(t, filepath.Join(dir, "cgroup.events"), "populated 1")
@@ -328,7 +329,7 @@ func TestRecover(t *testing.T) {
 	write(t, filepath.Join(dir, "cgroup.freeze"), "1")
 	oomGroup := filepath.Join(string(m.Cgroups), rec.NewCgroup, "memory.oom.group")
 	write(t, oomGroup, "0")
-	// systemd does not do it: it has forgotten that it froze the unit, for instance.
+	// systemd does not do it, for instance because it has forgotten that it froze the unit.
 	f.thaw = func() error { return errors.New("cannot") }
 	if err := m.Recover(t.Context()); err != nil {
 		t.Fatal(err)
@@ -372,7 +373,7 @@ func TestRecover(t *testing.T) {
 	})
 }
 
-// stopper has a unit or not.
+// stopper is a systemd with or without a unit.
 type stopper struct {
 	err   error
 	calls []string

@@ -12,7 +12,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Systemd is what a move needs of systemd; *systemd.Client is one.
+// Systemd reads, starts and freezes scopes. *systemd.Client is one.
 type Systemd interface {
 	ScopeProperties(ctx context.Context, name string) (systemd.Properties, error)
 	StartScope(ctx context.Context, name string, properties []systemd.Property, pids []uint32) error
@@ -21,65 +21,71 @@ type Systemd interface {
 	Thaw(ctx context.Context, name string) error
 }
 
-// Why a container is not moved. Nothing of it has been moved then.
+// Reasons why a container is not moved. None of its processes has been moved then.
 var (
 	// ErrOwnCgroups means that a container has cgroups below its scope, which systemd cannot move.
 	ErrOwnCgroups = errors.New("the container has cgroups of its own")
-	// ErrGone means that the scope is not there any more, or has no processes.
+	// ErrGone means that the scope is gone or has no processes.
 	ErrGone = errors.New("the container is gone")
-	// ErrPaused means that the scope is frozen, and not by us: moved, it would run.
+	// ErrPaused means that the scope is frozen, and not by us: the move would resume it.
 	ErrPaused = errors.New("the container is paused")
 )
 
-// ErrIncomplete means that some of a container's processes are in the old scope and some in the new one. The next Move
-// of the same request finishes it.
+// ErrIncomplete means that some of a container's processes are in the old scope and some in the new
+// one. The next Move of the same request finishes it.
 var ErrIncomplete = errors.New("moved in part")
 
 // Mover moves containers, each from one goroutine at a time.
 type Mover struct {
 	Systemd Systemd
-	// Cgroups is where cgroup v2 is mounted.
+	// Cgroups is the mount point of cgroup v2.
 	Cgroups cgroupfs.FS
-	// StateDir is a directory of ours on a tmpfs, for what Recover needs.
+	// StateDir is a directory of ours on a tmpfs, for the records that Recover needs.
 	StateDir string
-	// FreezeFirst has containers stand still from the start, and not only those that fork faster than they are moved.
+	// FreezeFirst freezes every container from the start, and not only those that fork faster than
+	// they are moved.
 	FreezeFirst bool
 }
 
-// Request says what goes where.
+// Request is a container to move, and its destination.
 type Request struct {
-	// Scope is the unit that the container is in, and Cgroup its path below the mount.
+	// Scope is the unit that the container is in. Cgroup is its path below the mount.
 	Scope, Cgroup string
-	// TargetSlice is the slice it belongs into; systemd makes it, without limits, where it is not there.
+	// TargetSlice is the slice that it belongs to. If the slice does not exist, systemd creates it
+	// implicitly, without limits.
 	TargetSlice string
-	// NewName is the unit that takes over: ScopeIn of Scope into the partition, RuntimeScope of it out of it.
+	// NewName is the unit that takes over: LiveScope of Scope on the way into the partition,
+	// RuntimeScope of it on the way out (package unitname).
 	NewName string
 	// Description is for people.
 	Description string
 }
 
-// Moved is what a move did.
+// Moved is the result of a move.
 type Moved struct {
-	// Pids counts the processes that were moved. What they forked meanwhile is not among them.
+	// Pids counts the processes that were moved. Processes that they forked meanwhile are not among
+	// them.
 	Pids int
-	// Rounds counts how often processes were moved; it is 1 for a container that does not fork just then.
+	// Rounds counts how often processes were moved. It is 1 for a container that does not fork just
+	// then.
 	Rounds int
-	// Froze tells whether the container had to stand still for it.
+	// Froze means that the container was frozen for the move.
 	Froze bool
-	// OutsideBytes is the memory that was charged to the old scope. It stays charged to the slices above that one until it
-	// is freed.
+	// OutsideBytes is the memory that was charged to the old scope. It stays charged to the slices
+	// above that one until it is freed.
 	OutsideBytes uint64
 }
 
-// softRounds are how often processes are moved without standing still. Most of what forks needs two or three; a chain of
-// processes each of which forks the next one and exits may never be caught.
+// softRounds bounds how often processes are moved without freezing. Most containers that fork need
+// two or three rounds. A chain of processes, each of which forks the next one and exits, may never
+// be caught.
 const softRounds = 8
 
-// hardRounds are how often the processes of a frozen scope are moved. They do not fork, but somebody may kill one, and
-// the runtime may start one with exec.
+// hardRounds bounds how often the processes of a frozen scope are moved. They do not fork, but one
+// may be killed, and the runtime may start one with exec.
 const hardRounds = 5
 
-// Move takes a container over. It may be called again for one that it has moved in part.
+// Move moves a container. It may be called again for one that it has moved in part.
 func (m Mover) Move(ctx context.Context, r Request) (Moved, error) {
 	moved, err := m.move(ctx, r)
 	if err != nil {
@@ -93,7 +99,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
 	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(unitname.CgroupPath(r.TargetSlice), r.NewName)}
-	// systemd and the bus take some milliseconds to answer, and others work for it.
+	// systemd and the bus take some milliseconds to answer, so prepare runs beside them.
 	var nodeErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { nodeErr = t.prepare() })
@@ -112,7 +118,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	}
 	if nodeErr != nil {
 		if errors.Is(nodeErr, ErrOwnCgroups) {
-			// They may have come after a move that was killed.
+			// They may be the result of a move that was killed.
 			nodeErr = t.rollBack(nodeErr)
 		}
 		return Moved{}, nodeErr
@@ -122,7 +128,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	return t.moved, err
 }
 
-// movable says why a container cannot be moved.
+// movable returns the reason why a container cannot be moved, nil if it can.
 func (m Mover) movable(cgroup string) error {
 	nested, err := m.Cgroups.HasChildren(cgroup)
 	switch {

@@ -2,7 +2,8 @@ package livemove
 
 import "strings"
 
-// validScope reports whether a name is one of a scope that a runtime makes: it becomes part of paths.
+// validScope reports whether a name is valid for a scope of a runtime. The name becomes part of
+// paths.
 func validScope(name string) bool {
 	for _, r := range name {
 		switch {

@@ -14,16 +14,16 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// process is one that a file descriptor holds on to: its number is given to nobody else unnoticed.
+// process is a process held by a file descriptor, so that a reuse of its PID is noticed.
 type process struct {
 	pid uint32
 	fd  int
 }
 
-// processes are those of a cgroup at one moment.
+// processes holds the processes of a cgroup at one moment.
 type processes []process
 
-// readPIDs returns the numbers in cgroup.procs. A cgroup that is gone has none.
+// readPIDs returns the PIDs in cgroup.procs. A cgroup that is gone has none.
 func readPIDs(dir string) ([]uint32, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if absent(err) {
@@ -43,8 +43,8 @@ func readPIDs(dir string) ([]uint32, error) {
 	return pids, nil
 }
 
-// hold takes hold of the processes of a cgroup. What has ended meanwhile is left out, and so is a number that already is
-// another process, in another cgroup.
+// hold opens the processes of a cgroup. It leaves out those that have ended meanwhile, and PIDs
+// that already belong to another process in another cgroup.
 func hold(dir, cgroup string) (processes, error) {
 	pids, err := readPIDs(dir)
 	if err != nil {
@@ -78,20 +78,20 @@ func hold(dir, cgroup string) (processes, error) {
 	return held, nil
 }
 
-// in reports whether /proc says that the process is in a cgroup.
+// in reports whether the process is in a cgroup, according to /proc.
 func (p process) in(proc *folder, cgroup string) bool {
 	text, err := proc.read(strconv.FormatUint(uint64(p.pid), 10) + "/cgroup")
 	return err == nil && text == "0::/"+cgroup
 }
 
-// ended reports whether the process has exited, so that its number may be another's.
+// ended reports whether the process has exited, so that its PID may belong to another one.
 func (p process) ended() bool {
 	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
 	n, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
 	return err == nil && n > 0
 }
 
-// ended are the numbers of those that have exited.
+// ended returns the PIDs of the processes that have exited.
 func (ps processes) ended() []uint32 {
 	fds := make([]unix.PollFd, len(ps))
 	for i, p := range ps {
@@ -109,8 +109,9 @@ func (ps processes) ended() []uint32 {
 	return ended
 }
 
-// moveTo moves processes into the cgroup dir, as AttachProcessesToUnit of systemd does. That refuses all of them when one
-// has ended, and takes a thousand times as long; in a scope with Delegate=yes it is not needed.
+// moveTo moves processes into the cgroup dir. AttachProcessesToUnit of systemd does the same, but
+// refuses all of them if one has ended, and takes a thousand times as long. In a scope with
+// Delegate=yes it is not needed.
 func (ps processes) moveTo(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
@@ -135,10 +136,10 @@ func (ps processes) release() {
 	}
 }
 
-// strangers returns an error when a number was given to another process between the look at it and the kernel's reading it,
-// and that process was moved. It cannot be undone, for nobody knows where it came from. The kernel takes no file
-// descriptors of processes there, and the numbers come round after four million processes (kernel.pid_max as systemd sets
-// it), so that nobody will see this.
+// strangers returns an error if a PID was reused between our check and the kernel's reading it, and
+// that other process was moved. This cannot be undone, because its old cgroup is unknown. The
+// kernel takes no file descriptors of processes there. PIDs repeat after four million processes
+// (kernel.pid_max as systemd sets it), so this is very unlikely.
 func (ps processes) strangers(dir string) error {
 	ended := ps.ended()
 	if len(ended) == 0 {

@@ -9,13 +9,13 @@ import (
 
 const infinity = uint64(math.MaxUint64)
 
-// carried are the properties of a scope that the one that takes over gets, where they are not what a scope has by default.
-// A systemd that does not know one does not answer it. Not among them are those that cgroup v1 had (CPUShares, BlockIO*),
-// those that only the children of a cgroup feel (DefaultMemory*), RuntimeMaxUSec, whose clock would begin anew, and what is
-// merely counted.
+// carried lists the properties of a scope that the new scope gets if they differ from the default
+// of a scope. A systemd that does not know a property does not return it. Not listed are the
+// properties of cgroup v1 (CPUShares, BlockIO*), those that affect only the children of a cgroup
+// (DefaultMemory*), RuntimeMaxUSec, whose clock would start again, and mere counters.
 var carried = []struct {
 	name string
-	// standard has the property's type and the value that is not worth a word.
+	// standard has the property's type and the default value, which is not passed on.
 	standard any
 }{
 	{"DevicePolicy", "auto"},
@@ -77,14 +77,14 @@ var carried = []struct {
 	{"TimeoutStopUSec", uint64(90_000_000)},
 }
 
-// Properties are those of the scope that takes over.
+// Properties returns the properties of the new scope.
 func Properties(old systemd.Properties, slice, description string) []systemd.Property {
 	properties := []systemd.Property{
 		{Name: "Description", Value: description},
 		{Name: "Slice", Value: slice},
-		// The runtime has it so; and what systemd has no property for is ours to write only in a delegated cgroup.
+		// The runtime sets it too. Without delegation we must not write what systemd has no property for.
 		{Name: "Delegate", Value: true},
-		// Nobody asks for a scope of ours after its container is gone, also where the kernel killed it.
+		// No program asks for a scope of ours after its container is gone, even if the kernel killed it.
 		{Name: "CollectMode", Value: "inactive-or-failed"},
 		// As the runtime's (UnifiedManager.Apply, opencontainers/cgroups systemd/v2.go).
 		{Name: "DefaultDependencies", Value: false},
@@ -100,8 +100,8 @@ func Properties(old systemd.Properties, slice, description string) []systemd.Pro
 		}
 		properties = append(properties, systemd.Property{Name: c.name, Value: value.Elem().Interface()})
 	}
-	// A delegated scope has "continue" if nothing else is said, and 252 does not let it be said. "kill" is
-	// memory.oom.group, which the kubelet sets.
+	// A delegated scope has "continue" by default, and systemd 252 does not let it be set. "kill"
+	// means memory.oom.group, which the kubelet sets.
 	var policy string
 	if old.Get("OOMPolicy", &policy) && policy == "kill" {
 		properties = append(properties, systemd.Property{Name: "OOMPolicy", Value: policy})
@@ -109,7 +109,7 @@ func Properties(old systemd.Properties, slice, description string) []systemd.Pro
 	return properties
 }
 
-// same compares values; slices without elements are the same, nil or not.
+// same compares values. Slices without elements are equal, nil or not.
 func same(a, b any) bool {
 	if v := reflect.ValueOf(a); v.Kind() == reflect.Slice && v.Len() == 0 {
 		return reflect.ValueOf(b).Len() == 0

@@ -10,22 +10,23 @@ import (
 	"nodepartition/internal/statefile"
 )
 
-// record is what somebody needs to know to finish a move that was killed on the way. It is there from before the first
-// process is moved until the last one is; the state directory is on a tmpfs and forgets it with the boot, as the kernel does.
+// record holds what is needed to finish a move that was killed on the way. It exists from before
+// the first process is moved until the last one is. The state directory is on a tmpfs and is lost
+// at a reboot, as the kernel's state is.
 type record struct {
-	// Scope is what is emptied, and Cgroup its path.
+	// Scope is the old scope, which is emptied. Cgroup is its path.
 	Scope  string `json:"scope"`
 	Cgroup string `json:"cgroup"`
-	// NewCgroup is the path of the scope that takes over.
+	// NewCgroup is the path of the new scope.
 	NewCgroup string `json:"newCgroup"`
-	// Controls and Owner are what that is to get when it is there.
+	// Controls and Owner are written to the new scope once it exists.
 	Controls []control `json:"controls"`
 	Owner    owner     `json:"owner"`
 }
 
 const recordSuffix = ".json"
 
-// write puts the record into dir, whole or not at all.
+// write writes the record into dir, whole or not at all.
 func (r record) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

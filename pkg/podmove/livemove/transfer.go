@@ -15,21 +15,21 @@ type transfer struct {
 	Mover
 	Request
 	newCgroup  string
-	anchor     *anchor // is in the new scope until other processes are
+	anchor     *anchor // in the new scope until other processes are
 	record     record
 	properties []systemd.Property
 	moved      Moved
 }
 
-// prepare reads what the new scope is to get besides properties, and starts what holds it, unless the container cannot be
-// moved.
+// prepare reads what the new scope needs besides properties, and starts the anchor, unless the
+// container cannot be moved.
 func (t *transfer) prepare() error {
 	if err := t.movable(t.Cgroup); err != nil {
 		return err
 	}
 	t.record = record{Scope: t.Scope, Cgroup: t.Cgroup, NewCgroup: t.newCgroup}
 	var anchorErr, controlsErr, ownerErr, memoryErr error
-	// It takes as long as the files, and does so on another CPU.
+	// The anchor takes as long to start as the files take to read, on another CPU.
 	var starting sync.WaitGroup
 	starting.Go(func() { t.anchor, anchorErr = newAnchor() })
 	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
@@ -45,7 +45,7 @@ func (t *transfer) prepare() error {
 	return anchorErr
 }
 
-// run moves, and leaves a record for Recover as long as it is not done.
+// run moves the container. It leaves a record for Recover until it is done.
 func (t *transfer) run(ctx context.Context) error {
 	if err := t.record.write(t.StateDir); err != nil {
 		return fmt.Errorf("noting the move: %w", err)
@@ -53,21 +53,22 @@ func (t *transfer) run(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return errors.Join(err, t.record.remove(t.StateDir))
 	}
-	// The files take as long as the processes, for which the kernel waits for all CPUs (percpu_down_write of
-	// cgroup_threadgroup_rwsem); and what they limit is limited as soon as the processes come.
+	// The files take as long as the processes, for which the kernel waits for all CPUs
+	// (percpu_down_write of cgroup_threadgroup_rwsem). Their limits apply as soon as the processes
+	// arrive.
 	var finishErr error
 	var finishing sync.WaitGroup
 	finishing.Go(func() { finishErr = t.finish(t.record) })
 	err := t.moveAll(ctx)
 	if err == nil && t.moved.Pids > 0 {
-		// The container holds the scope now, and is to be alone in it when we return.
+		// The container keeps the scope alive now, and is to be alone in it when we return.
 		t.anchor.end()
 		<-t.anchor.gone
 	}
 	finishing.Wait()
-	// What the kernel refuses at once it refuses at the next attempt too, as a thread with a real-time
-	// policy (cpu_cgroup_can_attach, RT_GROUP_SCHED): left as it is, the container would have twice its
-	// limits, in two scopes.
+	// What the kernel refuses at once it refuses at the next attempt too, for example a thread with a
+	// real-time policy (cpu_cgroup_can_attach, RT_GROUP_SCHED). Without a rollback the container would
+	// have twice its limits, in two scopes.
 	if errors.Is(err, ErrOwnCgroups) || errors.Is(err, errFirstRound) {
 		t.anchor.end()
 		return t.rollBack(err)
@@ -100,7 +101,7 @@ func (t *transfer) moveAll(ctx context.Context) error {
 	return err
 }
 
-// rollBack moves what is in the new scope to where it came from, and returns why.
+// rollBack moves the processes in the new scope back to the old one, and returns why.
 func (t *transfer) rollBack(why error) error {
 	for range hardRounds {
 		held, err := hold(t.dir(t.newCgroup), t.newCgroup)
@@ -121,7 +122,7 @@ func (t *transfer) rollBack(why error) error {
 	return fmt.Errorf("%w: %w; the new scope gets new processes again and again", ErrIncomplete, why)
 }
 
-// finish gives the new scope what the properties do not carry.
+// finish writes to the new scope what the properties do not carry.
 func (m Mover) finish(r record) error {
 	dir := m.dir(r.NewCgroup)
 	err := errors.Join(m.writeControls(r.NewCgroup, r.Controls), chown(dir, r.Owner))
@@ -131,7 +132,7 @@ func (m Mover) finish(r record) error {
 	return err
 }
 
-// rounds moves what is in the old scope, up to n times, and reports whether it is empty then.
+// rounds moves the processes in the old scope, up to n times, and reports whether it is empty then.
 func (t *transfer) rounds(n int) (empty bool, err error) {
 	for range n {
 		if empty, err := t.empty(); empty || err != nil {
@@ -144,7 +145,7 @@ func (t *transfer) rounds(n int) (empty bool, err error) {
 	return t.empty()
 }
 
-// errFirstRound says that processes that were there from the start could not be moved.
+// errFirstRound means that processes that were there from the start could not be moved.
 var errFirstRound = errors.New("the processes cannot be moved")
 
 func (t *transfer) round() error {
@@ -167,7 +168,7 @@ func (t *transfer) moveHeld() error {
 	return held.moveTo(t.dir(t.newCgroup))
 }
 
-// empty reports whether nothing is left in the old scope. Nothing can be forked there then.
+// empty reports whether the old scope has no processes. None can be forked there then.
 func (t *transfer) empty() (bool, error) {
 	populated, err := t.Cgroups.Populated(t.Cgroup)
 	if err != nil || !populated {
@@ -180,15 +181,17 @@ func (t *transfer) empty() (bool, error) {
 	if err != nil || !nested {
 		return false, err
 	}
-	// The processes are in one of them, or on the way there.
+	// The processes are in one of those cgroups, or on the way there.
 	return false, ErrOwnCgroups
 }
 
-// start makes the new scope, with the anchor in it, or takes the scope that a move has made that was killed.
+// start creates the new scope, with the anchor in it, or takes over the scope that a killed move
+// has created.
 //
-// The processes of the container are not what it is started with. systemd fails a scope when one of its first processes
-// ends before it is moved, and leaves those that it has moved where they are: in a scope that is dead, cannot be started and
-// keeps its name from being used (seen with 252.39, with a shell that forks all the time).
+// It does not start the scope with the processes of the container. systemd fails a scope if one of
+// its first processes ends before it is moved, and leaves those that it has moved where they are:
+// in a dead scope that cannot be started and whose name cannot be used (seen with 252.39, with a
+// shell that forks all the time).
 func (t *transfer) start(ctx context.Context) error {
 	err := t.Systemd.StartScope(ctx, t.NewName, t.properties, []uint32{t.anchor.pid()})
 	if errors.Is(err, systemd.ErrUnitExists) {
@@ -206,7 +209,7 @@ func (t *transfer) startExisting(ctx context.Context) error {
 	there.Get("ControlGroup", &cgroup)
 	there.Get("Result", &result)
 	if cgroup == "" || result != "success" {
-		// It has ended, and systemd has not forgotten it yet, or keeps it as failed until somebody says it may go.
+		// It has ended, and systemd has not unloaded it yet, or keeps it as failed until it is reset.
 		if err := t.Systemd.ResetFailed(ctx, t.NewName); err != nil && !errors.Is(err, systemd.ErrNoUnit) {
 			return err
 		}
@@ -215,7 +218,7 @@ func (t *transfer) startExisting(ctx context.Context) error {
 	if cgroup != "/"+t.newCgroup {
 		return fmt.Errorf("%s is there already, in %s", t.NewName, cgroup)
 	}
-	// systemd is about to remove a scope that is empty, whatever comes into it now.
+	// systemd is about to remove an empty scope, whatever is moved into it now.
 	populated, err := t.Cgroups.Populated(t.newCgroup)
 	if err == nil && !populated {
 		err = fmt.Errorf("%s is going away; it is there again at the next attempt", t.NewName)

@@ -18,15 +18,15 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Plugin answers the runtime over NRI. Each answer is made from the event and from memory; nothing here
-// waits for anything, for the runtime waits for us, and ends the connection after two seconds (plugin_request_timeout of
-// containerd and CRI-O), with the container started where it was.
+// Plugin answers the runtime over NRI. It makes each answer from the event and from memory and
+// never waits: the runtime waits for the answer, and after two seconds it ends the connection and
+// starts the container where it was (plugin_request_timeout of containerd and CRI-O).
 type Plugin struct {
-	// Wake is called when there is something for a pass to look at, Announce when a sandbox of a member begins. They return
-	// at once.
+	// Wake is called when a pass has something to do, Announce when a sandbox of a member begins. They
+	// return at once.
 	Wake     func()
 	Announce func(cri.Sandbox, v1.PodQOSClass)
-	// Connection is called when a connection with the runtime has come (true) or gone.
+	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
 
 	mu        sync.Mutex
@@ -44,18 +44,20 @@ type announcement struct {
 	at      time.Time
 }
 
-// announcedFor is how long a pod counts as there after its announcement though the runtime never lists it: as long as the
-// kubelet waits for a sandbox (runtimeRequestTimeout, two minutes, and a little).
+// announcedFor bounds how long an announced pod counts as present although the runtime never lists
+// it. It is a little longer than the kubelet waits for a sandbox (runtimeRequestTimeout, two
+// minutes).
 const announcedFor = 3 * time.Minute
 
-// SetConfig tells who is a member from now on.
+// SetConfig sets the member namespaces from now on.
 func (p *Plugin) SetConfig(c podmove.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.config = c
 }
 
-// Configure is the first call of the runtime. The events that are asked for are those that have a method.
+// Configure is the first call of the runtime. It subscribes to the events for which Plugin has a
+// method.
 func (p *Plugin) Configure(_ context.Context, _, runtime, _ string) (api.EventMask, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +65,8 @@ func (p *Plugin) Configure(_ context.Context, _, runtime, _ string) (api.EventMa
 	return 0, nil
 }
 
-// Synchronize is called after Configure with what runs already; from here on no container is created without a call.
+// Synchronize is called after Configure with the running containers. From here on no container is
+// created without a call.
 func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	p.connected = true
@@ -75,7 +78,7 @@ func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Containe
 	return nil, nil
 }
 
-// Disconnected forgets what would go stale.
+// Disconnected drops the state that a disconnected plugin cannot keep up to date.
 func (p *Plugin) Disconnected() {
 	p.mu.Lock()
 	was := p.connected
@@ -88,22 +91,22 @@ func (p *Plugin) Disconnected() {
 	}
 }
 
-// Connected tells whether the runtime asks us before it creates a container.
+// Connected reports whether the runtime calls us before it creates a container.
 func (p *Plugin) Connected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.connected
 }
 
-// Connections counts how often the runtime has connected with us: it may have been restarted in between,
-// or have another configuration or another plugin now.
+// Connections counts how often the runtime has connected. In between it may have been restarted, or
+// have got another configuration or another plugin.
 func (p *Plugin) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.connections
 }
 
-// RunPodSandbox is called when a sandbox was made and before its first container.
+// RunPodSandbox is called after a sandbox was created and before its first container.
 func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	sandbox := cri.Sandbox{ID: pod.GetId(), UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Ready: true}
 	p.mu.Lock()
@@ -119,7 +122,7 @@ func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	return nil
 }
 
-// RemovePodSandbox is called when the runtime forgets a sandbox.
+// RemovePodSandbox is called when the runtime removes a sandbox.
 func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	delete(p.announced, pod.GetId())
@@ -128,7 +131,7 @@ func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error 
 	return nil
 }
 
-// CreateContainer tells the runtime to make a member's container in the partition.
+// CreateContainer answers the runtime with the cgroup of a member's container in the partition.
 func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	begin := time.Now()
 	p.mu.Lock()
@@ -141,7 +144,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, Err: err}
 	}
 	if err != nil {
-		// An error here would keep the container from being created. It is reported by the next pass.
+		// An error here would prevent the creation of the container. The next pass reports it.
 		return nil, nil, nil
 	}
 	adjust := &api.ContainerAdjustment{}
@@ -149,32 +152,32 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return adjust, nil, nil
 }
 
-// UpdateContainer is called before a container gets other limits: the kubelet has changed, or is about to change, those of its
-// pod.
+// UpdateContainer is called before a container gets other limits: the kubelet has changed those of
+// its pod, or is about to.
 func (p *Plugin) UpdateContainer(context.Context, *api.PodSandbox, *api.Container, *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.Wake()
 	return nil, nil
 }
 
-// member is called with mu held.
+// member reports whether pods of a namespace are members. It is called with mu held.
 func (p *Plugin) member(namespace string) bool {
 	return !p.config.Off && slices.Contains(p.config.Namespaces, namespace)
 }
 
-// errForeign says that a cgroup path is not one that the kubelet's systemd driver gives.
+// errForeign means that a cgroup path is not one that the kubelet's systemd driver gives.
 var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgroup driver")
 
-// cgroupsPath is where a container of the partition belongs, as SLICE:PREFIX:NAME, which is how runtimes give a systemd
-// cgroup to runc and crun (runc docs/systemd.md).
+// cgroupsPath returns the place of a container in the partition as SLICE:PREFIX:NAME, the form in
+// which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md).
 func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
 	case slice == "":
-		// Not known yet when the runtime asks.
+		// The runtime has not set the path yet when it calls.
 		slice, rest = pod.GetLinux().GetCgroupParent(), scopePrefix(runtime)+":"+c.GetId()
 	case !ok:
-		// The runtime makes cgroups without systemd (SystemdCgroup = false), and would make one of our
-		// answer's name.
+		// The runtime creates cgroups without systemd (SystemdCgroup = false), and would create one with
+		// our answer as its name.
 		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
 	}
 	slice = path.Base(slice)
@@ -185,8 +188,8 @@ func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Containe
 	return unitname.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
 }
 
-// scopePrefix is what a runtime's scopes begin with: containerd's getCgroupsPath (internal/cri/server/helpers_linux.go), CRI-O's
-// crioPrefix (internal/config/cgmgr).
+// scopePrefix returns the prefix of a runtime's scopes: containerd's getCgroupsPath
+// (internal/cri/server/helpers_linux.go), CRI-O's crioPrefix (internal/config/cgmgr).
 func scopePrefix(runtime string) string {
 	if runtime == "containerd" {
 		return "cri-containerd"
@@ -194,7 +197,8 @@ func scopePrefix(runtime string) string {
 	return "crio"
 }
 
-// Announced implements Announced.
+// Announced implements podmove.Announced. It also forgets sandboxes that were announced more than
+// announcedFor ago.
 func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,8 +213,8 @@ func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 	return list
 }
 
-// IsAnnounced tells whether a sandbox of a pod has begun that the runtime had not listed when we looked.
-// The UID may be escaped, as that of a slice is whose pod is gone.
+// IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed at the
+// last pass. The UID may be escaped, as in the name of a slice whose pod is gone.
 func (p *Plugin) IsAnnounced(uid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,8 +226,8 @@ func (p *Plugin) IsAnnounced(uid string) bool {
 	return false
 }
 
-// Answers returns the answers for the containers for which done is true, and forgets them, and those for containers that have never
-// been started.
+// Answers returns the answers for the containers for which done returns true, and forgets them. It
+// also forgets answers for containers that were not seen within announcedFor.
 func (p *Plugin) Answers(done func(id string) bool) map[string]podmove.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ func TestCgroupsPath(t *testing.T) {
 	}{
 		"containerd": {"/kubepods.slice/kubepods-burstable.slice/" + slice, slice + ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
 		"CRI-O":      {slice, slice + ":crio:one", "cri-o", placed + ":crio:one"},
-		// Where the runtime has yet to make the path up when it asks.
+		// The runtime has yet to make up the path when it calls.
 		"no path, containerd":    {"/kubepods.slice/kubepods-burstable.slice/" + slice, "", "containerd", placed + ":cri-containerd:one"},
 		"no path, CRI-O":         {slice, "", "cri-o", placed + ":crio:one"},
 		"a path without a slice": {slice, ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
@@ -59,7 +59,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 	}
 	container := &api.Container{Id: "one", Linux: &api.LinuxContainer{CgroupsPath: "kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice:cri-containerd:one"}}
 	for namespace, member := range map[string]bool{"kube-system": true, "kube-system-2": false, "kube": false, "": false, "default": false} {
-		// What the author of a pod can write, and the kubelet passes on.
+		// The author of a pod can write these, and the kubelet passes them on.
 		labels := map[string]string{"io.kubernetes.pod.namespace": "kube-system"}
 		pod := &api.PodSandbox{Id: "s", Uid: uidA, Namespace: namespace, Labels: labels, Annotations: labels, Linux: &api.LinuxPodSandbox{}}
 		adjust, _, err := p.CreateContainer(t.Context(), pod, container)
@@ -107,7 +107,7 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 	}
 }
 
-// quietPlacer is one that is connected, with one member namespace and nobody who listens.
+// quietPlacer returns a connected plugin with one member namespace and empty callbacks.
 func quietPlacer(t *testing.T) *Plugin {
 	t.Helper()
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
@@ -119,7 +119,7 @@ func quietPlacer(t *testing.T) *Plugin {
 }
 
 // TestAnnouncedFor: a sandbox that the runtime never lists counts as long as the kubelet may wait
-// for it, and no longer: the slice of its pod would never be stopped.
+// for it. If it counted longer, the slice of its pod would never be stopped.
 func TestAnnouncedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := quietPlacer(t)
@@ -138,7 +138,8 @@ func TestAnnouncedFor(t *testing.T) {
 	})
 }
 
-// TestAnnouncedButListed: the runtime's list tells of those that are in it, and of no other.
+// TestAnnouncedButListed: the runtime's list replaces the announcements of the sandboxes in it, and
+// of no others.
 func TestAnnouncedButListed(t *testing.T) {
 	p := quietPlacer(t)
 	listed, want := map[string]bool{}, []string{}
@@ -161,7 +162,8 @@ func TestAnnouncedButListed(t *testing.T) {
 	}
 }
 
-// TestAnswers: an answer is taken when its container is seen, and forgotten when it can no more be.
+// TestAnswers: an answer is returned once its container is seen, and dropped once it cannot be seen
+// any more.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := quietPlacer(t)
@@ -204,8 +206,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// TestNotConnected: what the runtime tells before or after a connection is not kept, and answered
-// all the same.
+// TestNotConnected: events before or after a connection are answered, and nothing of them is kept.
 func TestNotConnected(t *testing.T) {
 	var said []string
 	p := &Plugin{
@@ -253,7 +254,7 @@ func TestNotConnected(t *testing.T) {
 	expect("disconnected again")
 }
 
-// TestIsAnnounced: a sandbox that has begun is found by its UID, also as the name of a slice has it.
+// TestIsAnnounced: a sandbox that has begun is found by its UID, plain or escaped.
 func TestIsAnnounced(t *testing.T) {
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {

@@ -12,22 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// DefaultSocket is where runtimes serve NRI (DefaultSocketPath of containerd/nri).
+// DefaultSocket is the socket on which runtimes serve NRI (DefaultSocketPath of containerd/nri).
 const DefaultSocket = "/var/run/nri/nri.sock"
 
 const (
-	// pluginName and pluginIndex are what the runtime's log calls the plugin: 90-node-partition. Plugins are called in the
-	// order of their index; one that comes late sees what others have adjusted.
+	// pluginName and pluginIndex name the plugin in the runtime's log: 90-node-partition. The runtime
+	// calls plugins in the order of their index, and a late one sees the adjustments of the earlier
+	// ones.
 	pluginName  = "node-partition"
 	pluginIndex = "90"
 )
 
-// startTimeout is how long the runtime may take to accept us: twice what it takes at most to register a plugin and to ask it something
-// (plugin_registration_timeout and plugin_request_timeout of containerd and CRI-O).
+// startTimeout bounds how long the runtime may take to accept us. It is twice the most that the
+// runtime takes to register a plugin and to make a request (plugin_registration_timeout and
+// plugin_request_timeout of containerd and CRI-O).
 const startTimeout = 2 * (5 + 2) * time.Second
 
-// Serve keeps the placer connected to the runtime until ctx ends. A runtime that restarts creates containers at once, so
-// the first attempts follow each other quickly. failed is called with the reason why there is no connection.
+// Serve keeps the plugin connected to the runtime until ctx ends. A restarted runtime creates
+// containers at once, so the first attempts follow each other quickly. failed is called with the
+// reason whenever there is no connection.
 func Serve(ctx context.Context, socket string, p *Plugin, failed func(error)) error {
 	again := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 1 << 30, Cap: time.Second}
 	delay := again.DelayFunc()
@@ -49,7 +52,7 @@ func Serve(ctx context.Context, socket string, p *Plugin, failed func(error)) er
 }
 
 var (
-	// errClosed says that the runtime ended the connection: it stopped, or we were too slow.
+	// errClosed means that the runtime ended the connection: it stopped, or we were too slow.
 	errClosed = errors.New("the runtime closed the connection")
 	errStart  = fmt.Errorf("the runtime has not accepted the plugin within %s", startTimeout)
 )
@@ -69,8 +72,9 @@ func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err 
 	if err != nil {
 		return false, err
 	}
-	// Start waits for the runtime's first call without an end, and with a lock held that its own handling of a closed
-	// connection needs (containerd/nri 0.12.5): when the runtime is killed just then, it never returns.
+	// Start waits for the runtime's first call without a time limit, and holds a lock that its own
+	// handling of a closed connection needs. If the runtime is killed just then, Start never returns
+	// (containerd/nri 0.12.5).
 	started := make(chan error, 1)
 	go func() { started <- plugin.Start(ctx) }()
 	select {
@@ -92,7 +96,7 @@ func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err 
 	}
 }
 
-// silent is for the stub, which logs each step; what fails is returned to us as well.
+// silent discards the log of the stub, which logs each step. Errors are returned to us as well.
 type silent struct{}
 
 func (silent) Debugf(context.Context, string, ...any) {}

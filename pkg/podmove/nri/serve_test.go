@@ -39,7 +39,7 @@ func startRuntime(tb testing.TB, socket string) *adaptation.Adaptation {
 	return runtime
 }
 
-// connect serves a placer and returns a channel of its connections coming and going.
+// connect serves a plugin and returns a channel that receives each connect (true) and disconnect.
 func connect(tb testing.TB, socket string, p *Plugin) <-chan bool {
 	tb.Helper()
 	up := make(chan bool, 10)
@@ -64,8 +64,8 @@ func request() *adaptation.CreateContainerRequest {
 	}
 }
 
-// mortal serves the socket of a runtime until it is killed. The library keeps the connections of its plugins when it is stopped;
-// what ends them is the end of the runtime's process.
+// mortal serves the socket of a runtime until it is killed. The library keeps the connections of
+// its plugins when it is stopped: they end only with the runtime's process.
 type mortal struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -121,7 +121,7 @@ func TestRuntimeRestarts(t *testing.T) {
 		if !<-up {
 			t.Fatal("not connected")
 		}
-		// As runtimes do before each event: a plugin that is being synchronized is waited for.
+		// As runtimes do before each event: they wait for a plugin that is being synchronized.
 		synced := runtime.BlockPluginSync()
 		answer, err := runtime.CreateContainer(t.Context(), request())
 		synced.Unblock()
@@ -142,7 +142,8 @@ func TestRuntimeRestarts(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswer is what the runtime waits for at each container: request, answer, and the way between.
+// BenchmarkAnswer measures how long the runtime waits at each container: request, answer, and
+// transport.
 func BenchmarkAnswer(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "nri.sock")
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
