@@ -11,8 +11,9 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestBoot boots a node with a partition and the monitor where the runtime, or systemd, is another one than in TestLateVar, which shows the
-// same with a configuration that comes late.
+// TestBoot boots a node with a partition and the monitor, on flavours whose runtime or systemd
+// differs from that of TestLateVar. TestLateVar shows the same with a configuration that comes
+// late.
 func TestBoot(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "crio", "forky"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))})
@@ -26,8 +27,8 @@ func TestBoot(t *testing.T) {
 	})
 }
 
-// placedAtBoot: the member of a node that has booted is in the partition. Where the runtime places, it has never been elsewhere: its first
-// container runs.
+// placedAtBoot: the member of a node that has booted is in the partition. If the runtime places
+// containers, the member has never been elsewhere: its first container runs.
 func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
@@ -40,8 +41,9 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
 		t.Errorf("%s: the member's container was restarted %d times during the boot", flavour, restarts)
 	}
-	// The partition has the weight of its one pod, as the kubelet wrote it: beside the partition and in it
-	// stand slices that the kubelet writes. The runtime of forky has another formula for the container.
+	// The partition has the weight of its one pod, as the kubelet wrote it: the slices beside the
+	// partition and in it are written by the kubelet. The runtime of forky uses another formula for
+	// the container.
 	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
 	weight := run(t, n, "cat "+cgroupRoot+home+"/cpu.weight")
 	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")

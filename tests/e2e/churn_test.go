@@ -25,16 +25,17 @@ import (
 )
 
 const (
-	// churnPods is how many pods are created and deleted in each run, a third of them members.
+	// churnPods counts the pods that each run creates and deletes. A third of them are members.
 	churnPods = 100
-	// churnAlive is how many there are at a time.
+	// churnAlive is the number of pods at a time.
 	churnAlive = 12
-	// memberUIDs begin the UIDs of members, and userUIDs those of the others, so that the sampler can tell.
+	// memberUIDs and userUIDs are the prefixes of the UIDs of members and of other pods, by which the
+	// sampler distinguishes them.
 	memberUIDs, userUIDs = "aaaa", "5eea"
 )
 
-// TestSoakChurn: 100 pods come and go in random order, while nothing happens, while the monitor is killed, and while systemd is
-// reloaded and executed anew.
+// TestSoakChurn creates and deletes 100 pods in random order: undisturbed, while the monitor is
+// killed, and while systemd is reloaded and re-executed.
 func TestSoakChurn(t *testing.T) {
 	sampler := filepath.Join(t.TempDir(), "sampler")
 	if err := program.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
@@ -56,7 +57,8 @@ func TestSoakChurn(t *testing.T) {
 		c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
 		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 		t.Run("quiet", func(t *testing.T) {
-			// What the kubelet and the runtime complain of without the monitor, they may complain of with it.
+			// Complaints of the kubelet and the runtime that also occur without the monitor are allowed with
+			// it.
 			run(t, n, "systemctl stop "+monitorUnit)
 			before := complaints(t, n, "-1s")
 			c.run(t, "without", nil)
@@ -77,7 +79,7 @@ func TestSoakChurn(t *testing.T) {
 				case ofCgroups.MatchString(text):
 					t.Errorf("%d times, and never without the monitor: %s", count, text)
 				default:
-					// On a busy node they complain of what others are late with, now of this and now of that.
+					// On a busy node they complain of delays of other programs, which vary.
 					t.Logf("%d times, and not without the monitor: %s", count, text)
 				}
 			}
@@ -86,7 +88,7 @@ func TestSoakChurn(t *testing.T) {
 		t.Run("killed", func(t *testing.T) {
 			kills := 0
 			c.run(t, "killed", func(step, steps int) {
-				// Twenty times at random moments, all over the run.
+				// Twenty times at random moments, throughout the run.
 				if kills < 20 && c.random.IntN(steps-step) < 20-kills {
 					run(t, n, "systemctl kill --signal=KILL "+monitorUnit)
 					kills++
@@ -99,9 +101,10 @@ func TestSoakChurn(t *testing.T) {
 			c.settled(t)
 		})
 		t.Run("reloaded", func(t *testing.T) {
-			// Not without pause: the runtime's own calls fail while systemd executes itself anew ("Message recipient disconnected from
-			// message bus without replying", runc with systemd 257), and an emulated node would do nothing else.
-			// Containers fail to start meanwhile, and the kubelet's back-off grows. What is asked for is where they are and with which limits.
+			// With pauses: the runtime's own calls fail while systemd re-executes ("Message recipient
+			// disconnected from message bus without replying", runc with systemd 257), and an emulated node
+			// would do nothing else. Containers fail to start meanwhile, and the kubelet's back-off grows.
+			// The test checks their place and their limits.
 			c.patience = 20 * time.Second
 			found := c.run(t, "reloaded", func(step, _ int) {
 				if step == 0 {
@@ -126,17 +129,19 @@ type churner struct {
 	random  *rand.Rand
 	placing bool
 	runs    int
-	// patience is how long it is waited for a pod that is to be deleted when it runs. Zero: it has to run.
+	// patience bounds the wait for a pod that should run before it is deleted. With zero the pod has
+	// to run.
 	patience time.Duration
 }
 
-// found is what the sampler prints.
+// found is the output of the sampler.
 type found struct {
 	Samples, Containers, Unlimited int
 	Misplaced                      map[string]int
 }
 
-// run creates and deletes churnPods pods, and tells what the sampler saw meanwhile. between is called before each step.
+// run creates and deletes churnPods pods, and returns the findings of the sampler. between is
+// called before each step.
 func (c *churner) run(t *testing.T, name string, between func(step, steps int)) found {
 	t.Helper()
 	n := c.node
@@ -159,8 +164,8 @@ func (c *churner) run(t *testing.T, name string, between func(step, steps int)) 
 			alive = append(alive, s)
 			continue
 		}
-		// Half of them are deleted in whatever state they are. The others run first: of the older ones, or most of the time
-		// would go by with one that has just been created.
+		// Half of them are deleted in any state. The others have to run first. They are chosen among the
+		// older pods: waiting for one that has just been created would take most of the time.
 		waits := c.random.IntN(2) == 0
 		i := c.random.IntN(len(alive))
 		if waits {
@@ -194,7 +199,8 @@ func (c *churner) run(t *testing.T, name string, between func(step, steps int)) 
 	return seen
 }
 
-// stopped stops a service, which takes more than one attempt while systemd executes itself anew: systemctl has nobody to connect to then.
+// stopped stops a service. This takes more than one attempt while systemd re-executes, because
+// systemctl cannot connect then.
 func stopped(t *testing.T, n *lab.Node, unit string) {
 	t.Helper()
 	becomes(t, n, "systemctl stop "+unit+"; systemctl is-active "+unit+" || true", "inactive")
@@ -214,7 +220,7 @@ func (c *churner) waitPod(t *testing.T, s spec) {
 	}
 }
 
-// pod is the i-th pod of a run: every third is a member, and their classes differ.
+// pod returns the i-th pod of a run. Every third is a member, and their classes differ.
 func (c *churner) pod(i int) spec {
 	s := spec{namespace: "user", name: fmt.Sprintf("churn-%d-%d", c.runs, i)}
 	prefix := userUIDs
@@ -226,7 +232,8 @@ func (c *churner) pod(i int) spec {
 	case 0:
 		s.requests = resources("10m", "8Mi")
 	case 1:
-		// With a hundredth of a CPU, as the others request, the runtime takes minutes to start it: its own work counts in there.
+		// With a hundredth of a CPU, as the others request, the runtime takes minutes to start it,
+		// because its own work is charged to the pod.
 		s.requests = resources("150m", "32Mi")
 		s.limits = s.requests
 	}
@@ -235,7 +242,7 @@ func (c *churner) pod(i int) spec {
 	return s
 }
 
-// settled: everything is where it belongs, and nothing is left of what is gone.
+// settled: every container is in its place, and deleted pods have left nothing behind.
 func (c *churner) settled(t *testing.T) {
 	t.Helper()
 	n := c.node
@@ -263,7 +270,7 @@ func (c *churner) settled(t *testing.T) {
 	want(t, n, "systemctl list-units --all --plain --no-legend 'partition-cri*' | grep -v "+containerID(t, n, "kube-system", "system-agent")+" || true", "")
 }
 
-// said is what the kubelet and the runtime complain of, without what differs from time to time.
+// said holds the complaints of the kubelet and the runtime, without the parts that vary.
 type said struct {
 	since string
 	count map[string]int
@@ -271,10 +278,10 @@ type said struct {
 
 var differs = regexp.MustCompile(`(/sys/fs/cgroup)?/kubepods\.slice[^ "\\:,\]]*|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|pod="[^"]*"|churn-[0-9a-z-]*|[0-9]+(\.[0-9]+)?(m|u|µ)?s\b|[0-9]+`)
 
-// ofCgroups is what the monitor could be the cause of: what it touches.
+// ofCgroups matches complaints that the monitor could cause, by the things that it changes.
 var ofCgroups = regexp.MustCompile(`(?i)cgroup|slice|scope|systemd|dbus|nri|plugin`)
 
-// complaints collects errors and warnings from a moment on.
+// complaints collects errors and warnings since a moment.
 func complaints(t *testing.T, n *lab.Node, since string) said {
 	t.Helper()
 	now := run(t, n, "date '+%F %T'")
@@ -282,22 +289,22 @@ func complaints(t *testing.T, n *lab.Node, since string) said {
 	out := run(t, n, "journalctl -b -o cat --no-pager --since='"+since+"' -u kubelet -u containerd -u crio | grep -E '^[EF][0-9]{4} |level=(error|fatal)' || true")
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "pod"+userUIDs) && !strings.Contains(line, "pod"+memberUIDs) {
-			continue // of the cgroup of a pod that the monitor has nothing to do with
+			continue // about the cgroup of a pod that the monitor does not touch
 		}
-		// klog's header has the time and the place.
+		// klog's header has the time and the source line.
 		if _, rest, ok := strings.Cut(line, "] "); ok {
 			line = rest
 		}
 		if i := strings.Index(line, "msg="); i >= 0 {
 			line = line[i:]
 		}
-		// The message, without the error that it quotes and that has paths and IDs.
+		// The message, without the error that it quotes, which has paths and IDs.
 		seen.count[firstWords(differs.ReplaceAllString(line, "#"))]++
 	}
 	return seen
 }
 
-// firstWords is what says which message it is.
+// firstWords returns the words that identify a message.
 func firstWords(line string) string {
 	const enough = 160
 	line = strings.TrimSpace(line)

@@ -9,8 +9,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestConfigured gives a node a system partition and then does to it what an operator does. Debian 12 boots with it; what Debian 13 does at
-// boot TestBoot shows.
+// TestConfigured gives a node a system partition and then changes it as an operator does. Debian 12
+// boots with it. TestBoot shows the boot of Debian 13.
 func TestConfigured(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		boots := flavour == "bookworm" || everything()
@@ -52,27 +52,29 @@ func TestConfigured(t *testing.T) {
 	})
 }
 
-// reserved is part of the configuration of TestConfigured: with a reservation, the kubelet's limit on kubepods.slice
-// is not what a slice has without one.
+// reserved is part of the configuration of TestConfigured: with a reservation, the kubelet's limit
+// on kubepods.slice differs from that of a slice without one.
 const reserved = "kubeReserved: {memory: 256Mi}\n"
 
-// partitioned: the slices are there, with the limits of the configuration, and systemd starts them before the kubelet.
+// partitioned: the slices exist, with the limits of the configuration, and systemd starts them
+// before the kubelet.
 func partitioned(t *testing.T, n *lab.Node) {
 	t.Helper()
 	want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
 	wantLimits(t, n, "536870912", "0-1")
 	want(t, n, "cat "+systemCgroup+"/kubepods-system-besteffort.slice/cpu.weight", "1")
-	// That the kubelet of this node starts late, for it waits for the network and the runtime, proves nothing.
+	// The kubelet of this node starts late in any case, because it waits for the network and the
+	// runtime. So its start time proves nothing.
 	want(t, n, "systemctl show --value -p After kubelet.service | grep -ow "+systemSlice, systemSlice)
 	want(t, n, "systemctl show --value -p Wants kubelet.service | grep -ow "+systemSlice, systemSlice)
 	want(t, n, "systemctl show --value -p Delegate kubelet.service "+runtimeUnit(n.Flavour)+" | sort -u | xargs", "yes")
 	want(t, n, "systemctl show --value -p SourcePath "+systemSlice, lab.KubeletConfigPath)
-	// Nothing to say: not by the generator, and not by systemd about its units.
+	// There are no messages, neither from the generator nor from systemd about its units.
 	want(t, n, "journalctl -b -o cat -t partition-generator", "")
 	want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|50-node-partition|partition-generator' || true", "")
 }
 
-// verify: this systemd has nothing to say about the units. Manual pages are not on the node.
+// verify: this systemd has no complaint about the units. Manual pages are not on the node.
 func verify(t *testing.T, n *lab.Node) {
 	t.Helper()
 	want(t, n, "systemd-analyze --man=no verify kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice "+
@@ -94,14 +96,15 @@ func changedLimit(t *testing.T, n *lab.Node) {
 	wantLimits(t, n, "671088640", "1")
 }
 
-// tenReloads: a script that reloads systemd again and again does not keep later changes from the
-// kernel.
+// tenReloads: a script that reloads systemd again and again does not stop later changes from
+// reaching the kernel.
 func tenReloads(t *testing.T, n *lab.Node) {
 	t.Helper()
 	if everything() { // they take an emulated node a minute
 		run(t, n, "for i in 1 2 3 4 5 6 7 8 9 10; do systemctl daemon-reload; done")
 	}
-	// An emulated node is too slow for systemd's limits. What ten reloads ask for, without them:
+	// An emulated node is too slow for systemd's rate limits. This does the work of ten reloads
+	// without those limits.
 	const flag = "/run/node-partition/units/.apply"
 	run(t, n, "timeout 60 sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do touch "+flag+"; while test -e "+flag+"; do :; done; done'")
 	want(t, n, "systemctl is-active partition-generator-apply.path", "active")
@@ -111,7 +114,8 @@ func tenReloads(t *testing.T, n *lab.Node) {
 	}
 }
 
-// brokenFile: the limits of the running partition stay, at a second reload too, and the journal says why.
+// brokenFile: the limits of the running partition stay, also at a second reload, and the journal
+// has the reason.
 func brokenFile(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for range 2 {
@@ -123,7 +127,7 @@ func brokenFile(t *testing.T, n *lab.Node) {
 	want(t, n, "journalctl -b -o json -t partition-generator -p err | grep -o '\"SYSLOG_FACILITY\":\"3\"' | sort -u", `"SYSLOG_FACILITY":"3"`)
 }
 
-// wantSaid looks for a message of the generator in the journal.
+// wantSaid searches the journal for a message of the generator.
 func wantSaid(t *testing.T, n *lab.Node, part string) {
 	t.Helper()
 	if said := run(t, n, "journalctl -b -o cat -t partition-generator"); !strings.Contains(said, part) {
@@ -137,8 +141,8 @@ func repairedFile(t *testing.T, n *lab.Node) {
 	wantLimits(t, n, "805306368", "")
 }
 
-// killedGenerator: links into nowhere, which is what a run leaves that is killed before its last step, bring systemd no
-// unit and no setting, not even half of them. The next run repairs it.
+// killedGenerator: a run that is killed before its last step leaves dangling links. From them
+// systemd loads no unit and no setting, not even half of them. The next run repairs it.
 func killedGenerator(t *testing.T, n *lab.Node) {
 	t.Helper()
 	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
@@ -165,8 +169,8 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl show --value -p Delegate kubelet.service", "yes")
 }
 
-// sectionRemoved: the units are gone and the limits with them. The empty slice stays until somebody
-// stops it, and so does what keeps a shutdown from stopping slices first.
+// sectionRemoved: the units are gone and the limits with them. The empty slice stays until it is
+// stopped. So does the drop-in that keeps a shutdown from stopping slices first.
 func sectionRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	configure(t, n, reserved)
@@ -184,7 +188,7 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 }
 
 // madeLater: a node without a configuration of the kubelet gets one, as by kubeadm join, which
-// makes the file, writes it and starts the kubelet. Nobody reloads systemd.
+// creates the file, writes it and starts the kubelet. Nothing reloads systemd.
 func madeLater(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const config, later = lab.KubeletConfigPath, lab.KubeletConfigPath + ".later"
@@ -200,7 +204,7 @@ func madeLater(t *testing.T, n *lab.Node) {
 	}
 	wantLimits(t, n, "536870912", "0")
 	startedBeforeKubelet(t, n)
-	// Once, and that is all: the file is there, and stays.
+	// This happens only once: the file exists, and stays.
 	for range 2 {
 		want(t, n, "systemctl is-active "+path+" || true", "inactive")
 		want(t, n, "systemctl show --value -p ActiveState,Result "+service+" | xargs", "success active")

@@ -17,7 +17,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// withControllers starts what makes pods of a DaemonSet or a Job.
+// withControllers starts the controllers that create pods of a DaemonSet or a Job.
 func (e *evictor) withControllers(t *testing.T) {
 	t.Helper()
 	if e.controllers {
@@ -29,8 +29,8 @@ func (e *evictor) withControllers(t *testing.T) {
 	e.controllers = true
 }
 
-// rampDaemonSet is a leak in a pod that its DaemonSet makes again. That one leaks as well, and is restarted and not evicted: the controller would
-// make the next one for ever.
+// rampDaemonSet leaks in a pod that its DaemonSet replaces. The next pod leaks as well, and is
+// restarted and not evicted: otherwise the controller would create one after the other for ever.
 func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
 	labels, remove := e.daemonSet(t, d, e.template(d).Spec)
 	seen := e.times(t, d, 2)
@@ -44,7 +44,8 @@ func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
 	remove()
 }
 
-// rampDaemonSetTmpfs is the same with files in memory. To restart the second one brings nothing back, so it goes for good, too.
+// rampDaemonSetTmpfs does the same with files in memory. Restarting the second pod frees nothing,
+// so that one is evicted for good, too.
 func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	pod := d.pod("", "/podtool", "fill", "/memory", d.mebibytes(20, 60), "1Gi").pod()
 	inMemory(pod)
@@ -52,7 +53,8 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	_, remove := e.daemonSet(t, d, pod.Spec)
 	if !d.api {
 		e.times(t, d, 1)
-		// Not for long each time: the container that is started again writes the files anew.
+		// Memory is low only for a short time each time, because the restarted container writes the files
+		// again.
 		eventually(t, e.Node, "it was said that no other pod can go", func(context.Context) (bool, string, error) {
 			now := e.nobody(t)
 			return now > before, fmt.Sprint(now), nil
@@ -67,7 +69,7 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	remove()
 }
 
-// nobody is how often a pod should have gone and none could.
+// nobody returns how often a pod should have been evicted and there was no candidate.
 func (e *evictor) nobody(t *testing.T) float64 {
 	t.Helper()
 	value, err := metric(t.Context(), e.Node, "systempartition_eviction_nobody_total")
@@ -77,7 +79,8 @@ func (e *evictor) nobody(t *testing.T) float64 {
 	return value
 }
 
-// daemonSet makes one of these pods on this node. It returns their labels, and what ends all of it.
+// daemonSet creates a DaemonSet of such a pod on this node. It returns the labels of its pods, and
+// a function that removes everything.
 func (e *evictor) daemonSet(t *testing.T, d drawn, pod v1.PodSpec) (labels map[string]string, remove func()) {
 	t.Helper()
 	e.withControllers(t)
@@ -94,7 +97,7 @@ func (e *evictor) daemonSet(t *testing.T, d drawn, pod v1.PodSpec) (labels map[s
 		t.Fatal(err)
 	}
 	return labels, func() {
-		// It is the set that keeps its pods, so it goes first.
+		// The set keeps its pods, so it is deleted first.
 		if err := sets.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +105,9 @@ func (e *evictor) daemonSet(t *testing.T, d drawn, pod v1.PodSpec) (labels map[s
 	}
 }
 
-// rampJob is a leak in a pod of a Job, and in the next one, which is in the cooldown of the first and evicted nevertheless: nobody would start it
-// again. The Job lets evictions pass and has no failure to spare, so that there is a next one only where the API server was told.
+// rampJob leaks in a pod of a Job, and in the next one. That one is in the cooldown of the first
+// and evicted nevertheless, because no controller would start it again. The Job ignores evictions
+// and allows no other failure, so there is a next pod only if the API server was notified.
 func (e *evictor) rampJob(t *testing.T, d drawn) {
 	e.withControllers(t)
 	once, none := int32(1), int32(0)
@@ -129,7 +133,7 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 		if seen[0].Way != evict.Evict || seen[1].Way != evict.Evict || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
 			t.Errorf("first %+v\nthen  %+v\nwant two of the same owner evicted for good", seen[0], seen[1])
 		}
-		e.through(t) // the API server cannot be told of a pod that is deleted
+		e.through(t) // the API server cannot be notified about a pod that is deleted
 	} else {
 		e.times(t, d, 1)
 	}
@@ -139,20 +143,20 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 	e.removeAll(t, labels)
 }
 
-// template is what a controller makes leaks from, on this node.
+// template returns the pod template from which a controller creates leaks on this node.
 func (e *evictor) template(d drawn) v1.PodTemplateSpec {
 	pod := d.pod("", "/podtool", "grow", d.mebibytes(8, 100), d.mebibytes(20, 60), "1Gi").pod()
 	pod.Spec.NodeName = e.Hostname
 	return v1.PodTemplateSpec{Spec: pod.Spec}
 }
 
-// named are the evictions of a ramp's pods, the oldest first.
+// named returns the evictions of a ramp's pods, the oldest first.
 func (e *evictor) named(t *testing.T, d drawn) []evict.Eviction {
 	t.Helper()
 	return slices.DeleteFunc(e.account(t).evictions, func(v evict.Eviction) bool { return !strings.HasPrefix(v.Name, d.name+"-") })
 }
 
-// times waits until a ramp's pods have gone so many times.
+// times waits until a ramp's pods have been evicted n times.
 func (e *evictor) times(t *testing.T, d drawn, n int) []evict.Eviction {
 	t.Helper()
 	var seen []evict.Eviction
@@ -163,7 +167,7 @@ func (e *evictor) times(t *testing.T, d drawn, n int) []evict.Eviction {
 	return seen
 }
 
-// labelled are the pods with these labels.
+// labelled returns the pods with these labels.
 func (e *evictor) labelled(t *testing.T, labels map[string]string) []v1.Pod {
 	t.Helper()
 	list, err := e.control.Client().CoreV1().Pods(members).List(t.Context(), metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})})
@@ -173,14 +177,15 @@ func (e *evictor) labelled(t *testing.T, labels map[string]string) []v1.Pod {
 	return list.Items
 }
 
-// removeAll deletes the pods with these labels, and those that their controller has made before it heard that it is to stop.
+// removeAll deletes the pods with these labels, and those that their controller created before it
+// stopped.
 func (e *evictor) removeAll(t *testing.T, labels map[string]string) {
 	t.Helper()
 	now := int64(0)
 	eventually(t, e.Node, "no pods of the controller", func(ctx context.Context) (bool, string, error) {
 		pods := e.labelled(t, labels)
 		for _, p := range pods {
-			// One that is gone by itself is gone; the rest shows at the next look.
+			// A pod that is gone already needs no deletion. The next poll finds the rest.
 			_ = e.control.Client().CoreV1().Pods(members).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		}
 		return len(pods) == 0, fmt.Sprint(len(pods)), nil

@@ -16,7 +16,7 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestEvictionOrder: who goes first, and what a lowered limit does.
+// TestEvictionOrder tests which pods are evicted first, and the effect of a lowered limit.
 func TestEvictionOrder(t *testing.T) {
 	evictions(t,
 		eviction{lab.Part{Name: "lowered limit", Complaints: []string{evicts, "keeping the present limit of 536870912 bytes until"}}, (*evictor).loweredLimit},
@@ -24,8 +24,9 @@ func TestEvictionOrder(t *testing.T) {
 	)
 }
 
-// order: the monitor ranks pods as the kubelet does on the same node, which logs its order before it evicts. The kubelet ranks twins
-// outside of the partition: its figures of pods inside are not to be relied on (docs/troubleshooting.md).
+// order: the monitor ranks pods as the kubelet does on the same node, which logs its order before
+// it evicts. The kubelet ranks twins outside the partition, because its metrics of pods inside are
+// unreliable (docs/troubleshooting.md).
 func (e *evictor) order(t *testing.T) {
 	const twin = "leaker-twin-"
 	pods := []spec{
@@ -44,14 +45,15 @@ func (e *evictor) order(t *testing.T) {
 		e.create(t, s)
 	}
 	ours := slices.DeleteFunc(e.ranked(t), others)
-	// Estimated by what the runtime knows, without the kubelet's word, the order is the same, but for priorities.
+	// If the order is estimated from the runtime without the kubelet's Pods API, it is the same except
+	// for priorities.
 	estimated := slices.DeleteFunc(e.ranked(t, "--pods-api-socket=/none"), others)
 	t.Logf("by the kubelet's word: %v; estimated: %v", ours, estimated)
 	if got, want := slices.DeleteFunc(slices.Clone(estimated), important), slices.DeleteFunc(slices.Clone(ours), important); !slices.Equal(got, want) {
 		t.Errorf("estimated order %v, want %v", got, want)
 	}
-	// A threshold above what is there: the kubelet ranks all pods of the node, and evicts one after the other. With a grace period, for
-	// which it has figures of all of them.
+	// With a threshold above the available memory the kubelet ranks all pods of the node, and evicts
+	// one after the other. It has a grace period, so that the kubelet has metrics of all of them.
 	run(t, e.Node, "systemctl stop "+monitorUnit)
 	config := run(t, e.Node, "cat "+lab.KubeletConfigPath)
 	if err := e.WriteFile(t.Context(), lab.KubeletConfigPath, []byte(config+
@@ -69,7 +71,7 @@ func (e *evictor) order(t *testing.T) {
 					theirs = append(theirs, "leaker-"+name)
 				}
 			}
-			// The kubelet's own list of pods has those too whose figures it lacks, and those come first.
+			// The kubelet's own list of pods also has those without metrics, and those come first.
 			if len(theirs) == len(pods) {
 				return true, "", nil
 			}
@@ -88,7 +90,8 @@ func others(name string) bool { return !strings.HasPrefix(name, "leaker-") }
 
 func important(name string) bool { return name == "leaker-important" }
 
-// ranked are the names of the partition's pods in the order that status shows, those that are spared too.
+// ranked returns the names of the partition's pods in the order that status shows, including
+// protected pods.
 func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 	t.Helper()
 	var status struct {
@@ -107,8 +110,9 @@ func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 	return names
 }
 
-// loweredLimit: a limit below what is used is reached by eviction, in order, and not by the kernel. Without the first of the leakers the others
-// are 32 MiB within what the lower limit leaves.
+// loweredLimit: a limit below the present usage is reached by eviction, in order, and not by the
+// kernel. Without the first of the leakers the others fit into the lower limit with 32 MiB to
+// spare.
 func (e *evictor) loweredLimit(t *testing.T) {
 	for _, s := range []spec{
 		{name: "leaker-1", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "120Mi"}},

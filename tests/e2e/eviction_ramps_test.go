@@ -20,18 +20,19 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// ramp is a kind of way in which pods take the memory of the partition.
+// ramp is one method by which pods take the memory of the partition.
 type ramp struct {
 	kind string
-	// edge says that memory may be gone before an emulated node has looked twice: then the kernel kills, and whom is to be seen.
+	// edge means that memory may run out before an emulated node has polled twice. Then the kernel
+	// kills, and the test checks in which pods.
 	edge bool
-	// rare says that only the soak has it.
+	// rare means that only the soak has it.
 	rare bool
-	// run makes the pods, waits until they have gone as they should, and removes them.
+	// run creates the pods, waits until they have been evicted as expected, and removes them.
 	run func(e *evictor, t *testing.T, d drawn)
 }
 
-// ramps are all kinds.
+// ramps returns all kinds of ramps.
 func ramps() []ramp {
 	return []ramp{
 		{kind: "slow", run: (*evictor).rampSlow},
@@ -48,30 +49,31 @@ func ramps() []ramp {
 	}
 }
 
-// drawn is a ramp with what is drawn for it.
+// drawn is a ramp with its random parameters.
 type drawn struct {
 	ramp
-	// name is what the names of its pods begin with.
+	// name is the prefix of the names of its pods.
 	name string
-	// api says that the monitor has an API server.
+	// api means that the monitor has an API server.
 	api bool
 	// pick returns a number between two.
 	pick func(low, high int) int
 }
 
-// middle draws what is always the same.
+// middle always draws the middle.
 func middle(low, high int) int { return (low + high) / 2 }
 
 // mebibytes draws an amount of memory.
 func (d drawn) mebibytes(low, high int) string { return strconv.Itoa(d.pick(low, high)) + "Mi" }
 
-// pod is one of a ramp.
+// pod returns a pod of a ramp.
 func (d drawn) pod(suffix string, command ...string) spec {
 	return spec{namespace: members, name: d.name + suffix, requests: resources("10m", "16Mi"), command: command}
 }
 
-// TestEvictionRamps: however a pod takes the memory, it goes, and nobody else does, one of each kind; how that looks to others, to whom it does
-// not happen, and how it goes where the API server does not let us or is gone.
+// TestEvictionRamps: whatever way a pod takes the memory, that pod is evicted and no other. There
+// is one ramp of each kind. The rest covers the view of pods that are not evicted, a user without
+// the right to evict, and an API server that is gone.
 func TestEvictionRamps(t *testing.T) {
 	evictions(t,
 		eviction{lab.Part{Name: "slow, and its final state", Complaints: []string{evicts, disconnected}}, (*evictor).rampFinal},
@@ -84,12 +86,13 @@ func TestEvictionRamps(t *testing.T) {
 	)
 }
 
-// rampFinal is the slow one of the kinds.
+// rampFinal is the ramp of the kind slow. It also checks the final state.
 func (e *evictor) rampFinal(t *testing.T) {
 	e.ramp(t, drawn{ramp: ramp{kind: "slow", run: (*evictor).finalState}, name: "leaker-final", api: true})
 }
 
-// rampsWithAPI is one of each of the others. Those that follow need a node that is as it was.
+// rampsWithAPI runs one of each of the other kinds. A failure ends it, because each of them needs a
+// clean node.
 func (e *evictor) rampsWithAPI(t *testing.T) {
 	for _, r := range ramps() {
 		if r.kind == "slow" || r.rare {
@@ -102,7 +105,8 @@ func (e *evictor) rampsWithAPI(t *testing.T) {
 	}
 }
 
-// rampsWithoutAPI is the one that goes another way. For the others see withoutRights and apiServerGone.
+// rampsWithoutAPI runs the one kind that ends differently without an API server. See withoutRights
+// and apiServerGone for the others.
 func (e *evictor) rampsWithoutAPI(t *testing.T) {
 	e.withoutAPI(t)
 	for _, r := range ramps() {
@@ -113,10 +117,12 @@ func (e *evictor) rampsWithoutAPI(t *testing.T) {
 	e.withAPI(t)
 }
 
-// one is the name of the pods of the only ramp of a kind: those of a name are one owner.
+// one returns the name for the pods of the only ramp of a kind. Pods with the same name count as
+// one owner.
 func one(r ramp) string { return "leaker-" + strings.ToLower(strings.ReplaceAll(r.kind, " ", "-")) }
 
-// soakRamps is how many ramps TestSoakRamps draws, on soakNodes nodes, and rampSeed what the first of these draws them from.
+// soakRamps is the number of ramps that TestSoakRamps draws, on soakNodes nodes. rampSeed is the
+// seed of the first node's random numbers, and each further node adds one.
 const (
 	soakRamps = 200
 	soakNodes = 2
@@ -135,7 +141,7 @@ func TestSoakRamps(t *testing.T) {
 	})
 }
 
-// soak runs a node's part of the ramps.
+// soak runs one node's part of the ramps.
 func soak(t *testing.T, flavour string, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	pick := func(low, high int) int { return low + random.IntN(high-low+1) }
@@ -160,7 +166,7 @@ func soak(t *testing.T, flavour string, seed uint64) {
 	}
 }
 
-// ramp runs one and looks who paid for it.
+// ramp runs one ramp and checks which pods were evicted or killed for it.
 func (e *evictor) ramp(t *testing.T, d drawn) {
 	t.Helper()
 	before := e.account(t)
@@ -193,12 +199,13 @@ func (e *evictor) ramp(t *testing.T, d drawn) {
 	e.unharmed(t)
 }
 
-// account is what has happened to the pods of the partition.
+// account holds the evictions and kills in the partition.
 type account struct {
-	// evictions that the monitor knows of, those too that are not through, the oldest first, and how many are not.
+	// evictions lists those that the monitor knows, including unfinished ones, the oldest first. open
+	// counts the unfinished ones.
 	evictions []evict.Eviction
 	open      int
-	// kernelKills is how often the kernel has killed in the partition.
+	// kernelKills counts the kills of the kernel in the partition.
 	kernelKills int
 }
 
@@ -220,7 +227,7 @@ func (e *evictor) account(t *testing.T) account {
 	return a
 }
 
-// of are the evictions of a pod.
+// of returns the evictions of a pod.
 func (a account) of(pod *v1.Pod) []evict.Eviction {
 	return slices.DeleteFunc(a.evictions, func(v evict.Eviction) bool { return v.UID != string(pod.UID) })
 }
@@ -236,7 +243,8 @@ func (e *evictor) through(t *testing.T) account {
 	return a
 }
 
-// killedPods are the UIDs of the pods in which the kernel has killed at the limit of a cgroup, as its log has them.
+// killedPods returns the UIDs of the pods in which the kernel has killed at the limit of a cgroup,
+// from the kernel's log.
 func (e *evictor) killedPods(t *testing.T) []string {
 	t.Helper()
 	var uids []string
@@ -244,7 +252,7 @@ func (e *evictor) killedPods(t *testing.T) []string {
 	for line := range strings.Lines(out) {
 		_, cgroup, _ := strings.Cut(line, "task_memcg=")
 		cgroup, _, _ = strings.Cut(cgroup, ",")
-		uid := cgroup // of what is no pod's
+		uid := cgroup // of a cgroup outside of pods
 		if _, pod, ok := strings.Cut(cgroup, "-pod"); ok {
 			pod, _, _ = strings.Cut(pod, ".slice")
 			uid = strings.ReplaceAll(pod, "_", "-")
@@ -254,7 +262,7 @@ func (e *evictor) killedPods(t *testing.T) []string {
 	return uids
 }
 
-// leaks makes a pod, and does not wait for it.
+// leaks creates a pod, and does not wait for it.
 func (e *evictor) leaks(t *testing.T, s spec) *v1.Pod {
 	t.Helper()
 	pod := s.pod()
@@ -267,7 +275,7 @@ func (e *evictor) leaks(t *testing.T, s spec) *v1.Pod {
 	return created
 }
 
-// goes waits until a pod has gone as pods do with and without API server, and removes it.
+// goes waits until a pod has been evicted, in the way that fits d.api, and removes it.
 func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
 	if !d.api {
@@ -277,10 +285,10 @@ func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
 	}
 	e.evicted(t, pod.Name)
 	e.recorded(t, d, pod)
-	e.delete(t, members, pod.Name) // nothing of it runs
+	e.delete(t, members, pod.Name) // none of its containers runs
 }
 
-// recorded waits until the monitor has done with a pod that has gone, and looks how it went.
+// recorded waits until the monitor has finished evicting a pod, and checks the method.
 func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
 	way := evict.Restart
@@ -303,17 +311,17 @@ func (e *evictor) rampSlow(t *testing.T, d drawn) {
 	e.goes(t, d, e.leaks(t, d.pod("", "/podtool", "grow", d.mebibytes(8, 200), d.mebibytes(10, 40), "1Gi")))
 }
 
-// rampFast is two threads that touch memory as fast as they can, in a pod that the monitor knows.
+// rampFast touches memory as fast as it can, with two threads, in a pod that the monitor knows.
 func (e *evictor) rampFast(t *testing.T, d drawn) {
 	e.ends(t, e.leaks(t, d.pod("", "/podtool", "rush", strconv.Itoa(d.pick(2, 5))+"s", strconv.Itoa(d.pick(1, 3)), "1Gi")))
 }
 
-// rampAtStart takes everything at its first instruction.
+// rampAtStart takes all memory at its first instruction.
 func (e *evictor) rampAtStart(t *testing.T, d drawn) {
 	e.ends(t, e.leaks(t, d.pod("", "/podtool", "alloc", "1Gi")))
 }
 
-// ends waits until the monitor has had a pod go, or the kernel has killed in it, and removes it.
+// ends waits until the monitor has evicted a pod, or the kernel has killed in it, and removes it.
 func (e *evictor) ends(t *testing.T, pod *v1.Pod) {
 	t.Helper()
 	eventually(t, e.Node, pod.Name+" has ended", func(ctx context.Context) (bool, string, error) {
@@ -335,8 +343,8 @@ func (e *evictor) ends(t *testing.T, pod *v1.Pod) {
 	e.remove(t, members, pod.Name)
 }
 
-// rampTmpfs is files in memory, which the end of the processes does not free. Without API server they stay, it is said, and nobody else
-// goes for it.
+// rampTmpfs fills files in memory, which the end of the processes does not free. Without an API
+// server the files stay, the monitor logs that, and no other pod is evicted for them.
 func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
 	s := d.pod("", "/podtool", "fill", "/memory", d.mebibytes(20, 60), "1Gi")
 	s.change = inMemory
@@ -362,8 +370,9 @@ func inMemory(p *v1.Pod) {
 	}
 }
 
-// rampPageCache is a leak beside a pod that reads more than the partition holds, again and again. For what that one reads nobody goes. The leak waits
-// for it: where the partition is full of page cache, an emulated node takes half a minute to start a pod.
+// rampPageCache leaks beside a pod that reads more than the partition holds, again and again. No
+// pod is evicted for the page cache. The leaking pod starts before the reader and leaks later: in a
+// partition full of page cache, an emulated node takes half a minute to start a pod.
 func (e *evictor) rampPageCache(t *testing.T, d drawn) {
 	before := e.before
 	pod := e.leaks(t, d.pod("", "/podtool", "leak", "12s", d.mebibytes(8, 150), d.mebibytes(20, 40), "1Gi"))
@@ -382,8 +391,8 @@ func (e *evictor) rampPageCache(t *testing.T, d drawn) {
 	e.before = before
 }
 
-// rampOpenFiles is a leak of open files in a pod that uses memory otherwise. Their inodes and names count as slabs that the kernel could take
-// back.
+// rampOpenFiles leaks open files in a pod whose other container allocates memory. The inodes and
+// names of the files count as slabs that the kernel could reclaim.
 func (e *evictor) rampOpenFiles(t *testing.T, d drawn) {
 	s := d.pod("", "/podtool", "open", "/memory", strconv.Itoa(d.pick(5000, 15000)), "300000")
 	s.change = func(p *v1.Pod) {
@@ -395,7 +404,7 @@ func (e *evictor) rampOpenFiles(t *testing.T, d drawn) {
 	e.goes(t, d, e.leaks(t, s))
 }
 
-// rampTwo is two leaks at once. Both go.
+// rampTwo leaks in two pods at once. Both are evicted.
 func (e *evictor) rampTwo(t *testing.T, d drawn) {
 	first := e.leaks(t, d.pod("-a", "/podtool", "grow", d.mebibytes(8, 60), d.mebibytes(10, 30), "1Gi"))
 	second := e.leaks(t, d.pod("-b", "/podtool", "grow", d.mebibytes(8, 60), d.mebibytes(10, 30), "1Gi"))
@@ -403,7 +412,7 @@ func (e *evictor) rampTwo(t *testing.T, d drawn) {
 	e.goes(t, d, second)
 }
 
-// rampDeleted is a leak of a pod that somebody has deleted and that takes its time.
+// rampDeleted leaks in a pod that was deleted and takes long to end.
 func (e *evictor) rampDeleted(t *testing.T, d drawn) {
 	const grace = int64(600)
 	s := d.pod("", "/podtool", "deaf", "grow", "8Mi", d.mebibytes(10, 40), "1Gi")
@@ -419,7 +428,7 @@ func (e *evictor) rampDeleted(t *testing.T, d drawn) {
 	e.gone(t, pod.Name)
 }
 
-// monitorDefaults has the monitor's arguments.
+// monitorDefaults is the file with the monitor's arguments.
 const monitorDefaults = "/etc/default/node-partition"
 
 // withoutAPI starts the monitor without a kubeconfig, and withAPI with the kubelet's.

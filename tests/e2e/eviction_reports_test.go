@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finalState is a slow leak: the pod ends as the kubelet's own eviction leaves it.
+// finalState leaks slowly: the pod ends in the state in which the kubelet's own eviction leaves
+// pods.
 func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.leaks(t, leaker("leaker-final", "60Mi"))
 	pod := e.evicted(t, "leaker-final")
@@ -41,7 +42,7 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 		return len(events.Items) == 1 && events.Items[0].Message == pod.Status.Message && events.Items[0].InvolvedObject.UID == pod.UID &&
 			events.Items[0].Annotations["starved_resource"] == "memory", fmt.Sprint(events.Items), nil
 	})
-	// The kubelet keeps to it, and starts nothing again.
+	// The kubelet respects this state, and starts no container again.
 	run(t, e.Node, "systemctl restart kubelet.service")
 	if err := e.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.remove(t, members, "leaker-final")
 }
 
-// userPod: a pod outside eats memory until the kubelet evicts it. Nobody in the partition goes for it.
+// userPod: a pod outside eats memory until the kubelet evicts it. No pod of the partition is
+// evicted for it.
 func (e *evictor) userPod(t *testing.T) {
 	before := e.count(t)
 	hungry := spec{namespace: "default", name: "leaker-user", requests: resources("10m", "16Mi"), command: []string{"/podtool", "grow", "64Mi", "200Mi", "2Gi"}}
@@ -72,14 +74,14 @@ func (e *evictor) userPod(t *testing.T) {
 	e.unharmed(t)
 }
 
-// onlySpared: where all are spared nobody goes, and it is said.
+// onlySpared: if all pods are protected, none is evicted, and the monitor logs it.
 func (e *evictor) onlySpared(t *testing.T) {
 	for _, pod := range []string{"within", "above"} {
 		e.remove(t, members, pod)
 	}
 	before := e.count(t)
 	s := leaker("static-leaker", "50Mi")
-	s.command[4] = "420Mi" // above the threshold, and below the limit: the kernel has nothing to do yet
+	s.command[4] = "420Mi" // above the threshold, and below the limit: the kernel does not kill yet
 	apply(t, e.Node, s)
 	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 1)
 	if after := e.count(t); after != before {

@@ -18,9 +18,10 @@ import (
 	"nodepartition/tests/program"
 )
 
-// failed waits until a pod has ended for good. Between the death of its processes and the next start of the monitor the kubelet may have
-// started its container again. When that one ends with status 0, the kubelet drops the reason of the phase, and leaves the phase
-// and the condition (generateAPIPodStatus, 1.37.0).
+// failed waits until a pod has ended for good. Between the death of its processes and the next
+// start of the monitor the kubelet may have started its container again. If that one ends with
+// status 0, the kubelet drops the reason of the phase, and leaves the phase and the condition
+// (generateAPIPodStatus, 1.37.0).
 func (e *evictor) failed(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, e.Node, name+" failed", func(ctx context.Context) (bool, string, error) {
@@ -36,7 +37,8 @@ func (e *evictor) failed(t *testing.T, name string) {
 	})
 }
 
-// TestSoakEviction: twenty times, and twenty times more with the monitor killed in the middle.
+// TestSoakEviction evicts twenty times, and twenty times more with the monitor killed in the
+// middle.
 func TestSoakEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		killer := filepath.Join(t.TempDir(), "killer")
@@ -49,7 +51,8 @@ func TestSoakEviction(t *testing.T) {
 	})
 }
 
-// killed: the monitor is killed at the moment that an eviction is written down, and up to some milliseconds later.
+// killed: the monitor is killed when an eviction is written to its state file, and up to some
+// milliseconds later.
 func (e *evictor) killed(t *testing.T, times int) {
 	t.Helper()
 	run(t, e.Node, fmt.Sprintf("systemd-run --unit=killer -p StandardOutput=file:/run/killer killer %s %s %d", monitorUnit, evictionsFile, times))

@@ -19,8 +19,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// evictionSection is a partition of 512 MiB that evicts below 128 MiB: what a leak of 20 MiB/s may take while the monitor starts
-// again on an emulated node.
+// evictionSection is a partition of 512 MiB that evicts below 128 MiB: a leak of 20 MiB/s takes
+// that much while the monitor starts again on an emulated node.
 const evictionSection = `systemPartition:
   memoryLimit: 512Mi
   cpuset: "0-1"
@@ -28,15 +28,17 @@ const evictionSection = `systemPartition:
   evictionHard: {memory.available: 128Mi}
 `
 
-// evictor is a node with a control plane, whose partition has two neighbours: one within its request and one above it.
+// evictor is a node with a control plane, whose partition has two neighbours: one within its
+// request and one above it.
 type evictor struct {
 	*lab.Node
 	control *lab.ControlPlane
-	// before are the containers that must not be touched, by pod.
+	// before holds the containers that must not be touched, by pod.
 	before map[string]string
-	// controllers tells that the control plane has some.
+	// controllers means that the control plane has controllers.
 	controllers bool
-	// leakers are the UIDs of the pods that ramps have made, and kernelKills is how often the kernel has killed in them where it might.
+	// leakers holds the UIDs of the pods of ramps. kernelKills counts the kernel's kills in them where
+	// that was allowed.
 	leakers     map[string]bool
 	kernelKills int
 }
@@ -51,7 +53,7 @@ func newEvictor(t *testing.T, flavour string, files ...lab.File) *evictor {
 	return e
 }
 
-// neighbours makes the pods that nobody may touch.
+// neighbours creates the pods that must not be touched.
 func (e *evictor) neighbours(t *testing.T) {
 	t.Helper()
 	e.create(t, spec{namespace: members, name: "within", requests: resources("10m", "64Mi"), command: []string{"/podtool", "alloc", "32Mi"}})
@@ -80,7 +82,7 @@ func (e *evictor) placed(t *testing.T, name string) {
 	})
 }
 
-// create makes a pod through the API and waits until it runs.
+// create creates a pod through the API and waits until it runs.
 func (e *evictor) create(t *testing.T, s spec) *v1.Pod {
 	t.Helper()
 	pod := s.pod()
@@ -95,7 +97,7 @@ func (e *evictor) create(t *testing.T, s spec) *v1.Pod {
 	return created
 }
 
-// containers are the phases and container IDs of all pods that are not to be evicted.
+// containers returns the phases and container IDs of all pods that are not to be evicted.
 func (e *evictor) containers(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := e.control.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -115,7 +117,7 @@ func (e *evictor) containers(t *testing.T) map[string]string {
 	return ids
 }
 
-// evicted waits until a pod has ended as one that was evicted, and returns it.
+// evicted waits until a pod has ended as evicted, and returns it.
 func (e *evictor) evicted(t *testing.T, name string) *v1.Pod {
 	t.Helper()
 	var pod *v1.Pod
@@ -148,7 +150,7 @@ func (e *evictor) delete(t *testing.T, namespace, name string) {
 	}
 }
 
-// gone waits until the kubelet knows a pod no more.
+// gone waits until the kubelet no longer knows a pod.
 func (e *evictor) gone(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, e.Node, name+" gone", func(ctx context.Context) (bool, string, error) {
@@ -157,7 +159,7 @@ func (e *evictor) gone(t *testing.T, name string) {
 	})
 }
 
-// unharmed: nobody but leakers was touched, and the kernel killed nobody where it might not.
+// unharmed: only leakers were touched, and the kernel killed only where that was allowed.
 func (e *evictor) unharmed(t *testing.T) {
 	t.Helper()
 	if after := e.containers(t); fmt.Sprint(after) != fmt.Sprint(e.before) {
@@ -175,15 +177,15 @@ func (e *evictor) unharmed(t *testing.T) {
 	}
 }
 
-// leaker is a pod that grows by that much in a second.
+// leaker returns a pod that grows by that much in a second.
 func leaker(name, rate string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{"/podtool", "grow", "8Mi", rate, "1Gi"}}
 }
 
-// evictionsFile is where the monitor writes evictions down.
+// evictionsFile is the file in which the monitor records evictions.
 const evictionsFile = "/run/node-partition/monitor/evictions.json"
 
-// history is what the monitor has written down.
+// history returns the monitor's record of evictions.
 func (e *evictor) history(t *testing.T) evict.History {
 	t.Helper()
 	var h evict.History
@@ -193,21 +195,23 @@ func (e *evictor) history(t *testing.T) evict.History {
 	return h
 }
 
-// evictions are those of pods of a name.
+// evictions returns the evictions of pods of a name.
 func (e *evictor) evictions(t *testing.T, name string) []evict.Eviction {
 	t.Helper()
 	return slices.DeleteFunc(e.history(t).Last, func(v evict.Eviction) bool { return v.Name != name })
 }
 
-// TestEviction: a pod of the partition that leaks is evicted, on each kind of node; on trixie TestEvictionRamps shows it.
+// TestEviction: a leaking pod of the partition is evicted, on each kind of node. On trixie
+// TestEvictionRamps shows it.
 func TestEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "bookworm", "crio"), func(t *testing.T, flavour string) {
 		newEvictor(t, flavour).slowGrowth(t, 1)
 	})
 }
 
-// What the monitor says with priority warning or worse when it evicts, when it cannot tell the API server, when a kubelet ends, when memory outlives
-// its processes, and when the kernel was faster.
+// Messages of the monitor with priority warning or worse: when it evicts, when it cannot notify the
+// API server, when a kubelet ends, when memory outlives its processes, and when the kernel was
+// faster.
 const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
 	failing      = "^(eviction error=|an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
@@ -216,14 +220,15 @@ const (
 	kernelKilled = "^the kernel has killed in the system partition, at its limit"
 )
 
-// eviction is a part of a test on one node. evictions makes its Run from run.
+// eviction is a part of a test on one node. evictions sets its Run from run.
 type eviction struct {
 	lab.Part
 	run func(*evictor, *testing.T)
 }
 
-// evictions runs parts of a test on one node. They depend on neither the kernel nor the runtime, but on a runtime that places: after a live
-// move some memory stays outside the partition, and the figures are not what they expect.
+// evictions runs parts of a test on one node. They depend on neither the kernel nor the runtime,
+// but on a runtime that places containers: after a live move some memory stays outside the
+// partition, and the usage is not what they expect.
 func evictions(t *testing.T, all ...eviction) {
 	t.Helper()
 	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
@@ -240,7 +245,7 @@ func evictions(t *testing.T, all ...eviction) {
 	})
 }
 
-// slowGrowth: a leak is evicted, each time, and nobody else notices.
+// slowGrowth: a leak is evicted, each time, and no other pod is affected.
 func (e *evictor) slowGrowth(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
@@ -256,7 +261,7 @@ func (e *evictor) slowGrowth(t *testing.T, times int) {
 	t.Logf("evicted %d times of %d", times, times)
 }
 
-// count is how many evictions the monitor has counted.
+// count returns the number of evictions in the monitor's metrics.
 func (e *evictor) count(t *testing.T) float64 {
 	t.Helper()
 	sum := 0.0

@@ -15,7 +15,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// withoutRights: with a kubeconfig whose user may not do it, the containers are stopped, and the journal says what to grant.
+// withoutRights: with a kubeconfig whose user lacks the rights, the containers are stopped, and the
+// journal lists the rights to grant.
 func (e *evictor) withoutRights(t *testing.T) {
 	config, err := e.control.KubeconfigOf("nobody")
 	if err != nil {
@@ -47,21 +48,22 @@ func (e *evictor) withoutRights(t *testing.T) {
 	e.unharmed(t)
 }
 
-// apiServerGone: without the API server the containers are stopped, and the kubelet starts them again.
+// apiServerGone: without the API server the containers are stopped, and the kubelet starts them
+// again.
 func (e *evictor) apiServerGone(t *testing.T) {
 	before := e.count(t)
 	pod := e.create(t, leaker("leaker-api", "60Mi"))
 	if err := e.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	// The kubelet tells nobody of restarts while the API server is away. That the container grows once more, and has to be stopped once more,
-	// says that it was started again.
+	// The kubelet cannot report restarts while the API server is away. If the container grows and is
+	// stopped once more, it was started again.
 	var seen []evict.Eviction
 	err := e.Eventually(t.Context(), "the container stopped, started again, and stopped again", func(context.Context) (bool, string, error) {
-		seen = e.account(t).of(pod) // the second may be through before it is known that nobody hears of the first
+		seen = e.account(t).of(pod) // the second may be over before the first is known to stay unreported
 		return len(seen) >= 2 && seen[0].Told, fmt.Sprintf("%+v", seen), nil
 	})
-	// Whatever came of it: those that follow need the API server.
+	// In any case the following parts need the API server.
 	if err := errors.Join(err, e.control.Restore(t.Context())); err != nil {
 		t.Fatal(err)
 	}

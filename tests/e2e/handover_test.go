@@ -13,11 +13,12 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// TestHandover: a kubelet that makes the partition itself takes over, and gives it back, and no pod is touched. It uses the same names.
+// TestHandover: a kubelet that makes the partition itself takes over, and gives it back, and no pod
+// is touched. It uses the same names.
 //
-// No released kubelet has the gate, and 1.37 does not start with one that it does not know. What stands for it sets limits as its library does
-// where the slice is there already (startUnit and setUnitProperties of opencontainers/cgroups systemd/common.go), and the kubelet that runs is not
-// started again.
+// No released kubelet has the gate, and 1.37 does not start with an unknown one. The test sets
+// limits as the kubelet's library does if the slice exists already (startUnit and setUnitProperties
+// of opencontainers/cgroups systemd/common.go), and does not restart the running kubelet.
 func TestHandover(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "512Mi")
@@ -40,7 +41,8 @@ func TestHandover(t *testing.T) {
 		want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "1")
 		want(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		unharmed()
-		// Nothing that we have written is left in it but what keeps pods from being stopped first at a shutdown.
+		// The only file of ours that is left is the drop-in that keeps a shutdown from stopping pods
+		// first.
 		for line := range strings.Lines(run(t, n, "systemctl show --value -p FragmentPath -p DropInPaths "+systemSlice+" | tr ' ' '\\n'")) {
 			if path := strings.TrimSpace(line); path != "" && !strings.Contains(path, "/system.control/") && !strings.HasSuffix(path, "/50-node-partition.conf") {
 				t.Errorf("%s has %s", systemSlice, path)

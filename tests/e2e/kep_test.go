@@ -13,7 +13,7 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestKEP5894 is the list of end-to-end tests of KEP-5894, by the names it has there, but for eviction.
+// TestKEP5894 runs the end-to-end tests that KEP-5894 lists, under its names, except for eviction.
 func TestKEP5894(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "96Mi")
@@ -51,8 +51,8 @@ func TestKEP5894(t *testing.T) {
 	})
 }
 
-// memoryLimitEnforced: two pods without limits of their own that together want more than the partition has: the kernel kills in
-// the partition, and no process outside of it.
+// memoryLimitEnforced: two pods without limits of their own together need more than the partition
+// has. The kernel kills in the partition, and no process outside of it.
 func memoryLimitEnforced(t *testing.T, n *lab.Node) {
 	t.Helper()
 	hungry := spec{namespace: "kube-system", name: "hungry", command: []string{"/podtool", "grow", "8Mi", "16Mi", "256Mi"}}
@@ -71,7 +71,8 @@ func memoryLimitEnforced(t *testing.T, n *lab.Node) {
 	remove(t, n, hungry)
 }
 
-// turnedOffAndOn: without the section pods go back and nothing is left; with it they are brought in.
+// turnedOffAndOn: without the section pods move back and nothing is left. With it they are moved
+// in.
 func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	before := containerID(t, n, "default", "user-app")
@@ -103,7 +104,7 @@ func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 	}
 }
 
-// containerID is the ID of the container that runs in a static pod.
+// containerID returns the ID of the running container of a static pod.
 func containerID(t *testing.T, n *lab.Node, namespace, pod string) string {
 	t.Helper()
 	p, err := n.WaitPod(t.Context(), namespace, pod)

@@ -12,7 +12,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// kubeletUnharmed: the kubelet keeps its own limits on kubepods.slice and runs its pods where it always does.
+// kubeletUnharmed: the kubelet keeps its own limits on kubepods.slice and runs its pods in their
+// usual place.
 func kubeletUnharmed(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const kubepods = "/sys/fs/cgroup/kubepods.slice"
@@ -50,7 +51,7 @@ func kubeletUnharmed(t *testing.T, n *lab.Node) {
 	}
 }
 
-// kubeletRestarted: a kubelet that starts beside the partition takes over what is there.
+// kubeletRestarted: a kubelet that starts beside the partition adopts what exists.
 func kubeletRestarted(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl restart kubelet.service")
@@ -61,7 +62,7 @@ func kubeletRestarted(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
 }
 
-// capacity is the node's memory in bytes.
+// capacity returns the node's memory in bytes.
 func capacity(t *testing.T, n *lab.Node) string {
 	t.Helper()
 	return run(t, n, "awk '/MemTotal/ {printf \"%.0f\", $2*1024}' /proc/meminfo")

@@ -13,14 +13,15 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestLateVar: the configuration is on a file system that systemd mounts itself, after the generators have run.
+// TestLateVar: the configuration is on a file system that systemd mounts itself, after the
+// generators have run.
 func TestLateVar(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour,
 			Files: append(programs(),
 				kubeletConfig(t, partition("256Mi", "0")),
-				// Drop-ins are on the root file system: half a configuration until /var is there.
+				// Drop-ins are on the root file system: the configuration is incomplete until /var is mounted.
 				lab.File{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
 				lab.File{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: \"0\"\n")},
 				lab.File{Path: "/etc/default/node-partition", Data: []byte("KUBELET_CONFIG_DIR=" + dropins + "\n")},
@@ -40,7 +41,7 @@ func TestLateVar(t *testing.T) {
 		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
 		want(t, n, "journalctl -b -o cat -t partition-generator", "")
 		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
-		// The kubelet has merged the same files, sections that it does not know included.
+		// The kubelet has merged the same files, including sections that it does not know.
 		merged := configz(t, n)
 		if merged.MaxPods != 20 || merged.ReservedSystemCPUs != "0" || merged.CgroupDriver != "systemd" {
 			t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0, systemd",
@@ -49,7 +50,7 @@ func TestLateVar(t *testing.T) {
 		configure(t, n, partition("256Mi", "0-1"))
 		wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "0-1": CPU 1 is not one of reservedSystemCPUs, 0`)
 		wantLimits(t, n, "536870912", "0")
-		// A reload later on changes nothing, and a broken file keeps it.
+		// A later reload changes nothing, and a broken file leaves the units as they are.
 		configure(t, n, partition("1Gi", "x"))
 		wantLimits(t, n, "536870912", "0")
 	})
@@ -60,12 +61,12 @@ const (
 	dropinHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 )
 
-// configz asks the kubelet for the configuration it runs with.
+// configz reads the running configuration of the kubelet.
 func configz(t *testing.T, n *lab.Node) kubeletv1beta1.KubeletConfiguration {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{
 		DialContext: n.Dial,
-		// The kubelet of a node without an API server has a certificate that it signed itself.
+		// The kubelet of a node without an API server has a self-signed certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	defer client.CloseIdleConnections()

@@ -16,9 +16,10 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestLiveMove: on a runtime without NRI the processes of running containers are taken over, all of them and with their rules.
+// TestLiveMove: on a runtime without NRI all processes of running containers are moved, and the
+// device rules with them.
 func TestLiveMove(t *testing.T) {
-	// Elsewhere nothing is moved live unless asked for, and TestOnNode moves there.
+	// Other flavours move pods live only if configured to, and TestOnNode moves scopes there.
 	withoutNRI := slices.DeleteFunc(allFlavours(), placing)
 	onEach(t, kinds(withoutNRI, "bookworm"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
@@ -31,7 +32,8 @@ func TestLiveMove(t *testing.T) {
 	})
 }
 
-// forksAreMoved: every process of the container's PID namespace is in the new scope, and the old one is gone.
+// forksAreMoved: every process of the container's PID namespace is in the new scope, and the old
+// one is gone.
 func forksAreMoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	s := spec{namespace: "kube-system", name: "forks", command: []string{"/podtool", "forks"}}
@@ -43,7 +45,8 @@ func forksAreMoved(t *testing.T, n *lab.Node) {
 	}
 	old := strings.TrimPrefix(path.Base(scope), "partition-")
 	becomes(t, n, "systemctl is-active "+old+" || true", "inactive")
-	// Three looks at all processes: those of the namespace of the first one in the scope are in the scope.
+	// Checks all processes three times: those in the PID namespace of the scope's first process are in
+	// the scope.
 	outside := run(t, n, `first=$(head -n1 `+cgroupRoot+scope+`/cgroup.procs); ns=$(readlink /proc/$first/ns/pid)
 for i in 1 2 3; do for p in /proc/[0-9]*; do
   [ "$(readlink $p/ns/pid 2>/dev/null)" = "$ns" ] || continue
@@ -57,7 +60,7 @@ done; done | sort | uniq -c`)
 	noSlicesLeft(t, n)
 }
 
-// deviceRulesHold: what was denied before the move is denied after it, and what was allowed is allowed.
+// deviceRulesHold: a container has the same access to devices before and after the move.
 func deviceRulesHold(t *testing.T, n *lab.Node) {
 	t.Helper()
 	mknod := func(p *v1.Pod) {
@@ -91,7 +94,8 @@ func deviceRulesHold(t *testing.T, n *lab.Node) {
 	remove(t, n, denied, allowed)
 }
 
-// hostPIDIsKilled: a container in the node's PID namespace, which its runtime finds by a cgroup that is not there any more.
+// hostPIDIsKilled: a container in the node's PID namespace, which its runtime finds by a cgroup
+// that no longer exists.
 func hostPIDIsKilled(t *testing.T, n *lab.Node) {
 	t.Helper()
 	s := spec{
@@ -108,7 +112,7 @@ func hostPIDIsKilled(t *testing.T, n *lab.Node) {
 	noSlicesLeft(t, n)
 }
 
-// limitsAreCarried: what the runtime set on its scope is set on ours.
+// limitsAreCarried: the limits that the runtime set on its scope are set on ours.
 func limitsAreCarried(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const files = "memory.max memory.low memory.high memory.oom.group memory.swap.max cpu.max cpu.weight cpuset.cpus pids.max"
@@ -126,7 +130,8 @@ func limitsAreCarried(t *testing.T, n *lab.Node) {
 	remove(t, n, s)
 }
 
-// movedBack: switched off, containers have their old names, and the runtime its figures.
+// movedBack: when the partition is switched off, containers have their old names, and the runtime
+// has their metrics.
 func movedBack(t *testing.T, n *lab.Node) {
 	t.Helper()
 	id := containerID(t, n, "kube-system", "system-agent")

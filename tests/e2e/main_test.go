@@ -53,7 +53,7 @@ func partition(memory, cpus string) string {
 	return section
 }
 
-// installed is the generator where make install puts it.
+// installed returns the generator in the place of make install.
 func installed() lab.File {
 	return lab.File{Path: generatorPath, Source: generator, Mode: 0o755}
 }
@@ -68,8 +68,8 @@ func kubeletConfig(t *testing.T, section string) lab.File {
 	return file
 }
 
-// onEach runs a test on each of these kinds of nodes, side by side with all other tests: the lab lets as many machines run at
-// once as the host holds.
+// onEach runs a test on each of these kinds of nodes, in parallel with all other tests: the lab
+// runs as many machines at once as the host can hold.
 func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour string)) {
 	t.Helper()
 	t.Parallel()
@@ -94,13 +94,15 @@ func allFlavours() []string {
 	return names
 }
 
-// debians are the kinds that differ in systemd: what only the generator does is tested on these. The runtime is nothing to it.
+// debians returns the kinds that differ in systemd. Tests of the generator alone run on these,
+// because the runtime does not matter to it.
 func debians() []string {
 	return slices.DeleteFunc(allFlavours(), func(name string) bool { return name == "crio" })
 }
 
-// kinds returns those of all kinds on which a test is run: where LAB_FLAVOURS names some, those; where LAB_EVERYTHING is set, all
-// ("make test-nodes"); else those that are enough to see what differs between them.
+// kinds returns the kinds on which a test runs: those that LAB_FLAVOURS names, or all if
+// LAB_EVERYTHING is set ("make test-nodes"), or else those in enough, which cover the differences
+// between all.
 func kinds(all []string, enough ...string) []string {
 	wanted := strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
@@ -115,7 +117,8 @@ func kinds(all []string, enough ...string) []string {
 	})
 }
 
-// everything reports whether "make test-nodes" runs the tests. It repeats on each flavour what "make test" shows on one.
+// everything reports whether "make test-nodes" runs the tests. It repeats on each flavour what
+// "make test" shows on one.
 func everything() bool { return os.Getenv("LAB_EVERYTHING") != "" }
 
 // run runs a command on the node and returns its output without white space around it.
@@ -128,13 +131,13 @@ func run(t *testing.T, n *lab.Node, command string) string {
 	return strings.TrimSpace(out)
 }
 
-// property asks systemd for a property of a unit.
+// property reads a property of a unit from systemd.
 func property(t *testing.T, n *lab.Node, unit, name string) string {
 	t.Helper()
 	return run(t, n, "systemctl show --value -p "+name+" "+unit)
 }
 
-// number is a property that is one.
+// number reads a numeric property.
 func number(t *testing.T, n *lab.Node, unit, name string) uint64 {
 	t.Helper()
 	text := property(t, n, unit, name)
@@ -145,7 +148,7 @@ func number(t *testing.T, n *lab.Node, unit, name string) uint64 {
 	return value
 }
 
-// want compares what a command says.
+// want compares the output of a command.
 func want(t *testing.T, n *lab.Node, command, expected string) {
 	t.Helper()
 	if got := run(t, n, command); got != expected {
@@ -153,7 +156,7 @@ func want(t *testing.T, n *lab.Node, command, expected string) {
 	}
 }
 
-// reload reloads systemd and waits until what applies changed limits has done so.
+// reload reloads systemd and waits until changed limits are applied.
 func reload(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl daemon-reload")
@@ -168,7 +171,7 @@ func reload(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl show --value -p Result partition-generator-apply.service", "success")
 }
 
-// wantLimits compares the limits of the partition: as systemd has them, and as the kernel does.
+// wantLimits compares the limits of the partition in systemd and in the kernel.
 func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
 	t.Helper()
 	want(t, n, "cat "+systemCgroup+"/memory.max", memory)
@@ -180,7 +183,8 @@ func wantLimits(t *testing.T, n *lab.Node, memory, cpus string) {
 	want(t, n, "systemctl show --value -p AllowedCPUs "+systemSlice, cpus)
 }
 
-// startedBeforeKubelet: the partition was active when the kubelet was started for the first and only time.
+// startedBeforeKubelet: the partition was active when the kubelet was started for the first and
+// only time.
 func startedBeforeKubelet(t *testing.T, n *lab.Node) {
 	t.Helper()
 	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")

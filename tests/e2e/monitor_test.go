@@ -28,7 +28,7 @@ const (
 	cgroupRoot  = "/sys/fs/cgroup/"
 )
 
-// programs are the generator, the monitor and its unit where make install puts them.
+// programs returns the generator, the monitor and its unit in the places of make install.
 func programs() []lab.File {
 	return []lab.File{
 		installed(),
@@ -37,9 +37,9 @@ func programs() []lab.File {
 	}
 }
 
-// sparingNobody has the monitor restart static pods too, as the node's member is one: most tests switch the
-// partition on and off and are not about what is restarted for it. Where nothing can be restarted into the
-// partition, pods are moved live, as they are by default.
+// sparingNobody makes the monitor restart static pods too, because the node's member is one. Most
+// tests switch the partition on and off and do not test which pods are restarted for it. If
+// containers cannot be restarted into the partition, pods are moved live, as by default.
 func sparingNobody(flavour string) []lab.File {
 	if !placing(flavour) {
 		return nil
@@ -51,10 +51,10 @@ func sparingNobody(flavour string) []lab.File {
 	}}
 }
 
-// placing tells whether a flavour's runtime places containers when it creates them.
+// placing reports whether a flavour's runtime places containers when it creates them.
 func placing(flavour string) bool { return flavour != "bookworm" }
 
-// runtimeUnit is the service of a flavour's runtime.
+// runtimeUnit returns the service of a flavour's runtime.
 func runtimeUnit(flavour string) string {
 	if flavour == "crio" {
 		return "crio.service"
@@ -62,8 +62,9 @@ func runtimeUnit(flavour string) string {
 	return "containerd.service"
 }
 
-// monitored restores a node, gives it a partition of that much memory and the monitor as the README has it for a node that runs, and
-// waits until they do. Its members run outside and are brought in: TestLateVar and TestBoot show what a boot does.
+// monitored restores a node, gives it a partition of that much memory and starts the monitor, as
+// the README describes it for a running node. It waits until both are active. The node's members
+// run outside and are moved in: TestLateVar and TestBoot show the case of a boot.
 func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
@@ -75,7 +76,8 @@ func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	return n
 }
 
-// joined is monitored with an API server, with a section and with more files. Its kubelet starts again, for it has to join.
+// joined is monitored with an API server, with a section and with more files. Its kubelet is
+// restarted, because it has to join.
 func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node, *lab.ControlPlane) {
 	t.Helper()
 	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), sparingNobody(flavour), []lab.File{kubeletConfig(t, section)})})
@@ -83,7 +85,8 @@ func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node
 	return n, control
 }
 
-// switchedOn starts the partition of a node whose systemd knows it, and waits until the node's member is in there.
+// switchedOn starts the partition of a node whose systemd has loaded it, and waits until the node's
+// member is in it.
 func switchedOn(t *testing.T, n *lab.Node) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -104,10 +107,10 @@ func switchedOn(t *testing.T, n *lab.Node) {
 	}
 }
 
-// spec is a pod of one container that runs until it is told to end.
+// spec is a pod of one container that runs until it is stopped.
 type spec struct {
 	namespace, name string
-	uid             types.UID // empty: the kubelet makes one up
+	uid             types.UID // empty: the kubelet generates one
 	command         []string  // nil: sleep
 	requests        v1.ResourceList
 	limits          v1.ResourceList
@@ -169,7 +172,7 @@ func apply(t *testing.T, n *lab.Node, specs ...spec) {
 	}
 }
 
-// remove ends static pods and waits until they are gone.
+// remove deletes static pods and waits until they are gone.
 func remove(t *testing.T, n *lab.Node, specs ...spec) {
 	t.Helper()
 	for _, s := range specs {
@@ -184,7 +187,7 @@ func remove(t *testing.T, n *lab.Node, specs ...spec) {
 	}
 }
 
-// eventually waits for a condition of the node.
+// eventually waits for a condition on the node.
 func eventually(t *testing.T, n *lab.Node, what string, cond func(context.Context) (bool, string, error)) {
 	t.Helper()
 	if err := n.Eventually(t.Context(), what, cond); err != nil {
@@ -192,7 +195,7 @@ func eventually(t *testing.T, n *lab.Node, what string, cond func(context.Contex
 	}
 }
 
-// becomes waits until a command says something.
+// becomes waits until a command has this output.
 func becomes(t *testing.T, n *lab.Node, command, expected string) {
 	t.Helper()
 	eventually(t, n, fmt.Sprintf("%s says %q", command, expected), func(ctx context.Context) (bool, string, error) {
@@ -201,7 +204,7 @@ func becomes(t *testing.T, n *lab.Node, command, expected string) {
 	})
 }
 
-// reportOf asks the monitor's command what it finds.
+// reportOf returns the report of the monitor's command.
 func reportOf(ctx context.Context, n *lab.Node) (podmove.Report, error) {
 	var report podmove.Report
 	out, err := n.Run(ctx, monitorPath+" status -o json")
@@ -211,7 +214,8 @@ func reportOf(ctx context.Context, n *lab.Node) (podmove.Report, error) {
 	return report, json.Unmarshal([]byte(out), &report)
 }
 
-// scopeOf is the cgroup of the running container of a static pod below the mount, as it is and not as anybody says.
+// scopeOf returns the cgroup of the running container of a static pod, below the mount. It reads
+// the cgroup file system, and trusts no report.
 func scopeOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	t.Helper()
 	p, err := n.Pod(t.Context(), namespace, pod)
@@ -229,7 +233,7 @@ func scopeOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	return found
 }
 
-// uidOf is a pod's UID as it stands in the names of slices.
+// uidOf returns a pod's UID in the form of slice names.
 func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	t.Helper()
 	p, err := n.Pod(t.Context(), namespace, pod)
@@ -239,7 +243,7 @@ func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	return string(p.UID)
 }
 
-// inSlice waits until the container of a static pod is in the slice it belongs in.
+// inSlice waits until the container of a static pod is in the slice that it belongs in.
 func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p unitname.Partition, q v1.PodQOSClass) {
 	t.Helper()
 	wanted := unitname.PodSlice(p, q, uidOf(t, n, namespace, pod))
@@ -271,7 +275,7 @@ func file(t *testing.T, n *lab.Node, cgroup, name string) uint64 {
 	return value
 }
 
-// metric is a sample of the monitor's metrics, by its name and labels as they stand in the text.
+// metric returns a sample of the monitor's metrics, by its name and labels in the text format.
 func metric(ctx context.Context, n *lab.Node, series string) (float64, error) {
 	body, err := n.Get(ctx, monitorURL+"/metrics")
 	if err != nil {

@@ -15,11 +15,12 @@ import (
 	"nodepartition/tests/program"
 )
 
-// onNodeTimeout is for all tests of onnode on one node.
+// onNodeTimeout bounds all tests of onnode on one node.
 const onNodeTimeout = 20 * time.Minute
 
-// TestOnNode shows internal/systemd and pkg/podmove/livemove on real systemds: it runs the tests of the folder onnode on nodes, as
-// root, without a kubelet and a runtime that make slices meanwhile and so wake a client in the middle of a test.
+// TestOnNode tests internal/systemd and pkg/podmove/livemove on real systemds: it runs the tests of
+// the folder onnode on nodes, as root. These have no kubelet and no runtime, which would create
+// slices meanwhile and so wake a client in the middle of a test.
 func TestOnNode(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		tests := filepath.Join(t.TempDir(), "onnode.test")
@@ -43,8 +44,8 @@ func TestOnNode(t *testing.T) {
 	})
 }
 
-// failed is what the tests that failed have said, out of all that was said: where only the end of a long output is kept, the
-// reason is to be in there.
+// failed returns the output of the tests that failed. If only the end of a long output is kept, the
+// reason is in there.
 func failed(out string) string {
 	var parts, said []string
 	for line := range strings.Lines(out) {

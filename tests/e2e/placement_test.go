@@ -21,8 +21,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestPlacement: pods of the partition are where they belong from their first byte, with the kubelet's limits, and everything
-// that works for a pod of the default partition works for them.
+// TestPlacement: pods of the partition are in their place from their first byte, with the kubelet's
+// limits. Everything that works for a pod of the default partition works for them.
 func TestPlacement(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
 		var control *lab.ControlPlane
@@ -53,7 +53,8 @@ func TestPlacement(t *testing.T) {
 	})
 }
 
-// qosSlices: a pod of each class, its slice, the limits of the kubelet's slice on ours, and the weights while they come and go.
+// qosSlices checks a pod of each class: its slice, the limits of the kubelet's slice on ours, and
+// the weights while pods are created and deleted.
 func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	both := resources("300m", "32Mi")
@@ -74,8 +75,8 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 		becomes(t, n, "cd "+cgroupRoot+unitname.CgroupPath(ours)+read, limits)
 		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Hostname)
 	}
-	// system-agent has 100m (tests/lab), on top of 300m and 700m.
-	// The kubelet's formula, which its slice of 300m shows, and not the runtime's: that of forky has another one.
+	// system-agent has 100m (tests/lab), on top of 300m and 700m. The kubelet's formula counts, as its
+	// slice of 300m shows, and not the runtime's: forky's runtime uses another one.
 	formula := podmove.Linear
 	uid := uidOf(t, n, "kube-system", "guaranteed")
 	shares := podmove.SharesOfMilliCPU(300)
@@ -107,7 +108,8 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	noSlicesLeft(t, n)
 }
 
-// noSlicesLeft: the partition has a slice for system-agent and for no other pod, and systemd remembers no more.
+// noSlicesLeft: the partition has a slice for system-agent and for no other pod, and systemd keeps
+// no other either.
 func noSlicesLeft(t *testing.T, n *lab.Node) {
 	t.Helper()
 	becomes(t, n, "find "+systemCgroup+" -name 'kubepods-system-*pod*.slice' | wc -l", "1")
@@ -115,7 +117,8 @@ func noSlicesLeft(t *testing.T, n *lab.Node) {
 	want(t, n, "ls /run/systemd/system.control | grep -c -e -pod -e ^partition- || true", "0")
 }
 
-// fromFirstByte: a container that takes its memory first of all has every byte of it charged to the partition.
+// fromFirstByte: a container that allocates its memory first of all has every byte of it charged to
+// the partition.
 func fromFirstByte(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const size = 64 << 20
@@ -134,18 +137,19 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 		t.Errorf("the partition has grown by %d bytes, want at least the %d of the container", grown, size)
 	}
 	after := file(t, n, kubepods, "memory.current") - file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
-	// The sandbox, and what made it, stay there (docs/architecture.md); what the container has is a multiple of that.
+	// The sandbox and its creation are charged there (docs/architecture.md). The container has a
+	// multiple of that.
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
 	}
 	home := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
-	// Nothing is charged to the pod's slice there but what its sandbox has: the container has never been in it.
+	// Only the sandbox is charged to the pod's slice there: the container has never been in it.
 	want(t, n, "cd "+home+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
 	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
 	remove(t, n, s)
 }
 
-// notMixedUp: names that look alike.
+// notMixedUp tests names that look alike.
 func notMixedUp(t *testing.T, n *lab.Node) {
 	t.Helper()
 	system := spec{namespace: "kube-system", name: "same", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"}
@@ -221,7 +225,7 @@ func streams(t *testing.T, n *lab.Node) {
 	}
 }
 
-// resized: a resize in place reaches the container, the kubelet's slice, and ours.
+// resized: a resize in place changes the container, the kubelet's slice, and ours.
 func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour string) {
 	t.Helper()
 	pods := control.Client().CoreV1().Pods("kube-system")
@@ -250,8 +254,9 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 	}
 	resize("300m", "96Mi")
 	if !placing(flavour) {
-		// After a live move the runtime has lost the cgroup of the container, and the kubelet stops half-way: with the memory of its
-		// own slice changed, and nothing else (docs/troubleshooting.md). Ours follows that one.
+		// After a live move the runtime has lost the cgroup of the container, and the kubelet stops
+		// half-way: it has changed the memory of its own slice, and nothing else
+		// (docs/troubleshooting.md). Our slice follows that one.
 		becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "100663296 20000 100000")
 	} else {
 		becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "100663296 30000 100000")
@@ -267,7 +272,8 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 	becomes(t, n, "ls -d "+ours+" 2>/dev/null || true", "")
 }
 
-// backOff: a container that fails is started again and again, in the partition each time, and its pod can be deleted.
+// backOff: a container that fails is started again and again, in the partition each time, and its
+// pod can be deleted.
 func backOff(t *testing.T, n *lab.Node) {
 	t.Helper()
 	s := spec{namespace: "kube-system", name: "crashing", command: []string{"sh", "-c", "cat /proc/self/cgroup; sleep 0.3; exit 1"}}
@@ -293,7 +299,7 @@ func backOff(t *testing.T, n *lab.Node) {
 	noSlicesLeft(t, n)
 }
 
-// summary is what is read of the kubelet's /stats/summary.
+// summary is the part of the kubelet's /stats/summary that the test reads.
 type summary struct {
 	Pods []struct {
 		PodRef     struct{ Name, Namespace string }
@@ -308,7 +314,8 @@ type summary struct {
 	}
 }
 
-// figures: the kubelet's figures of containers, and those of pods as they are (docs/troubleshooting.md).
+// figures: the kubelet's metrics of containers are correct, and those of pods are as documented
+// (docs/troubleshooting.md).
 func figures(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	const size = 48 << 20
@@ -322,7 +329,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 	}
 	good := map[string]int{}
 	last := map[string]string{}
-	const samples = 3 // the kubelet looks every ten seconds or so
+	const samples = 3 // the kubelet samples every ten seconds or so
 	eventually(t, n, "figures of containers", func(ctx context.Context) (bool, string, error) {
 		body, err := n.Get(ctx, "http://127.0.0.1:10255/stats/summary")
 		if err != nil {
@@ -342,7 +349,8 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 			}
 			last[name] = pod.Containers[0].Memory.Time
 			bytes := pod.Containers[0].Memory.WorkingSetBytes
-			// What was charged before a live move is not the container's any more (docs/troubleshooting.md).
+			// Memory that was charged before a live move is no longer the container's
+			// (docs/troubleshooting.md).
 			movedLive := name == "figures" && !placing(flavour)
 			if bytes >= size && bytes < size+16<<20 || movedLive {
 				good[name]++
@@ -355,7 +363,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 		t.Logf("%s: working set of pod %s at %d times of /stats/summary: %d to %d bytes; its container has %d and more", flavour, name, samples, bytes[0], bytes[1], size)
 	}
 	if placing(flavour) {
-		// The runtime's own list of the container's processes, over the task's cgroup.
+		// The runtime's own list of the container's processes, from the task's cgroup.
 		scope := scopeOf(t, n, "kube-system", "figures")
 		want(t, n, "grep -c 'populated 1' "+cgroupRoot+scope+"/cgroup.events", "1")
 		if flavour == "trixie" {
@@ -370,7 +378,8 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 	remove(t, n, system, user)
 }
 
-// forgedSignals: a local user sends what systemd would, to everybody and to the monitor itself.
+// forgedSignals: a local user sends the signals of systemd, to all connections and to the monitor
+// itself.
 func forgedSignals(t *testing.T, n *lab.Node) {
 	t.Helper()
 	noSlicesLeft(t, n)
@@ -409,7 +418,7 @@ func forgedSignals(t *testing.T, n *lab.Node) {
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
 }
 
-// metricsServed: what dashboards stand on.
+// metricsServed checks the metrics that dashboards use.
 func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	wantMetric(t, n, `kubelet_partition_memory_limit_bytes{partition="system"}`, 1<<30)
@@ -420,7 +429,7 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	}
 	wantMetric(t, n, `systempartition_placements_total{partition="system",result="failure",way="creation"}`, 0)
 	if placing(flavour) {
-		// How many within 5 ms, for the reader: BenchmarkAnswer of pkg/podmove measures it.
+		// The log has the number within 5 ms. BenchmarkAnswer of pkg/podmove/nri measures it.
 		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{way="creation"}`)
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// TestSoakRestarts: whatever the monitor talks to is restarted, one after the other in random order, and the next pod is placed.
+// TestSoakRestarts: every service that the monitor connects to is restarted, one after the other in
+// random order, and the next pod is placed.
 func TestSoakRestarts(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("RESTARTS_SEED"); text != "" {

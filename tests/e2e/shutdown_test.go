@@ -12,8 +12,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// beforeKubelet is a service that notes what systemd thinks of the slices when they are there and
-// the kubelet is not yet.
+// beforeKubelet is a service that records the slices' properties when they exist and the kubelet
+// does not run yet.
 const beforeKubelet = `[Unit]
 After=kubepods-system.slice
 Before=kubelet.service
@@ -23,20 +23,20 @@ Type=oneshot
 ExecStart=/bin/sh -c '` + conflicts + ` >/run/before-kubelet'
 `
 
-// conflicts shows by what the slices of the partition, the one above them and the scopes of
-// containers are stopped. The kubelet's other slices are not among them: a shutdown stops those
-// too, until systemd is reloaded for the first time (see docs/architecture.md).
+// conflicts shows which units stop the slices of the partition, the slice above them and the scopes
+// of containers. The kubelet's other slices are not included: a shutdown stops those too, until
+// systemd is reloaded for the first time (see docs/architecture.md).
 const conflicts = `systemctl show -p Id -p Conflicts kubepods.slice "kubepods-system*.slice" "cri*.scope"`
 
-// TestShutdown: the members of the partition go down as the pods beside them do, with their
-// runtime. PID 1 of these does not hear SIGTERM: systemd would wait for each, had it a job to stop
-// it.
+// TestShutdown: the members of the partition are shut down like the pods beside them, with their
+// runtime. PID 1 of these pods ignores SIGTERM: if systemd had a job to stop them, it would wait
+// for each.
 func TestShutdown(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "")),
 			lab.File{Path: "/etc/systemd/system/before-kubelet.service", Data: []byte(beforeKubelet)},
 			lab.File{Path: "/etc/systemd/system/kubelet.service.d/before.conf", Data: []byte("[Unit]\nRequires=before-kubelet.service\n")},
-			// What systemd-shutdown gives processes at the very end: it waits for these pods as for
+			// The time that systemd-shutdown gives processes at the very end. It waits for these pods as for
 			// any others.
 			lab.File{Path: "/etc/systemd/system.conf.d/short.conf", Data: []byte("[Manager]\nDefaultTimeoutStopSec=10s\n")},
 		)})
@@ -57,7 +57,7 @@ func TestShutdown(t *testing.T) {
 		}
 		notStopped(t, "before the kubelet's start", before)
 		notStopped(t, "with pods", run(t, n, conflicts))
-		// A runtime that is faster than the monitor: systemd makes the slice of the pod up.
+		// The runtime is faster than the monitor: systemd creates the slice of the pod implicitly.
 		run(t, n, "systemd-run -q --unit=first -p DefaultDependencies=no --slice=kubepods-system-burstable-podfirst.slice sleep 2147483647")
 		made := run(t, n, conflicts)
 		if !strings.Contains(made, "podfirst.slice") {
@@ -67,7 +67,7 @@ func TestShutdown(t *testing.T) {
 		run(t, n, "systemctl stop first.service kubepods-system-burstable-podfirst.slice")
 		reload(t, n)
 		notStopped(t, "after a reload", run(t, n, conflicts))
-		// Pods that nobody brings back, for the monitor does not run.
+		// The pods stay in the partition, because the monitor does not run.
 		run(t, n, "systemctl stop "+monitorUnit)
 		configure(t, n, "")
 		notStopped(t, "without the section", run(t, n, conflicts))
@@ -83,7 +83,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, n, "journalctl -b -1 -o cat _PID=1 | grep -c 'Stopping kubelet.service'", "1")
-		// Not a word: containers were there until systemd-shutdown ended all that was left.
+		// There is no message: containers ran until systemd-shutdown ended all remaining processes.
 		for name, scope := range scopes {
 			if said := run(t, n, "journalctl -b -1 -o cat _PID=1 UNIT="+scope+" | grep -v '^Started ' || true"); said != "" {
 				t.Errorf("%s: systemd says %q of its container", name, said)
@@ -93,7 +93,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// notStopped: of these units none is stopped by a shutdown.
+// notStopped: a shutdown stops none of these units.
 func notStopped(t *testing.T, when, units string) {
 	t.Helper()
 	for unit := range strings.SplitSeq(units, "\n\n") {

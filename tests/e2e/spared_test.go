@@ -16,10 +16,11 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestNothingIsRestarted: switched on on a node that runs, the monitor restarts no static pod, says so, and
-// places it when an operator asks for it. On the way back, when it starts the next time.
+// TestNothingIsRestarted: the partition is switched on on a running node. The monitor restarts no
+// static pod, reports that, and places the pod when an operator orders it. On the way back the pod
+// is placed at its next start.
 func TestNothingIsRestarted(t *testing.T) {
-	// Elsewhere pods are moved live, which restarts nothing.
+	// Other flavours move pods live, which restarts nothing.
 	restarting := slices.DeleteFunc(allFlavours(), func(flavour string) bool { return !placing(flavour) })
 	onEach(t, kinds(restarting, "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
@@ -60,7 +61,8 @@ func TestNothingIsRestarted(t *testing.T) {
 	})
 }
 
-// waitsForItsStart: the member is in a partition that is not its own, and what the monitor found says why.
+// waitsForItsStart: the member is in a partition that is not its own, and the monitor's report has
+// the reason.
 func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.Partition) {
 	t.Helper()
 	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
@@ -75,7 +77,8 @@ func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.Partition) {
 	wantMetric(t, n, `systempartition_misplaced_pods{reason="next-start"}`, 1)
 }
 
-// startsAgain ends the member's container, as a crash does, and waits until it is where it belongs.
+// startsAgain ends the member's container, as a crash does, and waits until the next one is in its
+// place.
 func startsAgain(t *testing.T, n *lab.Node, p unitname.Partition) {
 	t.Helper()
 	run(t, n, "echo 1 >"+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cgroup.kill")

@@ -15,10 +15,10 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestTrial: a section is tried on a node without a partition. It goes back by itself, also when the monitor has died, and
-// stays when it is kept.
+// TestTrial: a section is tried on a node without a partition. The trial reverts by itself, even if
+// the monitor has died, and the section stays if it is kept.
 func TestTrial(t *testing.T) {
-	// They differ in what they make of a transient unit at a reload.
+	// They differ in how they treat a transient unit at a reload.
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		const file, timer = "/root/partition.yaml", "node-partition-trial.timer"
 		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
@@ -45,12 +45,13 @@ func TestTrial(t *testing.T) {
 			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 			want(t, n, monitorPath+" status | grep -o '^Trial  *of "+file+" until'", "Trial       of "+file+" until")
-			// A reload does not begin the time anew.
+			// A reload does not restart the timer.
 			const elapse = "systemctl show -p NextElapseUSecMonotonic --value " + timer
 			before := run(t, n, elapse)
 			reload(t, n)
 			want(t, n, elapse, before)
-			// What the timer starts, with members in the partition and nobody to bring them back.
+			// The unit that the timer starts, with members in the partition and no monitor to move them
+			// back.
 			run(t, n, "systemctl stop "+monitorUnit+" && systemctl start node-partition-trial.service")
 			wentBack()
 			run(t, n, monitorPath+" try --end") // the timer is left
@@ -58,7 +59,7 @@ func TestTrial(t *testing.T) {
 		})
 		t.Run("the time is over", func(t *testing.T) {
 			try("20s")
-			run(t, n, "systemctl kill -s KILL "+monitorUnit+" || true") // it may be over already
+			run(t, n, "systemctl kill -s KILL "+monitorUnit+" || true") // it may have ended already
 			wentBack()
 			becomes(t, n, "systemctl is-active "+timer+" || true", "inactive")
 		})

@@ -10,8 +10,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// TestWithoutPartition: a node without a section, and one with node_partition=0, are as a node that never had the
-// program: the same units, the same cgroups with the same limits.
+// TestWithoutPartition: a node without a section, and one with node_partition=0, are like a node
+// that never had the program: the same units, the same cgroups with the same limits.
 func TestWithoutPartition(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		never := lab.ForTest(t, lab.Options{Flavour: flavour})
@@ -24,7 +24,7 @@ func TestWithoutPartition(t *testing.T) {
 			t.Fatalf("%d units, %d cgroups, kubepods.slice %s: that is no node with a kubelet", len(plain.Units), len(plain.Cgroups), kubepods)
 		}
 		t.Run("no section", func(t *testing.T) {
-			// The same node, with the program and after a reboot.
+			// The same node, with the program installed and after a reboot.
 			if err := never.CopyTo(t.Context(), programs()...); err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func TestWithoutPartition(t *testing.T) {
 			}
 			compare(t, plain, look(t, never))
 			want(t, never, "journalctl -b -o cat -t partition-generator", "")
-			// It was the lack of a section, and not of a program that works.
+			// The cause was the missing section: the program works.
 			configure(t, never, partition("512Mi", "0-1"))
 			run(t, never, "systemctl start slices.target")
 			wantLimits(t, never, "536870912", "0-1")
@@ -62,7 +62,8 @@ func TestWithoutPartition(t *testing.T) {
 	})
 }
 
-// look is what can be seen of a node, but for files: those that are installed and configured differ. What is installed must not run.
+// look returns the observable state of a node except its files: those that are installed and
+// configured differ. The installed programs must not run.
 func look(t *testing.T, n *lab.Node) lab.Look {
 	t.Helper()
 	seen, err := n.Look(t.Context())

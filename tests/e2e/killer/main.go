@@ -1,5 +1,6 @@
-// Command killer runs on a node during a test. Each time the monitor writes an eviction down it waits up to a few milliseconds and
-// kills the monitor: between decision and act, in the middle of the act, or after it. It prints a line for each.
+// Command killer runs on a node during a test. Each time the monitor records an eviction, it waits
+// up to a few milliseconds and kills the monitor: between decision and action, in the middle of the
+// action, or after it. It prints a line for each.
 //
 //	killer UNIT STATE-FILE TIMES
 package main
@@ -52,7 +53,7 @@ func run(unit, state, times string) error {
 		if err := wait(watch, filepath.Base(state)); err != nil {
 			return err
 		}
-		// One kill for each eviction: what is written down later of the same one is not another.
+		// One kill for each eviction: a later record of the same one does not count.
 		uid, err := opened(state)
 		if err != nil || uid == "" || uid == last {
 			continue
@@ -98,7 +99,7 @@ func again(unit string, old int) error {
 	}
 }
 
-// wait waits until a file of that name is moved into the folder.
+// wait waits until a file of that name is moved into the watched folder.
 func wait(watch int, name string) error {
 	buffer := make([]byte, 4096)
 	for {
@@ -117,7 +118,7 @@ func wait(watch int, name string) error {
 	}
 }
 
-// opened is the UID of the eviction that the state file says is under way.
+// opened returns the UID of the eviction that is under way according to the state file.
 func opened(state string) (string, error) {
 	data, err := os.ReadFile(state)
 	if err != nil {

@@ -23,18 +23,19 @@ import (
 	"nodepartition/pkg/podmove/livemove"
 )
 
-// container is a scope as a runtime makes one, and where it is to go.
+// container is a scope like that of a runtime, and the destination of its move.
 type container struct {
 	*scope
 	cgroup, newCgroup string
 	request           livemove.Request
 }
 
-// id is of no container.
+// id is a container ID that no container has.
 const id = "b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b05b"
 
-// startContainer returns when that many processes, at least, are in the scope, all of them the script's. systemd-run is in there itself
-// before it is the script, and may be so for a second on a busy machine.
+// startContainer starts a scope and returns when at least that many processes are in it, all of
+// them the script's. At first systemd-run itself is in the scope, for up to a second on a busy
+// machine.
 func startContainer(tb testing.TB, uid string, processes int, script string, properties ...string) container {
 	tb.Helper()
 	name := "cri-containerd-" + id + ".scope"
@@ -64,7 +65,7 @@ func mover(tb testing.TB, s livemove.Systemd) livemove.Mover {
 	return livemove.Mover{Systemd: s, Cgroups: cgroups, StateDir: filepath.Join(tb.TempDir(), "moving")}
 }
 
-// wantWhole: nothing is left behind, nothing stands still, no record stays.
+// wantWhole: no process is left behind or frozen, and no record stays.
 func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 	tb.Helper()
 	eventually(tb, "the old scope is gone", func() bool {
@@ -75,7 +76,7 @@ func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 		tb.Errorf("cgroup.freeze is %s", got)
 	}
 	if file(tb, c.newCgroup, "cgroup.procs") == "" {
-		// A chain may be between two links for the reader, but not twice.
+		// A chain may be between two links at one reading, but not at two.
 		if file(tb, c.newCgroup, "cgroup.procs") == "" && strings.Contains(file(tb, c.newCgroup, "cgroup.events"), "populated 0") {
 			tb.Error("there is nothing in the new scope")
 		}
@@ -93,7 +94,7 @@ func TestLiveMove(t *testing.T) {
 		"MemoryMax=300M", "MemoryLow=10M", "CPUWeight=33", "CPUQuota=25%", "TasksMax=123", "AllowedCPUs=0-1", "DevicePolicy=strict",
 		"DeviceAllow=/dev/null rw", "DeviceAllow=char-pts rw", "IOWeight=50", "IOReadBandwidthMax=/dev/vda 10M", "IPAddressDeny=10.1.0.0/16",
 		"KillMode=mixed", "TimeoutStopSec=7s")
-	// The runtime gives its scopes controllers that systemd does not know.
+	// The runtime enables controllers for its scopes that systemd does not know.
 	shell(t, "cd /sys/fs/cgroup; for d in . $(echo "+filepath.Dir(box.cgroup)+" | sed 's|/| |g'); do cd $d; echo +hugetlb >cgroup.subtree_control; done")
 	for name, value := range map[string]string{
 		"memory.oom.group": "1", "cpu.max": "12345 67000", "cpu.max.burst": "1000", "hugetlb.2MB.max": "4194304",
@@ -117,7 +118,7 @@ func TestLiveMove(t *testing.T) {
 	}
 	t.Logf("%+v in %d calls", moved, c.Calls()-before)
 	box.wantWhole(t, m)
-	// One question for all properties, and StartTransientUnit.
+	// One request for all properties, and StartTransientUnit.
 	if c.Calls()-before != 2 {
 		t.Errorf("%d calls, want 2", c.Calls()-before)
 	}
@@ -166,14 +167,15 @@ func TestLiveMove(t *testing.T) {
 	})
 }
 
-// controlFiles is what can be set of a cgroup, of the controllers that it has.
+// controlFiles lists the control files that can be set in a cgroup, of the controllers that it has.
 func controlFiles(tb testing.TB, cgroup string) string {
 	tb.Helper()
 	return shell(tb, "cd /sys/fs/cgroup/"+cgroup+" || exit; grep -Hs . cpu.idle cpu.weight cpu.max cpu.max.burst cpuset.cpus cpuset.mems hugetlb.*.max io.max io.weight memory.*max memory.high memory.low memory.min memory.oom.group pids.max cgroup.max.depth; true")
 }
 
-// TestLiveMoveKeepsProperties: the new scope has the properties of the old one, as it was made and as it was changed. It keeps its
-// limits when systemd reads its files again and when it applies all properties because one has changed.
+// TestLiveMoveKeepsProperties: the new scope has the properties of the old one, both the original
+// and the changed ones. It keeps its limits when systemd reads its files again and when systemd
+// applies all properties because one has changed.
 func TestLiveMoveKeepsProperties(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
@@ -185,7 +187,7 @@ func TestLiveMoveKeepsProperties(t *testing.T) {
 		"set-property --runtime " + box.name + " MemoryMax=200M MemoryHigh=infinity CPUQuota=30% DeviceAllow= 'DeviceAllow=/dev/zero r' TasksMax=infinity CPUWeight=idle",
 		"set-property --runtime " + box.name + " CPUWeight=77 CPUQuota=",
 		"daemon-reload",
-		// systemd 252 writes CPUs so that they may be added or replace others.
+		// systemd 252 stores CPUs so that they may be added to others or replace them.
 		"set-property --runtime " + box.name + " AllowedCPUs=0 CPUQuota=40%",
 		"set-property --runtime " + box.name + " AllowedCPUs=0-1",
 	} {
@@ -224,7 +226,7 @@ func TestLiveMoveKeepsProperties(t *testing.T) {
 	wantNothingLeft(t, id)
 }
 
-// carried are the properties that a scope that takes over gets, in a form that can be compared.
+// carried returns the carried properties in a form that can be compared.
 func carried(old systemd.Properties) map[string]any {
 	all := map[string]any{}
 	for _, p := range livemove.Properties(old, "a.slice", "") {
@@ -232,14 +234,14 @@ func carried(old systemd.Properties) map[string]any {
 		case []systemd.DeviceRule:
 			p.Value = slices.SortedFunc(slices.Values(value), func(a, b systemd.DeviceRule) int { return strings.Compare(a.Node, b.Node) })
 		case []byte:
-			p.Value = string(bytes.TrimRight(value, "\x00")) // systemd says as much of a set as it has room for
+			p.Value = string(bytes.TrimRight(value, "\x00")) // systemd returns the whole buffer of a set
 		}
 		all[p.Name] = p.Value
 	}
 	return all
 }
 
-// TestLiveMoveOfForkers: whatever forks is moved whole.
+// TestLiveMoveOfForkers: containers that fork are moved completely.
 func TestLiveMoveOfForkers(t *testing.T) {
 	for what, script := range map[string]string{
 		"sleeps":             "sleep 1000 & wait",
@@ -257,7 +259,7 @@ func TestLiveMoveOfForkers(t *testing.T) {
 			m := mover(t, c)
 			box := startContainer(t, "fork", 1, script)
 			for i := range 6 {
-				// As it comes, and standing still.
+				// First as it is, then frozen.
 				m.FreezeFirst = i >= 3
 				before := c.Calls()
 				moved, err := m.Move(t.Context(), box.request)
@@ -269,7 +271,7 @@ func TestLiveMoveOfForkers(t *testing.T) {
 					t.Logf("it had to stand still after %d rounds", moved.Rounds)
 				}
 				box.wantWhole(t, m)
-				// And back, to do it again.
+				// And back, to repeat it.
 				slice := filepath.Base(filepath.Dir(box.cgroup))
 				box.cgroup, box.newCgroup = box.newCgroup, box.cgroup
 				box.request.Scope, box.request.NewName = box.request.NewName, box.request.Scope
@@ -285,7 +287,8 @@ func TestLiveMoveOfForkers(t *testing.T) {
 	}
 }
 
-// TestDeviceRules: what a container may not open before, it may not open afterwards, and at no moment between.
+// TestDeviceRules: a container can never open a device that it could not open before the move,
+// neither during it nor afterwards.
 func TestDeviceRules(t *testing.T) {
 	const probe = `exec 3>"$OUT"; while :; do if (exec </dev/kmsg) 2>/dev/null; then echo open >&3; else echo refused >&3; fi; (exec </dev/null) || echo no null >&3; sleep 0.01; done`
 	out := filepath.Join(t.TempDir(), "out")
@@ -338,7 +341,7 @@ func TestDeviceRules(t *testing.T) {
 	})
 }
 
-// forgetful leaves the device rules behind.
+// forgetful is a systemd that does not return the device rules.
 type forgetful struct{ livemove.Systemd }
 
 func (f forgetful) ScopeProperties(ctx context.Context, name string) (systemd.Properties, error) {
@@ -348,7 +351,7 @@ func (f forgetful) ScopeProperties(ctx context.Context, name string) (systemd.Pr
 	return all, err
 }
 
-// killer dies like a process that is killed: nothing that it would do afterwards is done.
+// killer kills its own process during the move, so that no later step runs.
 type killer struct{ livemove.Systemd }
 
 func (k killer) Freeze(ctx context.Context, name string) error {
@@ -361,7 +364,7 @@ func (k killer) Freeze(ctx context.Context, name string) error {
 	select {}
 }
 
-// moveAndDie is this program as a process that is to be killed.
+// moveAndDie runs in the process that is to be killed.
 func moveAndDie() {
 	c := systemd.New(systemd.Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -374,7 +377,8 @@ func moveAndDie() {
 	println("not killed:", err)
 }
 
-// TestKilledWhileFrozen: the process that moves a container is killed while the container stands still.
+// TestKilledWhileFrozen: the process that moves a container is killed while the container is
+// frozen.
 func TestKilledWhileFrozen(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -416,7 +420,7 @@ func TestKilledWhileFrozen(t *testing.T) {
 	wantNothingLeft(t, id)
 }
 
-// TestHalfMoved: a move that was killed after it had moved some.
+// TestHalfMoved: a move was killed after it had moved some processes.
 func TestHalfMoved(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
@@ -447,7 +451,7 @@ func TestHalfMoved(t *testing.T) {
 	wantNothingLeft(t, id)
 }
 
-// TestRefusals: what is not moved is left as it is.
+// TestRefusals: a refused move changes nothing.
 func TestRefusals(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)

@@ -20,7 +20,7 @@ import (
 const onNode = "NODE_PARTITION_ON_NODE"
 
 func TestMain(m *testing.M) {
-	// Processes that tests need run this program again.
+	// Tests start this program again as the processes that they need.
 	if os.Getenv(onNode) == "" {
 		fmt.Fprintln(os.Stderr, "these tests change the machine's systemd: make e2e RUN=TestOnNode runs them on a node")
 		os.Exit(1)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 const cgroups = cgroupfs.FS(cgroupfs.Mount)
 
-// patience is for a systemd that reloads: on a busy machine that takes ten seconds.
+// patience bounds the wait for a systemd that reloads, which takes ten seconds on a busy machine.
 const patience = time.Minute
 
 // connect returns a client that is connected.
@@ -63,7 +63,7 @@ func connect(tb testing.TB, o systemd.Options) *systemd.Client {
 	return c
 }
 
-// eventually waits for something that nothing announces to a test.
+// eventually polls for a condition that tests get no event for.
 func eventually(tb testing.TB, what string, cond func() bool) {
 	tb.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -78,7 +78,7 @@ func eventually(tb testing.TB, what string, cond func() bool) {
 	}
 }
 
-// shell runs a command of the node.
+// shell runs a command on the node.
 func shell(tb testing.TB, command string) string {
 	tb.Helper()
 	out, err := exec.Command("/bin/sh", "-c", command).CombinedOutput()
@@ -98,7 +98,7 @@ func file(tb testing.TB, cgroup, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// wantLimits compares what the kernel has.
+// wantLimits compares limits with those in the kernel.
 func wantLimits(tb testing.TB, cgroup string, want cgroupfs.Limits) {
 	tb.Helper()
 	got, err := cgroups.Limits(cgroup)
@@ -110,7 +110,7 @@ func wantLimits(tb testing.TB, cgroup string, want cgroupfs.Limits) {
 	}
 }
 
-// wantNothingLeft looks for what systemd keeps of units whose names contain part.
+// wantNothingLeft checks that systemd keeps nothing of units whose names contain part.
 func wantNothingLeft(tb testing.TB, part string) {
 	tb.Helper()
 	eventually(tb, "no unit left of "+part, func() bool {
@@ -124,7 +124,8 @@ func wantNothingLeft(tb testing.TB, part string) {
 	}
 }
 
-// chain is a process that starts its successor and exits, and so do all of them: whoever reads the number of one finds nobody.
+// chain starts its successor and exits, and so does each successor: when a reader uses the PID of
+// one, that process is gone.
 func chain() {
 	cmd := exec.Command("/proc/self/exe", "chain")
 	if err := cmd.Start(); err != nil {

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// scope is one that systemd-run has made, as a runtime makes one for a container.
+// scope is made by systemd-run, in the way that a runtime makes one for a container.
 type scope struct {
 	name string
 	cmd  *exec.Cmd
 	gone chan struct{}
 }
 
-// startScope runs a shell script in a scope. It is there when this returns.
+// startScope runs a shell script in a scope. The scope exists when this returns.
 func startScope(tb testing.TB, slice, name, script string, properties ...string) *scope {
 	tb.Helper()
 	cmd := exec.Command("systemd-run", "--quiet", "--scope", "--unit="+name, "--slice="+slice)
@@ -48,7 +48,7 @@ func (s *scope) running() bool {
 	}
 }
 
-// stop kills what is in the scope and waits until it is gone.
+// stop kills the processes in the scope and waits until it is gone.
 func (s *scope) stop(tb testing.TB) {
 	tb.Helper()
 	_ = s.cmd.Process.Kill()

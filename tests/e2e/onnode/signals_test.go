@@ -19,7 +19,7 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// told counts what a client tells.
+// told counts the notifications of a client.
 type told struct{ wakes, reloads, ups, downs atomic.Int64 }
 
 func (n *told) options() systemd.Options {
@@ -41,7 +41,7 @@ func TestSignals(t *testing.T) {
 	c := connect(t, n.options())
 	eventually(t, "told of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 && n.ups.Load() == 1 })
 
-	// kubepods-busprobe.slice is of no pod.
+	// kubepods-busprobe.slice belongs to no pod.
 	if err := c.EnsureSlice(t.Context(), "kubepods-busprobe.slice", "", cgroupfs.NoLimits); err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,11 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestForgedSignals: a user without rights sends us what systemd would.
+// TestForgedSignals: a user without rights sends us the signals of systemd.
 func TestForgedSignals(t *testing.T) {
 	var n told
 	connect(t, n.options())
-	// A connection that believes all it hears shows that the forged signals arrive.
+	// A connection that accepts every signal shows that the forged ones arrive.
 	gullible, err := dbus.ConnectSystemBus()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestForgedSignals(t *testing.T) {
 	if wakes, reloads := n.wakes.Load(), n.reloads.Load(); wakes != 1 || reloads != 1 {
 		t.Errorf("forged signals woke it %d times and told it of %d reloads", wakes-1, reloads-1)
 	}
-	// And it does not take the forger for systemd now.
+	// The client still takes only systemd for systemd.
 	shell(t, "systemctl daemon-reload")
 	eventually(t, "told of a real reload", func() bool { return n.reloads.Load() == 2 })
 }
@@ -167,7 +167,8 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// TestWithoutBus: while there is no bus it goes on over systemd's own socket, and back.
+// TestWithoutBus: without a bus the client continues over systemd's own socket, and returns to the
+// bus later.
 func TestWithoutBus(t *testing.T) {
 	var n told
 	c := connect(t, n.options())
@@ -193,7 +194,7 @@ func TestWithoutBus(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// connections counts ours on the bus.
+// connections counts our connections on the bus.
 func connections(t *testing.T) int {
 	t.Helper()
 	out, err := exec.Command("busctl", "list", "--unique", "--no-legend").Output()

@@ -20,7 +20,7 @@ var limits = cgroupfs.Limits{
 	Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
 }
 
-// pod is the slice of a pod, as the project names them, and where its cgroup is.
+// pod returns the name of a pod's slice in the project's form, and its cgroup.
 func pod(uid string) (slice, cgroup string) {
 	slice = "busprobe-burstable-pod" + uid + ".slice"
 	return slice, "busprobe.slice/busprobe-burstable.slice/" + slice
@@ -85,7 +85,7 @@ func TestSlice(t *testing.T) {
 	})
 }
 
-// TestWithoutLimits: the files are there for whoever looks, and are written later.
+// TestWithoutLimits: the files exist for readers, and get their values later.
 func TestWithoutLimits(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("n")
@@ -102,7 +102,8 @@ func TestWithoutLimits(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// TestImplicitSlice: the runtime starts the scope of a container before the slice of its pod is there, and systemd makes it up.
+// TestImplicitSlice: the runtime starts the scope of a container before the slice of its pod
+// exists, and systemd creates the slice implicitly.
 func TestImplicitSlice(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("i")
@@ -129,7 +130,8 @@ func TestImplicitSlice(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// TestImplicitSliceWithLimits: systemd keeps what was set on a slice that it has made up where it keeps an operator's settings.
+// TestImplicitSliceWithLimits: systemd stores what was set on an implicitly created slice where it
+// stores an operator's settings.
 func TestImplicitSliceWithLimits(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("l")
@@ -155,9 +157,10 @@ func TestImplicitSliceWithLimits(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// TestStopWhileStarting: a container that starts in a slice that is being stopped is not stopped with it.
+// TestStopWhileStarting: a container that starts in a slice that is being stopped is not stopped
+// with it.
 func TestStopWhileStarting(t *testing.T) {
-	// This client looks for processes where there are none.
+	// This client searches for processes in an empty folder.
 	blind := connect(t, systemd.Options{Cgroups: cgroupfs.FS(t.TempDir())})
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("w")
@@ -182,7 +185,7 @@ func TestStopWhileStarting(t *testing.T) {
 	wantNothingLeft(t, slice)
 }
 
-// TestRevert: the weight and the protected memory of a slice that has a unit file.
+// TestRevert reverts the weight and the protected memory of a slice that has a unit file.
 func TestRevert(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	shell(t, `mkdir -p /run/systemd/system /etc/systemd/system/busstatic.slice.d
@@ -220,8 +223,8 @@ systemctl daemon-reload; systemctl start busstatic.slice`)
 	t.Logf("after Revert and a reload: CPUWeight=%s, cpu.weight %s", shell(t, "systemctl show --value -p CPUWeight busstatic.slice"), file(t, "busstatic.slice", "cpu.weight"))
 }
 
-// TestManySlices makes and stops slices while systemd reloads, executes itself anew, or loses its bus. Each of these takes an emulated node
-// seconds; "make test-nodes" makes more slices.
+// TestManySlices creates and stops slices while systemd reloads, re-executes, or loses its bus.
+// Each of these takes an emulated node seconds. "make test-nodes" creates more slices.
 func TestManySlices(t *testing.T) {
 	count := 8
 	if os.Getenv("LAB_EVERYTHING") != "" {

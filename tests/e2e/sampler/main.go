@@ -1,5 +1,6 @@
-// Command sampler runs on a node during a test and looks again and again at which cgroups the containers of pods are in. The UIDs of
-// the test's members begin with the prefix that it is given. It prints what it found as JSON when it gets SIGTERM.
+// Command sampler runs on a node during a test and samples the cgroups of the containers of pods.
+// The UIDs of the test's members begin with the prefix that it is given. At SIGTERM it prints its
+// findings as JSON.
 package main
 
 import (
@@ -13,12 +14,12 @@ import (
 	"time"
 )
 
-// Found is what is printed.
+// Found is the output.
 type Found struct {
 	Samples, Containers int
-	// Misplaced are cgroups of containers in the wrong partition, and how often each was seen there.
+	// Misplaced counts how often a container was seen in the wrong partition, by its cgroup.
 	Misplaced map[string]int
-	// Unlimited are samples in which the partition had no memory limit.
+	// Unlimited counts samples in which the partition had no memory limit.
 	Unlimited int
 }
 
@@ -37,7 +38,7 @@ func main() {
 		}
 		// Guaranteed pods are one level up from the others.
 		for _, pattern := range []string{"*-pod*.slice/*.scope", "*.slice/*-pod*.slice/*.scope", "*.slice/*.slice/*-pod*.slice/*.scope"} {
-			scopes, _ := filepath.Glob(filepath.Join(kubepods, pattern)) // the pattern is fine
+			scopes, _ := filepath.Glob(filepath.Join(kubepods, pattern)) // the pattern is valid
 			for _, scope := range scopes {
 				look(scope, members, containers, &found)
 			}
@@ -55,7 +56,7 @@ func main() {
 	}
 }
 
-// firstProcess is a process of a cgroup, or empty where there is none or the cgroup is gone.
+// firstProcess returns a process of a cgroup. It returns "" if there is none or the cgroup is gone.
 func firstProcess(cgroup string) string {
 	procs, err := os.ReadFile(filepath.Join(cgroup, "cgroup.procs"))
 	if err != nil {
@@ -72,14 +73,14 @@ func look(scope, members string, containers map[string]bool, found *Found) {
 	}
 	pid := firstProcess(scope)
 	if pid == "" {
-		pid = firstProcess(filepath.Join(scope, "container")) // where crun puts it
+		pid = firstProcess(filepath.Join(scope, "container")) // crun puts it there
 	}
 	name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
 	if pid == "" || err != nil {
 		return
 	}
-	// What the pods of the test run, and nothing else: until the runtime executes that, and in sandboxes, there is something whose name
-	// differs from runtime to runtime.
+	// Count only the programs of the test's pods. Until the runtime executes them, and in sandboxes,
+	// the process name differs from runtime to runtime.
 	if comm := strings.TrimSpace(string(name)); comm != "sh" && comm != "sleep" {
 		return
 	}
