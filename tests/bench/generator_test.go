@@ -16,16 +16,17 @@ import (
 	"nodepartition/tests/program"
 )
 
-// systemd's own generator, and where Debian 11 and older have it.
+// fstabGenerators lists the paths of systemd's own generator. Debian 11 and older have the second
+// one.
 var fstabGenerators = []string{
 	"/usr/lib/systemd/system-generators/systemd-fstab-generator",
 	"/lib/systemd/system-generators/systemd-fstab-generator",
 }
 
-// minRuns is how many runs a median needs.
+// minRuns is the number of runs that a median needs.
 const minRuns = 30
 
-// contender is something to run: its output folder is empty before each run.
+// contender is a program to run. Its output folder is empty before each run.
 type contender struct {
 	name    string
 	command func(out string) *exec.Cmd
@@ -37,8 +38,8 @@ func (p *contender) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// BenchmarkGenerator runs the programs in turn, so that all of them meet the same moments of the machine, and
-// reports medians and ratios. Files are on a tmpfs, as /run is.
+// BenchmarkGenerator runs the programs in turn, so that the load of the machine affects all of them
+// alike, and reports medians and ratios. Files are on a tmpfs, as /run is.
 func BenchmarkGenerator(b *testing.B) {
 	if b.N == 1 {
 		return // the trial run of the testing package
@@ -98,7 +99,7 @@ func BenchmarkGenerator(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// measure is the time of one whole process, from fork to wait.
+// measure returns the time of one whole process, from fork to wait.
 func measure(b *testing.B, p *contender, out string) time.Duration {
 	b.Helper()
 	if err := os.RemoveAll(out); err != nil {

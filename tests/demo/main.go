@@ -1,4 +1,5 @@
-// Command demo gives a node that runs a system partition and shows it. "make demo" calls it, after it has built the programs.
+// Command demo gives a running node a system partition and shows it. "make demo" calls it, after it
+// has built the programs.
 package main
 
 import (
@@ -59,7 +60,8 @@ func demo(ctx context.Context) error {
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: generator, Mode: 0o755},
 			{Path: "/usr/bin/partition-monitor", Source: monitor, Mode: 0o755},
 			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
-			// Without an API server all pods are static ones, which are neither restarted nor evicted by default.
+			// Without an API server all pods are static pods, which are neither restarted nor evicted by
+			// default.
 			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-spare=node-critical\"\n")},
 		},
 		Restore:  true,
@@ -73,14 +75,15 @@ func demo(ctx context.Context) error {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
 	if err := show(ctx, node, progress); err != nil {
-		// Nobody has been told of the node: it must not stay behind.
+		// No message has named the node yet, so it must not stay behind.
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
 	fmt.Printf("\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n", nodeName, nodeName)
 	return nil
 }
 
-// switchOn is what the README has for a node that runs, and returns when the monitor has brought the member in.
+// switchOn follows the README's steps for a running node, and returns when the monitor has moved
+// the member into the partition.
 func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
 	if err := node.CopyTo(ctx, config); err != nil {
 		return err
@@ -94,7 +97,7 @@ func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
 	})
 }
 
-// stopEarlier ends the node of an earlier demo.
+// stopEarlier stops the node of an earlier demo.
 func stopEarlier(ctx context.Context) error {
 	nodes, err := lab.List(ctx)
 	if err != nil {
@@ -147,7 +150,7 @@ func show(ctx context.Context, node *lab.Node, progress func(string)) error {
 	return showEviction(ctx, node)
 }
 
-// leaker is a pod of the partition that grows by 25 MiB a second without an end.
+// leaker is a pod of the partition that grows by 25 MiB a second without limit.
 const leaker = `apiVersion: v1
 kind: Pod
 metadata: {name: leaker, namespace: kube-system}
@@ -161,7 +164,7 @@ spec:
       resources: {requests: {cpu: 10m, memory: 16Mi}}
 `
 
-// showEviction has a pod leak, shows how the partition fills, and what the monitor does about it.
+// showEviction makes a pod leak, and shows how the partition fills and how the monitor evicts.
 func showEviction(ctx context.Context, node *lab.Node) error {
 	fmt.Print("\n== A pod of the partition leaks: 25 MiB a second, and 16 MiB requested\n")
 	if _, err := node.ApplyPod(ctx, []byte(leaker)); err != nil {
@@ -206,15 +209,15 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 	return node.DeletePod(ctx, "leaker")
 }
 
-// metrics is a command that shows some of what Prometheus gets.
+// metrics is a command that shows some of the metrics for Prometheus.
 const metrics = "busybox wget -qO- http://127.0.0.1:9948/metrics | grep -E '^(kubelet_partition_|systempartition_(placements_total.*success|memory_working_set_bytes|cpu_weight|source_connected|placement_duration_seconds_(sum|count)))'"
 
-// replace is a command that changes the limit in the configuration.
+// replace returns a command that changes the limit in the configuration.
 func replace(from, to string) string {
 	return fmt.Sprintf("sed -i 's/memoryLimit: %s/memoryLimit: %s/' %s", from, to, lab.KubeletConfigPath)
 }
 
-// untilLimit is a command that shows the kernel's limit as soon as it has that value.
+// untilLimit returns a command that waits until the kernel's limit has that value, and shows it.
 func untilLimit(bytes int) string {
 	return fmt.Sprintf("timeout 20 sh -c 'until grep -x %d %s/memory.max; do sleep 0.1; done'", bytes, cgroup)
 }

@@ -9,8 +9,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestAwait: a configuration that is made after the boot. What waited for it is gone with the first
-// run that finds it; the service, whose own reload that run is, stays as it was.
+// TestAwait: a configuration is created after the boot. The first run that finds it removes the
+// units that waited for it. The service whose own reload that run is stays as it was.
 func TestAwait(t *testing.T) {
 	const path, service, starts = "partition-generator-await.path", "partition-generator-await.service", "slices.target.d/50-node-partition.conf"
 	root := newRoot(t, "02-no-configuration")
@@ -43,7 +43,7 @@ func TestAwait(t *testing.T) {
 }
 
 // TestAwaitKubeconfig: a kubeconfig in the place of OpenShift's configuration, as kubeadm init has
-// made it a moment before, is none.
+// just created it, is not a configuration.
 func TestAwaitKubeconfig(t *testing.T) {
 	root := newRoot(t, "11-kubeconfig-is-no-configuration")
 	if err := os.Remove(filepath.Join(root, "etc/kubernetes/kubelet/kubelet-config.json")); err != nil {

@@ -1,7 +1,8 @@
-// Package generator tests what partition-generator makes of a node: the golden cases of testdata (see the package golden
-// for their form), hostile input, and being killed.
+// Package generator tests the output of partition-generator: the golden cases of testdata (see the
+// package golden for their form), hostile input, and a generator that is killed.
 //
-// "go test ./tests/generator -run Golden -update" writes the expectations anew; read the difference before you commit it.
+// "go test ./tests/generator -run Golden -update" rewrites the expectations. Read the difference
+// before you commit it.
 package generator
 
 import (
@@ -47,10 +48,10 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// result is what a run shows.
+// result is the outcome of a run.
 type result = golden.Result
 
-// inProcess is the generator without a process of its own.
+// inProcess runs the generator without a process of its own.
 func inProcess(root, dir string, messages io.Writer) int {
 	return generator.Run(root, dir, generator.NewLog(messages))
 }
@@ -83,8 +84,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenProgram runs some of them as systemd does, one of each outcome. The tests of the other files, which are about the
-// program as a process, do so too.
+// TestGoldenProgram runs some of them as systemd does, one of each outcome. The tests of the other
+// files, which test the program as a process, do so too.
 func TestGoldenProgram(t *testing.T) {
 	for _, name := range []string{
 		"01-kubeadm", "02-no-configuration", "82-problems-in-dropins", "91-late-var-completes", "107-limit-lowered-below-usage",
@@ -96,7 +97,8 @@ func TestGoldenProgram(t *testing.T) {
 	}
 }
 
-// TestVerify has systemd read the units of every case. Equal output, beside equal units of others, is read once.
+// TestVerify makes systemd read the units of every case. Identical output beside identical other
+// units is read once.
 func TestVerify(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range load(t) {
@@ -125,13 +127,13 @@ func named(t *testing.T, name string) golden.Case {
 	return c
 }
 
-// newRoot makes the root of a node for one case.
+// newRoot creates the root of a node for one case.
 func newRoot(t *testing.T, name string) string {
 	t.Helper()
 	return named(t, name).NewRoot(t, ".")
 }
 
-// command is the generator as systemd calls it, below root.
+// command returns the generator below root, as systemd calls it.
 func command(root string) *exec.Cmd {
 	out := golden.OutputDir(root)
 	cmd := exec.Command(program, out, out+".early", out+".late")
@@ -139,7 +141,7 @@ func command(root string) *exec.Cmd {
 	return cmd
 }
 
-// inProgram is the generator as systemd runs it.
+// inProgram returns the generator as a process, as systemd runs it.
 func inProgram(t *testing.T) golden.Program {
 	t.Helper()
 	return func(root, _ string, messages io.Writer) int {
@@ -164,8 +166,8 @@ func run(t *testing.T, root string) result {
 	return golden.Run(t, root, inProgram(t))
 }
 
-// verify has systemd read every unit of the output, drop-ins through the unit that they are for. It must have
-// nothing to say.
+// verify makes systemd read every unit of the output, and drop-ins through the unit that they are
+// for. systemd must print nothing.
 func verify(t *testing.T, root string) {
 	t.Helper()
 	units := map[string]bool{}
@@ -182,7 +184,7 @@ func verify(t *testing.T, root string) {
 		t.Fatal("there is no unit to read")
 	}
 	cmd := exec.Command(needs.Program(t, "systemd-analyze", "systemd"), append([]string{"verify"}, slices.Sorted(maps.Keys(units))...)...)
-	// The empty entry at the end stands for systemd's own directories, with sysinit.target and the rest.
+	// The empty entry at the end means systemd's own directories, with sysinit.target and the rest.
 	cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+golden.OutputDir(root)+":"+filepath.Join(root, "etc/systemd/system")+":"+
 		filepath.Join(root, "usr/lib/systemd/system")+":")
 	out, err := cmd.CombinedOutput()

@@ -16,14 +16,14 @@ import (
 	"nodepartition/tests/needs"
 )
 
-// The bounds of a run on hostile input.
+// Limits of a run on hostile input.
 const (
 	maxCPUSeconds = "1"
 	maxMemoryKiB  = 64 << 10
 )
 
-// TestHostileFiles: whatever stands where the configuration should, the generator ends with a clear error, in
-// less than a second of processor time and 64 MiB of memory, and makes no unit.
+// TestHostileFiles: whatever is in the place of the configuration, the generator ends with a clear
+// error, in less than a second of processor time and 64 MiB of memory, and writes no unit.
 func TestHostileFiles(t *testing.T) {
 	write := func(data string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
@@ -137,7 +137,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// bomb is YAML whose last alias expands to width^levels values.
+// bomb returns YAML whose last alias expands to width^levels values.
 func bomb(levels, width int, value string, padding int) string {
 	var b strings.Builder
 	b.WriteString(kubeletHead)
@@ -149,8 +149,8 @@ func bomb(levels, width int, value string, padding int) string {
 	return b.String()
 }
 
-// TestHostileStrings puts what could end a setting, start another one or be expanded into every string field, and
-// into the settings. Nothing of it reaches a unit or splits a message.
+// TestHostileStrings puts text that could end a setting, start another one or be expanded into
+// every string field, and into the settings. None of it reaches a unit or splits a message.
 func TestHostileStrings(t *testing.T) {
 	const marker = "Evil"
 	values := []string{
@@ -172,8 +172,8 @@ func TestHostileStrings(t *testing.T) {
 				root := newRoot(t, "02-no-configuration")
 				placeString(t, root, field, value)
 				got := runBounded(t, root)
-				// The name of a drop-in may stand in SourcePath= when there is nothing special in
-				// it, and that of a file that is waited for in PathExists=.
+				// The name of a drop-in may be in SourcePath= if it has no special characters. The name of a
+				// file that is waited for may be in PathExists=.
 				plainName := (field == "DROPIN" || field == "KUBELET_CONFIG") && strings.Trim(value, "EvilA\x00") == ""
 				for name, content := range got.Units {
 					if strings.Contains(name+content, marker) && !plainName {
@@ -199,7 +199,7 @@ func TestHostileStrings(t *testing.T) {
 	}
 }
 
-// placeString writes a configuration that has value in one place and is right otherwise.
+// placeString writes a configuration that has value in one place and is valid otherwise.
 func placeString(t *testing.T, root, field, value string) {
 	t.Helper()
 	quoted := func(s string) string {
@@ -363,8 +363,8 @@ func TestHostileDropins(t *testing.T) {
 	}
 }
 
-// runBounded is run within the bounds: the kernel ends a run that takes more processor time than allowed, and the
-// largest resident set is checked afterwards.
+// runBounded is run within the limits: the kernel kills a run that takes more processor time than
+// allowed, and the largest resident set is checked afterwards.
 func runBounded(t *testing.T, root string) result {
 	t.Helper()
 	cmd := command(root)

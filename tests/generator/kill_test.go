@@ -27,15 +27,17 @@ const (
 	noSection   = kubeletHead
 )
 
-// killPoints are the system calls before which the generator is killed: all with which it changes files.
+// killPoints lists the system calls before which the generator is killed: all with which it changes
+// files.
 var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat", "unlinkat", "flock", "close"}
 
-// TestKilledAnywhere kills the generator before each of its system calls in turn. What systemd then sees is the
-// whole set of units or none, and the next run, also one with a broken configuration, finds all it needs.
+// TestKilledAnywhere kills the generator before each of its system calls in turn. Afterwards
+// systemd finds the whole set of units or none. The next run, also one with a broken configuration,
+// finds all it needs.
 func TestKilledAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name          string
-		before, after string // configuration of the run before the killed one, and of the killed one
+		before, after string // configurations of the run before the killed one, and of the killed one
 	}{
 		{"at boot", "", goodConfig},
 		{"at a reload without a change", goodConfig, goodConfig},
@@ -45,7 +47,7 @@ func TestKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			// What whole runs make.
+			// The results of complete runs.
 			var before, after map[string]string
 			root := newRoot(t, "01-kubeadm")
 			if test.before != "" {
@@ -76,8 +78,8 @@ func TestKilledAnywhere(t *testing.T) {
 				if links(t, root) > 0 {
 					partial++
 				}
-				// What was valid is not lost: a broken file now keeps the old set or, once that is whole, the new one.
-				// A section that was removed stays so, or is still there, but never in part.
+				// Valid units are not lost: with a broken file the old set stays or, once that is complete, the
+				// new one. A removed section stays removed, or is still there, but never in part.
 				golden.Flush(t, root)
 				configure(t, root, badConfig)
 				kept := run(t, root).Units
@@ -98,14 +100,16 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no conflict.
+// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no
+// conflict.
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	first := run(t, root)
 	golden.Compare(t, first, run(t, root))
 }
 
-// TestConflict: another generator has made a file of the same name. Half a set must not stay behind.
+// TestConflict: another generator has written a file of the same name. Half a set must not stay
+// behind.
 func TestConflict(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	foreign := filepath.Join(golden.OutputDir(root), "kubepods-system.slice")
@@ -131,7 +135,7 @@ func TestStateCannotBeWritten(t *testing.T) {
 			}
 			return run(t, root)
 		},
-		// As SELinux refuses it to a generator that may write in the generators' directories alone.
+		// As with SELinux, if it allows a generator to write only in the generators' directories.
 		"permission denied": func(t *testing.T, root string) result {
 			t.Helper()
 			var stderr bytes.Buffer
@@ -164,7 +168,7 @@ func TestStateCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestReload goes through what an operator does to a running node.
+// TestReload follows an operator's changes to a running node.
 func TestReload(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	step := func(config string, wantStatus int) result {
@@ -192,8 +196,8 @@ func TestReload(t *testing.T) {
 	if !strings.Contains(repaired.Units["kubepods-system.slice"], "MemoryMax=2147483648\n") {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
-	// What applies changes stays for the rest of the boot, and what keeps a shutdown from stopping
-	// slices of pods first.
+	// The units that apply changes stay for the rest of the boot, and so does the drop-in that keeps a
+	// shutdown from stopping slices of pods first.
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
@@ -205,8 +209,9 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestApply: while the partition runs, every run raises the flag that ApplyPath waits for: what systemd has loaded, and
-// perhaps lost again, is not seen from here. A partition that does not run has nothing to apply.
+// TestApply: while the partition is active, every run raises the flag that ApplyPath waits for,
+// because the generator cannot see what systemd has loaded, and perhaps lost again. A partition
+// that is not active has nothing to apply.
 func TestApply(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	flag := filepath.Join(root, "run/node-partition/units/.apply")
@@ -245,8 +250,8 @@ func TestApply(t *testing.T) {
 	step("the return", goodConfig, true)
 }
 
-// TestAnotherDirectory: who runs the generator by hand, or systemd-analyze verify --generators, sees plain files, and
-// nothing changes for systemd.
+// TestAnotherDirectory: a run by hand, or by systemd-analyze verify --generators, writes plain
+// files, and nothing changes for systemd.
 func TestAnotherDirectory(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	live := run(t, root)
@@ -279,13 +284,13 @@ func TestAnotherDirectory(t *testing.T) {
 	}
 }
 
-// TestFullRun: where the new units cannot be written, the last good ones stay.
+// TestFullRun: if the new units cannot be written, the last good ones stay.
 func TestFullRun(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	before := run(t, root)
 	golden.Flush(t, root)
 	configure(t, root, newConfig)
-	// The first folder it makes is the one for the new units.
+	// The first folder that it creates is the one for the new units.
 	cmd := traced(t, root, "mkdirat", "error=ENOSPC:when=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -301,8 +306,8 @@ func TestFullRun(t *testing.T) {
 	}
 }
 
-// TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that its own reload
-// causes, and for the rest of the boot; with it come the units of the partition.
+// TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that
+// its own reload causes, and for the rest of the boot. That run adds the units of the partition.
 func TestLateVar(t *testing.T) {
 	const late = "partition-generator-late.service"
 	root := newRoot(t, "72-late-var-fstab")
@@ -345,8 +350,8 @@ func configure(t *testing.T, root, config string) {
 	}
 }
 
-// runKilled runs the generator and kills it with SIGKILL when it enters its n-th system call of that name. It
-// reports whether that came to be.
+// runKilled runs the generator and kills it with SIGKILL when it enters its n-th system call of
+// that name. It reports whether the generator was killed.
 func runKilled(t *testing.T, root, call string, n int) bool {
 	t.Helper()
 	cmd := traced(t, root, call, fmt.Sprintf("signal=SIGKILL:when=%d", n))
@@ -354,7 +359,7 @@ func runKilled(t *testing.T, root, call string, n int) bool {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		status := exit.Sys().(syscall.WaitStatus)
-		// strace ends as its tracee did.
+		// strace ends with the status of its tracee.
 		if status.Signaled() && status.Signal() == syscall.SIGKILL {
 			return true
 		}
@@ -368,7 +373,8 @@ func runKilled(t *testing.T, root, call string, n int) bool {
 	return false
 }
 
-// traced is the generator under strace, which does something to one of its system calls: see --inject of strace(1).
+// traced returns the generator under strace, which manipulates one of its system calls: see
+// --inject of strace(1).
 func traced(t *testing.T, root, call, injection string) *exec.Cmd {
 	t.Helper()
 	strace := needs.Program(t, "strace", "strace")

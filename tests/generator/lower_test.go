@@ -9,8 +9,9 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestLoweredLimit follows a limit that was lowered below what the partition uses: it reaches the unit once usage has fallen, and at once
-// when there is no monitor any more that could see to that.
+// TestLoweredLimit follows a limit that was lowered below the partition's usage. It reaches the
+// unit once usage has fallen or the kernel has the limit already, and at once if the monitor has
+// ended or does not evict.
 func TestLoweredLimit(t *testing.T) {
 	const (
 		lowered = "107-limit-lowered-below-usage"

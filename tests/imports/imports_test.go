@@ -1,4 +1,4 @@
-// Package imports holds the packages of this repository to what they may know of the world.
+// Package imports tests which packages the packages of this repository import.
 package imports
 
 import (
@@ -13,20 +13,21 @@ import (
 	"testing"
 )
 
-// rule forbids packages to import others. Our own packages are followed: what a package may not import, no package of
-// ours that it uses may either, but for a rule that is about what a package imports itself.
+// rule forbids packages to import others. It applies through our own packages: what a package may
+// not import, no package of ours that it uses may import either. A direct rule applies only to a
+// package's own imports.
 type rule struct {
 	packages []string // prefixes of import paths
-	except   []string // packages the rule is not for
+	except   []string // packages without this rule
 	forbid   []string // prefixes of import paths
 	why      string
-	direct   bool // whether our own packages are not followed
+	direct   bool // checks only a package's own imports
 }
 
-// dbus is how D-Bus is spoken.
+// dbus lists the packages that implement D-Bus.
 var dbus = []string{"github.com/godbus/dbus", "github.com/coreos/go-systemd/v22/dbus"}
 
-// generatorParts are linked into the generator.
+// generatorParts lists the packages that are linked into the generator.
 var generatorParts = []string{"nodepartition/pkg/slices", "nodepartition/cmd/partition-generator"}
 
 var rules = []rule{
@@ -98,8 +99,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// lookAtSources reads the folders of the module, so that go test runs this test again when a file in one has changed: it
-// keeps a result by what the test itself has opened, and go list is another process.
+// lookAtSources reads the folders of the module, so that go test runs this test again after a file
+// in one has changed. go test caches a result by the files that the test itself has opened, and go
+// list is another process.
 func lookAtSources(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(_ string, entry fs.DirEntry, err error) error {

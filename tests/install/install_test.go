@@ -1,4 +1,4 @@
-// Package install holds make install and make uninstall to what they promise.
+// Package install tests make install and make uninstall.
 package install
 
 import (
@@ -13,7 +13,7 @@ import (
 	"nodepartition/tests/needs"
 )
 
-// run runs make in the repository, with programs that need not be built.
+// run runs make in the repository, with placeholders for the programs, which need not be built.
 func run(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	programs := t.TempDir()
@@ -27,7 +27,7 @@ func run(t *testing.T, args ...string) (output string, err error) {
 	return string(text), err
 }
 
-// files below a folder, sorted.
+// files lists the files below a folder, sorted.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -43,7 +43,8 @@ func files(t *testing.T, dir string) []string {
 	return list
 }
 
-// Wherever it is installed, systemd finds the unit and the generator, the unit finds its program, and what is uninstalled is gone.
+// TestInstall: with any prefix systemd finds the unit and the generator, the unit finds its
+// program, and uninstalling removes everything.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for prefix, systemd := range map[string]string{
@@ -83,7 +84,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A path that could not stand in the unit is refused before anything is written.
+// TestPrefixIsChecked: a path that is not valid in the unit is refused before anything is written.
 func TestPrefixIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"opt", "", "/opt/my programs", "/opt/100%", "/opt/", "/opt/a|b"} {
@@ -95,7 +96,8 @@ func TestPrefixIsChecked(t *testing.T) {
 	}
 }
 
-// A runtime that comes with the kubelet is not waited for: k3s and RKE2 would start ten seconds later at each boot.
+// TestOnlyTheKubeletWaits: services whose runtime comes with the kubelet do not wait for the
+// monitor: k3s and RKE2 would start ten seconds later at each boot.
 func TestOnlyTheKubeletWaits(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../../units/partition-monitor.service")

@@ -34,11 +34,11 @@ const (
 	node      = "one"
 	namespace = metav1.NamespaceSystem
 	message   = "The system partition of the node was low on resource: memory. "
-	// patience is for what an API server does soon, such as to learn of a role.
+	// patience bounds the wait for changes that the API server applies soon, such as a new role.
 	patience = time.Minute
 )
 
-// cluster is a control plane as its administrator and as the monitor see it.
+// cluster is a control plane with the clients of its administrator and of the monitor.
 type cluster struct {
 	*lab.ControlPlane
 	t       *testing.T
@@ -106,7 +106,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// kubeconfig writes that of the node's kubelet, for this machine, as change leaves it.
+// kubeconfig writes the kubeconfig of the node's kubelet for this machine, after change, and
+// returns its path.
 func (c *cluster) kubeconfig(change func(*clientcmdapi.Config)) string {
 	c.t.Helper()
 	data, err := c.Kubeconfig(node)
@@ -145,7 +146,8 @@ func (c *cluster) eventually(what string, done func(context.Context) (bool, erro
 	}
 }
 
-// pod creates one that runs on a node and waits until its kubelet may see it: the Node authorizer follows behind.
+// pod creates a pod that runs on a node, and waits until its kubelet may read it: the Node
+// authorizer lags behind.
 func (c *cluster) pod(name string, change func(*v1.Pod)) *v1.Pod {
 	c.t.Helper()
 	pod := &v1.Pod{
@@ -192,7 +194,7 @@ func eviction(pod *v1.Pod) kubeapi.Eviction {
 	return kubeapi.Eviction{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: message}
 }
 
-// wantEvicted checks that a pod is as the kubelet's eviction leaves it.
+// wantEvicted checks that a pod has the state in which the kubelet's eviction leaves it.
 func (c *cluster) wantEvicted(before *v1.Pod) *v1.Pod {
 	c.t.Helper()
 	pod := c.get(before.Name)
@@ -263,7 +265,7 @@ func endedAlready(c *cluster) {
 	}
 }
 
-// A kubelet may drop the reason with its first write.
+// reasonDropped: a kubelet may drop the reason with its first write.
 func reasonDropped(c *cluster) {
 	pod := c.pod("dropped", nil)
 	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
@@ -276,13 +278,13 @@ func reasonDropped(c *cluster) {
 	c.wantEvicted(pod)
 }
 
-// A pod of the same name, as a StatefulSet makes it, is another pod.
+// anotherUID: a pod of the same name, as a StatefulSet creates it, is another pod.
 func anotherUID(c *cluster) {
 	before := c.pod("recreated", nil)
 	if err := c.admin.CoreV1().Pods(namespace).Delete(c.t.Context(), before.Name, *metav1.NewDeleteOptions(0)); err != nil {
 		c.t.Fatal(err)
 	}
-	// For the Node authorizer it is gone a little later, and then the kubelet may not see it.
+	// The Node authorizer drops it a little later, and then the kubelet may not read it.
 	c.eventually("the Node authorizer knows that the pod is gone", func(ctx context.Context) (bool, error) {
 		c.want(c.monitor.MarkEvicted(ctx, eviction(before)), kubeapi.ErrGone)
 		_, err := c.kubelet.CoreV1().Pods(namespace).Get(ctx, before.Name, metav1.GetOptions{})
@@ -311,7 +313,7 @@ func static(c *cluster) {
 	c.wantUntouched(pod)
 }
 
-// A budget that allows nothing stops the eviction API, and not us.
+// withBudget: a budget that allows no disruption stops the eviction API, and not us.
 func withBudget(c *cluster) {
 	pod := c.pod("budget", nil)
 	one := intstr.FromInt32(1)
@@ -343,13 +345,14 @@ func beingDeleted(c *cluster) {
 	}
 	deleted := c.get(pod.Name)
 	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
-	// Its generation is counted up with the deletion.
+	// The deletion increments its generation.
 	if marked := c.wantEvicted(deleted); marked.DeletionTimestamp == nil || !marked.DeletionTimestamp.Equal(deleted.DeletionTimestamp) {
 		c.t.Errorf("deleted at %s; want %s", marked.DeletionTimestamp, deleted.DeletionTimestamp)
 	}
 }
 
-// Somebody else has wanted the pod to go, and its containers are not ready, as is said at length.
+// conditionIsThere: another client has set the condition already, and the pod has a long message
+// that its containers are not ready.
 func conditionIsThere(c *cluster) {
 	pod := c.pod("preempted", nil)
 	then := pod.Status.Conditions[0].LastTransitionTime
@@ -384,7 +387,8 @@ func conditionIsThere(c *cluster) {
 	}
 }
 
-// While somebody changes the pod all the time it is marked, and no change of the others is lost.
+// changesMeanwhile: a pod that others change all the time is marked, and none of their changes is
+// lost.
 func changesMeanwhile(c *cluster) {
 	pod := c.pod("busy", nil)
 	ctx, stop := context.WithCancel(c.t.Context())
@@ -413,7 +417,7 @@ func changesMeanwhile(c *cluster) {
 	stop()
 	n := <-changed
 	c.want(err, nil)
-	// The change that was stopped may have been made.
+	// The interrupted change may have been made.
 	marked := c.wantEvicted(pod)
 	if count := marked.Annotations["count"]; count != fmt.Sprint(n) && count != fmt.Sprint(n+1) {
 		c.t.Errorf("%s changes are seen; want %d", count, n)
@@ -421,7 +425,8 @@ func changesMeanwhile(c *cluster) {
 	c.t.Logf("changed %d times meanwhile", n)
 }
 
-// What MarkEvicted builds upon: a patch for another UID or another version is refused, and changes nothing.
+// preconditions: MarkEvicted depends on the server's checks. A patch for another UID or another
+// version is refused, and changes nothing.
 func preconditions(c *cluster) {
 	pod := c.pod("preconditions", nil)
 	for metadata, refused := range map[string]func(error) bool{
@@ -447,10 +452,10 @@ func anEvent(c *cluster) {
 	e := kubeapi.Event{
 		UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: text, Annotations: annotations,
 	}
-	for range 2 { // two are two
+	for range 2 { // two events stay two
 		c.want(c.monitor.Event(c.t.Context(), e), nil)
 	}
-	// As kubectl describe finds them.
+	// As kubectl describe selects them.
 	selector := fmt.Sprintf("involvedObject.name=%s,involvedObject.namespace=%s,involvedObject.uid=%s,involvedObject.kind=Pod", pod.Name, namespace, pod.UID)
 	list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
@@ -468,7 +473,7 @@ func anEvent(c *cluster) {
 	}
 }
 
-// account returns the monitor as a service account, whose name is unknown to all roles.
+// account returns the monitor as a service account, whose name no role has.
 func (c *cluster) account(name string) *kubeapi.Client {
 	c.t.Helper()
 	accounts := c.admin.CoreV1().ServiceAccounts(namespace)
@@ -505,7 +510,7 @@ func withoutRights(c *cluster) {
 	c.wantUntouched(pod)
 }
 
-// What the error of a user without rights asks for is enough.
+// withRights: the rights that the error of a user without them lists are sufficient.
 func withRights(c *cluster) {
 	pod := c.pod("granted", nil)
 	client := c.account("somebody")

@@ -1,17 +1,20 @@
-// Command mutants tells how much of a package's rules its tests notice. go-gremlins changes the package's code at one place
-// after another, a mutant each, and runs the package's tests; a mutant that they let pass has survived.
+// Command mutants measures how many changes to a package's code its tests notice. go-gremlins
+// changes the package's code at one place after another, a mutant each, and runs the package's
+// tests. A mutant that they let pass has survived.
 //
 //	go run ./tests/mutants [-least PERCENT] PACKAGE[:FILE,FILE...]...
 //
-// PACKAGE is a folder of this module, and the files are those to be changed, all of them without. The tests are those of that
-// package as "make test-unit" runs them, with -short.
+// PACKAGE is a folder of this module. If no files are given, all of them are changed. The package's
+// tests run as in "make test-unit", with -short.
 //
-// A mutant counts as killed where a test fails or does not end, and as alive where the tests pass, whether they come by the
-// place or not: "not covered" is a part of the survivors. What does not compile does not count. Below the least percentage
-// of killed ones in any package the exit status is 1.
+// A mutant counts as killed if a test fails or does not end, and as alive if the tests pass,
+// whether they reach the place or not: "not covered" is a part of the survivors. A mutant that does
+// not compile does not count. If the share of killed mutants in any package is below the least
+// percentage, the exit status is 1.
 //
-// Gremlins as it is takes a mutant that does not compile for killed, because "go test" has one exit status for both, and does
-// not try one outside of what is covered. Therefore this program stands between it and "go": see goCommand.
+// Gremlins alone counts a mutant that does not compile as killed, because "go test" has one exit
+// status for both, and does not try a mutant outside of the covered code. Therefore this program
+// runs between gremlins and "go": see goCommand.
 package main
 
 import (
@@ -90,10 +93,10 @@ func run(ctx context.Context, targets []string, least int) (enough bool, err err
 	return enough, nil
 }
 
-// target is what is changed.
+// target is a package and its files to change.
 type target struct {
 	pkg  string   // a folder of the module
-	skip []string // its files that stay as they are
+	skip []string // its files that stay unchanged
 }
 
 func parseTarget(text string) (target, error) {
@@ -123,17 +126,17 @@ func parseTarget(text string) (target, error) {
 	return t, nil
 }
 
-// mutant is one change and what came of it.
+// mutant is one change and its outcome.
 type mutant struct {
 	File         string
 	Line, Column int
 	Type         string
-	Status       string // as gremlins names it
+	Status       string // gremlins' word for the outcome
 	covered      bool
 	source       string // its line
 }
 
-// mutate runs gremlins. dir has its program, and takes its output.
+// mutate runs gremlins. dir has its program, and receives its output.
 func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -153,7 +156,7 @@ func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 	profile, output := filepath.Join(dir, "profile"), filepath.Join(dir, "output.json")
 	args := []string{
 		"unleash", "--workers", "1", "--invert-logical", "--output", output,
-		// A machine that has other things to do must not make a slow test a killed mutant.
+		// On a busy machine a slow test must not make a killed mutant.
 		"--timeout-coefficient", "5",
 		"--exclude-files", "/", // packages below this one
 	}
@@ -217,7 +220,8 @@ func parseOutput(data []byte) ([]mutant, error) {
 	return mutants, nil
 }
 
-// covered reports whether the tests come by the place of m. Go counts statements; for a constant of a package it says no.
+// covered reports whether the tests reach the place of m. Go counts statements, so it returns false
+// for a constant of a package.
 func covered(profiles []*cover.Profile, m *mutant) bool {
 	for _, p := range profiles {
 		if filepath.Base(p.FileName) != m.File {
@@ -242,7 +246,7 @@ func sourceLine(path string, line int) (string, error) {
 	return strings.TrimSpace(strings.Split(string(data), "\n")[line-1]), nil
 }
 
-// report prints what came of a package's mutants, and whether enough were killed.
+// report prints the outcome of a package's mutants, and reports whether enough were killed.
 func report(t target, mutants []mutant, known map[string]string, least int, took time.Duration) bool {
 	var killed, timedOut, lived, notCovered, notViable int
 	for _, m := range mutants {
@@ -276,11 +280,11 @@ func report(t target, mutants []mutant, known map[string]string, least int, took
 	return 100*(killed+timedOut) >= least*all
 }
 
-// key is how a mutant is known that moves with its line.
+// key identifies a mutant even if its line moves.
 func (m *mutant) key() string { return m.File + "|" + m.Type + "|" + m.source }
 
-// readExplained reads why mutants survive that no test can kill: blocks of "FILE TYPE", the line of the source, and the
-// reason, with an empty line between them.
+// readExplained reads the reasons why mutants survive that no test can kill: blocks of "FILE TYPE",
+// the line of the source, and the reason, with an empty line between them.
 func readExplained(path string) (map[string]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -301,19 +305,23 @@ func readExplained(path string) (map[string]string, error) {
 	return known, nil
 }
 
-// The environment of goCommand.
+// Environment variables of goCommand.
 const (
 	envGo      = "MUTANTS_GO"      // the real one
-	envProfile = "MUTANTS_PROFILE" // where the profile of what is covered is put
+	envProfile = "MUTANTS_PROFILE" // receives the profile of the covered code
 	envPackage = "MUTANTS_PACKAGE"
 )
 
-// memoryDir is where the tests' own files are: hundreds for each mutant, which are most of the time on a disk.
+// memoryDir is the folder for the tests' own files: hundreds for each mutant, which take most of
+// the time on a disk.
 const memoryDir = "/dev/shm"
 
-// goCommand is "go" for gremlins. Three things differ: tests are run as "make test-unit" does, but for the seeds of fuzz tests,
-// which take as long as all else and notice little; a mutant that does not compile has the exit status that gremlins wants for
-// it, 2; and the profile says that everything is covered, so that every mutant is tried. The true one is put aside.
+// goCommand is "go" for gremlins, with three differences:
+//   - It runs tests as "make test-unit" does, but without the seeds of fuzz tests, which take as
+//     long as all else and notice little.
+//   - If a mutant does not compile, it returns the exit status that gremlins expects then, 2.
+//   - Its profile reports everything as covered, so that every mutant is tried. It stores the true
+//     profile elsewhere.
 func goCommand(args []string) int {
 	isTest := len(args) > 0 && args[0] == "test"
 	if isTest {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestExplained: a mutant whose line is gone needs no reason any more.
+// TestExplained: a mutant whose line is gone no longer needs a reason.
 func TestExplained(t *testing.T) {
 	known, err := readExplained("explained")
 	if err != nil {
@@ -24,7 +24,8 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestReport: what survives counts whether the tests come by it or not, what does not compile does not.
+// TestReport: a survivor counts whether the tests reach it or not. A mutant that does not compile
+// does not count.
 func TestReport(t *testing.T) {
 	times := func(n int, m mutant) []mutant { return slices.Repeat([]mutant{m}, n) }
 	killed, lived, hidden := mutant{Status: "KILLED", covered: true}, mutant{Status: "LIVED", covered: true}, mutant{Status: "LIVED"}

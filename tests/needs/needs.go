@@ -1,4 +1,4 @@
-// Package needs says what a test lacks of this machine: outside CI the test is skipped, in CI it fails.
+// Package needs skips a test if this machine lacks something. In CI it fails the test instead.
 package needs
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Program returns the path of a program, which comes with a Debian package of this name.
+// Program returns the path of a program from the given Debian package.
 func Program(tb testing.TB, name, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -17,7 +17,8 @@ func Program(tb testing.TB, name, debianPackage string) string {
 	return path
 }
 
-// Cannot ends a test that cannot run on this machine. In CI, where the variable CI is set, every test has to run.
+// Cannot ends a test that cannot run on this machine. In CI, where the variable CI is set, every
+// test has to run.
 func Cannot(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ended is a test that another one starts, and watches.
+// ended is a test that another test starts and observes.
 type ended struct {
 	testing.TB
 	failed, skipped string

@@ -18,33 +18,35 @@ import (
 	"nodepartition/tests/nodebench/figure"
 )
 
-// evictionFlavour is the kind of node that evictions are measured on. What counts is the kernel and the kubelet.
+// evictionFlavour is the kind of node on which evictions are measured. Only the kernel and the
+// kubelet matter.
 const evictionFlavour = "trixie"
 
 // leakRate is the growth of the pods that are evicted by the monitor and by the kubelet.
 const leakRate = "20Mi"
 
-// evictionSection is a partition with a threshold of that much.
+// evictionSection returns a partition with that threshold.
 func evictionSection(threshold string) string {
 	return "systemPartition:\n  memoryLimit: 1Gi\n  namespaces: [kube-system]\n  evictionHard: {memory.available: " + threshold + "}\n"
 }
 
-// limit of the partition in bytes.
+// limit is the limit of the partition in bytes.
 const limit = 1 << 30
 
-// speeds are growths with the margin that is to be enough for them.
+// speeds lists growths, each with the margin that should suffice for it.
 var speeds = []struct{ rate, margin string }{{"5Mi", "32Mi"}, {"50Mi", "32Mi"}, {"200Mi", "64Mi"}, {"500Mi", "128Mi"}}
 
-// evictions is a node on which they are measured.
+// evictions is a node on which evictions are measured.
 type evictions struct {
 	*lab.Node
 	control *lab.ControlPlane
-	config  string // of the kubelet, as it was
+	config  string // of the kubelet, unchanged
 	pods    int
 }
 
-// eviction measures the time from a threshold to the signal that ends a process: the monitor's, and the kubelet's own at node level on
-// the same node with the same load.
+// eviction measures the time from a threshold to the signal that ends a process: for the monitor,
+// and for the kubelet's own eviction at node level on the same node with the same load. It also
+// counts the kernel's kills at each of speeds.
 func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 	control, err := lab.StartControlPlane(ctx, b.progress)
 	if err != nil {
@@ -121,13 +123,13 @@ func millis(all []watched) float64 {
 	return figure.Median(values)
 }
 
-// watched is what onnode watch prints.
+// watched is the output of onnode watch.
 type watched struct {
 	Millis, Growth float64
 	Killed         uint64
 }
 
-// speed is how many of some evictions were in time at a growth.
+// speed returns how many of some evictions came too late at a growth: the kernel killed.
 func (e *evictions) speed(ctx context.Context, rate, margin string, times int) (figure.Figure, error) {
 	if err := e.configure(ctx, evictionSection(margin)); err != nil {
 		return figure.Figure{}, err
@@ -140,7 +142,7 @@ func (e *evictions) speed(ctx context.Context, rate, margin string, times int) (
 	if err != nil {
 		return figure.Figure{}, err
 	}
-	// The last five seconds of its growth.
+	// The pod starts five seconds of growth below the threshold.
 	start := fmt.Sprintf("%dMi", max(8, (int64(limit)-int64(bytes)-5*int64(speed))>>20))
 	inTime := 0
 	var all []watched
@@ -176,7 +178,8 @@ func (e *evictions) byMonitor(ctx context.Context, times int) ([]watched, error)
 	return all, nil
 }
 
-// byKubelet gives the kubelet a threshold that the node crosses when a user pod has grown for some seconds.
+// byKubelet gives the kubelet a threshold that the node crosses after a user pod has grown for some
+// seconds.
 func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error) {
 	if _, err := e.Run(ctx, "systemctl stop "+unit); err != nil {
 		return nil, err
@@ -211,7 +214,7 @@ func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error)
 	return all, nil
 }
 
-// noPressure waits until the kubelet says that the node has memory.
+// noPressure waits until the kubelet reports that the node has memory.
 func (e *evictions) noPressure(ctx context.Context) error {
 	return e.Eventually(ctx, "no memory pressure", func(ctx context.Context) (bool, string, error) {
 		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
@@ -231,7 +234,7 @@ func (e *evictions) noPressure(ctx context.Context) error {
 	})
 }
 
-// configure changes the section, and has both programs follow.
+// configure changes the section, and makes both programs follow it.
 func (e *evictions) configure(ctx context.Context, section string) error {
 	file, err := lab.KubeletConfig(section)
 	if err != nil {
@@ -244,7 +247,7 @@ func (e *evictions) configure(ctx context.Context, section string) error {
 	return err
 }
 
-// leak has a pod grow, and tells what was seen when it was evicted.
+// leak makes a pod grow, and returns what onnode watch measured when it was evicted.
 func (e *evictions) leak(ctx context.Context, namespace, start, rate, flags string) (w watched, err error) {
 	e.pods++
 	pods := e.control.Client().CoreV1().Pods(namespace)
@@ -261,7 +264,7 @@ func (e *evictions) leak(ctx context.Context, namespace, start, rate, flags stri
 		return w, err
 	}
 	_, id, _ := strings.Cut(created.Status.ContainerStatuses[0].ContainerID, "://")
-	// Some minutes are enough for the kubelet, too.
+	// Some minutes suffice even for the kubelet.
 	limited, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	out, err := e.Run(limited, onNode+" watch -container "+id+" "+flags)

@@ -1,5 +1,6 @@
-// Command nodebench measures on nodes of tests/lab what partition-monitor costs, as ratios to what it is compared with in the
-// same run, prints them with their limits, and ends with status 1 where one is missed. "make bench" calls it.
+// Command nodebench measures the cost of partition-monitor on nodes of tests/lab, as ratios to
+// references in the same run. It prints them with their limits, and exits with status 1 if one is
+// exceeded. "make bench" calls it.
 package main
 
 import (
@@ -29,10 +30,10 @@ func main() {
 	}
 }
 
-// timeout is for everything, and more than twice what it takes.
+// timeout bounds everything. It is more than twice the usual time.
 const timeout = 70 * time.Minute
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	flavours  []string
 	parts     []string
@@ -122,7 +123,7 @@ func show(w io.Writer, all []measured) error {
 	return errors.Join(table.Flush(), errors.Join(missed...))
 }
 
-// number has three digits that count.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch {
 	case v == float64(int64(v)):

@@ -28,7 +28,7 @@ const (
 	unit       = "partition-monitor.service"
 )
 
-// bench is what is built for all nodes.
+// bench holds the programs that are built for all nodes.
 type bench struct {
 	options
 	dir      string
@@ -61,25 +61,25 @@ func build(o options, progress func(string)) (*bench, error) {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// fineTimers gives a node the timers that real ones have: the monitor looks each 2 ms near its threshold.
+// fineTimers gives a node the timers of real ones: the monitor polls every 2 ms near its threshold.
 const fineTimers = "highres=on"
 
-// section has no CPU set: containers of the partition are to have the CPUs that the others have.
+// section has no CPU set: containers of the partition have the same CPUs as the others.
 const section = `maxPods: 250
 systemPartition:
   memoryLimit: 3Gi
   namespaces: [kube-system]
 `
 
-// part is something to measure on a node.
+// part is one measurement on a node.
 type part struct {
 	name    string
 	nri     bool
 	measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
 }
 
-// node measures on nodes of a kind: on one without a kubelet, and on one with it. What is left of five hundred pods would keep a node that is to be
-// used again from ending.
+// node measures on two nodes of a kind: one without a kubelet, and one with it. Five hundred pods
+// leave too much behind for a node that is used again to shut down.
 func (b *bench) node(ctx context.Context, name string) (all []measured, err error) {
 	flavour, err := lab.FlavourByName(name)
 	if err != nil {
@@ -105,8 +105,8 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	return all, nil
 }
 
-// on boots a node and measures on it, with the kubelet and the monitor's service or without them: a kubelet removes containers and slices of
-// pods that it does not know.
+// on boots a node and measures on it. The kubelet and the monitor's service run on it or not: a
+// kubelet removes containers and slices of pods that it does not know.
 func (b *bench) on(ctx context.Context, flavour lab.Flavour, kubelet bool, parts []part) (all []measured, err error) {
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
@@ -162,7 +162,7 @@ func measure(ctx context.Context, n *lab.Node, arguments string) ([]figure.Figur
 	out, err := n.Run(ctx, onNode+" "+arguments)
 	var failed *lab.CommandError
 	if errors.As(err, &failed) {
-		out = failed.Stdout // what was measured before
+		out = failed.Stdout // figures from before the failure
 	}
 	var figures []figure.Figure
 	if out == "" {
@@ -179,7 +179,7 @@ func (b *bench) move(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.
 	return measure(ctx, n, fmt.Sprintf("move -runtime %s -rounds %d", f.Socket, 2*b.rounds))
 }
 
-// reconcile is passes, and a scrape of what they have left.
+// reconcile measures passes, and a scrape of their result.
 func (b *bench) reconcile(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
 	figures, err := measure(ctx, n, "reconcile")
 	if err != nil {
@@ -222,14 +222,14 @@ func parseScrape(out string) ([]figure.Figure, error) {
 	return nil, fmt.Errorf("no line of BenchmarkScrape:\n%s", out)
 }
 
-// calm is how long a node that has just become ready is left alone.
+// calm is the idle time of a node after it has become ready.
 const calm = 30 * time.Second
 
-// atOnce is how many pods are started at a time: a hundred that start together take an emulated node longer than kubelet and
-// runtime have patience.
+// atOnce is the number of pods that are started at a time. A hundred that start together take an
+// emulated node longer than the timeouts of kubelet and runtime.
 const atOnce = 10
 
-// idle has the node run pods, and watches it.
+// idle runs pods on the node, and measures it meanwhile.
 func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
 	names := make([]string, b.pods)
 	for i := range names {

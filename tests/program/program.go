@@ -7,10 +7,12 @@ import (
 	"os/exec"
 )
 
-// Build builds the main package pkg as the file path: static, as "make build" does, but without a version.
+// Build builds the main package pkg as the file path: static, as "make build" does, but without a
+// version.
 func Build(pkg, path string) error { return build(pkg, path, "build") }
 
-// BuildTest builds the tests and benchmarks of the package pkg as the file path, in the same way, those for nodes too.
+// BuildTest builds the tests and benchmarks of the package pkg as the file path, in the same way,
+// including those for nodes.
 func BuildTest(pkg, path string) error { return build(pkg, path, "test", "-c", "-tags", "node") }
 
 func build(pkg, path string, command ...string) error {

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// choice is what -run and -skip say of tests at the top, by the rules of the package testing (match.go): a pattern has
-// alternatives, and an alternative has an element for each level of subtests.
+// choice selects top-level tests by -run and -skip, by the rules of the package testing (match.go):
+// a pattern has alternatives, and an alternative has an element for each level of subtests.
 type choice struct {
 	run, skip []alternative
 }
@@ -30,7 +30,7 @@ func newChoice(run, skip string) (choice, error) {
 	return c, nil
 }
 
-// chooses tells whether a test runs, if only for some of its subtests.
+// chooses reports whether a test runs, if only for some of its subtests.
 func (c choice) chooses(name string) bool {
 	for _, a := range c.skip {
 		if !a.deep && a.top.MatchString(name) {
@@ -45,7 +45,8 @@ func (c choice) chooses(name string) bool {
 	return false
 }
 
-// alternatives splits a pattern at each | that is in no brackets, and takes of each part what is before the first such /.
+// alternatives splits a pattern at each | outside of brackets, and keeps of each part the text
+// before the first such /.
 func alternatives(pattern string) ([]alternative, error) {
 	var parts []string
 	var deep []bool

@@ -1,17 +1,20 @@
-// Command run runs tests and shows how far they are: what each one came to, what runs now and for how long, and how many
-// are to go. At the end it checks that every test there is has really run.
+// Command run runs tests and shows their progress: the outcome of each test, which tests run now
+// and for how long, and how many are left. At the end it checks that every existing test has really
+// run.
 //
 //	go run ./tests/run [-tags node] [-lines subtest] [-want trixie,crio] PACKAGE...
 //
-// The last line of its output counts tests: those at the top and, with -lines subtest, those one level down. Besides, it
-// counts as failed a package that fails without one of its tests, a test that did not run, and a kind of node that -want
-// names and no test has shown; and as skipped a test further down that was skipped. Where the variable CI is set a skipped
-// test fails the run.
+// The last line of its output counts tests: those at the top and, with -lines subtest, those one
+// level down. It also counts as failed a package that fails without one of its tests, a test that
+// did not run, and a kind of node that -want names and that no test has covered. It counts as
+// skipped a test further down that was skipped. If the variable CI is set, a skipped test fails the
+// run.
 //
-// Why not gotestsum: it knows neither which tests there should be, nor which ones run now, so it cannot say how many are to
-// go, and an os.Exit(0) in a TestMain looks to it like a package without tests. What it does well, putting together what
-// "go test -json" says where a test panics, runs out of time or is not built, is its package testjson, which this uses. The
-// tests are looked up in their source, and not by "go test -list": that links each test's program twice, and asks the very
+// Why not gotestsum: it knows neither which tests exist, nor which ones run now, so it cannot
+// report how many are left, and it takes an os.Exit(0) in a TestMain for a package without tests.
+// Its strength is merging the output of "go test -json" if a test panics, times out or is not
+// built. That is its package testjson, which this uses. This reads the tests' names from their
+// source, and not from "go test -list", which links each test's program twice, and calls the very
 // TestMain that may be wrong.
 package main
 
@@ -31,13 +34,13 @@ import (
 	"gotest.tools/gotestsum/testjson"
 )
 
-// tellEvery is how often a line says what runs.
+// tellEvery is the interval of the lines that list the running tests.
 const tellEvery = 30 * time.Second
 
 func main() {
 	o, err := parse(os.Args[1:], os.Stderr)
 	if err != nil {
-		os.Exit(2) // the flag package has said why
+		os.Exit(2) // the flag package has printed the reason
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ok, err := run(ctx, o, os.Stdout)
@@ -50,12 +53,12 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options holds the command line.
 type options struct {
 	tags, run, skip, jsonFile string
-	goTest                    []string // options that go test gets as they are
+	goTest                    []string // options that are passed to go test unchanged
 	lines                     lines
-	want                      []string // subtests that at least one test has to have passed
+	want                      []string // subtests, each of which must pass in at least one test
 	ci                        bool     // a skipped test is a failure
 	packages                  []string
 }
@@ -100,7 +103,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// run reports whether all is well with the tests. An error is about what is around them.
+// run reports whether all tests succeeded. An error is about their environment.
 func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	planned, err := plan(ctx, o)
 	if err != nil {
@@ -117,7 +120,7 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	}
 
 	cmd := goCommand(ctx, o, planned)
-	// What is interrupted ends its machines first, so there is no haste.
+	// An interrupted run stops its machines first, so it needs time.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

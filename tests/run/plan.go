@@ -18,12 +18,13 @@ import (
 	"unicode/utf8"
 )
 
-// test is a test at the top of a package: a test, a fuzz test, whose seeds run, or an example with an output.
+// test is a test at the top of a package: a test, a fuzz test, whose seeds run, or an example with
+// an output.
 type test struct {
 	pkg, name string
 }
 
-// plan finds the tests that are to run.
+// plan finds the tests to run.
 func plan(ctx context.Context, o options) ([]test, error) {
 	choose, err := newChoice(o.run, o.skip)
 	if err != nil {
@@ -54,7 +55,7 @@ func plan(ctx context.Context, o options) ([]test, error) {
 	return planned, nil
 }
 
-// packagesOf returns the packages of these tests: others need not be built.
+// packagesOf returns the packages of these tests. Other packages need not be built.
 func packagesOf(tests []test) []string {
 	var packages []string
 	for _, t := range tests {
@@ -65,7 +66,7 @@ func packagesOf(tests []test) []string {
 	return packages
 }
 
-// listed is a package as go list has it.
+// listed is a package in the output of go list.
 type listed struct {
 	Dir, ImportPath           string
 	TestGoFiles, XTestGoFiles []string
@@ -127,14 +128,14 @@ func isTest(f *ast.FuncDecl) bool {
 	return hasPrefix(f.Name.Name, "Test") && takes(f, "T") || hasPrefix(f.Name.Name, "Fuzz") && takes(f, "F")
 }
 
-// hasPrefix: TestX is a test, Testx is none.
+// hasPrefix reports whether name is one of a test: TestX is, Testx is not.
 func hasPrefix(name, prefix string) bool {
 	rest, found := strings.CutPrefix(name, prefix)
 	first, _ := utf8.DecodeRuneInString(rest)
 	return found && (rest == "" || !unicode.IsLower(first))
 }
 
-// takes tells a TestMain, which takes a *testing.M, from a test.
+// takes distinguishes a TestMain, which takes a *testing.M, from a test.
 func takes(f *ast.FuncDecl, name string) bool {
 	pointer, ok := f.Type.Params.List[0].Type.(*ast.StarExpr)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"gotest.tools/gotestsum/testjson"
 )
 
-// lines says for what a line is printed when it has passed. What failed or was skipped has one always.
+// lines selects the tests for which a line is printed when they have passed. A failed or skipped
+// test always has one.
 type lines string
 
 const (
@@ -29,7 +30,7 @@ func (l *lines) Set(value string) error {
 	return nil
 }
 
-// counts tells whether a test is one of those that are counted.
+// counts reports whether a test is one of those that are counted.
 func (l lines) counts(name string) bool {
 	depth := strings.Count(name, "/")
 	return depth == 0 || depth == 1 && l == bySubtest
@@ -42,7 +43,8 @@ type outcome struct {
 	took   time.Duration
 }
 
-// progress follows the tests and prints what each came to. It is told of events, and asked to tell, by two goroutines.
+// progress follows the tests and prints the outcome of each. Two goroutines call it: one passes
+// events, the other requests the list of running tests.
 type progress struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -58,7 +60,7 @@ func newProgress(out, record io.Writer, l lines, planned []test, now time.Time) 
 	return &progress{out: out, record: record, lines: l, planned: planned, began: now, running: map[test]time.Time{}}
 }
 
-// Err prints what go test says beside its events, such as why a package is not built.
+// Err prints go test's output beside its events, such as why a package is not built.
 func (p *progress) Err(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,11 +68,11 @@ func (p *progress) Err(text string) error {
 	return err
 }
 
-// Event is called by testjson. The execution has taken in the event.
+// Event is called by testjson. The execution already contains the event.
 func (p *progress) Event(e testjson.TestEvent, execution *testjson.Execution) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if line := e.Bytes(); len(line) > 0 { // testjson ends what go test has not
+	if line := e.Bytes(); len(line) > 0 { // testjson ends tests that go test has not ended
 		if _, err := fmt.Fprintf(p.record, "%s\n", line); err != nil {
 			return err
 		}
@@ -106,8 +108,8 @@ func (p *progress) end(e testjson.TestEvent, in *testjson.Package) {
 	if now.IsZero() { // testjson ended it
 		now = time.Now()
 	}
-	// Elapsed is without parallel subtests, and negative where testjson ended the test; the time between events is too short
-	// where they come out of the cache.
+	// Elapsed is without parallel subtests, and negative if testjson ended the test. The time between
+	// events is too short for cached results.
 	took := time.Duration(e.Elapsed * float64(time.Second))
 	if began, ok := p.running[t]; ok {
 		took = max(took, now.Sub(began))
@@ -141,7 +143,8 @@ func (p *progress) soFar(now time.Time) string {
 	return fmt.Sprintf("%d of %d, %s so far", ended, len(p.planned), now.Sub(p.began).Round(time.Second))
 }
 
-// tell prints which tests run, and for how long: of a test whose subtests run, these.
+// tell prints which tests run, and for how long. Instead of a test with running subtests it prints
+// the subtests.
 func (p *progress) tell(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,12 +181,12 @@ func word(a testjson.Action) string {
 	return "FAILED "
 }
 
-// String is how tests are called in what is printed.
+// String returns the name of a test in the output.
 func (t test) String() string {
 	return strings.TrimSpace(short(t.pkg) + " " + t.name)
 }
 
-// short leaves the module's name away, which has no dot in it.
+// short removes the module's name, which has no dot.
 func short(pkg string) string {
 	_, rest, found := strings.Cut(pkg, "/")
 	if !found {
@@ -192,7 +195,7 @@ func short(pkg string) string {
 	return rest
 }
 
-// printOutput prints what a test has said, without what our own lines say.
+// printOutput prints the output of a test, without the lines that ours replace.
 func printOutput(out io.Writer, said []string) {
 	for _, line := range said {
 		if strings.HasPrefix(line, "=== ") {

@@ -11,17 +11,17 @@ import (
 	"gotest.tools/gotestsum/testjson"
 )
 
-// result is what all tests came to.
+// result is the outcome of all tests.
 type result struct {
 	passed, failed, skipped int
 	failures                []failure
 	skips                   []test
-	problems                []string // what no test has said
+	problems                []string // not in the output of a test
 	slowest                 []outcome
 	ci                      bool
 }
 
-// failure is a test, or a package without a name of a test, that failed, and why.
+// failure is a failed test, or a failed package without a test's name, and the reason.
 type failure struct {
 	test
 	said []string
@@ -50,7 +50,7 @@ func (p *progress) result(execution *testjson.Execution, o options, waitErr erro
 		}
 		r.failures = append(r.failures, failure{t, execution.OutputLines(f)})
 	}
-	if said := execution.Errors(); len(said) > 0 { // what is not built
+	if said := execution.Errors(); len(said) > 0 { // packages that are not built
 		r.failures = append(r.failures, failure{test{name: "outside the tests"}, said})
 	}
 	for _, pkg := range packagesOf(p.planned) {
@@ -79,7 +79,7 @@ func (p *progress) result(execution *testjson.Execution, o options, waitErr erro
 	return r
 }
 
-// why says why tests of a package did not run.
+// why returns the reason why tests of a package did not run.
 func why(p *testjson.Package) string {
 	switch {
 	case p == nil || p.Result() == "":
@@ -90,12 +90,12 @@ func why(p *testjson.Package) string {
 	return "its package ended without these: does its TestMain call m.Run?"
 }
 
-// isBelow tells whether a test is a subtest of this name, at any depth.
+// isBelow reports whether a test is a subtest of this name, at any depth.
 func isBelow(test, name string) bool {
 	return slices.Contains(strings.Split(test, "/")[1:], name)
 }
 
-// slowest returns the slowest of the tests that are counted, without those whose subtests are.
+// slowest returns the slowest of the counted tests, without those whose subtests are counted.
 func slowest(ended []outcome, l lines, n int) []outcome {
 	parents := map[test]bool{}
 	var all []outcome
@@ -113,7 +113,7 @@ func slowest(ended []outcome, l lines, n int) []outcome {
 	return all[:min(n, len(all))]
 }
 
-// ok tells whether all is well. Where nothing may be skipped, a skipped test is not.
+// ok reports whether no test failed and, in CI, none was skipped.
 func (r result) ok() bool {
 	return r.failed == 0 && (r.skipped == 0 || !r.ci)
 }
@@ -143,6 +143,6 @@ func (r result) print(out io.Writer) {
 	for _, o := range r.slowest {
 		fmt.Fprintf(w, "%.1f s\t%s\n", o.took.Seconds(), o.test)
 	}
-	_ = w.Flush() // as with all that is printed
+	_ = w.Flush() // ignored, as for all output
 	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 }

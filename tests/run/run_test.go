@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// module makes a module of these files, and makes it the current folder.
+// module creates a module of these files, and makes it the current folder.
 func module(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

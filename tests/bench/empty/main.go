@@ -1,4 +1,4 @@
-// Command empty is the least that a Go program takes.
+// Command empty does nothing. Its run time is the minimum of a Go program.
 package main
 
 func main() {}

@@ -1,20 +1,21 @@
-// Package golden holds what partition-generator makes of a node, case by case, and runs the cases.
+// Package golden reads and runs the cases of what partition-generator writes on a node.
 //
-// testdata/N-what-it-shows.txtar is one case: what differs from the node in node/, and under expected/ what comes of it,
-// byte for byte. Its comment may hold, beside prose, lines of two kinds:
+// testdata/N-what-it-shows.txtar is one case: the differences from the node in node/, and under
+// expected/ the result, byte for byte. Beside prose, its comment may have lines of two kinds:
 //
-//	remove: var     what is not there of the node in node/
-//	status: 1       the exit status, where it is not 0
+//	remove: var     removes this from the node in node/
+//	status: 1       the exit status, if it is not 0
 //
 // and its files are
 //
 //	etc/fstab              a file of the node
-//	expected/messages      what the generator says
-//	expected/units/a.slice what systemd sees in the generator's directory
+//	expected/messages      the generator's messages
+//	expected/units/a.slice a unit that systemd finds in the generator's directory
 //
-// testdata/errors.txtar is the table of configurations that are refused. A case has two entries, "N-what-it-shows", the
-// kubelet's configuration behind its apiVersion and kind, and "N-what-it-shows says", which comes before the line that no
-// system partition is made. Such a case has the exit status 1, and no unit.
+// testdata/errors.txtar is the table of configurations that are refused. A case has two entries:
+// "N-what-it-shows", the kubelet's configuration after its apiVersion and kind, and
+// "N-what-it-shows says", the messages before the line that no system partition is made. Such a
+// case has the exit status 1, and no unit.
 package golden
 
 import (
@@ -30,40 +31,40 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// ConfigPath is where the configuration of most cases stands.
+// ConfigPath is the path of the configuration in most cases.
 const ConfigPath = "var/lib/kubelet/config.yaml"
 
-// KubeletHead begins every configuration of a kubelet.
+// KubeletHead is the head of every configuration of a kubelet.
 const KubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 const (
 	errorsFile = "errors.txtar"
 	says       = " says"
 	expected   = "expected/"
-	// prefix begins every message, and refused is the last one where a configuration is refused.
+	// prefix is the start of every message. refused is the last message if a configuration is refused.
 	prefix  = "partition-generator: "
 	refused = prefix + "no system partition is made. Repair the configuration and run systemctl daemon-reload\n"
 )
 
-// Case is a node and what the generator makes of it.
+// Case is a node and the generator's result on it.
 type Case struct {
 	// Name is N-what-it-shows.
 	Name string
-	// Remove lists what is not there of the node that all cases share.
+	// Remove lists what this node lacks of the node that all cases share.
 	Remove []string
-	// Files are what the node has besides, by path.
+	// Files holds the node's additional files, by path.
 	Files map[string]string
-	// Want is what comes of it.
+	// Want is the expected result.
 	Want Result
 }
 
-// Result is what a run shows.
+// Result is the outcome of a run.
 type Result struct {
 	// Status is the exit status.
 	Status int
-	// Messages are the lines that the generator says, with ROOT for the root of the node.
+	// Messages holds the lines that the generator prints, with ROOT for the root of the node.
 	Messages string
-	// Units are the files in the generator's directory by path, links followed.
+	// Units holds the files in the generator's directory by path, links followed.
 	Units map[string]string
 }
 
@@ -92,7 +93,7 @@ func Load(dir string) ([]Case, error) {
 	return append(cases, table...), nil
 }
 
-// Read returns a case that has a file of its own.
+// Read returns a case from its own file.
 func Read(dir, name string) (Case, error) {
 	file := filepath.Join(dir, "testdata", name+".txtar")
 	archive, err := txtar.ParseFile(file)
@@ -172,7 +173,7 @@ func parseErrors(archive *txtar.Archive) ([]Case, error) {
 	return cases, nil
 }
 
-// Update writes got, results by name, as what is expected of the cases below dir.
+// Update writes got, results by name, as the expectations of the cases below dir.
 func Update(dir string, got map[string]Result) error {
 	files, err := caseFiles(dir)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 	"testing"
 )
 
-// Program is the generator: it reads below root, writes into dir, says what is wrong, and returns its exit status.
+// Program is the generator. It reads below root, writes into dir, prints messages, and returns its
+// exit status.
 type Program func(root, dir string, messages io.Writer) int
 
-// Check runs c below dir in a root of its own, and compares. A second run, as at a daemon-reload where nothing has changed,
-// has to have the same result. It returns the root.
+// Check runs c below dir in a root of its own, and compares the results. A second run, as at a
+// daemon-reload without changes, must have the same result. It returns the root.
 func (c Case) Check(t *testing.T, dir string, program Program) string {
 	t.Helper()
 	root := c.NewRoot(t, dir)
@@ -33,7 +34,7 @@ func (c Case) Check(t *testing.T, dir string, program Program) string {
 	return root
 }
 
-// NewRoot makes the root of the case's node. dir is tests/generator.
+// NewRoot creates the root of the case's node. dir is tests/generator.
 func (c Case) NewRoot(t *testing.T, dir string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -66,7 +67,7 @@ func (c Case) WriteNode(root, dir string) error {
 	return nil
 }
 
-// OutputDir is the generator's directory.
+// OutputDir returns the generator's directory.
 func OutputDir(root string) string { return filepath.Join(root, "run/systemd/generator") }
 
 // Flush empties the generator's directory, as systemd does before it runs generators.
@@ -93,7 +94,8 @@ func Run(t *testing.T, root string, program Program) Result {
 	return Result{status, strings.ReplaceAll(messages.String(), root, "ROOT"), ReadUnits(t, root)}
 }
 
-// ReadUnits returns what systemd sees: files, with links followed. A link into nowhere is nothing to systemd.
+// ReadUnits returns the files that systemd reads, with links followed. systemd ignores a dangling
+// link.
 func ReadUnits(t *testing.T, root string) map[string]string {
 	t.Helper()
 	units := map[string]string{}
@@ -118,7 +120,7 @@ func ReadUnits(t *testing.T, root string) map[string]string {
 	return units
 }
 
-// Compare fails the test where got is not what is wanted.
+// Compare fails the test if got is not want.
 func Compare(t *testing.T, want, got Result) {
 	t.Helper()
 	if want.Status != got.Status {

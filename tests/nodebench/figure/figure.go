@@ -1,4 +1,4 @@
-// Package figure is what the benchmarks on a node report, and the arithmetic behind it.
+// Package figure holds the results of the benchmarks on a node, and the arithmetic behind them.
 package figure
 
 import (
@@ -7,31 +7,33 @@ import (
 	"time"
 )
 
-// Figure is something that was measured.
+// Figure is one measured value.
 type Figure struct {
 	Name  string
 	Value float64
 	// Unit is empty for a ratio.
 	Unit string
-	// Low and High are where the value would be in 95 of 100 such runs, as far as this one tells; both are 0 where it does not.
+	// Low and High are the estimated bounds of the value in 95 of 100 such runs. Both are 0 if there
+	// is no estimate.
 	Low, High float64
-	// Limit is what the value may be at most, nil for one that is only to be read.
+	// Limit is the largest allowed value. It is nil if the value has none.
 	Limit *float64
 	// Note is for people.
 	Note string
 }
 
-// Missed tells whether the value is above its limit.
+// Missed reports whether the value is above its limit.
 func (f Figure) Missed() bool { return f.Limit != nil && f.Value > *f.Limit }
 
-// Round is what was measured without a change of the surroundings between: pairs, the first of A with the first of B.
+// Round holds times that were measured without a change of the surroundings between them: pairs,
+// the first of A with the first of B.
 type Round struct{ A, B []time.Duration }
 
-// resamples is how many runs are made up to see how the median varies.
+// resamples is the number of simulated runs for estimating how the median varies.
 const resamples = 4000
 
-// Ratio is the median of A/B over all pairs. Rounds are drawn as a whole to see how it varies, because what is measured
-// within one is alike.
+// Ratio returns the median of A/B over all pairs. To estimate how it varies it draws whole rounds,
+// because the times within a round are alike.
 func Ratio(name string, limit *float64, rounds []Round) Figure {
 	ratios := make([][]float64, len(rounds))
 	for i, r := range rounds {
@@ -55,17 +57,18 @@ func Ratio(name string, limit *float64, rounds []Round) Figure {
 	}
 }
 
-// Number is something to do arithmetic with.
+// Number is a type with arithmetic.
 type Number interface {
 	~int64 | ~uint64 | ~float64
 }
 
-// Median returns the one in the middle, the larger of the two where there are two. There must be one.
+// Median returns the middle value, the larger of the two if there are two. values must not be
+// empty.
 func Median[T Number](values []T) T {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// Millis is the median of times in milliseconds.
+// Millis returns the median of times in milliseconds.
 func Millis(name string, times []time.Duration) Figure {
 	return Figure{Name: name, Value: Median(times).Seconds() * 1000, Unit: "ms"}
 }

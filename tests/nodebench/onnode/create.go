@@ -23,7 +23,7 @@ const (
 	monitorProgram = "/usr/bin/partition-monitor"
 	monitorAddress = "127.0.0.1:9949"
 	monitorLog     = "/var/log/nodebench-monitor.log"
-	// settle is how long nothing is measured after the monitor has come or gone.
+	// settle is the pause after the monitor has started or stopped.
 	settle = 300 * time.Millisecond
 )
 
@@ -34,7 +34,7 @@ type monitor struct {
 	ended chan error
 }
 
-// start starts it and returns when the runtime asks it.
+// start starts the monitor and returns when the runtime has connected with it.
 func (m *monitor) start(ctx context.Context) error {
 	m.cmd = exec.CommandContext(ctx, monitorProgram, "run", "--listen", monitorAddress)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
@@ -43,7 +43,7 @@ func (m *monitor) start(ctx context.Context) error {
 	}
 	m.ended = make(chan error, 1)
 	go func() { m.ended <- m.cmd.Wait() }()
-	// Not more often: asking takes time from what is asked.
+	// Not more often, because each poll takes time from the monitor.
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(3 * late)
@@ -53,7 +53,7 @@ func (m *monitor) start(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end:
-			said, _ := os.ReadFile(monitorLog) // what it says is an extra
+			said, _ := os.ReadFile(monitorLog) // its log is only an extra
 			return fmt.Errorf("the monitor is not ready after %s; it is %q and said:\n%s", 3*late, get("/readyz"), said[max(0, len(said)-2000):])
 		}
 	}
@@ -72,7 +72,7 @@ func (m *monitor) stop(ctx context.Context) error {
 	}
 }
 
-// get is what the monitor says, whatever its status is, and empty where it says nothing.
+// get returns the monitor's answer, whatever its status is. It returns "" if there is none.
 func get(path string) string {
 	response, err := http.Get("http://" + monitorAddress + path)
 	if err != nil {
@@ -86,8 +86,9 @@ func get(path string) string {
 	return string(body)
 }
 
-// create compares how long a container takes with the monitor and without it: in the same sandbox, the monitor's half of a
-// round now first and now second, so that it comes or goes once in each round.
+// create compares how long a container takes with the monitor and without it, in the same sandbox.
+// The half with the monitor is first in one round and second in the next, so that the monitor
+// starts or stops once in each round.
 func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,7 +105,7 @@ func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 	if err := m.start(ctx); err != nil {
 		return nil, err
 	}
-	// The monitor is there when the sandbox begins, and makes the pod's slice.
+	// The monitor runs when the sandbox begins, and creates the pod's slice.
 	p, err := startPod(ctx, s.runtime, "00000000-0000-4000-8000-00000000c4ea", c)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 	var used spent // by the monitor, in the halves with it
 	var rounds []figure.Round
 	var times [2][]time.Duration
-	// The first round is for warming up.
+	// The first round is a warm-up.
 	for i := range s.rounds + 1 {
 		var halves [2][]time.Duration
 		for _, with := range []bool{i%2 == 0, i%2 != 0} {
@@ -177,18 +178,18 @@ func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}, nil
 }
 
-// quarter is the time below which a quarter of them are: what else the machine does only ever adds.
+// quarter returns the first quartile of times: other load on the machine only ever adds time.
 func quarter(times []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(times))[len(times)/4]
 }
 
-// spent is what the monitor has spent so far.
+// spent is the monitor's consumption so far.
 type spent struct {
 	cpu    time.Duration
 	passes float64
 }
 
-// spent is nothing where it does not run.
+// spent returns the monitor's consumption, zero if it does not run.
 func (m *monitor) spent(running bool) (spent, error) {
 	if !running {
 		return spent{}, nil
@@ -219,7 +220,7 @@ func (m *monitor) toggle(ctx context.Context, on bool) error {
 	return m.stop(ctx)
 }
 
-// once is a container that starts where it has to.
+// once starts a container and checks its place.
 func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
 	id, took, err := p.start(ctx, "sleep", "1000000")
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	cgroups   = cgroupfs.FS(cgroupfs.Mount)
 )
 
-// pod is one that the kubelet knows nothing of, made as it makes them.
+// pod is a pod that is made as the kubelet makes pods, and that the kubelet does not know.
 type pod struct {
 	uid     string
 	systemd *systemd.Client
@@ -42,7 +42,7 @@ func (p *pod) slice(part unitname.Partition) string {
 	return unitname.PodSlice(part, v1.PodQOSBurstable, p.uid)
 }
 
-// startPod makes the slice and the sandbox of a pod.
+// startPod creates the slice and the sandbox of a pod.
 func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*pod, error) {
 	target, err := cri.Target(endpoint)
 	if err != nil {
@@ -79,7 +79,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 	return p, nil
 }
 
-// shares are those of a request of 100m.
+// shares is the CPU shares of a request of 100m.
 const shares = 102
 
 func hostNetwork() *runtime.NamespaceOption {
@@ -90,7 +90,7 @@ func labels(name, uid string) map[string]string {
 	return map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": uid}
 }
 
-// start creates and starts a container, and tells how long the runtime took for both.
+// start creates and starts a container, and returns how long the runtime took for both.
 func (p *pod) start(ctx context.Context, command ...string) (id string, took time.Duration, err error) {
 	p.count++
 	config := &runtime.ContainerConfig{
@@ -123,7 +123,7 @@ func (p *pod) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// end removes all of the pod.
+// end removes the whole pod.
 func (p *pod) end(ctx context.Context) error {
 	_, stopErr := p.runtime.StopPodSandbox(ctx, &runtime.StopPodSandboxRequest{PodSandboxId: p.sandbox})
 	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
@@ -138,10 +138,10 @@ func (p *pod) end(ctx context.Context) error {
 	return err
 }
 
-// scopeName is what containerd calls the scope of a container.
+// scopeName returns containerd's name for the scope of a container.
 func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 
-// where is the partition that a container runs in.
+// where returns the partition that a container runs in.
 func (p *pod) where(id string) (unitname.Partition, error) {
 	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
 		if populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {

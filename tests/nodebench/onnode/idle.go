@@ -20,13 +20,14 @@ import (
 const (
 	monitorUnit = "partition-monitor.service"
 	kubeletUnit = "kubelet.service"
-	// maxMemory of the monitor.
+	// maxMemory limits the monitor's memory.
 	maxMemory = 40.0
-	// maxShare of the kubelet's CPU time is the monitor's.
+	// maxShare limits the monitor's CPU time as a share of the kubelet's.
 	maxShare = 1.0 / 20
 )
 
-// idle compares the CPU time of the monitor's service with that of the kubelet's, with pods in place and nothing to do.
+// idle compares the CPU time of the monitor's service with that of the kubelet's, with pods in
+// place and nothing to do.
 func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	before, err := monitorSays(serviceAddress)
 	if err != nil {
@@ -75,7 +76,7 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}, nil
 }
 
-// cpuTime is what the processes of a service have used, CPUUsageNSec= of systemctl show.
+// cpuTime returns the CPU time of a service's processes, CPUUsageNSec= of systemctl show.
 func cpuTime(unit string) (time.Duration, error) {
 	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, "system.slice", unit, "cpu.stat"))
 	if err != nil {
@@ -90,7 +91,7 @@ func cpuTime(unit string) (time.Duration, error) {
 	return 0, errors.New(unit + ": no usage_usec")
 }
 
-// memory of the monitor, in bytes.
+// memory returns the memory of the monitor, in bytes.
 func memory() (charged, resident float64, err error) {
 	current, err := cgroups.MemoryCurrent("system.slice/" + monitorUnit)
 	if err != nil {
@@ -113,12 +114,12 @@ func memory() (charged, resident float64, err error) {
 	return 0, 0, errors.New("the monitor's status has no VmRSS")
 }
 
-// serviceAddress is where the monitor's service listens.
+// serviceAddress is the address of the monitor's service.
 const serviceAddress = "127.0.0.1:9948"
 
 const passCount = "systempartition_reconcile_duration_seconds_count"
 
-// monitorSays is what a monitor tells Prometheus, by series.
+// monitorSays returns the metrics of a monitor, by series.
 func monitorSays(address string) (map[string]float64, error) {
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil {

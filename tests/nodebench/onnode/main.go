@@ -1,5 +1,5 @@
-// Command onnode measures partition-monitor on a node, as root: tests/nodebench runs it there, one part after the other, and
-// prints what it says.
+// Command onnode measures partition-monitor on a node, as root. tests/nodebench runs it there, one
+// part after the other, and prints its output.
 package main
 
 import (
@@ -17,12 +17,12 @@ import (
 	"nodepartition/tests/nodebench/figure"
 )
 
-// parts are what can be measured, by the first argument.
+// parts holds the measurements, by the first argument.
 var parts = map[string]func(context.Context, settings) ([]figure.Figure, error){
 	"create": create, "move": move, "reconcile": reconcile, "idle": idle,
 }
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	rounds, each int
 	runtime      string
@@ -64,10 +64,10 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(figures))
 }
 
-// late is when something that does not come about is given up.
+// late bounds the wait for anything.
 const late = 20 * time.Second
 
-// eventually waits for something that nothing announces to us.
+// eventually polls for a condition that has no event.
 func eventually(ctx context.Context, what string, cond func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -84,7 +84,7 @@ func eventually(ctx context.Context, what string, cond func() bool) error {
 	return nil
 }
 
-// pause waits for as long as that.
+// pause waits for d.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -94,9 +94,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// connect returns a client that is connected as long as ctx lasts.
+// connect returns a client that is connected until ctx ends.
 func connect(ctx context.Context) (*systemd.Client, error) {
-	// Longer than the monitor has patience: what is slow is to be measured.
+	// Longer than the monitor's timeout, because slow answers are to be measured.
 	c := systemd.New(systemd.Options{Timeout: time.Minute})
 	go func() { _ = c.Run(ctx) }()
 	return c, eventually(ctx, "connected with systemd", c.Connected)

@@ -17,7 +17,7 @@ import (
 	"nodepartition/tests/nodebench/figure"
 )
 
-// processes of the container that is moved.
+// processes counts the processes of the container that is moved.
 const processes = 8
 
 // mover moves a container of the runtime between the slices of its pod, in two ways.
@@ -25,13 +25,14 @@ type mover struct {
 	systemd    *systemd.Client
 	live       livemove.Mover
 	properties systemd.Properties
-	// request moves it to where it is not.
+	// request moves it to the other slice.
 	request livemove.Request
 	calls   uint64 // of the last live move
 }
 
-// move compares a live move with what it cannot do without: StartTransientUnit with the same properties and the same processes.
-// Both move the same container, in turn, each as often the one way as the other.
+// move compares a live move with its unavoidable part: StartTransientUnit with the same properties
+// and the same processes. Both move the same container, in turn, each as often in the one direction
+// as in the other.
 func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,8 +76,8 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	var rounds []figure.Round
 	var times [2][]time.Duration
 	calls := map[uint64]int{}
-	// The first round is for warming up. In one round the container is moved in by the one and out by the other; in the next
-	// but one the other way round.
+	// The first round is a warm-up. In one round the one moves the container in and the other moves it
+	// out. In the next round but one it is the reverse.
 	for i := range s.rounds + 1 {
 		var r figure.Round
 		ways := []func(context.Context) (time.Duration, error){m.bare, m.move}
@@ -115,7 +116,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}, nil
 }
 
-// move is the live move.
+// move times a live move.
 func (m *mover) move(ctx context.Context) (time.Duration, error) {
 	before := m.systemd.Calls()
 	begin := time.Now()
@@ -128,7 +129,7 @@ func (m *mover) move(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// bare is what it cannot do without. What it has to know is not counted.
+// bare times the unavoidable part. Reading its input is not counted.
 func (m *mover) bare(ctx context.Context) (time.Duration, error) {
 	pids, err := m.pids()
 	if err != nil {
@@ -140,7 +141,7 @@ func (m *mover) bare(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// turn has the next move be one back, as soon as systemd has forgotten where the container was.
+// turn reverses the next move, once systemd has unloaded the old scope.
 func (m *mover) turn(ctx context.Context) error {
 	r := m.request
 	err := eventually(ctx, r.Scope+" is gone", func() bool {

@@ -22,20 +22,21 @@ import (
 	"nodepartition/tests/nodebench/figure"
 )
 
-// sizes are the numbers of pods; the last ones stay, for a scrape.
+// sizes lists the numbers of pods. The last ones stay, for a scrape.
 var sizes = []int{50, 200, 500}
 
 const (
-	// passes of each size that are timed, after those that still have something to do.
+	// passes of each size that are timed, after those that still have work.
 	passes = 15
-	// atOnce is how many units are asked for at a time, where that is not what is measured.
+	// atOnce is the number of concurrent requests for units where these are not measured.
 	atOnce = 4
-	// maxGrowth is what ten times as many pods may cost more: ten, and what a busy machine adds.
+	// maxGrowth limits how much more ten times as many pods may cost: ten times, and the noise of a
+	// busy machine.
 	maxGrowth = 12.0
 )
 
-// node is one of as many pods as are wanted: their slices, their scopes with a process each, systemd and its bus are real; the
-// runtime is a server that answers from memory, and the kubelet a map.
+// node is a node with any number of pods. Their slices, their scopes with a process each, systemd
+// and its bus are real. The runtime is a server that answers from memory, and the kubelet a map.
 type node struct {
 	systemd *systemd.Client
 	runtime *runtimeServer
@@ -47,7 +48,8 @@ type node struct {
 	reconciler *podmove.Reconciler
 }
 
-// reconcile measures passes: with all slices of pods to make, with nothing to do, and with all to stop.
+// reconcile measures passes: one that creates all slices of pods, one with nothing to do, and one
+// that stops all.
 func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +66,7 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 	n.build(client)
 	ended := make(chan error, 1)
 	go func() { ended <- n.reconciler.Run(ctx) }()
-	for range 2 { // one comes by itself, and one with the configuration
+	for range 2 { // the first one, and one for the configuration
 		if _, _, err := n.pass(ctx, false); err != nil {
 			return nil, err
 		}
@@ -102,7 +104,7 @@ func (n *node) measure(ctx context.Context, size int, keep bool, steady, making 
 	if err := n.startContainers(ctx); err != nil {
 		return nil, err
 	}
-	// The first pass after that gives the partition its weights.
+	// The first pass after that sets the partition's weights.
 	for range 2 {
 		if _, _, err := n.pass(ctx, true); err != nil {
 			return nil, err
@@ -134,11 +136,11 @@ func (n *node) measure(ctx context.Context, size int, keep bool, steady, making 
 	return n.measureStop(ctx, size, figures)
 }
 
-// makeAll has all slices made. On a machine that is very busy a pass ends before that, and the next one goes on; the time between
-// them does not count.
+// makeAll creates all slices. On a very busy machine a pass ends before that, and the next one
+// continues. The time between passes does not count.
 func (n *node) makeAll(ctx context.Context) (took time.Duration, calls uint64, count int, err error) {
 	for count = 1; ; count++ {
-		more, moreCalls, err := n.pass(ctx, count == 1) // the others come by themselves
+		more, moreCalls, err := n.pass(ctx, count == 1) // the others start by themselves
 		took, calls = took+more, calls+moreCalls
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) || count == 5 {
 			return took, calls, count, err
@@ -146,7 +148,7 @@ func (n *node) makeAll(ctx context.Context) (took time.Duration, calls uint64, c
 	}
 }
 
-// measureStop adds what it costs when all pods go.
+// measureStop adds the cost of stopping the slices of all pods.
 func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figure) ([]figure.Figure, error) {
 	if err := n.endContainers(ctx); err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figur
 
 func passName(what string, size int) string { return fmt.Sprintf("  %s, %d pods", what, size) }
 
-// wantAllPlaced looks whether the reconciler has seen what it was to see.
+// wantAllPlaced checks that the reconciler has found every pod in its place.
 func (n *node) wantAllPlaced(size int) error {
 	placed := 0
 	for _, pod := range n.reconciler.Report().Pods {
@@ -175,7 +177,7 @@ func (n *node) wantAllPlaced(size int) error {
 	return nil
 }
 
-// build makes the reconciler as partition-monitor does.
+// build creates the reconciler as partition-monitor does.
 func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.NewReconciler()
 	placer := &nri.Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
@@ -189,7 +191,8 @@ func (n *node) build(client *cri.Client) {
 	n.reconciler.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never})
 }
 
-// pass has a pass made, unless one comes by itself, and tells how long it took and how many D-Bus calls it made.
+// pass waits for one pass, which it requests if wake is true. It returns how long the pass took and
+// how many D-Bus calls it made.
 func (n *node) pass(ctx context.Context, wake bool) (took time.Duration, calls uint64, err error) {
 	before := n.systemd.Calls()
 	if wake {
@@ -205,7 +208,8 @@ func (n *node) pass(ctx context.Context, wake bool) (took time.Duration, calls u
 	}
 }
 
-// grow adds pods until there are that many: their slices at home and their sandboxes, and no container yet.
+// grow adds pods until there are that many: their slices in the default partition and their
+// sandboxes, and no container yet.
 func (n *node) grow(ctx context.Context, size int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -234,7 +238,7 @@ func knownPod(uid, name string) *podsapi.Pod {
 	}
 }
 
-// startContainers starts the container of each pod where it belongs.
+// startContainers starts the container of each pod in its place.
 func (n *node) startContainers(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -264,7 +268,7 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 	}, []uint32{uint32(cmd.Process.Pid)})
 }
 
-// endContainers ends all containers, and has the runtime forget all pods.
+// endContainers ends all containers, and removes all pods from the runtime.
 func (n *node) endContainers(ctx context.Context) error {
 	group, stopping := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -282,15 +286,15 @@ func (n *node) endContainers(ctx context.Context) error {
 	})
 }
 
-// idOf is the ID of a container or a sandbox.
+// idOf returns the ID of a container or a sandbox.
 func idOf(kind rune, i int) string { return fmt.Sprintf("%c%063x", kind, i) }
 
-// kubelet is a podmove.Kubelet; it copies the map, as the real one does.
+// kubelet is a podmove.Kubelet. It copies the map, as the real one does.
 type kubelet map[types.UID]*podsapi.Pod
 
 func (k kubelet) Pods() (map[types.UID]*podsapi.Pod, bool) { return maps.Clone(k), true }
 
-// units is systemd as partition-monitor gives it to the reconciler.
+// units adapts systemd for the reconciler as partition-monitor does.
 type units struct{ *systemd.Client }
 
 func (u units) StopScope(ctx context.Context, name string) error {
@@ -306,7 +310,7 @@ func (nobodyMoves) Live(context.Context, string, string, string, string, string)
 	return errMoved
 }
 
-// observer hears of passes.
+// observer is notified of passes.
 type observer struct{ *node }
 
 func (o observer) Reconciled(took time.Duration, err error) {

@@ -13,7 +13,7 @@ import (
 	"nodepartition/internal/cri"
 )
 
-// runtimeServer is a container runtime that only has lists.
+// runtimeServer is a container runtime that only lists pods and containers.
 type runtimeServer struct {
 	runtime.UnimplementedRuntimeServiceServer
 
@@ -22,7 +22,7 @@ type runtimeServer struct {
 	containers []*runtime.Container
 }
 
-// serve starts it and returns a client of it.
+// serve starts the server and returns a client of it.
 func (n *node) serve(ctx context.Context) (*cri.Client, error) {
 	dir, err := os.MkdirTemp("/run", "nodebench")
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *runtimeServer) ListContainers(context.Context, *runtime.ListContainersR
 	return &runtime.ListContainersResponse{Containers: r.containers}, nil
 }
 
-// annotations are some of what the kubelet gives.
+// annotations holds some of those that the kubelet sets.
 var annotations = map[string]string{"kubernetes.io/config.source": "file", "io.kubernetes.container.hash": "a1b2c3d4", "io.kubernetes.pod.terminationGracePeriod": "30"}
 
 func (r *runtimeServer) addSandbox(i int, name, uid string) {
@@ -75,7 +75,7 @@ func (r *runtimeServer) addContainer(i int, uid string) {
 	})
 }
 
-// uids of the sandboxes, in their order.
+// uids returns the UIDs of the sandboxes, in their order.
 func (r *runtimeServer) uids() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

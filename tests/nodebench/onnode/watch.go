@@ -18,19 +18,20 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// watched is what watch prints.
+// watched is the output of watch.
 type watched struct {
-	// Millis from the threshold to the end of the victim's first process.
+	// Millis is the time from the threshold to the signal that ends the victim's first process.
 	Millis float64
-	// Killed are the processes that the kernel has killed meanwhile in the partition.
+	// Killed counts the processes that the kernel has killed meanwhile in the partition.
 	Killed uint64
-	// Growth is in bytes per second, over the last bytes before the threshold.
+	// Growth is the growth in bytes per second, over the last samples before the threshold.
 	Growth float64
 }
 
-// watch waits until available memory is below a threshold, of the partition or of the node, and then until a process of a container
-// has got a signal that ends it. It looks each millisecond, which is far less than what it is compared with takes; where both came between two
-// looks, the time from the earlier look counts.
+// watch waits until available memory is below a threshold, of the partition or of the node, and
+// then until the first process of a container has got a signal that ends it. It polls each
+// millisecond, which is far less than the compared times. If both happen between two polls, the
+// time from the earlier poll counts.
 func watch(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
 	node := flags.Bool("node", false, "the node's memory, as the kubelet counts it, and not the partition's")
@@ -110,7 +111,7 @@ func watch(ctx context.Context, args []string) error {
 	})
 }
 
-// process is the folder of one in /proc.
+// process is the folder of a process in /proc.
 type process string
 
 // findProcess finds the first process of a container.
@@ -133,8 +134,8 @@ func findProcess(container string) (process, error) {
 	return "", fmt.Errorf("container %s has no cgroup", container)
 }
 
-// Bits of the flags in /proc/PID/stat (include/linux/sched.h): a process that ends, and one that a signal ends. The memory of a large one takes
-// a while to go after that.
+// Bits of the flags in /proc/PID/stat (include/linux/sched.h): the process is ending, and a signal
+// ends it. Freeing the memory of a large process takes a while after that.
 const (
 	flagExiting  = 0x4
 	flagSignaled = 0x400
@@ -149,7 +150,8 @@ func (p process) signalled() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Behind the name, which may have spaces: state, ppid, pgrp, session, tty_nr, tpgid, flags (proc_pid_stat(5)).
+	// After the name, which may have spaces: state, ppid, pgrp, session, tty_nr, tpgid, flags
+	// (proc_pid_stat(5)).
 	_, rest, ok := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 7 {
@@ -159,7 +161,7 @@ func (p process) signalled() (bool, error) {
 	return flags&(flagExiting|flagSignaled) != 0, err
 }
 
-// partitionAvailable is what pkg/evict goes by.
+// partitionAvailable returns the available memory as pkg/evict computes it.
 func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
 	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
@@ -168,8 +170,9 @@ func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
 	return reading.Available(reading.Max), nil
 }
 
-// nodeAvailable is what the kubelet goes by: capacity less the working set of the root cgroup, whose usage is MemTotal - MemFree
-// (statMemory, opencontainers/cgroups fs2/memory.go) and whose inactive_file stands in its memory.stat.
+// nodeAvailable returns the available memory as the kubelet computes it: capacity less the working
+// set of the root cgroup. The usage of that is MemTotal - MemFree (statMemory,
+// opencontainers/cgroups fs2/memory.go), and its inactive_file is in its memory.stat.
 func nodeAvailable() (uint64, error) {
 	values := map[string]uint64{}
 	for _, file := range []string{"/proc/meminfo", cgroupfs.Mount + "/memory.stat"} {
