@@ -39,8 +39,8 @@ type PodReport struct {
 	// IdleCPUs lists CPUs that the static CPU manager gave to one of its containers alone. The
 	// container cannot use them, because they are not the partition's.
 	IdleCPUs string `json:"idleCPUs,omitempty"`
-	// Reason is why the pod is misplaced, in a few words without names (a metric label). It is empty
-	// if the pod is in its place.
+	// Reason explains why the pod is misplaced, in a few words without names (a metric label). It is
+	// empty if the pod is in its place.
 	Reason Reason `json:"reason,omitempty"`
 	// Next describes what will be done about it, or what the operator can do.
 	Next string `json:"next,omitempty"`

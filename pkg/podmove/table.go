@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Table holds what placement and eviction know of the node's pods: the pods that the last pass
-// found, and the pods that are being evicted. Placement writes the first, eviction the second, and
-// both read both. The zero value is an empty table.
+// Table holds the state that placement and eviction share: the pods that the last pass found, and
+// the pods that are being evicted. Placement writes the first, eviction the second, and both read
+// both. The zero value is an empty table.
 type Table struct {
 	mu       sync.Mutex
 	pods     []Pod
