@@ -51,7 +51,8 @@ func TestHandover(t *testing.T) {
 
 		run(t, n, "systemctl revert "+systemSlice)
 		configure(t, n, partition("512Mi", "0-1"))
-		run(t, n, "systemctl start "+monitorUnit) // its slice is active, so that slices.target starts nothing
+		// The partition's slice is active already, so slices.target does not start the monitor.
+		run(t, n, "systemctl start "+monitorUnit)
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 		becomes(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(512<<20))
 		becomes(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")

@@ -60,7 +60,8 @@ func memoryLimitEnforced(t *testing.T, n *lab.Node) {
 		t.Fatal(err)
 	}
 	becomes(t, n, "awk '$1 == \"oom_kill\" { print ($2 > 0) }' "+systemCgroup+"/memory.events", "1")
-	if peak := file(t, n, "kubepods.slice/kubepods-system.slice", "memory.peak"); peak > 97<<20 { // the kernel lets a few pages through (try_charge with __GFP_NOFAIL)
+	// The kernel lets a few pages through (try_charge with __GFP_NOFAIL).
+	if peak := file(t, n, "kubepods.slice/kubepods-system.slice", "memory.peak"); peak > 97<<20 {
 		t.Errorf("the partition has used %d bytes, above its limit", peak)
 	}
 	total := run(t, n, "awk '$1 == \"oom_kill\" { print $2 }' "+cgroupRoot+"kubepods.slice/memory.events")

@@ -153,7 +153,8 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 func notMixedUp(t *testing.T, n *lab.Node) {
 	t.Helper()
 	system := spec{namespace: "kube-system", name: "same", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"}
-	user := spec{namespace: "kube-system-2", name: "same-2", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5c"} // the same container name
+	// The container names are the same.
+	user := spec{namespace: "kube-system-2", name: "same-2", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5c"}
 	prefix := spec{namespace: "kube", name: "same-3", uid: "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5d"}
 	claims := spec{namespace: "default", name: "claims", change: func(p *v1.Pod) {
 		p.Labels = map[string]string{"io.kubernetes.pod.namespace": "kube-system", "k8s-app": "kube-dns"}

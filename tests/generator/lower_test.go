@@ -20,7 +20,8 @@ func TestLoweredLimit(t *testing.T) {
 		events  = "sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events"
 	)
 	for name, files := range map[string]map[string]string{
-		"usage has fallen":       {slice + "memory.current": "536870912\n"}, // the limit itself, some of it page cache
+		// The limit itself, some of it page cache.
+		"usage has fallen":       {slice + "memory.current": "536870912\n"},
 		"the monitor has ended":  {events: "populated 0\nfrozen 0\n"},
 		"no eviction":            {"run/node-partition/monitor/evicts": ""},
 		"the limit is there now": {slice + "memory.max": "536870912\n"},
