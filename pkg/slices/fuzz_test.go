@@ -13,8 +13,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// allowedOptions are all the settings that units may have, and what their values may look like. In the units of a
-// partition nothing else can stand, whatever the configuration holds.
+// allowedOptions lists all settings that units may have, with a pattern for their values. The units
+// of a partition contain nothing else, whatever the configuration holds.
 var allowedOptions = map[string]string{
 	"Unit.Description":             `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|(Watch for|Apply) Changed Limits of the System Partition)$`,
 	"Unit.Documentation":           `^https://kep\.k8s\.io/5894$`,
@@ -37,8 +37,8 @@ var allowedOptions = map[string]string{
 	"Service.ExecStart":            `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
 }
 
-// FuzzUnits feeds configurations to the generator: a main file and a drop-in. Whatever they hold, there is either an
-// error that names the file, or units of the allowed settings alone.
+// FuzzUnits passes configurations to the generator: a main file and a drop-in. Whatever they hold,
+// the result is an error that names the file, or units of the allowed settings alone.
 func FuzzUnits(f *testing.F) {
 	cases, err := golden.Load("../../tests/generator")
 	if err != nil {

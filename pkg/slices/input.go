@@ -8,25 +8,25 @@ import (
 	"nodepartition/pkg/slices/lowering"
 )
 
-// Input is everything a plan is made from.
+// Input holds everything that a plan is made from.
 type Input struct {
 	config *config.Config
-	// services are those of ours and of the node that are installed.
+	// services lists the installed services, of ours and of the node.
 	services []string
-	// kept are the files of the output in place that stay for the rest of the boot, by path.
+	// kept holds, by path, the files of the current output that stay for the rest of the boot.
 	kept map[string]string
-	// keptWarning is why they could not be read.
+	// keptWarning says why those files could not be read.
 	keptWarning string
-	// running says that the partition's cgroup exists.
+	// running means that the partition's cgroup exists.
 	running bool
-	// deferral is nil where the limit does not have to wait for evictions.
+	// deferral is nil if the limit does not have to wait for evictions.
 	deferral *lowering.Deferral
 }
 
-// Load reads the configuration and, where there is a partition to make, what its units depend on. root is
-// the root directory of the node, "/" but for tests; output is where the plan will be written, and has what was written
-// before. Where the configuration is not valid, the error is that of config.Load, and the input is for the units that
-// may still lead to a partition.
+// Load reads the configuration and, if there is a partition to make, the facts that its units
+// depend on. root is the root directory of the node, "/" except in tests. output holds the previous
+// output and will take the plan. If the configuration is not valid, Load returns the error of
+// config.Load, and the input is for the units that may still lead to a partition.
 func Load(root string, output Output) (*Input, error) {
 	asked, err := config.Load(root)
 	in := &Input{config: asked}

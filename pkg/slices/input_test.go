@@ -10,7 +10,7 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestLoadUnreadableOutput: the partition is made all the same, and a warning says what was taken for none.
+// TestLoadUnreadableOutput: Load succeeds, and a warning names the output that it ignores.
 func TestLoadUnreadableOutput(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("../../tests/generator/node")); err != nil {

@@ -13,37 +13,39 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// generatorDir is where systemd reads what generators write, below the root: the first of the three directories that
-// it gives to each (systemd.generator(7)).
+// generatorDir is the first of the three directories that systemd passes to a generator, below the
+// root (systemd.generator(7)). systemd reads units from it.
 const generatorDir = "/run/systemd/generator"
 
 // Output writes plans for systemd to read.
 //
-// systemd reads a generator's directory file by file, so a run that is killed half-way would leave half a
-// partition. Therefore the files are not in that directory. They are in one directory of ours, units/ below
-// StateDir, and what stands in the generator's directory are links to them, made while units/ is not there. Links
-// into nowhere bring systemd no unit and no setting, only a notice in the journal (tests/e2e shows it for 252 and
-// 257). The rename of the complete directory to units/ is the one step that makes the whole set valid.
+// systemd reads a generator's directory file by file, so a run that is killed half-way would leave
+// half a partition. Therefore the files are not in that directory. They are in one directory of
+// ours, units/ below StateDir. The generator's directory has links to them, made while units/ does
+// not exist. A dangling link brings systemd no unit and no setting, only a notice in the journal
+// (252 and 257, see tests/e2e). The rename of the complete directory to units/ is the one step that
+// makes the whole set valid.
 //
-// The same directory is the last good output of this boot: a broken configuration links to it once more.
+// The same directory is the last good output of this boot. After a broken configuration the links
+// lead to it once more.
 //
 //	StateDir/units.new   being written
-//	StateDir/units.old   what was valid before, while the links are made
+//	StateDir/units.old   the previous valid output, while the links are made
 //	StateDir/units       valid
 //
-// Where StateDir cannot be written, as under a security policy that lets generators write into
-// their own directories alone, WritePlain writes the files themselves. Nothing is kept then from
+// If StateDir cannot be written, WritePlain writes the files themselves. A security policy that
+// lets generators write only into their own directories has that effect. Then nothing is kept from
 // one run to the next.
 //
-// systemd runs generators one reload at a time. Nobody else has a reason to write here: into another directory than
-// systemd's, as systemd-analyze verify has it or an operator who is curious, plain files are written, and what is
-// valid is left alone.
+// systemd runs generators one reload at a time, and no other program writes here. A run with
+// another directory than systemd's, by systemd-analyze verify or by a curious operator, writes
+// plain files and leaves the valid output alone.
 type Output struct {
 	dir   string
 	state string // empty for a directory that is not systemd's
 }
 
-// NewOutput returns the output of a generator whose first argument is dir, for a node at root.
+// NewOutput returns the output of a generator whose first argument is dir, for the node at root.
 func NewOutput(root, dir string) Output {
 	o := Output{dir: filepath.Clean(dir)}
 	if o.dir == filepath.Join("/", root, generatorDir) {
@@ -58,17 +60,17 @@ const (
 	oldDir   = "units.old"
 )
 
-// applyFlag is the file beside the units whose presence starts ApplyService, which removes it. Being beside them it
-// becomes valid with them.
+// applyFlag is a file beside the units. Its presence starts ApplyService, which removes it. The
+// rename that makes the units valid makes the flag valid too.
 const applyFlag = ".apply"
 
-// validFlag is its path.
+// validFlag is the path of applyFlag.
 const validFlag = config.StateDir + "/" + unitsDir + "/" + applyFlag
 
 // maxUnitBytes bounds a unit file of ours.
 const maxUnitBytes = 64 << 10
 
-// kept returns those files of the valid output that have one of the names, by name.
+// kept returns the content of those files of the valid output that are listed in names, by name.
 func (o Output) kept(names []string) (map[string]string, error) {
 	kept := map[string]string{}
 	if o.state == "" {
@@ -87,8 +89,8 @@ func (o Output) kept(names []string) (map[string]string, error) {
 	return kept, nil
 }
 
-// last returns the directory of the last output, which need not exist. A run that was killed between its two renames
-// has left it under its other name.
+// last returns the directory of the last output, which need not exist. If a run was killed between
+// its two renames, the output is in units.old.
 func (o Output) last() string {
 	valid := filepath.Join(o.state, unitsDir)
 	if _, err := os.Lstat(valid); errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +99,8 @@ func (o Output) last() string {
 	return valid
 }
 
-// Write makes the units of the plan the valid output. A plan without units removes what was there.
+// Write makes the units of the plan the valid output. A plan without units removes the previous
+// output.
 func (o Output) Write(plan *Plan) error {
 	if o.state == "" {
 		return writeUnits(o.dir, plan.Units)
@@ -124,8 +127,8 @@ func (o Output) Write(plan *Plan) error {
 	return o.commit(newDir, names)
 }
 
-// WritePlain writes the units of the plan as files into the generator's directory. Write and
-// Restore have been tried and have left nothing there but links of theirs.
+// WritePlain writes the units of the plan as files into the generator's directory. It is for use
+// after Write and Restore have failed and have left at most their own links there.
 func (o Output) WritePlain(plan *Plan) error {
 	if o.state == "" {
 		return nil // Write has done so
@@ -143,7 +146,7 @@ func (o Output) WritePlain(plan *Plan) error {
 		}
 	}
 	for _, u := range plainOrder(plan.Units) {
-		// The flag of ApplyPath goes where it can be written.
+		// The flag of ApplyPath moves to a directory that can be written.
 		content := strings.ReplaceAll(u.Content, validFlag, generatorDir+"/"+applyFlag)
 		if err := writeFile(filepath.Join(o.dir, u.Path), content); err != nil {
 			return err
@@ -155,19 +158,19 @@ func (o Output) WritePlain(plan *Plan) error {
 	return nil
 }
 
-// errConflict is a file of ours that another generator has made.
+// errConflict means that another generator has made a file with the name of ours.
 type errConflict struct{ path string }
 
 func (e *errConflict) Error() string {
 	return e.path + ": made by something else already; remove what makes it, or partition-generator"
 }
 
-// IsConflict tells whether units could not be written because another generator has made a file of
-// the same name.
+// IsConflict reports whether units could not be written because another generator has made a file
+// of the same name.
 func IsConflict(err error) bool { return errors.As(err, new(*errConflict)) }
 
-// plainOrder has what starts other units last: a run that is killed leaves slices that nobody
-// starts, and not a start of slices without limits.
+// plainOrder sorts units that start others to the end. A run that is killed then leaves slices that
+// no unit starts, and not a drop-in that starts slices without limits.
 func plainOrder(units []UnitFile) []UnitFile {
 	starts := func(u UnitFile) int {
 		if strings.Contains(u.Content, "\nWants=") && !strings.HasSuffix(u.Path, ".slice") {
@@ -180,8 +183,9 @@ func plainOrder(units []UnitFile) []UnitFile {
 	return ordered
 }
 
-// Restore makes the last valid output of this boot valid again. It returns the paths of its units; none where there
-// was no such output. apply is for the flag: systemd may have lost these units since.
+// Restore makes the last valid output of this boot valid again. It returns the paths of its units;
+// none if there was no such output. apply sets the flag, because systemd may have lost these units
+// since.
 func (o Output) Restore(apply bool) ([]string, error) {
 	if o.state == "" {
 		return nil, nil
@@ -195,15 +199,15 @@ func (o Output) Restore(apply bool) ([]string, error) {
 		return nil, fmt.Errorf("last output: %w", err)
 	}
 	if apply {
-		// Of little use without, but not of none: the units themselves matter more.
+		// A failure here is not fatal: without the flag the units are of less use, but still of some.
 		err = writeFile(filepath.Join(last, applyFlag), "")
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == applyFlag })
 	return names, errors.Join(err, o.commit(oldDir, names))
 }
 
-// commit makes links for the files names and then renames the directory from, which holds them, to units/. If
-// from is units.old, units/ itself takes that name first.
+// commit makes links for the files names. Then it renames the directory from, which holds the
+// files, to units/. If from is units.old, units/ itself takes that name first.
 func (o Output) commit(from string, names []string) error {
 	valid, old := filepath.Join(o.state, unitsDir), filepath.Join(o.state, oldDir)
 	switch _, err := os.Lstat(valid); {
@@ -219,8 +223,8 @@ func (o Output) commit(from string, names []string) error {
 	}
 	err := o.link(names)
 	if err != nil {
-		// What can be made whole again is what was valid; the links to it are not complete, and systemd must not
-		// read half of them.
+		// Only the previous output can be made whole again. The links to it are incomplete, and systemd
+		// must not read half of them.
 		return errors.Join(err, o.unlink(names))
 	}
 	if err := os.Rename(filepath.Join(o.state, from), valid); err != nil {
@@ -268,8 +272,8 @@ func (o Output) unlink(names []string) error {
 	return errors.Join(errs...)
 }
 
-// clear removes all output of this boot, so that a configuration that breaks later does not bring back a
-// partition that was switched off.
+// clear removes all output of this boot. Otherwise a configuration that breaks later would bring
+// back a partition that was switched off.
 func (o Output) clear() error {
 	valid, trash := filepath.Join(o.state, unitsDir), filepath.Join(o.state, newDir)
 	for _, dir := range []string{filepath.Join(o.state, oldDir), trash} {
@@ -277,7 +281,7 @@ func (o Output) clear() error {
 			return fmt.Errorf("removing the last output: %w", err)
 		}
 	}
-	// Renamed first: half of units/ must never be taken for the last output.
+	// Rename before removing: half of units/ must never count as the last output.
 	if err := os.Rename(valid, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the last output: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// onNode returns the output of systemd's generator on a node of the test's own.
+// onNode returns the output of systemd's generator on a test's own node.
 func onNode(t *testing.T) (root string, o Output) {
 	t.Helper()
 	root = t.TempDir()
@@ -38,7 +38,7 @@ func write(t *testing.T, o Output, units map[string]string) {
 	}
 }
 
-// put writes a file as something else than us would.
+// put writes a file as another program would.
 func put(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -49,7 +49,7 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
-// seen is what systemd reads: links followed, those into nowhere left out.
+// seen returns the files as systemd reads them: it follows links, and leaves out dangling ones.
 func seen(t *testing.T, o Output) map[string]string {
 	t.Helper()
 	names, err := fileNames(o.dir)
@@ -82,7 +82,7 @@ func wantSeen(t *testing.T, o Output, want map[string]string) {
 	}
 }
 
-// wantState compares what is left beside the generator's directory.
+// wantState compares the files beside the generator's directory with want.
 func wantState(t *testing.T, root string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(root, config.StateDir))
@@ -125,7 +125,7 @@ func TestNewOutput(t *testing.T) {
 	}
 }
 
-// TestWriteReplaces: what is valid is one set, whatever earlier runs have left.
+// TestWriteReplaces: the valid output is one set, whatever earlier runs have left.
 func TestWriteReplaces(t *testing.T) {
 	root, o := onNode(t)
 	write(t, o, oldUnits)
@@ -145,7 +145,7 @@ func TestWriteReplaces(t *testing.T) {
 	wantSeen(t, o, newUnits)
 }
 
-// TestWriteNothing: a plan without units leaves no trace, also of a killed run.
+// TestWriteNothing: a plan without units leaves no trace, not even of a killed run.
 func TestWriteNothing(t *testing.T) {
 	root, o := onNode(t)
 	write(t, o, oldUnits)
@@ -176,7 +176,7 @@ func TestWriteApply(t *testing.T) {
 	}
 }
 
-// TestWriteElsewhere: who looks by hand gets plain files, and nothing else changes.
+// TestWriteElsewhere: a run by hand writes plain files, and changes nothing else.
 func TestWriteElsewhere(t *testing.T) {
 	root, live := onNode(t)
 	write(t, live, oldUnits)
@@ -195,7 +195,8 @@ func TestWriteElsewhere(t *testing.T) {
 	}
 }
 
-// TestRestore: the last valid output comes back, as often as it takes, under whichever name a killed run has left it.
+// TestRestore: Restore brings back the last valid output, as often as it is called, under whichever
+// name a killed run has left it.
 func TestRestore(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		root, o := onNode(t)
@@ -227,7 +228,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestConflict: where another generator has made a file of ours, none of our links stays, and what was valid does.
+// TestConflict: if another generator has made a file of the same name, none of our links stays, and
+// the valid output does.
 func TestConflict(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"a file":       func(path string) error { return os.WriteFile(path, []byte("foreign"), 0o644) },
@@ -256,7 +258,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestCannotBeWritten: each step says what it could not do, and leaves no half of a set.
+// TestCannotBeWritten: each step that fails names what it could not do, and leaves no half of a
+// set.
 func TestCannotBeWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		make func(t *testing.T, root string, o Output)
@@ -302,7 +305,8 @@ func TestCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestLastOutputCannotBeRead: that is an error, not a node without a last output.
+// TestLastOutputCannotBeRead: an unreadable last output is an error, and does not count as a
+// missing one.
 func TestLastOutputCannotBeRead(t *testing.T) {
 	root, o := onNode(t)
 	put(t, filepath.Join(root, config.StateDir), "") // ENOTDIR, which is not ErrNotExist
@@ -312,7 +316,7 @@ func TestLastOutputCannotBeRead(t *testing.T) {
 	wantErr(t, o.clear(), "removing the last output: ")
 }
 
-// TestKept: what stays for the rest of the boot, and no more.
+// TestKept: kept returns the files that stay for the rest of the boot, and no others.
 func TestKept(t *testing.T) {
 	root, o := onNode(t)
 	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}

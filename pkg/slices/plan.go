@@ -4,20 +4,22 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// Plan is what the configuration and the node ask for. It is plain data: equal input gives an equal plan.
+// Plan holds the units to write and the remarks on them. It is plain data: equal input gives an
+// equal plan.
 type Plan struct {
-	// Config is what the operator asks for.
+	// Config is the configuration that the plan follows.
 	Config *config.Config
-	// Units are the unit files and drop-ins to write, sorted by path.
+	// Units lists the unit files and drop-ins to write, sorted by path.
 	Units []UnitFile
-	// Apply says that the partition runs, so that ApplyService has to see to it that its limits reach the kernel. Whether
-	// they have changed does not matter: what systemd has loaded, and lost again, is not seen from here.
+	// Apply means that the partition is active, so that ApplyService has to make its limits reach the
+	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
+	// has loaded and lost again.
 	Apply bool
-	// Warnings are those of Config, and remarks about the units; each says what happens next.
+	// Warnings holds those of Config, and remarks about the units. Each says what happens next.
 	Warnings []string
 }
 
-// NewPlan decides what the units are.
+// NewPlan returns the plan for an input.
 func NewPlan(in *Input) *Plan {
 	plan := &Plan{Config: in.config, Apply: in.running}
 	if in.keptWarning != "" {

@@ -8,13 +8,14 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// unitDirs are where a service's unit may stand (systemd.unit(5), system unit search path, without the
-// directories of generators, whose content is not there yet).
+// unitDirs lists the directories of a service's unit: the system unit search path of
+// systemd.unit(5), without the directories of generators, which are still empty.
 var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
-// installedServices returns those of kubeletServices, runtimeServices and unitname.MonitorService that are installed.
+// installedServices returns those of kubeletServices, runtimeServices and unitname.MonitorService
+// that are installed.
 func installedServices(root hostfs.FS) []string {
 	var installed []string
 	for _, service := range slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}) {

@@ -19,7 +19,7 @@ import (
 
 // UnitFile is one file of the output.
 type UnitFile struct {
-	// Path is relative to the generator's directory: a unit, or a drop-in such as
+	// Path is relative to the generator's directory. It names a unit, or a drop-in such as
 	// kubelet.service.d/50-node-partition.conf.
 	Path string
 	// Content is the text of the file.
@@ -32,7 +32,8 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 
 `
 
-// units writes the units. Values are numbers, CPU sets, fixed names, and paths checked to be plain.
+// units returns the units for an input. Their values are numbers, CPU sets, fixed names, and paths
+// that are checked to be plain.
 func units(in *Input) []UnitFile {
 	var files []UnitFile
 	p, names, kubelet := in.config.Partition, in.config.Name, in.config.Kubelet
@@ -51,9 +52,11 @@ func units(in *Input) []UnitFile {
 			}
 		}
 	}
-	// What was written in this boot stays for the rest of it: LateService may be running, for it is
-	// its own reload that runs the generator again, as AwaitService, ApplyPath has to see the end
-	// of a partition too, and slices that are there still have to outlive the shutdown.
+	// Some files that were written in this boot stay for the rest of it:
+	//   - LateService and AwaitService may be running, for it is their own reload that runs the
+	//     generator again.
+	//   - ApplyPath has to act at the end of a partition too.
+	//   - Slices that exist still have to outlive the shutdown.
 	for _, name := range keptUnits(names) {
 		if content, ok := in.kept[name]; ok && (p == nil || name == LateService || name == AwaitService) {
 			files = append(files, UnitFile{Path: name, Content: content})
@@ -66,8 +69,8 @@ func units(in *Input) []UnitFile {
 	case keptLate:
 	default:
 		if len(kubelet.Awaited.Files) > 0 {
-			// Nothing is waited for before the mount. So systemd is reloaded also where the mount
-			// brings no configuration.
+			// Nothing is awaited before the mount. So systemd is reloaded even if the mount brings no
+			// configuration.
 			late.Paths = nil
 		}
 		add(LateService, lateService(late)...)
@@ -81,10 +84,10 @@ func units(in *Input) []UnitFile {
 
 func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	p, names := in.config.Partition, in.config.Name
-	// The names of drop-ins are whatever their directory holds.
+	// The section may be in a drop-in, and a drop-in's name may hold any character.
 	source := unitpath.Plain(in.config.Kubelet.SectionFile)
-	// The KEP's hierarchy is whole from the start, not from the first pod on; and whatever starts the partition starts
-	// what belongs to it.
+	// The KEP's hierarchy is complete from the start, not only from the first pod on. And whatever
+	// starts the partition starts the units that belong to it.
 	wants := []string{unitname.QoSSlice(names, unitname.Burstable), unitname.QoSSlice(names, unitname.BestEffort), ApplyPath}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
@@ -105,38 +108,42 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	add(names.Slice(), system...)
 	add(unitname.QoSSlice(names, unitname.Burstable), section("Kubernetes System Partition, Burstable Pods")...)
 	add(unitname.QoSSlice(names, unitname.BestEffort), section("Kubernetes System Partition, Best-Effort Pods",
-		// cpu.weight 1 is what the kubelet gives its own best-effort slice: MinShares, 2, converted
+		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
-	// Not a link in slices.target.wants/: systemd follows such a link by its name alone, so that one left over
-	// by a killed run would start a slice without limits. See Output.
+	// A drop-in, and not a link in slices.target.wants/: systemd follows such a link by its name
+	// alone, so a link left over by a killed run would start a slice without limits. See Output.
 	add("slices.target.d/"+dropinName, option("Unit", "Wants", names.Slice()))
 }
 
 // outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
-// each slice at the first instant of it (slice_add_default_dependencies, src/core/slice.c), and
-// with a slice all that is in it, which requires it (unit_add_slice_dependencies, src/core/unit.c).
-// Pods are to end with their runtime, as those of the kubelet's own slices do: runc and crun start
-// their scopes, and the kubelet its slices, without default dependencies.
+// each slice at the first instant of a shutdown (slice_add_default_dependencies, src/core/slice.c),
+// and with a slice all units in it, which require it (unit_add_slice_dependencies,
+// src/core/unit.c). Pods have to end with their runtime, as pods in the kubelet's own slices do:
+// runc and crun start their scopes, and the kubelet its slices, without default dependencies.
 func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDependencies", "no") }
 
-// shutdownDropins are drop-ins with outlivesShutdown for slices that have no unit file. systemd
-// makes up kubepods.slice when it starts the partition before the kubelet is there, and the kubelet
-// takes what it finds. It loads the slice of a pod with default dependencies before
-// StartTransientUnit says that there are none, which then counts from the next reload on. And it
-// makes up the partition itself when the section goes while pods are in there. A drop-in does not
-// keep a slice from being made transient (unit_is_pristine).
+// shutdownDropins returns drop-ins with outlivesShutdown for slices without a unit file:
+//
+//   - kubepods.slice is implicitly created when systemd starts the partition before the kubelet is
+//     there, and the kubelet takes what it finds.
+//   - The kubelet loads the slice of a pod with default dependencies, before StartTransientUnit
+//     says that there are none. That counts only from the next reload on.
+//   - The partition itself is implicitly created when the section is removed while pods are in it.
+//
+// A drop-in does not keep a slice from being made transient (unit_is_pristine).
 func shutdownDropins(names unitname.Partition) []string {
 	return []string{"kubepods.slice.d/" + dropinName, names.Slice() + ".d/" + dropinName, names.Below() + ".d/" + dropinName}
 }
 
-// keptUnits are the files that stay for the rest of the boot in which they were written.
+// keptUnits lists the files that stay for the rest of the boot in which they were written.
 func keptUnits(names unitname.Partition) []string {
 	return append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins(names)...)
 }
 
-// memoryLimits are the settings that limit the partition's memory. With a limit that is kept for eviction to come down from, memoryHigh
-// would slow down what is to be evicted, and all else, for as long as that takes.
+// memoryLimits returns the settings that limit the partition's memory. It leaves out memoryHigh
+// while a limit is deferred: memoryHigh would slow down the pods to evict, and all others, until
+// the evictions are over.
 func memoryLimits(p *config.Partition, deferral *lowering.Deferral) []*unit.UnitOption {
 	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
 	switch {
@@ -151,39 +158,41 @@ func memoryLimits(p *config.Partition, deferral *lowering.Deferral) []*unit.Unit
 	}
 }
 
-// addApply adds what makes a changed limit reach the kernel. systemd 252 writes changed settings of running units to
-// their cgroups by itself after a reload, 257 knows them but does not write them before it touches the cgroup for
-// another reason (seen with 257.13 on any slice; systemd pull request 38190 has the discussion). Setting an
-// empty list of markers is such a reason, and leaves nothing behind. A generator cannot do it, for systemd waits for
-// generators; a path unit is looked at again when the reload is over.
+// addApply adds the units that make a changed limit reach the kernel. After a reload systemd 252
+// writes changed settings of running units to their cgroups by itself. 257 loads the settings, but
+// does not write them before it touches the cgroup for another reason (seen with 257.13 on any
+// slice; systemd pull request 38190 has the discussion). Setting an empty list of markers is such a
+// reason, and leaves nothing behind. A generator cannot do it, because systemd waits for
+// generators. systemd checks a path unit again when the reload is over.
 func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
-		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and
-		// each starts the service. A limit that is met makes the path unit fail, and no later
-		// change would be applied. 255 and later keep count over reloads.
+		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and each
+		// starts the service. A limit that is met makes the path unit fail, and no later change would be
+		// applied. 255 and later keep the count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))
 	add(ApplyService,
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
-		// The flag first: one that is raised while the call is under way is for another call.
+		// Remove the flag first: a flag that is raised during the call is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
 		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+names.Slice()+" Markers="),
-		// Without a start limit it is this that keeps one that cannot succeed from taking all of
+		// There is no start limit, so this delay keeps a service that cannot succeed from taking all of
 		// the node's time.
 		option("Service", "Restart", "on-failure"),
 		option("Service", "RestartSec", "5s"),
-		// It runs at every reload, which is nothing to note.
+		// It runs at every reload, so its start and end are not worth a log line.
 		option("Service", "LogLevelMax", "notice"))
 }
 
-// serviceDropin delegates to a service that has cgroups below its own, and lets a kubelet start the partition
-// before itself. Delegate= does not belong on the slices: systemd ignores it there with a warning.
+// serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
+// the partition before itself. Delegate= does not belong on the slices: systemd ignores it there
+// with a warning.
 func serviceDropin(service string, names unitname.Partition) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	if slices.Contains(kubeletServices, service) {
@@ -194,15 +203,15 @@ func serviceDropin(service string, names unitname.Partition) []*unit.UnitOption 
 	return append(options, option("Service", "Delegate", "yes"))
 }
 
-// lateService reloads systemd, and with it runs the generator again, once the file system with the
-// configuration is mounted and has one of the paths, if there are any, and then starts what is new.
-// systemd's own initrd-parse-etc.service does the same for /etc.
+// lateService reloads systemd, which runs the generator again, once the file system with the
+// configuration is mounted and has one of the paths, if there are any. Then it starts the new
+// units. systemd's own initrd-parse-etc.service does the same for /etc.
 func lateService(late latemount.Late) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
 		option("Unit", "Documentation", config.Documentation),
 	}
-	// Ordering alone: RequiresMountsFor= would pull in mounts that the node does not make by itself.
+	// Only ordering: RequiresMountsFor= would pull in mounts that the node does not make by itself.
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
 	}
@@ -214,14 +223,15 @@ func lateService(late latemount.Late) []*unit.UnitOption {
 		option("Service", "Type", "oneshot"),
 		option("Service", "RemainAfterExit", "yes"),
 		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
-		// The target is active by now; starting it again starts what it wants since the reload, if anything.
+		// The target is active by now. Starting it again starts the units that it wants since the reload,
+		// if any.
 		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"))
 }
 
-// addAwait adds what waits for a configuration that is made after the boot, by kubeadm join for
-// one. PathExists= is true for as long as the file is there. What keeps this from going round is
-// that AwaitService stays active once it has run, until the next boot, so that the path unit has
-// nothing to start; and it stops that unit.
+// addAwait adds the units that wait for a configuration that is made after the boot, by kubeadm
+// join for one. PathExists= is true for as long as the file exists. This does not loop, because
+// AwaitService stays active once it has run, until the next boot. So the path unit has nothing to
+// start. AwaitService also stops the path unit.
 func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 	awaited := in.config.Kubelet.Awaited
 	if len(awaited.Files) == 0 && len(awaited.Globs) == 0 {
@@ -242,16 +252,16 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 		add(AwaitService,
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
 			option("Unit", "Documentation", config.Documentation),
-			// A kubelet that is started right behind its configuration waits for the partition.
+			// A kubelet that is started right after its configuration is made waits for the partition.
 			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")),
 			option("Service", "Type", "oneshot"),
 			option("Service", "RemainAfterExit", "yes"),
-			// A file is made first and then written. One process, which goes on where the reload
-			// loses this unit.
+			// A file is created first and then written, hence the sleep. One process runs all steps, and
+			// goes on if the reload loses this unit.
 			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+AwaitPath+"; "+
 				"systemctl daemon-reload && systemctl start slices.target\""))
 	}
-	// Whatever starts the partition begins to wait for one, as LateService does.
+	// Whatever starts the partition also starts to wait for one, as with LateService.
 	add("slices.target.d/"+dropinName, option("Unit", "Wants", AwaitPath))
 }
 

@@ -11,12 +11,14 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// asking is the input of a node that is asked for a partition; nil is none.
+// asking returns the input of a node whose configuration asks for the partition p; nil asks for
+// none.
 func asking(p *config.Partition) *Input {
 	return &Input{config: &config.Config{Partition: p, Name: unitname.System, Kubelet: &kubeletconfig.Config{}}}
 }
 
-// TestUnitsOfAnotherPartition: the units go by the names that the configuration gives, and by no other partition's.
+// TestUnitsOfAnotherPartition: the units use the partition's name from the configuration, and no
+// other partition's.
 func TestUnitsOfAnotherPartition(t *testing.T) {
 	in := asking(&config.Partition{MemoryLimit: 1 << 30})
 	in.services = []string{"kubelet.service", unitname.MonitorService}
@@ -32,7 +34,8 @@ func TestUnitsOfAnotherPartition(t *testing.T) {
 	}
 }
 
-// TestUnitsForTheBoot: what applies changes sees the end of a partition, and what reloads systemd stays as it is while it runs.
+// TestUnitsForTheBoot: the units that apply changes stay until the end of a partition. The services
+// that reload systemd do not change while they run.
 func TestUnitsForTheBoot(t *testing.T) {
 	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
 	keptLate := map[string]string{LateService: "kept"}
@@ -42,7 +45,7 @@ func TestUnitsForTheBoot(t *testing.T) {
 		partition bool
 		late      latemount.Late
 		kept      map[string]string
-		want      string // LateService, what starts it, ApplyPath and ApplyService, those kept from before with a star
+		want      string // the units and the drop-in for LateService; * marks a kept one
 	}{
 		"nothing":                          {false, latemount.Late{}, nil, ""},
 		"a partition":                      {true, latemount.Late{}, nil, "path service"},
@@ -82,8 +85,8 @@ func TestUnitsForTheBoot(t *testing.T) {
 	}
 }
 
-// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, also where the section has gone
-// and pods have not.
+// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, even if the section is gone and
+// pods are not.
 func TestSlicesOutliveTheShutdown(t *testing.T) {
 	now := units(asking(&config.Partition{MemoryLimit: 1 << 30}))
 	in := asking(nil)
@@ -110,7 +113,7 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 	}
 }
 
-// TestManyReloads: systemd's limits for units that are started often are not for what each reload
+// TestManyReloads: systemd's limits on frequent starts do not apply to the units that each reload
 // starts.
 func TestManyReloads(t *testing.T) {
 	files := units(asking(&config.Partition{MemoryLimit: 1 << 30}))

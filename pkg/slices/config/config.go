@@ -1,8 +1,10 @@
-// Package config reads what the operator asks of a node: the systemPartition section of the kubelet's
-// configuration (KEP-5894), the off switch on the kernel command line, and the kubelet's feature gate.
+// Package config reads the operator's settings for a node: the systemPartition section of the
+// kubelet's configuration (KEP-5894), the off switch on the kernel command line, and the kubelet's
+// feature gate.
 //
-// It reads first and judges then. A section is judged by the kubelet's own settings and by the node's memory, CPUs
-// and cgroup controllers. Nothing here depends on how the partition is made: pkg/slices does that.
+// It reads everything before it validates anything. It validates a section against the kubelet's
+// own settings and against the node's memory, CPUs and cgroup controllers. Nothing here depends on
+// how the partition is made: pkg/slices does that.
 package config
 
 import (
@@ -16,44 +18,48 @@ import (
 )
 
 const (
-	// Gate is the kubelet's own feature gate for KEP-5894. A kubelet with it on makes the slices itself, under
-	// the same names.
+	// Gate is the kubelet's own feature gate for KEP-5894. With the gate on, a kubelet makes the
+	// slices itself, under the same names.
 	Gate = "NodeSystemPartition"
-	// Documentation is what systemctl status shows of our units. Not man:, which systemd-analyze verify complains of where the
-	// manual page is not installed (252 and 257).
+	// Documentation is the URL that systemctl status shows for our units. It is no man: URL, because
+	// systemd-analyze verify complains of one where the manual page is not installed (252 and 257).
 	Documentation = "https://kep.k8s.io/5894"
-	// StateDir keeps the state of both programs until the next boot, below the root.
+	// StateDir keeps the state of both programs until the next boot. The path is below the root.
 	StateDir = "/run/node-partition"
 )
 
-// Config is what the configuration and the node's kernel command line ask for.
+// Config holds the settings from the configuration and from the kernel command line.
 type Config struct {
-	// Partition is the valid section; nil where there is no partition to make.
+	// Partition is the valid section; nil if there is no partition to make.
 	Partition *Partition
-	// Name is the partition's, also where there is none to make: its cgroup may be left. Nothing but this
-	// package knows that there is one partition.
+	// Name is the name of the partition. It is set even if there is no partition to make, because its
+	// cgroup may still exist. Only this package depends on there being exactly one partition.
 	Name unitname.Partition
-	// Off is set where the kernel command line switches the partition off. One that cannot be read counts as off, and comes
-	// with an error.
+	// Off means that the kernel command line switches the partition off. A command line that cannot be
+	// read counts as off and comes with an error.
 	Off bool
-	// Yields is set where the kubelet makes the partition itself, and says so for the operator.
+	// Yields is a message for the operator, set if the kubelet makes the partition itself.
 	Yields string
-	// KubeletsFile is set where the section stands in the kubelet's own configuration, and says why it should not.
+	// KubeletsFile is a message for the operator, set if the section is in the kubelet's own
+	// configuration. It gives the reasons to move the section.
 	KubeletsFile string
-	// Warnings are remarks that did not stop us; each says what happens next.
+	// Warnings lists remarks on a configuration that is valid all the same. Each says what happens
+	// next.
 	Warnings []string
-	// Kubelet is the configuration that has the section. It is never nil, and empty where Off is set.
+	// Kubelet is the configuration that holds the section. It is never nil, and it is empty if Off is
+	// set.
 	Kubelet *kubeletconfig.Config
 
-	section map[string]json.RawMessage // its fields; nil where there is none
+	section map[string]json.RawMessage // the fields of the section; nil if there is none
 }
 
-// Load reads the configuration of the node at root, "/" but for tests. Where it returns an error, nothing of the
-// configuration is applied: Partition is nil, and the error joins one for each thing that is wrong with the section.
+// Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
+// nothing of the configuration is applied: Partition is nil, and the error joins one error for each
+// problem in the section.
 func Load(root string) (*Config, error) { return load(hostfs.FS(root), kubeletconfig.Load) }
 
-// LoadWith is Load with a document, called name in messages, in place of kubeletconfig.OverridePath: its section is
-// judged before it is in force.
+// LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
+// document name. It validates a section before the section is in force.
 func LoadWith(root, name string, data []byte) (*Config, error) {
 	return load(hostfs.FS(root), func(node hostfs.FS) (*kubeletconfig.Config, error) {
 		return kubeletconfig.LoadWith(node, name, data)
@@ -81,7 +87,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	return c, c.judge(n)
 }
 
-// judge decides what comes of the section on the node n.
+// judge validates the section for the node n and fills in the rest of c.
 func (c *Config) judge(n *node) error {
 	c.Warnings = c.Kubelet.Warnings
 	switch {
@@ -106,7 +112,8 @@ func (c *Config) judge(n *node) error {
 	return nil
 }
 
-// At returns where a field of the section stands, and its value, as the beginning of a message.
+// At returns the file and the name of a field of the section, and its value, as the beginning of a
+// message.
 func (c *Config) At(field string) string {
 	return fmt.Sprintf("%s: %s.%s: %s", c.Kubelet.SectionFileWith(field), kubeletconfig.SectionField, field, shown(c.section[field]))
 }

@@ -7,7 +7,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestLoadWith: the partition of a section that is in no file of the node yet. What is in force stays as it is.
+// TestLoadWith: the partition follows a section that is in no file of the node yet. The
+// configuration in force does not change.
 func TestLoadWith(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("../../../tests/generator/node")); err != nil {

@@ -10,8 +10,8 @@ import (
 	"nodepartition/internal/kubeletconfig"
 )
 
-// The fields of eviction, named as those of the kubelet for the node and read by the same rules (ParseThresholdConfig,
-// pkg/kubelet/eviction/helpers.go, 1.37.0).
+// The fields of eviction. They follow the names and rules of the kubelet's fields for the node
+// (ParseThresholdConfig, pkg/kubelet/eviction/helpers.go, 1.37.0).
 const (
 	hardField       = "evictionHard"
 	softField       = "evictionSoft"
@@ -20,8 +20,9 @@ const (
 	reclaimField    = "evictionMinimumReclaim"
 )
 
-// eviction reads the fields of eviction. Without a valid limit there is nothing to compare amounts with, and the limit was
-// complained of.
+// eviction reads the fields of eviction. It returns early without a memoryLimit and warns of the
+// fields. It skips amounts if memoryLimit is invalid: there is nothing to compare them with, and
+// memoryLimit has its own error.
 func (c *checker) eviction(p *Partition) {
 	if c.section["memoryLimit"] == nil {
 		c.withoutLimit()
@@ -37,7 +38,8 @@ func (c *checker) eviction(p *Partition) {
 	c.idle()
 }
 
-// signal returns the value of memory.available in a field that has values by signal; nil where there is none.
+// signal returns the value of memory.available in a field that maps signals to values; nil if there
+// is none.
 func (c *checker) signal(field, example string) json.RawMessage {
 	raw := c.section[field]
 	if raw == nil {
@@ -99,7 +101,8 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 	return &soft
 }
 
-// withoutLimit warns of fields that do nothing without a limit: there is nothing of which memory could be available.
+// withoutLimit warns of fields that do nothing without memoryLimit: without a limit no amount of
+// memory is available.
 func (c *checker) withoutLimit() {
 	for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, "memoryHigh"} {
 		if c.section[field] != nil {
@@ -108,7 +111,7 @@ func (c *checker) withoutLimit() {
 	}
 }
 
-// idle warns of fields that do nothing without evictionSoft. The kubelet has no word for them.
+// idle warns of fields that do nothing without evictionSoft. The kubelet does not warn of them.
 func (c *checker) idle() {
 	for _, field := range []string{softPeriodField, podPeriodField} {
 		if c.section[field] != nil && c.section[softField] == nil {
@@ -117,12 +120,14 @@ func (c *checker) idle() {
 	}
 }
 
-// maxPodGracePeriod takes no negative number. By the help of the kubelet's flag that is the pod's own grace period; by its code,
-// the least of the two, it is none at all (managerImpl.synchronize, pkg/kubelet/eviction/eviction_manager.go).
+// maxPodGracePeriod reads evictionMaxPodGracePeriod and refuses a negative number. The help of the
+// kubelet's flag says that a negative number means the pod's own grace period. The kubelet's code
+// takes the lesser of the two, which is none at all (managerImpl.synchronize,
+// pkg/kubelet/eviction/eviction_manager.go).
 //
-// Where the kubelet's field is missing it is 0 for the kubelet, which then still gives a pod two
-// seconds after SIGTERM (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime). Who sets a soft
-// threshold wants a clean end: here it is the pod's own.
+// If the kubelet's field is missing, the kubelet uses 0 and still gives a pod two seconds after
+// SIGTERM (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime). An operator who sets a soft
+// threshold wants a clean end, so a missing field here means the pod's own grace period.
 func (c *checker) maxPodGracePeriod() *time.Duration {
 	raw := c.section[podPeriodField]
 	if raw == nil {
@@ -136,7 +141,8 @@ func (c *checker) maxPodGracePeriod() *time.Duration {
 	return &period
 }
 
-// minimumReclaim has to leave something to use. The kubelet does not look at that: its eviction goes on until no pod is left.
+// minimumReclaim reads evictionMinimumReclaim. The sum of it and the threshold has to be below
+// memoryLimit. The kubelet does not check that: its eviction goes on until no pod is left.
 func (c *checker) minimumReclaim(p *Partition) int64 {
 	value := c.signal(reclaimField, "50Mi")
 	if value == nil || p.MemoryLimit <= 0 {
@@ -156,7 +162,8 @@ func (c *checker) minimumReclaim(p *Partition) int64 {
 	return reclaim
 }
 
-// Margin returns the available memory in bytes below which eviction begins, and false where none does.
+// Margin returns the available memory in bytes below which eviction begins. It returns false if no
+// threshold is on.
 func (p *Partition) Margin() (bytes int64, evicts bool) {
 	bytes, evicts = p.Eviction.Of(p.MemoryLimit)
 	if p.EvictionSoft != nil {

@@ -8,8 +8,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestGolden runs the cases of tests/generator here too: they are what holds this package to its rules, so that a change is
-// judged, and a mutant killed, by the tests of the package alone.
+// TestGolden runs the cases of tests/generator in this package too. They hold the package to its
+// rules, so its own tests alone judge a change and kill a mutant.
 func TestGolden(t *testing.T) {
 	const dir = "../../../tests/generator"
 	cases, err := golden.Load(dir)

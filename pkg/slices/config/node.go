@@ -13,23 +13,25 @@ import (
 	"nodepartition/internal/meminfo"
 )
 
-// The files that say what the node is. Paths as on the node; a test's root is in front of them.
+// The files with facts about the node. The paths are on the node; tests put a root in front of
+// them.
 const (
 	controllersPath = "/sys/fs/cgroup/cgroup.controllers"
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
 )
 
-// maxFactBytes bounds a file of the kernel that says one thing.
+// maxFactBytes bounds a kernel file that holds one fact.
 const maxFactBytes = 64 << 10
 
-// node has the facts that the section is judged by.
+// node holds the facts that a section is validated against.
 type node struct {
-	// controllers are those of the unified cgroup hierarchy; nil where cgroup v2 is not what is mounted.
+	// controllers lists the controllers of the unified cgroup hierarchy; nil if cgroup v2 is not
+	// mounted.
 	controllers []string
 	// memoryBytes is the size of the memory (meminfo.Total).
 	memoryBytes int64
-	// present are the CPUs the node has, online those that run.
+	// present holds the CPUs that the node has, online the CPUs that run.
 	present, online cpuset.CPUSet
 }
 
@@ -52,8 +54,8 @@ func readNode(root hostfs.FS) (*node, error) {
 	return n, nil
 }
 
-// readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not at the
-// top of /sys/fs/cgroup.
+// readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not
+// at the top of /sys/fs/cgroup.
 func readControllers(root hostfs.FS) ([]string, error) {
 	data, err := root.ReadFile(controllersPath, maxFactBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +79,9 @@ func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 	return cpus, nil
 }
 
-// statErrorBytes is twice what memory.stat may leave out, in bytes: the kernel adds up its counts when 64 pages of each CPU have changed
-// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB it is 32 MiB.
+// statErrorBytes returns twice the number of bytes that memory.stat may leave out. The kernel adds
+// up its counts when 64 pages of each CPU have changed (memcg_vmstats_needs_flush, mm/memcontrol.c,
+// since 6.8). With 64 CPUs and pages of 4 KiB the result is 32 MiB.
 func (n *node) statErrorBytes() int64 {
 	return 2 * 64 * int64(n.online.Size()) * int64(os.Getpagesize())
 }

@@ -11,8 +11,9 @@ const OffSwitch = "node_partition"
 
 const cmdlinePath = "/proc/cmdline"
 
-// switchedOff reports whether the kernel command line says node_partition=0, or another of systemd's words for
-// no. As with systemd's own switches the last one counts. One that cannot be read comes with true.
+// switchedOff reports whether the kernel command line has node_partition=0, or another of systemd's
+// words for no. As with systemd's own switches, the last occurrence counts. If the command line
+// cannot be read, it returns true with the error.
 func switchedOff(root hostfs.FS) (bool, error) {
 	data, err := root.ReadFile(cmdlinePath, maxFactBytes)
 	if err != nil {
@@ -20,7 +21,8 @@ func switchedOff(root hostfs.FS) (bool, error) {
 	}
 	off := false
 	for word := range strings.FieldsSeq(string(data)) {
-		// As proc_cmdline_key_streq has it: a dash is as good as an underscore. The whole word may be quoted, or its value.
+		// As in proc_cmdline_key_streq, a dash equals an underscore. Quotes may be around the whole word
+		// or around its value.
 		key, value, _ := strings.Cut(strings.Trim(word, `"`), "=")
 		if strings.ReplaceAll(key, "-", "_") != OffSwitch {
 			continue

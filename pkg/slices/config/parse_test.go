@@ -197,7 +197,7 @@ func TestParseGracePeriod(t *testing.T) {
 	}
 }
 
-// matches reports whether err is nil where nothing is wanted, and else holds what is wanted.
+// matches reports whether err contains want; with an empty want, whether err is nil.
 func matches(err error, want string) bool {
 	if want == "" || err == nil {
 		return want == "" && err == nil

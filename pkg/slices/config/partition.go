@@ -18,37 +18,41 @@ import (
 
 // Partition is a valid systemPartition section.
 type Partition struct {
-	// MemoryLimit in bytes. 0 is none: the partition measures and weighs, and nothing is limited or evicted.
+	// MemoryLimit is in bytes. 0 means no limit: the partition measures and weighs, and nothing is
+	// limited or evicted.
 	MemoryLimit int64
-	// CPUs the partition may run on; empty means all.
+	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
-	// Namespaces whose pods are members; not empty, no duplicates.
+	// Namespaces lists the namespaces whose pods are members. It is not empty and has no duplicates.
 	Namespaces []string
-	// MemoryHigh in bytes, below MemoryLimit: where the kernel begins to slow the partition down. 0 is none.
+	// MemoryHigh is in bytes and below MemoryLimit. Above it the kernel slows the partition down. 0
+	// means none.
 	MemoryHigh int64
 	// Eviction is the threshold of evictionHard.
 	Eviction Threshold
 	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
 	EvictionSoft *SoftThreshold
-	// MaxPodGracePeriod is evictionMaxPodGracePeriod: the most that a pod gets to end when
-	// EvictionSoft is met. 0 is none, as for the kubelet; nil, where the field is missing, is what
-	// the pod itself asks for.
+	// MaxPodGracePeriod is evictionMaxPodGracePeriod, the upper bound on a pod's grace period when
+	// EvictionSoft is met. 0 means no grace period, as for the kubelet. nil means that the field is
+	// missing and that the pod's own grace period counts.
 	MaxPodGracePeriod *time.Duration
-	// MinimumReclaim in bytes is evictionMinimumReclaim: eviction goes on until so much more than a threshold is available.
+	// MinimumReclaim is evictionMinimumReclaim in bytes. Evictions go on until that much more than a
+	// threshold is available.
 	MinimumReclaim int64
 }
 
 const (
-	// staticPolicy is the CPU manager that gives CPUs to containers for themselves.
+	// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
 	staticPolicy = "static"
-	// smallLimit is a limit that is nearly always a forgotten unit: "4" for 4Gi. The smallest kube-system, a CNI
-	// agent and kube-proxy, takes more.
+	// smallLimit is the limit below which a unit is nearly always missing: "4" for 4Gi. The smallest
+	// kube-system, a CNI agent and kube-proxy, takes more.
 	smallLimit = 64 << 20
-	// maxNamespaces bounds the messages about them; a cluster's system namespaces are some ten.
+	// maxNamespaces bounds the number of messages about namespaces. A cluster has some ten system
+	// namespaces.
 	maxNamespaces = 1000
 )
 
-// checker goes through configuration and node in the order in which an operator meets the rules.
+// checker validates configuration and node in the order in which an operator meets the rules.
 type checker struct {
 	config   *kubeletconfig.Config
 	node     *node
@@ -57,7 +61,7 @@ type checker struct {
 	warnings []string
 }
 
-// newPartition validates the section of config for the node. The error names everything that is wrong.
+// newPartition validates the section of config for the node. The error lists every problem.
 func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessage, n *node) (*Partition, []string, error) {
 	c := checker{config: config, node: n, section: section}
 	c.unknownFields()
@@ -75,7 +79,8 @@ func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessa
 	return &p, c.warnings, nil
 }
 
-// decodeSection splits the section into its fields. No section, null and {} are nil: switched off.
+// decodeSection splits the section into its fields. It returns nil, which means switched off, for a
+// missing section, for null and for {}.
 func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, error) {
 	if len(config.Section) == 0 || isNull(config.Section) {
 		return nil, nil
@@ -100,7 +105,7 @@ func (c *checker) bad(field, value, format string, args ...any) {
 	c.problems.add(c.config.SectionFileWith(name), kubeletconfig.SectionField+"."+field, value, format, args...)
 }
 
-// warn reports something in a field of the section that does not stop us.
+// warn reports something in a field of the section that leaves the section valid.
 func (c *checker) warn(field, format string, args ...any) {
 	c.warnings = append(c.warnings, c.config.SectionFileWith(field)+": "+fmt.Sprintf(format, args...))
 }
@@ -152,8 +157,8 @@ func (c *checker) kubelet() {
 		c.problems.add(c.config.FileWith(field), field, value, format, args...)
 	}
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
-		// No problem for sure: the kubelet goes by the runtime's answer where it gets one
-		// (KubeletCgroupDriverFromCRI, GA in 1.34), and there is no runtime yet to ask.
+		// This need not be a problem. The kubelet follows the runtime's answer where it gets one
+		// (KubeletCgroupDriverFromCRI, GA in 1.34), and no runtime is there yet that we could ask.
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: cgroupDriver: %s: the partition is made of systemd slices, and with another driver no pod "+
 			"comes into it, but where the runtime tells the kubelet to use systemd: making it; want systemd",
 			c.config.FileWith("cgroupDriver"), quote(k.CgroupDriver)))
@@ -221,7 +226,8 @@ func (c *checker) memoryLimit() int64 {
 	return limit
 }
 
-// memoryHigh comes after the limit and the thresholds, with which it is compared.
+// memoryHigh reads memoryHigh and compares it with the limit and the thresholds, so it runs after
+// those are read.
 func (c *checker) memoryHigh(p *Partition) int64 {
 	const field = "memoryHigh"
 	raw := c.section[field]
@@ -239,8 +245,9 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 		c.bad(field, shown(raw), "%s", "is not above zero and below memoryLimit; "+want)
 		return 0
 	}
-	// A task above memory.high sleeps for up to two seconds each time that it charges memory (mem_cgroup_handle_over_high,
-	// mm/memcontrol.c). That buys time for an eviction that is under way; where none is, it lasts.
+	// A task above memory.high sleeps for up to two seconds each time it charges memory
+	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
+	// way. If none is, it lasts.
 	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
 		c.warn(field, "%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
 			kubeletconfig.SectionField, field, shown(raw), high, p.MemoryLimit-margin)
@@ -283,8 +290,8 @@ func (c *checker) cpus() cpuset.CPUSet {
 	return cpus
 }
 
-// reserved holds the partition to the CPUs the kubelet keeps for the system. With the static CPU manager,
-// CPUs outside of those are handed to containers exclusively.
+// reserved checks that the CPUs of the partition are among those the kubelet keeps for the system.
+// The static CPU manager hands all other CPUs to containers exclusively.
 func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	const field = "reservedSystemCPUs"
 	k := &c.config.Kubelet
@@ -304,7 +311,8 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	}
 }
 
-// shown is a JSON value for a message: a string quoted, anything else as it stands.
+// shown returns a JSON value for a message: a string quoted, anything else unchanged but for unfit
+// characters.
 func shown(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

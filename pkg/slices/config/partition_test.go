@@ -14,7 +14,8 @@ import (
 	"nodepartition/internal/kubeletconfig"
 )
 
-// planned validates a section, as JSON, on a node of 4 GiB and four CPUs, of which the last is offline.
+// planned validates a section, given as JSON, on a node of 4 GiB and four CPUs, of which the last
+// is offline.
 func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Partition, []string, error) {
 	t.Helper()
 	config := &kubeletconfig.Config{Kubelet: kubelet, Section: json.RawMessage(section), SectionFile: "/c"}
@@ -27,7 +28,7 @@ func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Part
 	})
 }
 
-// TestPartition: every field arrives, in the unit that it has in Partition.
+// TestPartition: every field is read, in the unit that it has in Partition.
 func TestPartition(t *testing.T) {
 	got, warnings, err := planned(t, `{"memoryLimit": "1Gi", "memoryHigh": "90%", "cpuset": "0-1", "namespaces": ["a", "b"],
 		"evictionHard": {"memory.available": "64Mi"}, "evictionSoft": {"memory.available": "20%"},
@@ -44,8 +45,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestPartitionEdges has each rule at its edge: the last value that is allowed, or goes without a remark, and the first that
-// is not.
+// TestPartitionEdges tries each rule at its edge: the last value that is allowed, or that gets no
+// warning, and the first that is not or does.
 func TestPartitionEdges(t *testing.T) {
 	with := func(fields string) string { return `{"memoryLimit": "1Gi", "namespaces": ["a"]` + fields + `}` }
 	limit := func(bytes int) string { return fmt.Sprintf(`{"memoryLimit": %d, "namespaces": ["a"]}`, bytes) }
@@ -74,7 +75,7 @@ func TestPartitionEdges(t *testing.T) {
 	for name, test := range map[string]struct {
 		section       string
 		kubelet       kubeletconfig.Kubelet
-		problem, warn string // what the one problem, or the one warning, says
+		problem, warn string // a fragment of the one problem, or of the one warning
 	}{
 		"a limit just below the node's memory": {limit(4*gi - 1), none, "", ""},
 		"a limit of the node's memory":         {limit(4 * gi), none, "is not below the node's memory", ""},
@@ -157,7 +158,7 @@ func TestPartitionEdges(t *testing.T) {
 	}
 }
 
-// TestMaxPodGracePeriod: none asked for is the pod's own, and not none at all.
+// TestMaxPodGracePeriod: a missing field means the pod's own grace period, and not none at all.
 func TestMaxPodGracePeriod(t *testing.T) {
 	const section = `{"memoryLimit": "1Gi", "namespaces": ["a"], "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m"}`

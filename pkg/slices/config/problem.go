@@ -7,15 +7,18 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// problem is one thing that is wrong with the configuration, or with the node for it.
+// problem describes one error in the configuration, or one reason why the node cannot have a
+// partition.
 type problem struct {
-	// File is where to change it.
+	// File is the file to change.
 	File string
-	// Field is the path of the field in File, such as systemPartition.memoryLimit. Empty where the node is at fault.
+	// Field is the path of the field in File, such as systemPartition.memoryLimit. Empty if the node
+	// is at fault.
 	Field string
-	// Value is what was found there, ready for printing: quoted and shortened. Empty for something missing.
+	// Value is the value found there, quoted and shortened for printing. Empty if the field is
+	// missing.
 	Value string
-	// Why says what is wrong and what is allowed.
+	// Why says why the value is wrong and which values are allowed.
 	Why string
 }
 
@@ -30,7 +33,7 @@ func (p *problem) Error() string {
 	}
 }
 
-// problems collects what is wrong, so that an operator sees all of it at once.
+// problems collects every problem, so that an operator sees them all at once.
 type problems []error
 
 func (l *problems) add(file, field, value, format string, args ...any) {
@@ -41,7 +44,7 @@ func (l problems) err() error { return errors.Join(l...) }
 
 func quote(s string) string { return oneline.Quote(s) }
 
-// Problems takes apart what errors.Join put together: each problem gets a line of its own.
+// Problems splits an error made by errors.Join, so that each problem gets a line of its own.
 func Problems(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -11,16 +11,17 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// bounded reports whether a text can be handed to resource.Quantity, whose comparisons compute powers of ten: with
-// apimachinery 0.37.0 a comparison of "1e99999999" does not end within 20 s. An exponent of two digits is enough for
-// every number of bytes.
+// bounded reports whether a text may be passed to resource.Quantity, whose comparisons compute
+// powers of ten. A comparison of "1e99999999" does not end within 20 s (apimachinery 0.37.0). An
+// exponent of two digits is enough for every number of bytes.
 func bounded(text string) bool {
 	const maxDigits, maxExponent = 40, 2
 	_, exponent, ok := strings.Cut(strings.ToLower(text), "e")
 	return len(text) <= maxDigits && (!ok || len(strings.Trim(exponent, "+-")) <= maxExponent)
 }
 
-// parseBytes parses a quantity of bytes, as JSON number or string, into least to math.MaxInt64; least is 0 or 1.
+// parseBytes parses a quantity of bytes, given as JSON number or string. The result is between
+// least, which is 0 or 1, and math.MaxInt64.
 func parseBytes(raw json.RawMessage, least int) (int64, error) {
 	const want = "want a quantity such as 512Mi or 4Gi"
 	text := string(raw)
@@ -39,7 +40,8 @@ func parseBytes(raw json.RawMessage, least int) (int64, error) {
 	if q.Sign() < least {
 		return 0, errors.New([]string{"must not be negative; ", "must be above zero; "}[least] + want)
 	}
-	// Quantity.Value wraps or saturates beyond int64 (9223372036854775808 comes back negative), so compare first.
+	// Quantity.Value wraps or saturates beyond int64 (it returns a negative number for
+	// 9223372036854775808), so compare first.
 	if q.CmpInt64(math.MaxInt64) > 0 {
 		return 0, errors.New("is beyond 2^63-1 bytes; " + want)
 	}
@@ -49,12 +51,12 @@ func parseBytes(raw json.RawMessage, least int) (int64, error) {
 	return 0, errors.New("is not a whole number of bytes; " + want)
 }
 
-// maxCPUs is the number of CPUs Linux can be built for: NR_CPUS, at most 8192 (arch/x86/Kconfig, MAXSMP;
-// other architectures have less).
+// maxCPUs is the highest number of CPUs that Linux can be built for: NR_CPUS, at most 8192
+// (arch/x86/Kconfig, MAXSMP). Other architectures have less.
 const maxCPUs = 8192
 
-// parseCPUs parses the list format of cpuset(7), such as 0-3,8. cpuset.Parse makes an entry for every CPU of
-// every range, so ranges are bounded before it sees them.
+// parseCPUs parses the list format of cpuset(7), such as 0-3,8. cpuset.Parse makes an entry for
+// every CPU of every range, so parseCPUs bounds the ranges first.
 func parseCPUs(list string) (cpuset.CPUSet, error) {
 	const want = `want a list such as "0-3,8"`
 	total := 0
@@ -65,7 +67,7 @@ func parseCPUs(list string) (cpuset.CPUSet, error) {
 		}
 		lo, errLo := strconv.ParseUint(first, 10, 64)
 		hi, errHi := strconv.ParseUint(last, 10, 64)
-		if max(lo, hi) >= maxCPUs { // also for a number beyond 64 bits, for which ParseUint returns the largest
+		if max(lo, hi) >= maxCPUs { // also beyond 64 bits: ParseUint returns the largest
 			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(maxCPUs-1) + ", the last one Linux can have; " + want)
 		}
 		if errLo != nil || errHi != nil || lo > hi {

@@ -9,33 +9,37 @@ import (
 	"time"
 )
 
-// memoryAvailable is the one eviction signal of the partition, named as the kubelet names its own.
+// memoryAvailable is the only eviction signal of the partition. It has the name of the kubelet's
+// signal for the node.
 const memoryAvailable = "memory.available"
 
-// The default of evictionHard.
+// The default of evictionHard: a percentage of memoryLimit, and at least so many bytes.
 const (
 	defaultPercent = 5
 	defaultLeast   = 32 << 20
 )
 
-// Threshold says below which margin of available memory the partition evicts. The zero value is the default:
-// 5 % of the limit, at least 32 MiB, and at least Least.
+// Threshold holds the margin of available memory below which the partition evicts. The zero value
+// is the default: 5 % of the limit, at least 32 MiB, and at least Least.
 type Threshold struct {
-	// Bytes is the margin, where given as a quantity.
+	// Bytes is the margin, if given as a quantity.
 	Bytes int64
-	// Percent is the margin in percent of memoryLimit, where given so.
+	// Percent is the margin in percent of memoryLimit, if given as a percentage.
 	Percent float64
-	// Least is the least that the default is, in bytes, beside 32 MiB: what the kernel's figures may be wrong by.
+	// Least is a lower bound of the default in bytes, beside the 32 MiB: the error that the kernel's
+	// counts may have.
 	Least int64
-	// Never is set by 0% and 100%, which switch a threshold off (parseThresholdStatement,
+	// Never means that the threshold is switched off, by 0% or 100% (parseThresholdStatement,
 	// pkg/kubelet/eviction/helpers.go).
 	Never bool
 }
 
-// Of returns the margin in bytes for a partition of limit bytes, and false for a threshold that is switched off.
+// Of returns the margin in bytes for a partition of limit bytes, and false for a threshold that is
+// switched off.
 //
-// The default is never more than half of the limit: with 32 MiB less, a limit of 40 MiB would hardly leave anything to use, and one
-// of 32 MiB would always evict. A limit for which that makes a difference, below 64 MiB, is warned of.
+// The default is at most half of the limit: with 32 MiB less, a limit of 40 MiB would hardly leave
+// anything to use, and a limit of 32 MiB would always evict. This cap applies to limits below 64
+// MiB, of which the configuration warns, and below twice Least.
 func (t Threshold) Of(limit int64) (bytes int64, ok bool) {
 	switch {
 	case t.Never:
@@ -47,10 +51,10 @@ func (t Threshold) Of(limit int64) (bytes int64, ok bool) {
 	}
 }
 
-// SoftThreshold is a threshold that has to be met for a while before the partition evicts.
+// SoftThreshold is a threshold that has to be met for GracePeriod before the partition evicts.
 type SoftThreshold struct {
 	Threshold
-	// GracePeriod is how long, above zero.
+	// GracePeriod is above zero.
 	GracePeriod time.Duration
 }
 
@@ -74,8 +78,9 @@ func parseThreshold(raw json.RawMessage, limit int64) (Threshold, error) {
 	return Threshold{Bytes: a.bytes, Percent: a.percent}, nil
 }
 
-// parseGracePeriod parses how long a soft threshold has to be met. The kubelet takes zero, too, and makes a hard threshold of it
-// (isHardEvictionThreshold, pkg/kubelet/eviction/helpers.go); that one has a field of its own.
+// parseGracePeriod parses the grace period of a soft threshold. The kubelet accepts zero and makes
+// a hard threshold of it (isHardEvictionThreshold, pkg/kubelet/eviction/helpers.go). Here zero is
+// refused, because the hard threshold has its own field.
 func parseGracePeriod(raw json.RawMessage) (time.Duration, error) {
 	const want = "want a duration such as 30s or 1m30s"
 	text, err := parseString(raw, want)
@@ -92,7 +97,7 @@ func parseGracePeriod(raw json.RawMessage) (time.Duration, error) {
 	return period, nil
 }
 
-// parseString parses a string: the kubelet's fields of these names are maps of strings.
+// parseString parses a string. The kubelet's fields of these names are maps of strings.
 func parseString(raw json.RawMessage, want string) (string, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -107,8 +112,9 @@ type amount struct {
 	percent float64
 }
 
-// of rounds as the kubelet does, whose percentages are of 32 bits (parsePercentage in pkg/kubelet/eviction/helpers.go,
-// GetThresholdQuantity in pkg/kubelet/eviction/api/types.go).
+// of returns the amount in bytes. It rounds as the kubelet does, whose percentages have 32 bits
+// (parsePercentage in pkg/kubelet/eviction/helpers.go, GetThresholdQuantity in
+// pkg/kubelet/eviction/api/types.go).
 func (a amount) of(limit int64) int64 {
 	if a.percent == 0 {
 		return a.bytes
@@ -126,7 +132,7 @@ func parseAmount(raw json.RawMessage, least int, want string) (amount, error) {
 		return amount{bytes: bytes}, err
 	}
 	percent, err := strconv.ParseFloat(number, 32)
-	// ParseFloat takes "NaN" and "Inf" for numbers.
+	// ParseFloat accepts "NaN" and "Inf".
 	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
 		return amount{}, errors.New("is not a percentage; " + want)
 	}

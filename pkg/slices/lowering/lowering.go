@@ -1,16 +1,18 @@
-// Package lowering has both ends of a memory limit that is lowered below what the partition uses.
+// Package lowering holds both ends of a memory limit that is lowered below the partition's usage.
 //
-// The kernel does not refuse a memory.max below usage: it kills, in its own order, until it fits
-// (memory_max_write, mm/memcontrol.c). The monitor evicts instead, and the limit in force stays meanwhile:
+// The kernel does not refuse a memory.max below usage: it kills, in its own order, until usage fits
+// (memory_max_write, mm/memcontrol.c). So the monitor evicts, and the limit in force stays
+// meanwhile:
 //
-//  1. The monitor writes EvictsFile while it evicts, and removes it while it does not (Announce).
-//  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has to wait (Find). It writes
-//     units with the limit in force, and without memoryHigh.
-//  3. The monitor reads the configuration after the reload and finds the same. It evicts down to the configured limit, and
-//     then reloads systemd.
-//  4. The generator finds less in use than the limit, and writes it.
+//  1. A monitor that evicts writes EvictsFile. A monitor that does not evict removes it (Announce).
+//  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has
+//     to wait (Find). It writes units with the limit in force, and without memoryHigh.
+//  3. The monitor reads the configuration after the reload and finds the same. It evicts down to
+//     the configured limit, and then reloads systemd.
+//  4. The generator finds usage below the limit, and writes the limit.
 //
-// Both programs read the same files and judge by the same rule. Where no monitor runs that evicts, the limit does not wait.
+// Both programs read the same files and apply the same rule. Without a running monitor that evicts,
+// the limit does not wait.
 package lowering
 
 import (
@@ -27,23 +29,25 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// EvictsFile is there while the monitor evicts, or did so when it ended: one that only reports, or leaves evictions to the kernel, brings
-// nothing down.
+// EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. A monitor
+// that only reports, or that leaves evictions to the kernel, does not lower usage.
 const EvictsFile = config.StateDir + "/monitor/evicts"
 
-// monitorEvents is where the kernel says whether the monitor runs: systemd removes the cgroup of a service that has ended. The lock
-// that a monitor holds would say so of one that was started by hand as well. But to try that lock is to hold it for a moment, at
-// which a monitor that starts just then would end, and /proc/locks grows with the locks of all pods.
+// monitorEvents shows whether the monitor runs: systemd removes the cgroup of a service that has
+// ended. The lock that a monitor holds would also show a monitor that was started by hand. But
+// trying that lock means holding it for a moment, and a monitor that starts at that moment would
+// exit. And /proc/locks grows with the locks of all pods.
 const monitorEvents = "/sys/fs/cgroup/system.slice/" + unitname.MonitorService + "/cgroup.events"
 
 const (
-	// maxBytes bounds a file that has one fact.
+	// maxBytes bounds a file that holds one fact.
 	maxBytes = 64 << 10
-	// maxDropins is more than anybody has.
+	// maxDropins bounds the entries of a folder of drop-ins, far above any real number.
 	maxDropins = 1000
 )
 
-// Announce writes whether the monitor evicts: only then the generator leaves a lowered limit to it.
+// Announce records for the generator whether the monitor evicts. The generator defers a lowered
+// limit only to a monitor that does.
 func Announce(evicts bool) error {
 	if evicts {
 		return os.WriteFile(EvictsFile, nil, 0o644)
@@ -56,13 +60,14 @@ func Announce(evicts bool) error {
 
 // Deferral is a configured limit that has to wait for evictions.
 type Deferral struct {
-	// Limit is the one that stays in force, in bytes; cgroupfs.Unlimited for none.
+	// Limit is the limit that stays in force, in bytes; cgroupfs.Unlimited for none.
 	Limit uint64
 	// Warning is for the operator.
 	Warning string
 }
 
-// Find returns the deferral of the limit that c asks for on the node at root; nil where the limit does not have to wait.
+// Find returns the deferral of the limit that c sets, on the node at root. It returns nil if the
+// limit does not have to wait.
 func Find(root string, c *config.Config) *Deferral {
 	if c.Partition == nil {
 		return nil
@@ -83,18 +88,19 @@ func Find(root string, c *config.Config) *Deferral {
 	return d
 }
 
-// state is what both programs judge by.
+// state holds the facts from which both programs decide.
 type state struct {
-	// memory is that of the running partition; the zero value where it does not run.
+	// memory is the memory of the active partition; the zero value if the partition is inactive.
 	memory cgroupfs.MemoryReading
-	// monitor says that a monitor runs which evicts.
+	// monitor means that a monitor runs and evicts.
 	monitor bool
-	// operator says that an operator has set the limit by hand, which wins.
+	// operator means that an operator has set the limit by hand. That limit takes precedence.
 	operator bool
 }
 
-// defers reports whether the limit of p has to wait for the monitor to evict. Swap is no way out that is
-// counted on, as for the kubelet. Where an operator has set a limit, that is the one in force, whatever we write.
+// defers reports whether the limit of p has to wait for the monitor to evict. It does not count on
+// swap, and neither does the kubelet. A limit set by an operator stays in force whatever we write,
+// so nothing waits for it.
 func (s state) defers(p *config.Partition) bool {
 	_, evicts := p.Margin()
 	limit := uint64(p.MemoryLimit)
@@ -109,7 +115,8 @@ func readState(root hostfs.FS, names unitname.Partition) state {
 	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorLimited(root, names.Slice())}
 }
 
-// readMemory reads the memory of a cgroup. It reports false for one that cannot be read, for it may go away meanwhile.
+// readMemory reads the memory of a cgroup. It reports false if the cgroup cannot be read, because
+// it may be removed at any time.
 func readMemory(root hostfs.FS, cgroup string) (cgroupfs.MemoryReading, bool) {
 	var m cgroupfs.MemoryReading
 	var err error
@@ -135,7 +142,7 @@ func readMemory(root hostfs.FS, cgroup string) (cgroupfs.MemoryReading, bool) {
 	return m, true
 }
 
-// readNumber reads a file with one number; "max" is cgroupfs.Unlimited.
+// readNumber reads a file with one number. It returns cgroupfs.Unlimited for "max".
 func readNumber(root hostfs.FS, name string) (uint64, error) {
 	data, err := root.ReadFile(name, maxBytes)
 	if err != nil {
@@ -148,7 +155,7 @@ func readNumber(root hostfs.FS, name string) (uint64, error) {
 	return parseBytes(text)
 }
 
-// parseBytes takes what fits into an int64, as a configured limit does.
+// parseBytes parses a number that fits into an int64, as a configured limit does.
 func parseBytes(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
 
 func monitorEvicts(root hostfs.FS) bool {
@@ -162,13 +169,13 @@ func monitorEvicts(root hostfs.FS) bool {
 
 // operatorLimited reports whether an operator has set a limit for the slice by hand.
 func operatorLimited(root hostfs.FS, slice string) bool {
-	// "systemctl set-property" puts a limit there. It wins over what units say.
+	// "systemctl set-property" writes a limit to this file. It overrides the units.
 	for _, dir := range []string{"/run/systemd/system.control/", "/etc/systemd/system.control/"} {
 		if _, err := root.Lstat(dir + slice + ".d/50-MemoryMax.conf"); err == nil {
 			return true
 		}
 	}
-	// "systemctl edit" puts there what is to win over a unit, and so does configuration management.
+	// "systemctl edit" and configuration management write drop-ins here. They override a unit.
 	for _, dir := range []string{"/run/systemd/system/" + slice + ".d", "/etc/systemd/system/" + slice + ".d"} {
 		entries, err := root.ReadDir(dir, maxDropins)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// memory is short for what is read of a cgroup. Where it has no page cache, what is used is Current.
+// memory is the reading of a cgroup. Without page cache, usage is Current.
 type memory = cgroupfs.MemoryReading
 
 var names = unitname.System
@@ -44,7 +44,8 @@ func TestDefers(t *testing.T) {
 		"used, less":               {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
 		"used, and no monitor":     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
 		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false},
-		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false}, // usage can be above the limit: memory_max_write
+		// memory_max_write allows a usage above the limit.
+		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false},
 		"not read":                 {lowered, memory{}, true, false},
 		"there was no limit":       {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
 		"there is to be none":      {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
@@ -90,7 +91,8 @@ func TestReadMemory(t *testing.T) {
 	}
 }
 
-// TestOperatorLimited: what systemctl set-property or edit has set is in force whatever the units say, and nothing waits for eviction below it.
+// TestOperatorLimited: a limit set with systemctl set-property or edit is in force whatever the
+// units say, and no limit waits for evictions.
 func TestOperatorLimited(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
@@ -112,7 +114,7 @@ func TestOperatorLimited(t *testing.T) {
 	}
 }
 
-// TestMonitorEvicts: a limit waits only for a monitor that runs, and that brings usage down.
+// TestMonitorEvicts: a limit waits only for a monitor that runs and that evicts.
 func TestMonitorEvicts(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
