@@ -1,5 +1,5 @@
-// Command partition-generator is a systemd generator (systemd.generator(7)). It writes the units of the
-// system partition from the systemPartition section of the kubelet's configuration.
+// Command partition-generator is a systemd generator (systemd.generator(7)). It writes the units of
+// the system partition from the systemPartition section of the kubelet's configuration.
 package main
 
 import (
@@ -29,14 +29,15 @@ Environment:
 `
 
 func main() {
-	// One goroutine, one thread: the Go runtime would move us between threads at slow system calls, to nobody's
-	// use, and tests kill this program at its n-th system call, which strace counts by thread.
+	// One goroutine, one thread. The Go runtime would move us between threads at slow system calls
+	// without any gain, and tests kill this program at its n-th system call, which strace counts by
+	// thread.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, generator.OpenLog(os.Getenv)))
 }
 
-// run is the whole program. It returns the exit status: 0 also where there is no partition to make, 1 for a
-// configuration that is not valid and for units that could not be written, 2 for wrong arguments.
+// run is the whole program. It returns the exit status: 0, also if there is no partition to make, 1
+// for an invalid configuration or for units that could not be written, and 2 for wrong arguments.
 func run(args []string, getenv func(string) string, stdout io.Writer, log *generator.Log) int {
 	if len(args) == 1 {
 		switch args[0] {
@@ -48,12 +49,13 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 			return 0
 		}
 	}
-	// Generators get three directories; one is enough for a look by hand, as with systemd's own.
+	// systemd passes three directories to a generator. One is enough for a run by hand, as with
+	// systemd's own.
 	if len(args) != 1 && len(args) != 3 || !filepath.IsAbs(args[0]) {
 		log.Errorf("want the absolute path of an output directory, or the three of systemd.generator(7); see partition-generator --help")
 		return 2
 	}
-	// In the initrd there is no kubelet, and its configuration would be that of another root.
+	// The initrd has no kubelet, and its configuration would be that of another root.
 	if getenv("SYSTEMD_IN_INITRD") == "1" {
 		return 0
 	}

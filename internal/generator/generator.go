@@ -1,5 +1,6 @@
-// Package generator is what partition-generator does once its arguments are read: it plans, writes, and says what is
-// wrong. It is apart from the program so that tests run it in their own process.
+// Package generator plans the units, writes them, and logs what is wrong: all of
+// partition-generator but its arguments. It is apart from the program so that tests can run it in
+// their own process.
 package generator
 
 import (
@@ -10,15 +11,15 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// Run makes the units of the node at root, and writes them into dir, the first of a generator's directories. It returns the
-// exit status: 0 also where there is no partition to make, 1 for a configuration that is not valid and for units that could
-// not be written. What there is to say goes to log.
+// Run plans the units of the node at root, and writes them into dir, the first of a generator's
+// directories. It logs to log. It returns the exit status: 0, also if there is no partition to
+// make, and 1 for an invalid configuration or for units that could not be written.
 func Run(root, dir string, log *Log) int {
 	output := slices.NewOutput(root, dir)
 	input, err := slices.Load(root, output)
 	plan := slices.NewPlan(input)
 	if err != nil {
-		// What is wrong and what comes of it first: the kernel log takes ten records from us.
+		// Log the errors and their consequence first: the kernel log takes ten records from us.
 		log.all(levelError, lines(err))
 		keepLast(output, plan, log)
 		log.all(levelWarning, plan.Warnings)
@@ -28,14 +29,15 @@ func Run(root, dir string, log *Log) int {
 	if plan.Config.Yields != "" {
 		log.noticef("%s", plan.Config.Yields)
 	}
-	if plan.Config.KubeletsFile != "" && plan.Apply { // at a reload: at boot nobody is there who could read it
+	if plan.Config.KubeletsFile != "" && plan.Apply { // at a reload: at boot no operator could read it
 		log.noticef("%s", plan.Config.KubeletsFile)
 	}
 	return write(output, plan, log)
 }
 
-// write writes the units, or else keeps the last ones. Where there is nothing to keep, and no way
-// to make all units valid at once, a partition that is written file by file is better than none.
+// write writes the units. If that fails, it restores the last output. If no partition can be
+// restored and there is no way to make all units valid at once, it writes the units file by file:
+// such a partition is better than none.
 func write(output slices.Output, plan *slices.Plan, log *Log) int {
 	err := output.Write(plan)
 	if err == nil {
@@ -58,8 +60,9 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 	return 0
 }
 
-// keepLast answers a configuration that is broken, or units that cannot be written: neither must lift the limits of a
-// running partition. What plan holds then is not the partition, but what may still lead to one.
+// keepLast restores the last good units after an invalid configuration, so that a running partition
+// keeps its limits. If there are none, it writes plan, which then holds only units that may still
+// lead to a partition.
 func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	restored, err := output.Restore(plan.Apply)
 	sayKept(hasPartition(restored, plan), err, log)
@@ -68,13 +71,13 @@ func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	}
 }
 
-// hasPartition reports whether the slice of the partition is among units that were restored.
+// hasPartition reports whether the slice of the partition is among the restored units.
 func hasPartition(restored []string, plan *slices.Plan) bool {
 	return stdslices.Contains(restored, plan.Config.Name.Slice())
 }
 
-// sayKept logs what comes of an error: whether the partition's units of this boot were kept, and why they could
-// not be.
+// sayKept logs the consequence of an error: whether the partition's units of this boot were kept,
+// or why they could not be.
 func sayKept(kept bool, err error, log *Log) {
 	switch {
 	case err != nil:

@@ -8,8 +8,8 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a record of
-// /dev/kmsg under the kernel's own messages.
+// The syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a
+// record of /dev/kmsg under the kernel's own messages.
 const (
 	levelError   = 3
 	levelWarning = 4
@@ -17,15 +17,16 @@ const (
 	daemon       = 3 << 3
 )
 
-// maxRecord is how much of a message one record takes. The kernel refuses a longer write to /dev/kmsg with
-// EINVAL (PRINTKRB_RECORD_MAX, 1024 in kernel 6.12, minus the prefix).
+// maxRecord is the number of bytes of a message that one record takes. The kernel refuses a longer
+// write to /dev/kmsg with EINVAL (PRINTKRB_RECORD_MAX, 1024 in kernel 6.12, minus the prefix).
 const maxRecord = 900
 
-// maxLines is how many lines of one kind are logged. The kernel takes ten records in five seconds from each opening of
-// /dev/kmsg and drops the rest (printk_devkmsg=ratelimit, the default), and the last ones matter most.
+// maxLines is the number of lines of one kind that are logged, before a line that counts the
+// others. The kernel takes ten records in five seconds from each opening of /dev/kmsg and drops the
+// rest (printk_devkmsg=ratelimit, the default). The last records matter most.
 const maxLines = 7
 
-// Log takes what the generator says, one line a message.
+// Log writes the generator's messages, one line each.
 type Log struct {
 	out    io.Writer
 	kernel bool
@@ -34,8 +35,9 @@ type Log struct {
 // NewLog returns a log that writes lines to out.
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
-// OpenLog logs to /dev/kmsg where systemd's system instance runs us (it sets SYSTEMD_SCOPE since 251), and to
-// standard error for everybody else: when generators run, journald may not, and it takes the kernel's log later.
+// OpenLog returns a log to /dev/kmsg if systemd's system instance runs us (it sets SYSTEMD_SCOPE
+// since 251), and to standard error otherwise. When generators run, journald may not run yet; it
+// reads the kernel's log later.
 func OpenLog(getenv func(string) string) *Log {
 	if getenv("SYSTEMD_SCOPE") == "system" && getenv("PARTITION_ROOT") == "" {
 		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
@@ -50,7 +52,7 @@ func (l *Log) Errorf(format string, args ...any) { l.log(levelError, format, arg
 
 func (l *Log) noticef(format string, args ...any) { l.log(levelNotice, format, args...) }
 
-// all logs lines, or the first of them and how many more there are.
+// all logs lines, or the first of them and the number of the others.
 func (l *Log) all(level int, lines []string) {
 	for i, line := range lines {
 		if i == maxLines && len(lines) > maxLines+1 {
@@ -61,7 +63,7 @@ func (l *Log) all(level int, lines []string) {
 	}
 }
 
-// log writes one record with one write(2): that is what a record of /dev/kmsg is.
+// log writes one record with one write(2): each write to /dev/kmsg is a record.
 func (l *Log) log(level int, format string, args ...any) {
 	text := oneline.Record(fmt.Sprintf(format, args...), maxRecord)
 	if l.kernel {

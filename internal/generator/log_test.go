@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKernelLog: one record for each message, of the facility of daemons, so that journald does not take it for the
-// kernel's own; not more of them than the kernel takes.
+// TestKernelLog: each message is one record, of the facility of daemons, so that journald does not
+// take it for the kernel's own. There are no more records than the kernel takes.
 func TestKernelLog(t *testing.T) {
 	var records recorder
 	log := &Log{out: &records, kernel: true}
@@ -26,7 +26,7 @@ func TestKernelLog(t *testing.T) {
 	}
 }
 
-// recorder keeps what each write(2) would have been.
+// recorder keeps the bytes of each write(2).
 type recorder []string
 
 func (r *recorder) Write(p []byte) (int, error) {
