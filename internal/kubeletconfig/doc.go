@@ -1,14 +1,14 @@
-// Package kubeletconfig finds, reads and merges the kubelet's configuration as the kubelet does, and
-// decodes the part of it that bears on the system partition.
+// Package kubeletconfig finds, reads and merges the kubelet's configuration as the kubelet does,
+// and decodes the part of it that bears on the system partition.
 //
-// The rules are the kubelet's own (seen in 1.37.0, cmd/kubelet/app/server.go):
+// The rules are the kubelet's own (cmd/kubelet/app/server.go, seen in 1.37.0):
 //
-//   - a main file in YAML or JSON, which must carry apiVersion and kind (loadConfigFile);
-//   - drop-ins: every *.conf below the drop-in directory, subdirectories included, in the order of
-//     filepath.WalkDir, each merged over what was there as a JSON merge patch (RFC 7386): objects are
-//     merged, lists replaced, null removes (mergeKubeletConfigurations);
-//   - fields it does not know are no error (DecodeKubeletConfiguration's lenient decoding).
+//   - A main file is YAML or JSON, and must have apiVersion and kind (loadConfigFile).
+//   - Drop-ins are all *.conf files below the drop-in directory, subdirectories included, in the
+//     order of filepath.WalkDir. Each is merged over the result so far as a JSON merge patch (RFC
+//     7386): objects are merged, lists replaced, null removes (mergeKubeletConfigurations).
+//   - Unknown fields are no error (DecodeKubeletConfiguration's lenient decoding).
 //
-// What differs is that the kubelet may read for as long as it likes. A generator must end: files,
-// directories and what YAML aliases expand to are bounded.
+// There is one difference: the kubelet may read for as long as it likes. A generator must end, so
+// files, directories and the expansion of YAML aliases are bounded.
 package kubeletconfig

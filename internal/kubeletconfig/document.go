@@ -12,19 +12,19 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// The bounds of what is read. A full dump of a kubelet's configuration has 6 KB.
+// The bounds of reading. A full dump of a kubelet's configuration has 6 KB.
 const (
-	// maxFileBytes is the largest configuration file taken.
+	// maxFileBytes bounds a configuration file.
 	maxFileBytes = 64 << 10
 	// maxTotalBytes bounds the main file and all drop-ins together.
 	maxTotalBytes = 256 << 10
-	// maxExpandedBytes bounds what a file's YAML aliases may expand to. The YAML library has a limit of
-	// its own (400,000 nodes, go.yaml.in/yaml/v2 2.4.4), but aliases of one long string stay below it while
-	// their JSON grows to gigabytes.
+	// maxExpandedBytes bounds the expansion of a file's YAML aliases. The YAML library has a limit of
+	// its own (400,000 nodes, go.yaml.in/yaml/v2 2.4.4), but aliases of one long string stay below it
+	// while their JSON grows to gigabytes.
 	maxExpandedBytes = 512 << 10
 )
 
-// The kind of object the files hold, as every KubeletConfiguration says in its first lines.
+// The kind of object in the files, as in the first lines of every KubeletConfiguration.
 const (
 	APIVersion = "kubelet.config.k8s.io/v1beta1"
 	Kind       = "KubeletConfiguration"
@@ -36,8 +36,8 @@ type document struct {
 	fields map[string]json.RawMessage
 }
 
-// relevant returns the fields of the document that bear on the partition, as JSON. The rest need not be merged, and
-// merging all of a large file with each of many drop-ins takes seconds.
+// relevant returns the fields of the document that bear on the partition, as JSON. The others need
+// no merging, and merging all of a large file with each of many drop-ins takes seconds.
 func (d document) relevant() ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	for _, f := range fieldsOf(&Kubelet{}) {
@@ -53,7 +53,7 @@ func (d document) relevant() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// errOtherKind is a well-formed object that is not a KubeletConfiguration.
+// errOtherKind means that a file holds a well-formed object other than a KubeletConfiguration.
 type errOtherKind struct{ apiVersion, kind string }
 
 func (e *errOtherKind) Error() string {
@@ -61,8 +61,8 @@ func (e *errOtherKind) Error() string {
 		oneline.Quote(e.apiVersion), oneline.Quote(e.kind), APIVersion, Kind)
 }
 
-// parseDocument turns the content of a file into a document. Where the kubelet takes YAML, so do we; where
-// it takes JSON (first character "{"), JSON is tried first, as its serializer does.
+// parseDocument parses the content of a file. It accepts YAML and JSON, as the kubelet does. If the
+// first character is "{", it tries JSON first, as the kubelet's serializer does.
 func parseDocument(path string, data []byte) (document, error) {
 	asJSON, err := toJSON(data)
 	if err != nil {
@@ -72,7 +72,7 @@ func parseDocument(path string, data []byte) (document, error) {
 	if err := json.Unmarshal(asJSON, &doc.fields); err != nil || doc.fields == nil {
 		return document{}, fmt.Errorf("%s: not an object; want a KubeletConfiguration in YAML or JSON", path)
 	}
-	// apiVersion and kind are required by the kubelet in the main file and in each drop-in.
+	// The kubelet requires apiVersion and kind in the main file and in each drop-in.
 	var apiVersion, kind string
 	if err := errors.Join(stringField(doc.fields, "apiVersion", &apiVersion), stringField(doc.fields, "kind", &kind)); err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
@@ -112,14 +112,14 @@ func toJSON(data []byte) ([]byte, error) {
 	return converted, nil
 }
 
-// checkExpansion refuses YAML whose aliases expand to more than maxExpandedBytes. Without an anchor and an
-// alias there is nothing to expand, and the second parse is saved.
+// checkExpansion refuses YAML whose aliases expand to more than maxExpandedBytes. Without an anchor
+// and an alias there is nothing to expand, and it saves the second parse.
 func checkExpansion(data []byte) error {
 	if bytes.IndexByte(data, '&') < 0 || bytes.IndexByte(data, '*') < 0 {
 		return nil
 	}
 	var node yaml.Node
-	// The first document alone, as for the conversion.
+	// Only the first document, as in the conversion.
 	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil {
 		return fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
 	}
@@ -130,8 +130,8 @@ func checkExpansion(data []byte) error {
 	return nil
 }
 
-// expansion computes the size of nodes with their aliases written out. Sizes saturate just above the limit,
-// so that they cannot overflow, and every node is computed once.
+// expansion computes the size of nodes with their aliases written out. Sizes saturate just above
+// the limit, so that they cannot overflow. Each node is computed once.
 type expansion struct {
 	sizes map[*yaml.Node]int
 }

@@ -1,9 +1,10 @@
 package kubeletconfig
 
-// Kubelet holds the fields of the kubelet's configuration that bear on the system partition. Defaults are not
-// applied: an absent field keeps its zero value. The names and types are those of
-// k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type: the packages that it
-// imports take longer to initialise than the generator takes in all (docs/performance.md).
+// Kubelet holds the fields of the kubelet's configuration that bear on the system partition.
+// Defaults are not applied: an absent field keeps its zero value. It follows the names and types of
+// k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type:
+// initialising the packages that it imports takes longer than a whole run of the generator
+// (docs/performance.md).
 type Kubelet struct {
 	CgroupRoot         string          `json:"cgroupRoot,omitempty"`
 	CgroupsPerQOS      *bool           `json:"cgroupsPerQOS,omitempty"`

@@ -9,8 +9,8 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// TestKubeletIsTheKubelets holds the fields of Kubelet to those of the kubelet's type: with another version of k8s.io/kubelet,
-// a field that is gone or has another type or name fails here.
+// TestKubeletIsTheKubelets compares the fields of Kubelet with those of the kubelet's type. It
+// fails if another version of k8s.io/kubelet has removed or renamed a field or changed its type.
 func TestKubeletIsTheKubelets(t *testing.T) {
 	ours, theirs := reflect.TypeFor[Kubelet](), reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
 	for i := range ours.NumField() {
@@ -24,7 +24,7 @@ func TestKubeletIsTheKubelets(t *testing.T) {
 			t.Errorf("%s is %s `json:%q`, want %s `json:%q`", got.Name, got.Type, got.Tag.Get("json"), want.Type, want.Tag.Get("json"))
 		}
 	}
-	// Each of them is decoded, by its own name.
+	// Each field is decoded, by its own name.
 	var k Kubelet
 	decoded := map[any]string{}
 	for _, f := range fieldsOf(&k) {
@@ -47,7 +47,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// FuzzKubelet decodes the same fields onto Kubelet and onto the kubelet's own type.
+// FuzzKubelet decodes the same fields into Kubelet and into the kubelet's own type.
 func FuzzKubelet(f *testing.F) {
 	f.Add("systemd", true, "/", "static", "0-3", "NodeSystemPartition")
 	f.Add("", false, "", "", "", "")

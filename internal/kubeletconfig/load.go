@@ -16,12 +16,13 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// OverridePath holds a systemPartition section for a kubelet that must not see one, in the form of a
-// KubeletConfiguration with that section alone. It wins over the kubelet's own files.
+// OverridePath holds a systemPartition section for a kubelet that must not see one, in a
+// KubeletConfiguration with that section alone. It overrides the section in the kubelet's own
+// files.
 const OverridePath = "/etc/kubernetes/node-partition.yaml"
 
-// TrialPath holds a section that is tried, in the form of OverridePath and in its place. It goes with a reboot, as
-// everything in /run does.
+// TrialPath holds a section on trial, in the form of OverridePath and in its place. A reboot
+// removes it, like everything in /run.
 const TrialPath = "/run/node-partition/trial.yaml"
 
 // SectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
@@ -35,7 +36,8 @@ var wellKnownFiles = []string{
 	"/etc/kubernetes/kubelet/kubelet-config.json", // Amazon EKS, before nodeadm
 }
 
-// ambiguousFile is the place that not only kubelets' configurations are found in.
+// ambiguousFile is the only well-known path that may hold something other than a kubelet's
+// configuration.
 const ambiguousFile = "/etc/kubernetes/kubelet.conf"
 
 // The well-known drop-in directories; all that exist are used, in this order.
@@ -46,9 +48,9 @@ var wellKnownDirs = []string{
 	"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d", // RKE2
 }
 
-// fieldsOf returns the fields that bear on the partition, by their names in the file. Nothing else is decoded: what
-// is wrong elsewhere is the kubelet's business, and its quantities can take minutes to compare ("1e99999999",
-// resource.Quantity of apimachinery 0.37.0).
+// fieldsOf returns the fields that bear on the partition, by their names in the file. No other
+// field is decoded: errors elsewhere are the kubelet's business, and its quantities can take
+// minutes to compare ("1e99999999", resource.Quantity of apimachinery 0.37.0).
 func fieldsOf(k *Kubelet) []field {
 	return []field{
 		{"cgroupDriver", &k.CgroupDriver},
@@ -60,8 +62,9 @@ func fieldsOf(k *Kubelet) []field {
 	}
 }
 
-// endpointField says where the kubelet finds its container runtime. No partition depends on it: one of the wrong type is no reason to
-// refuse the rest, and where there is no section it is of use all the same, to bring pods back.
+// endpointField holds the address of the kubelet's container runtime. No partition depends on it,
+// so a value of the wrong type is no reason to refuse the rest. It is of use even without a
+// section, to move pods back.
 const endpointField = "containerRuntimeEndpoint"
 
 type field struct {
@@ -75,46 +78,47 @@ const (
 	maxDirDepth     = 16
 )
 
-// Config is the kubelet's configuration as far as it bears on the system partition.
+// Config is the part of the kubelet's configuration that bears on the system partition.
 type Config struct {
 	// Kubelet holds the merged configuration.
 	Kubelet Kubelet
-	// Section is the merged systemPartition section as JSON; nil where there is none.
+	// Section is the merged systemPartition section as JSON; nil if there is none.
 	Section json.RawMessage
 	// SectionFile is the last file that contributed to Section.
 	SectionFile string
-	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a section; empty where it has none.
+	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a
+	// section. Empty if the configuration does not set it.
 	RuntimeEndpoint string
-	// Files are the files of the kubelet's configuration that were read, in the order of merging.
+	// Files lists the files of the kubelet's configuration that were read, in the order of merging.
 	Files []string
-	// Looked are the places that were looked at, in their order, read or not.
+	// Looked lists the paths that were checked for a configuration, in their order, read or not.
 	Looked []Look
-	// Late says what may still appear during the boot.
+	// Late lists paths that may still appear during the boot.
 	Late latemount.Late
-	// Awaited says where a configuration may be made later: by kubeadm join, cloud-init, the first
-	// start of k3s. Empty where there is a configuration, or a section. What is Late is among it.
+	// Awaited lists paths where a configuration may be made later: by kubeadm join, cloud-init, or the
+	// first start of k3s. It is empty if there is a configuration or a section. It includes the paths
+	// in Late.
 	Awaited Awaited
-	// Warnings are remarks about things that did not stop us.
+	// Warnings lists remarks that are no errors.
 	Warnings []string
 
 	origin map[string]string // field, or SectionField.field -> last file that has it
-	// overridden says that Section is not the kubelet's own.
+	// overridden means that Section does not come from the kubelet's own files.
 	overridden bool
 }
 
-// Awaited are places of the kubelet's configuration in which there is nothing yet.
+// Awaited lists paths for the kubelet's configuration that do not exist yet.
 type Awaited struct {
-	// Files are those of a main file.
+	// Files lists the paths for a main file.
 	Files []string
-	// Globs match the drop-ins of the directories for them, for a kubelet that has drop-ins alone,
-	// as that of k3s.
+	// Globs lists patterns for drop-ins. They are for a kubelet that has only drop-ins, as with k3s.
 	Globs []string
 }
 
-// Look is a place where a configuration was looked for.
+// Look is a path that was checked for a configuration.
 type Look struct {
 	Path string `json:"path"`
-	// Result is "read", or why it was passed over.
+	// Result is "read", or the reason for ignoring the path.
 	Result string `json:"result"`
 }
 
@@ -127,8 +131,8 @@ const (
 	lookMissing = "not there"
 )
 
-// FileWith names the file to change for a field of the kubelet's configuration: the last one that has it,
-// or else the last one read.
+// FileWith returns the file to change for a field of the kubelet's configuration: the last file
+// that sets it, or else the last file that was read.
 func (c *Config) FileWith(field string) string {
 	if name, ok := c.origin[field]; ok {
 		return name
@@ -139,8 +143,8 @@ func (c *Config) FileWith(field string) string {
 	return wellKnownFiles[0]
 }
 
-// SectionFileWith names the file to change for a field of the section: the last one that has it, or else the last one
-// with a section.
+// SectionFileWith returns the file to change for a field of the section: the last file that sets
+// it, or else the last file with a section.
 func (c *Config) SectionFileWith(field string) string {
 	if name, ok := c.origin[SectionField+"."+field]; ok && !c.overridden {
 		return name
@@ -148,17 +152,18 @@ func (c *Config) SectionFileWith(field string) string {
 	return c.SectionFile
 }
 
-// Load finds, reads and merges the configuration below root. Where there is none, the Config has what was looked at, Late and Awaited alone. The
-// one that comes with an error has Awaited and what was looked at.
+// Load finds, reads and merges the configuration below root. If there is none, the Config has only
+// Looked, Late and Awaited. With an error the Config has only Looked and Awaited; it is empty if
+// SettingsPath cannot be read.
 func Load(root hostfs.FS) (*Config, error) { return load(loader{root: root}) }
 
-// LoadWith is Load with a document in place of OverridePath and of TrialPath, which is to be judged before it is
-// written there. Messages call it by its name.
+// LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
+// before it is written there. Messages call it name.
 func LoadWith(root hostfs.FS, name string, data []byte) (*Config, error) {
 	return load(loader{root: root, candidate: &candidate{name, data}})
 }
 
-// candidate is a document that is not in force.
+// candidate is a document that is not in force yet.
 type candidate struct {
 	name string
 	data []byte
@@ -188,7 +193,7 @@ func (l *loader) load(settings Settings) error {
 	}
 	l.config.Late = latemount.Find(l.root, l.missing)
 	if l.mainIsLate() {
-		// Drop-ins alone are half a configuration. The section is judged when the rest is there.
+		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
 		l.config.Section, l.config.SectionFile = nil, ""
 	}
 	if err := l.override(); err != nil {
@@ -201,7 +206,7 @@ func (l *loader) load(settings Settings) error {
 	return l.decode()
 }
 
-// awaited returns where a configuration may be made later, on a node that has none at all.
+// awaited returns the paths where a configuration may be made later, on a node without any.
 func (l *loader) awaited() Awaited {
 	var a Awaited
 	if len(l.docs) > 0 {
@@ -218,7 +223,7 @@ func (l *loader) awaited() Awaited {
 	return a
 }
 
-// mainIsLate reports whether there is no main file, and one may still be mounted.
+// mainIsLate reports whether there is no main file yet and one may still be mounted.
 func (l *loader) mainIsLate() bool {
 	return !l.hasMain && slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
 }
@@ -228,23 +233,23 @@ type loader struct {
 	left    int64 // bytes that may still be read
 	docs    []document
 	merged  map[string]json.RawMessage // the fields of all documents
-	missing []string                   // looked for and not found
+	missing []string                   // checked and not found
 	config  *Config
 
-	mainFiles []string // where a main file was looked for
-	dirs      []string // where drop-ins were
+	mainFiles []string // paths checked for a main file
+	dirs      []string // directories checked for drop-ins
 	hasMain   bool
 
-	candidate *candidate // nil where nothing is judged but what is there
+	candidate *candidate // nil unless a document is validated before it is in force
 }
 
-// read reads one configuration file within what is left of the bounds.
+// read reads one configuration file within the remaining bounds.
 func (l *loader) read(name string) (document, error) {
 	data, err := l.root.ReadFile(name, min(maxFileBytes, l.left))
 	return l.parse(name, data, err)
 }
 
-// parse takes what reading a file has given.
+// parse parses the result of reading a file.
 func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	if err != nil {
 		if errors.Is(err, hostfs.ErrTooLarge) {
@@ -261,7 +266,8 @@ func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	return doc, err
 }
 
-// errSection is an error in a file that has the section, or may have had it: an empty file is one that is being written.
+// errSection is an error in a file that has the section, or may be about to have it: an empty file
+// is still being written.
 type errSection struct{ error }
 
 func (e *errSection) Unwrap() error { return e.error }
@@ -291,7 +297,7 @@ func (l *loader) mainFile(settings Settings) error {
 			continue
 		}
 		if err != nil && name == ambiguousFile && !errors.As(err, new(*errSection)) {
-			// With kubeadm this is a kubeconfig, which needs no word.
+			// With kubeadm this is a kubeconfig, which needs no warning.
 			if other := new(errOtherKind); !errors.As(err, &other) || other.kind != "Config" {
 				l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%v, ignoring the file", err))
 			}
@@ -308,7 +314,7 @@ func (l *loader) mainFile(settings Settings) error {
 	return nil
 }
 
-// add takes a document that was read.
+// add appends a document that was read.
 func (l *loader) add(doc document, err error) error {
 	if err != nil {
 		return err
@@ -319,7 +325,7 @@ func (l *loader) add(doc document, err error) error {
 	return nil
 }
 
-// seen notes what there is to say of a document.
+// seen records that a document was read, and its warnings.
 func (l *loader) seen(doc document) {
 	l.looked(doc.path, lookRead)
 	l.nearMisses(doc)
@@ -335,7 +341,8 @@ func (l *loader) dropins(settings Settings) error {
 	}
 	l.dirs = dirs
 	for _, dir := range dirs {
-		// As filepath.WalkDir does, and so the kubelet: a link in place of the directory is not followed.
+		// A link in place of the directory is not followed: neither filepath.WalkDir nor the kubelet does
+		// so.
 		info, err := l.root.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, dir)
@@ -380,7 +387,7 @@ func (l *loader) walk(dir string, depth int) error {
 	return nil
 }
 
-// merge merges the documents read and decodes what is needed of the result.
+// merge merges the documents and takes section, endpoint and origins from the result.
 func (l *loader) merge() error {
 	if len(l.docs) == 0 {
 		return nil
@@ -417,14 +424,14 @@ func (l *loader) merge() error {
 			}
 		}
 	}
-	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // of another type it says nothing
+	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // ignored if of another type
 	l.config.SectionFile = l.config.origin[SectionField]
 	l.config.Section = fields[SectionField]
 	l.merged = fields
 	return nil
 }
 
-// decode decodes the fields of interest onto the kubelet's own types.
+// decode decodes the fields of interest into the kubelet's own types.
 func (l *loader) decode() error {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		raw, ok := l.merged[f.name]
@@ -439,7 +446,7 @@ func (l *loader) decode() error {
 	return nil
 }
 
-// override lets the section in OverridePath win, and that of a trial over both.
+// override replaces the section by that of OverridePath, and both by that of a trial.
 func (l *loader) override() error {
 	if c := l.candidate; c != nil {
 		var err error
@@ -470,7 +477,8 @@ func (l *loader) override() error {
 	return nil
 }
 
-// tried takes a document whose section is tried. One without a section is a mistake that nobody else has made already.
+// tried takes the section of a document on trial. A trial without a section is an error: it can
+// only be a mistake.
 func (l *loader) tried(doc document, err error) error {
 	if err != nil {
 		return err
@@ -483,7 +491,7 @@ func (l *loader) tried(doc document, err error) error {
 	return nil
 }
 
-// replaceSection lets the section of doc win over the kubelet's own.
+// replaceSection replaces the kubelet's own section by that of doc.
 func (l *loader) replaceSection(doc document) {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		if _, ok := doc.fields[f.name]; ok {

@@ -12,7 +12,7 @@ import (
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// tree makes a root with files; content that begins with "-> " is a link.
+// tree makes a root with files. Content that begins with "-> " makes a link.
 func tree(t *testing.T, files map[string]string) hostfs.FS {
 	t.Helper()
 	root := t.TempDir()
@@ -34,7 +34,8 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 	return hostfs.FS(root)
 }
 
-// TestMerge: what the kubelet makes of its main file and drop-ins (mergeKubeletConfigurations, 1.37.0).
+// TestMerge: the merge of a main file and drop-ins equals the kubelet's
+// (mergeKubeletConfigurations, 1.37.0).
 func TestMerge(t *testing.T) {
 	const main, dir = "/etc/kubernetes/kubelet/config.json", "/etc/kubernetes/kubelet/config.json.d/"
 	for name, test := range map[string]struct {
@@ -86,7 +87,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLinkedDropinDirectory: filepath.WalkDir does not follow it, and so the kubelet does not.
+// TestLinkedDropinDirectory: neither filepath.WalkDir nor the kubelet follows the link.
 func TestLinkedDropinDirectory(t *testing.T) {
 	c, err := Load(tree(t, map[string]string{
 		"/srv/dropins/1.conf":           head + "systemPartition: {cpuset: '0'}",
@@ -121,7 +122,7 @@ func TestFileWith(t *testing.T) {
 	}
 }
 
-// TestLate: of the well-known places, those that may be mounted later are late.
+// TestLate: Late lists the well-known paths that may be mounted later.
 func TestLate(t *testing.T) {
 	for fstab, test := range map[string]struct {
 		paths int

@@ -11,9 +11,9 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// Near returns which of the known names of fields is meant by one that is not among them: written
-// with other capitals, with dashes or underscores, or with one letter in four wrong. Empty where
-// none is.
+// Near returns the known field that an unknown name probably means: one that is written with other
+// capitals, with dashes or underscores, or with at most one letter in four wrong. It returns an
+// empty string if there is none.
 func Near(name string, known ...string) string {
 	best, least := "", 0
 	for _, k := range known {
@@ -32,8 +32,8 @@ func plainName(name string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }
 
-// nearMisses warns of a section under another name: the kubelet passes over a field that it does
-// not know, and so do we.
+// nearMisses warns of a section under a similar name: the kubelet ignores an unknown field, and so
+// do we.
 func (l *loader) nearMisses(doc document) {
 	for _, name := range slices.Sorted(maps.Keys(doc.fields)) {
 		if Near(name, SectionField) != "" {

@@ -12,7 +12,7 @@ func TestNear(t *testing.T) {
 		"system-partition": SectionField, "system_partition": SectionField, "sytemPartion": SectionField,
 		"cpuSet": "cpuset", "cpusets": "cpuset", "memorylimit": "memoryLimit", "memory_limit": "memoryLimit", "memoryLimits": "memoryLimit",
 		"namespace": "namespaces", "evictionhard": "evictionHard",
-		// Fields of the kubelet, and what is too far from everything.
+		// Fields of the kubelet, and names that are too far from every known one.
 		"systemReserved": "", "systemCgroups": "", "evictionHard2ndThreshold": "", "cpus": "", "x": "", "": "", "ns": "",
 		strings.Repeat("systemPartition", 5000): "",
 		// A known field is not a miss of itself.

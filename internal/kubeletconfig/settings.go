@@ -15,13 +15,14 @@ import (
 	"nodepartition/internal/unitpath"
 )
 
-// SettingsPath holds the settings that partition-generator and partition-monitor share, as KEY=value.
+// SettingsPath holds the settings that partition-generator and partition-monitor share, as
+// KEY=value.
 const SettingsPath = "/etc/default/node-partition"
 
-// maxSettingsBytes bounds SettingsPath; three short lines are expected.
+// maxSettingsBytes bounds SettingsPath. Three short lines are expected.
 const maxSettingsBytes = 64 << 10
 
-// Settings says where the kubelet's configuration is. Empty fields mean the well-known places.
+// Settings holds the paths of the kubelet's configuration. Empty fields mean the well-known paths.
 type Settings struct {
 	// ConfigFile is KUBELET_CONFIG, the main configuration file.
 	ConfigFile string
@@ -38,7 +39,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	// Lines of other settings are not ours to complain of.
+	// Errors in lines of other settings are not ours to report.
 	var ours bytes.Buffer
 	for line := range bytes.Lines(data) {
 		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("KUBELET_CONFIG")) {

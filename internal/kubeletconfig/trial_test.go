@@ -9,7 +9,8 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// A section that is tried counts in place of the override and of the kubelet's own, and what is looked at says so.
+// TestTrial: a section on trial replaces those of the override and of the kubelet, and Looked says
+// so.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	const main = "/var/lib/kubelet/config.yaml"
@@ -27,14 +28,15 @@ func TestTrial(t *testing.T) {
 			t.Errorf("%v; want %v", c.Looked, want)
 		}
 	}
-	// What is judged counts in place of all of them, and is read from nowhere.
+	// A candidate replaces all of them, and is read from no file.
 	c, err = LoadWith(root, "mine.yaml", []byte(section("3")))
 	if err != nil || string(c.Section) != `{"cpuset":"3"}` || c.SectionFile != "mine.yaml" || c.SectionFileWith("cpuset") != "mine.yaml" {
 		t.Errorf("%s of %q, %v; want mine.yaml's", c.Section, c.SectionFile, err)
 	}
 }
 
-// What is tried without a section, or is none, is refused with its name. The override's is then none of the trial's.
+// TestTrialRefused: a trial without a section, or with another kind of object, is refused by its
+// name. The section of the override does not become the trial's.
 func TestTrialRefused(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})

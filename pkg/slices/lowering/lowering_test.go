@@ -27,6 +27,8 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
+// TestDefers: a limit waits for evictions only if it is lowered to usage or below it. Usage can be
+// above the limit in force (memory_max_write).
 func TestDefers(t *testing.T) {
 	const mi = 1 << 20
 	lowered := config.Partition{MemoryLimit: 200 * mi}
@@ -44,7 +46,6 @@ func TestDefers(t *testing.T) {
 		"used, less":               {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
 		"used, and no monitor":     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
 		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false},
-		// memory_max_write allows a usage above the limit.
 		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false},
 		"not read":                 {lowered, memory{}, true, false},
 		"there was no limit":       {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
