@@ -7,11 +7,13 @@ import (
 	"path"
 )
 
-// programs are where a kubelet is found that was started by its name alone: systemd's search path, and what images of Flatcar use.
+// programs lists the paths of a kubelet that was started by its name alone: systemd's search path,
+// and the path in images of Flatcar.
 var programs = []string{"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/usr/sbin/kubelet", "/usr/local/sbin/kubelet", "/opt/bin/kubelet"}
 
-// Knows reports whether the kubelet's program has a text, such as the name of a feature gate: a kubelet does not tell its gates on its
-// command line, and to ask it takes credentials. A program that cannot be read may have it.
+// Knows reports whether the kubelet's program contains a text, such as the name of a feature gate.
+// A kubelet does not list its gates on its command line, and asking it takes credentials. A program
+// that cannot be read counts as containing the text.
 func (p Process) Knows(text string) bool {
 	names := programs
 	if len(p.Args) > 0 && path.IsAbs(p.Args[0]) {
@@ -29,7 +31,7 @@ func (p Process) Knows(text string) bool {
 	return true
 }
 
-// contains reads to the end, or to the text.
+// contains reports whether r holds the text. It reads to the text or to the end.
 func contains(r io.Reader, text string) (bool, error) {
 	const size = 1 << 20
 	buffer := make([]byte, 0, size+len(text))
@@ -45,7 +47,7 @@ func contains(r io.Reader, text string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// It may stand across two pieces.
+		// The text may lie across two pieces.
 		tail := min(len(text)-1, len(buffer))
 		buffer = append(buffer[:0], buffer[len(buffer)-tail:]...)
 	}

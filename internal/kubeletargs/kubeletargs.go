@@ -1,5 +1,5 @@
-// Package kubeletargs reads the command line of the kubelet that runs: what stands there wins over its configuration file, and
-// says which file that is.
+// Package kubeletargs reads the command line of the running kubelet. Its flags override the
+// configuration file, and one of them names that file.
 package kubeletargs
 
 import (
@@ -14,20 +14,22 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// units are the cgroups of the kubelet's service: systemd's default, and that of Amazon EKS and of OpenShift. A process elsewhere that
-// calls itself kubelet may be anybody's: a pod must not be able to speak for the kubelet.
+// units lists the cgroups of the kubelet's service: systemd's default, and the one of Amazon EKS
+// and OpenShift. A process elsewhere that calls itself kubelet does not count: a pod must not be
+// able to pass for the kubelet.
 var units = []string{
 	"/sys/fs/cgroup/system.slice/kubelet.service",
 	"/sys/fs/cgroup/runtime.slice/kubelet.service",
 }
 
-// maxBytes bounds what is read of /proc and of a cgroup; a command line has some kilobytes.
+// maxBytes bounds reads from /proc and from a cgroup. A command line has some kilobytes.
 const maxBytes = 256 << 10
 
-// ErrNotRunning says that no kubelet runs in a service of its own. With k3s and RKE2 it is a part of their process.
+// ErrNotRunning means that no kubelet runs in a service of its own. With k3s and RKE2 the kubelet
+// is a part of their process.
 var ErrNotRunning = errors.New("no kubelet runs as kubelet.service")
 
-// Process is the kubelet that runs.
+// Process is the running kubelet.
 type Process struct {
 	PID  int
 	Args []string
@@ -62,19 +64,21 @@ func Running(root hostfs.FS) (Process, error) {
 	return Process{}, ErrNotRunning
 }
 
-// Flags are those that bear on the partition; empty where they are not given.
+// Flags holds the flags that bear on the partition. A flag that is not given is empty.
 type Flags struct {
-	// Config is --config, ConfigDir --config-dir.
+	// Config is --config, and ConfigDir --config-dir.
 	Config, ConfigDir string
-	// CgroupDriver is --cgroup-driver, ReservedCPUs --reserved-cpus, RuntimeEndpoint --container-runtime-endpoint.
+	// CgroupDriver is --cgroup-driver, ReservedCPUs --reserved-cpus, and RuntimeEndpoint
+	// --container-runtime-endpoint.
 	CgroupDriver, ReservedCPUs, RuntimeEndpoint string
-	// FeatureGates are those of --feature-gates, nil without one.
+	// FeatureGates holds the gates of --feature-gates; nil without that flag.
 	FeatureGates map[string]bool
 }
 
-// Parse reads a command line as the kubelet does (pflag, with _ in names for -): values follow behind = or as the next argument, and the
-// last of two counts. Of a flag that it does not know it cannot tell whether the next argument is its value; that does no harm, because
-// a value that begins with -- is none that a kubelet is given.
+// Parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
+// behind = or as the next argument, and the last of two counts. Parse cannot know whether an
+// unknown flag takes the next argument as its value. That does no harm, because no flag of the
+// kubelet has a value that begins with --.
 func Parse(args []string) Flags {
 	var f Flags
 	known := map[string]func(string){
@@ -109,7 +113,7 @@ func Parse(args []string) Flags {
 	return f
 }
 
-// addGates adds those of one --feature-gates, "A=true,B=false"; one flag adds to the other.
+// addGates adds the gates of one --feature-gates, "A=true,B=false". Several flags add up.
 func (f *Flags) addGates(list string) {
 	for pair := range strings.SplitSeq(list, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
@@ -124,11 +128,13 @@ func (f *Flags) addGates(list string) {
 	}
 }
 
-// allAlpha is the gate that switches on all gates in alpha that nobody has named.
+// allAlpha is the gate that switches on all alpha gates that have no setting of their own.
 const allAlpha = "AllAlpha"
 
-// GateOn reports whether an alpha gate is on in a kubelet whose configuration has these gates: its flags are merged over them
-// (kubeletConfigFlagPrecedence, cmd/kubelet/app/server.go, v1.37.0). knows is asked, where AllAlpha is on, whether the kubelet has that gate.
+// GateOn reports whether an alpha gate is on in a kubelet whose configuration has the gates
+// configured. The kubelet's flags are merged over its configuration (kubeletConfigFlagPrecedence,
+// cmd/kubelet/app/server.go, v1.37.0). If AllAlpha decides, GateOn calls knows to find out whether
+// the kubelet has the gate.
 func (f *Flags) GateOn(gate string, configured map[string]bool, knows func() bool) bool {
 	gates := map[string]bool{}
 	maps.Copy(gates, configured)

@@ -57,7 +57,7 @@ func TestGateOn(t *testing.T) {
 		{"--feature-gates=G=false", map[string]bool{"G": true}, true, false},
 		{"--feature-gates=Other=true", map[string]bool{"G": true}, true, true},
 		{"--feature-gates AllAlpha=true", nil, true, true},
-		{"--feature-gates AllAlpha=true", nil, false, false}, // of a kubelet that has no such gate
+		{"--feature-gates AllAlpha=true", nil, false, false}, // a kubelet without that gate
 		{"--feature-gates AllAlpha=true,G=false", nil, true, false},
 		{"--feature-gates AllAlpha=true", map[string]bool{"G": false}, true, false},
 		{"--feature-gates AllAlpha=false", map[string]bool{"AllAlpha": true}, true, false},
@@ -87,7 +87,7 @@ func node(t *testing.T, files map[string]string) hostfs.FS {
 	return hostfs.FS(root)
 }
 
-// The kubelet is the one of its service, and no other process that calls itself so.
+// TestRunning: the kubelet is the process of its service, and no other process of that name.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	const plugin, kubelet = "/usr/bin/plugin\x00--config=/wrong\x00", "/usr/bin/kubelet\x00--config=/right\x00"
