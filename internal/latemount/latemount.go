@@ -1,5 +1,5 @@
-// Package latemount finds out which missing files may come during the boot, with a file system that is not mounted yet: it reads
-// fstab(5), the mount units and what is mounted.
+// Package latemount finds missing files that may appear during the boot, with a file system that is
+// not mounted yet. It reads fstab(5), the mount units and the current mounts.
 package latemount
 
 import (
@@ -18,28 +18,29 @@ const (
 	fstabPath     = "/etc/fstab"
 	mountinfoPath = "/proc/self/mountinfo"
 	maxFstabBytes = 64 << 10
-	// A busy node has some 1,000 mounts of 200 bytes; at the boot's first run of the generator there are 20.
+	// A busy node has some 1,000 mounts of 200 bytes. At the generator's first run of the boot there
+	// are 20.
 	maxMountinfoBytes = 4 << 20
 )
 
-// mountUnitDirs are the directories in which a mount unit can stand that systemd-fstab-generator did not write.
+// mountUnitDirs lists the directories of mount units that systemd-fstab-generator did not write.
 var mountUnitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"}
 
-// early are the directories that PID 1 needs itself and that are therefore there when generators run
-// (systemd.generator(7): only the root, /usr, and API file systems are; /etc is part of the root).
+// early lists the directories that PID 1 itself needs, and that therefore exist when generators run
+// (systemd.generator(7): only the root, /usr, and API file systems do; /etc is part of the root).
 var early = []string{"/etc/", "/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
 
-// Late holds files and directories that may appear during the boot: they are not there, and the file system
-// they belong to is not mounted yet.
+// Late holds files and directories that may appear during the boot: they do not exist, and the file
+// system they belong to is not mounted yet.
 type Late struct {
-	// Paths are the missing files and directories.
+	// Paths lists the missing files and directories.
 	Paths []string
-	// MountUnits are the mount units to wait for. Empty where /var is bare and nothing says what mounts it,
-	// as with systemd-gpt-auto-generator, which runs at the same time as we do.
+	// MountUnits lists the mount units to wait for. It is empty if /var is bare and no unit or fstab
+	// entry mounts it, as with systemd-gpt-auto-generator, which runs at the same time as we do.
 	MountUnits []string
 }
 
-// Find returns those of the missing paths that may come with a file system that is not mounted yet.
+// Find returns the missing paths that may come with a file system that is not mounted yet.
 func Find(root hostfs.FS, missing []string) Late {
 	var late Late
 	var points []string // mount points to come
@@ -81,7 +82,7 @@ func isEarly(name string) bool {
 	return slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// parents returns the directories above name, the root excepted, outermost first.
+// parents returns the directories above name, without the root, outermost first.
 func parents(name string) []string {
 	var dirs []string
 	for dir := path.Dir(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
@@ -95,10 +96,11 @@ func fstabMountPoints(root hostfs.FS) map[string]bool {
 	points := map[string]bool{}
 	data, err := root.ReadFile(fstabPath, maxFstabBytes)
 	if err != nil {
-		return points // no fstab is the rule on image-based systems, and a broken one is systemd's to report
+		return points // image-based systems have no fstab, and systemd reports a broken one
 	}
 	for line := range strings.Lines(string(data)) {
-		// fstab(5): device, mount point, type, options; only mount points without blanks can hold our paths.
+		// fstab(5): device, mount point, type, options. Our paths have no blanks, so we can ignore mount
+		// points that do.
 		fields := strings.Fields(line)
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
 			continue
