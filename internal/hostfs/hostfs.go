@@ -1,8 +1,8 @@
 // Package hostfs reads files of the node below one root, with bounds.
 //
 // A systemd generator runs inside the boot: a file that never ends, a FIFO without a writer or a
-// directory of a million entries must be an error, not a boot that hangs. All reading of the
-// generator goes through here, so that one root (PARTITION_ROOT) turns a folder into a node.
+// directory of a million entries must be an error, not a boot that hangs. The generator reads
+// everything through this package, so that one root (PARTITION_ROOT) turns a folder into a node.
 package hostfs
 
 import (
@@ -30,8 +30,8 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 )
 
-// Path returns the path of name on the machine that runs us. Symbolic links inside a root other than
-// "/" are followed as if that root were "/", as chroot(2) would.
+// Path returns the path of name on the machine that runs us. Inside a root other than "/", it
+// follows symbolic links as if that root were "/", as chroot(2) would.
 func (f FS) Path(name string) (string, error) {
 	if f == "" || f == "/" {
 		return name, nil
@@ -43,8 +43,9 @@ func (f FS) Path(name string) (string, error) {
 	return path, nil
 }
 
-// ReadFile returns the content of the regular file name, at most limit bytes of it; a larger file is
-// ErrTooLarge. It never blocks in open(2): anything that is not a regular file is ErrNotRegular.
+// ReadFile returns the content of the regular file name, at most limit bytes of it. It returns
+// ErrTooLarge for a larger file, and ErrNotRegular for anything that is not a regular file. It
+// never blocks in open(2).
 func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 	path, err := f.Path(name)
 	if err != nil {
@@ -61,7 +62,7 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, tooLarge(name, limit)
 	}
-	// O_NONBLOCK: the file can have become a FIFO since.
+	// O_NONBLOCK: the file may have become a FIFO since.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, inNode(name, err)
@@ -73,7 +74,8 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: %w (%s)", name, ErrNotRegular, kind(info.Mode()))
 	}
-	// The size of files in /proc and /sys is 0 or a page whatever they hold: the limit counts while reading.
+	// The size of a file in /proc or /sys is 0 or a page, whatever it holds, so the limit counts while
+	// reading.
 	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, inNode(name, err)
@@ -84,7 +86,7 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Exists reports whether name exists, whatever it is; links are followed.
+// Exists reports whether name exists, of whatever type. It follows links.
 func (f FS) Exists(name string) bool {
 	path, err := f.Path(name)
 	if err != nil {
@@ -94,8 +96,8 @@ func (f FS) Exists(name string) bool {
 	return err == nil
 }
 
-// ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them. A
-// directory with more than limit entries is ErrTooLarge.
+// ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them.
+// It returns ErrTooLarge for a directory with more than limit entries.
 func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 	path, err := f.Path(name)
 	if err != nil {
@@ -117,7 +119,7 @@ func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Lstat is lstat(2) of name; links on the way are followed, the last component is not.
+// Lstat calls lstat(2) for name. It follows links on the way, but not the last component.
 func (f FS) Lstat(name string) (fs.FileInfo, error) {
 	dir, err := f.Path(filepath.Dir(name))
 	if err != nil {
@@ -130,15 +132,16 @@ func (f FS) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// inNode names the file as the node knows it, without the root, and keeps the cause for errors.Is.
+// inNode returns err with the file's name on the node, without the root. It keeps the cause for
+// errors.Is.
 func inNode(name string, err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		// A file in place of a folder on the way: there is nothing of that name. /etc/kubernetes/kubelet, for one,
-		// is a folder with some distributions, and a file of environment variables with others.
+		// A parent of the file is itself a file, so the name does not exist. /etc/kubernetes/kubelet, for
+		// one, is a folder with some distributions, and a file of environment variables with others.
 		err = fs.ErrNotExist
 	}
 	return fmt.Errorf("%s: %w", name, err)

@@ -58,7 +58,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestReadFileOfTheKernel: files in /proc say that they are empty.
+// TestReadFileOfTheKernel: files in /proc have the size 0, and are read all the same.
 func TestReadFileOfTheKernel(t *testing.T) {
 	data, err := FS("/").ReadFile("/proc/self/status", 1<<16)
 	if err != nil || len(data) == 0 {
