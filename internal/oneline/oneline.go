@@ -1,5 +1,6 @@
-// Package oneline makes one line of text that others wrote, as file names, values of a configuration and answers of other programs. In
-// what it returns there is no control character of ASCII, and so neither a second line nor an escape sequence.
+// Package oneline makes one line of foreign text, such as file names, values of a configuration and
+// answers of other programs. The result has no control character of ASCII, and so neither a second
+// line nor an escape sequence.
 package oneline
 
 import (
@@ -9,34 +10,36 @@ import (
 	"unicode/utf8"
 )
 
-// maxInMessage is how many bytes of a value an error message repeats. A record of the kernel log holds about
-// 1,000 bytes in all (PRINTKRB_RECORD_MAX of kernel 6.12 is 1024).
+// maxInMessage is the number of bytes of a value that an error message repeats. A record of the
+// kernel log holds about 1,000 bytes in all (PRINTKRB_RECORD_MAX is 1024, kernel 6.12).
 const maxInMessage = 80
 
-// Quote returns s for an error message: quoted, in ASCII, and cut when it is long.
+// Quote returns s for an error message: quoted, in ASCII, and cut if it is long.
 func Quote(s string) string {
 	return strconv.QuoteToASCII(cut(s, maxInMessage))
 }
 
-// ASCII returns s for an error message without quotes, with a space for each character that is not printable ASCII, and cut when it
-// is long.
+// ASCII returns s for an error message without quotes. It puts a space in place of each character
+// that is not printable ASCII, and cuts s if it is long.
 func ASCII(s string) string {
 	return replace(cut(s, maxInMessage), ' ', func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Record returns s for a log whose records take a limited number of bytes: cut when it is longer than most bytes, with a question mark
-// for each control character of ASCII and for each byte that is not UTF-8.
+// Record returns s for a log whose records take a limited number of bytes. It cuts s to most bytes,
+// and puts a question mark in place of each control character of ASCII and of each byte that is not
+// UTF-8.
 func Record(s string, most int) string {
 	return replace(cut(s, most), '?', func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError })
 }
 
-// Terminal returns s for a terminal, in full: without white space around it, with "; " between its lines and a question mark for each
-// other control character, those of Latin-1 included.
+// Terminal returns s for a terminal, in full. It removes white space around s, and puts "; "
+// between its lines and a question mark in place of each other control character, those of Latin-1
+// included.
 func Terminal(s string) string {
 	return replace(strings.ReplaceAll(strings.TrimSpace(s), "\n", "; "), '?', unicode.IsControl)
 }
 
-// cut returns the first bytes of s, and "..." where there were more.
+// cut returns the first bytes of s, followed by "..." if there were more.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -44,7 +47,8 @@ func cut(s string, most int) string {
 	return s[:most] + "..."
 }
 
-// replace returns s with another character in place of each unfit one. It makes U+FFFD of each byte that is not UTF-8.
+// replace returns s with another character in place of each unfit one. It puts U+FFFD in place of
+// each byte that is not UTF-8.
 func replace(s string, with rune, unfit func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
 		if unfit(r) {

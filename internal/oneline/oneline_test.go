@@ -56,7 +56,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// FuzzOneLine: whatever comes in, one line without control characters of ASCII comes out.
+// FuzzOneLine: for any input the result is one line without control characters of ASCII.
 func FuzzOneLine(f *testing.F) {
 	f.Add("a\nb\x1b[2J\xff")
 	f.Add(strings.Repeat("\u009b", 100))
