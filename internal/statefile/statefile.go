@@ -1,5 +1,5 @@
-// Package statefile writes and reads files of JSON. A reader gets the old content or the new one, whenever it reads and whenever the
-// writer is killed.
+// Package statefile writes and reads files of JSON. A reader gets the old content or the new one,
+// at whatever time it reads and at whatever time the writer is killed.
 package statefile
 
 import (
@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path, whose folder exists, with v as one line of JSON. The file is not synchronised with a disk:
-// state files are on a tmpfs. There is one writer at a time.
+// Write replaces the file at path with v as one line of JSON. The folder has to exist. Write does
+// not synchronise the file with a disk: state files are on a tmpfs. There must be one writer at a
+// time.
 //
-// The temporary file has always the same name, and so a program that is killed again and again leaves one of them. The next Write
-// overwrites it.
+// The temporary file always has the same name, so a program that is killed again and again leaves
+// one of them. The next Write overwrites it.
 func Write(path string, v any, mode fs.FileMode) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -30,8 +31,8 @@ func Write(path string, v any, mode fs.FileMode) error {
 	return err
 }
 
-// Read decodes the file at path into v. An error about the file is an *fs.PathError; every other error is about its content and does
-// not name the file.
+// Read decodes the file at path into v. An error about the file is an *fs.PathError. Every other
+// error is about its content and does not name the file.
 func Read(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -40,7 +41,8 @@ func Read(path string, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// temporaryName is hidden, and has another suffix than path: readers of all files of a folder pass it over.
+// temporaryName returns a hidden name with another suffix than path, so that readers of all files
+// of a folder ignore it.
 func temporaryName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }

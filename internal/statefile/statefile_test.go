@@ -69,8 +69,8 @@ func TestWriteReplacesWhole(t *testing.T) {
 	}
 }
 
-// TestWriteAfterKill: a writer that was killed in the middle leaves one temporary file, of which no reader knows, and which the next Write
-// replaces.
+// TestWriteAfterKill: a writer that is killed half-way leaves one temporary file. No reader opens
+// that file, and the next Write replaces it.
 func TestWriteAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
