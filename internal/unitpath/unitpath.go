@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// IsPlain reports whether an absolute path can stand in a unit as it is. In SourcePath= and in conditions a percent sign
-// is a specifier, a backslash an escape, and a line feed a new setting.
+// IsPlain reports whether an absolute path can be written into a unit unchanged. In SourcePath= and
+// in conditions a percent sign is a specifier, a backslash an escape, and a line feed a new
+// setting.
 func IsPlain(name string) bool {
 	const special = "/._@:+,=~-"
 	return strings.HasPrefix(name, "/") && !strings.ContainsFunc(name, func(r rune) bool {
@@ -15,7 +16,8 @@ func IsPlain(name string) bool {
 	})
 }
 
-// Plain returns name if it can stand in a unit as it is, and otherwise the nearest directory above it that can.
+// Plain returns name if it can be written into a unit unchanged, and otherwise the nearest
+// directory above it that can.
 func Plain(name string) string {
 	name = path.Join("/", name)
 	for !IsPlain(name) {
