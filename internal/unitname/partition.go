@@ -2,23 +2,24 @@ package unitname
 
 import "strings"
 
-// Partition is the name of a part of a node's pods. It is the label "partition" of the KEP's metrics.
+// Partition is the name of a part of a node's pods. It is the label "partition" of the KEP's
+// metrics.
 type Partition string
 
 const (
 	// System is the partition of KEP-5894, kubepods-system.slice.
 	System Partition = "system"
-	// Default is kubepods.slice without the partitions below it: where the kubelet puts pods.
+	// Default is kubepods.slice without the partitions below it. The kubelet puts pods there.
 	Default Partition = "default"
 )
 
-// root is the slice of all pods, the kubelet's root of cgroups under the systemd driver.
+// root is the slice of all pods, and the kubelet's root of cgroups under the systemd driver.
 const root = "kubepods"
 
-// stem is the name of the partition's slice without the suffix. The kubelet's cgroup name {kubepods, system,
-// burstable} is kubepods-system-burstable.slice under the systemd driver (CgroupName.ToSystemd,
-// pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the dashes in their names
-// (systemd.slice(5)).
+// stem returns the name of the partition's slice without the suffix. The kubelet's cgroup name
+// {kubepods, system, burstable} is kubepods-system-burstable.slice under the systemd driver
+// (CgroupName.ToSystemd, pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the
+// dashes in their names (systemd.slice(5)).
 func (p Partition) stem() string {
 	if p == Default {
 		return root
@@ -26,50 +27,53 @@ func (p Partition) stem() string {
 	return root + "-" + string(p)
 }
 
-// Slice returns the name of the partition's slice. Its guaranteed pods are directly below it.
+// Slice returns the name of the partition's slice. The slices of its guaranteed pods are directly
+// below it.
 func (p Partition) Slice() string { return p.stem() + suffix }
 
-// The QoS classes, as v1.PodQOSClass of k8s.io/api spells them. They are untyped, and functions take any
-// string type: importing that package would link net/http into the generator, which runs for a millisecond.
+// The QoS classes, spelled as v1.PodQOSClass of k8s.io/api. They are untyped, and functions take
+// any string type: importing that package would link net/http into the generator, which runs for a
+// millisecond.
 const (
 	Guaranteed = "Guaranteed"
 	Burstable  = "Burstable"
 	BestEffort = "BestEffort"
 )
 
-// QoSSlice returns the name of the slice with the partition's pods of a class.
+// QoSSlice returns the name of the slice of the partition's pods of a class.
 func QoSSlice[Q ~string](p Partition, q Q) string { return p.stem() + classes[string(q)] + suffix }
 
-// Below names all slices whose names begin as the partition's, for drop-ins (systemd.unit(5)).
+// Below returns the name of drop-ins for all slices whose names begin with the partition's
+// (systemd.unit(5)).
 func (p Partition) Below() string { return p.stem() + "-" + suffix }
 
-// Cgroup returns the path of the partition's cgroup, below the root of the file system.
+// Cgroup returns the path of the partition's cgroup, from the root of the file system.
 func (p Partition) Cgroup() string { return "/sys/fs/cgroup/" + CgroupPath(p.Slice()) }
 
-// Slices returns the names of the partition's own slices, from the outermost inwards.
+// Slices returns the names of the partition's own slices, outermost first.
 func (p Partition) Slices() []string {
 	return []string{p.Slice(), QoSSlice(p, Burstable), QoSSlice(p, BestEffort)}
 }
 
 const suffix = ".slice"
 
-// classes are what the names of slices have behind the partition's for a class.
+// classes holds, by QoS class, the part of a slice's name that follows the partition's.
 var classes = map[string]string{Guaranteed: "", Burstable: "-burstable", BestEffort: "-besteffort"}
 
-// PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does: GetPodContainerName of
-// pkg/kubelet/cm, with the dashes of the UID escaped to underscores (escapeSystemdCgroupName), because
-// dashes nest slices.
+// PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does
+// (GetPodContainerName of pkg/kubelet/cm). The dashes of the UID are escaped to underscores
+// (escapeSystemdCgroupName), because dashes nest slices.
 func PodSlice[Q ~string](p Partition, q Q, uid string) string {
 	return p.stem() + classes[string(q)] + podMark + EscapeUID(uid) + suffix
 }
 
 const podMark = "-pod"
 
-// EscapeUID returns a UID as it stands in the names of slices.
+// EscapeUID returns a UID in the form that names of slices have.
 func EscapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
-// ParsePodSlice is the inverse of PodSlice, but for the UID, which it returns with its dashes still escaped.
-// It reports false for any other name.
+// ParsePodSlice is the inverse of PodSlice, except that it returns the UID with its dashes still
+// escaped. It reports false for any other name.
 func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
 	name, ok := strings.CutSuffix(slice, suffix)
 	if !ok || strings.ContainsRune(name, '/') {
@@ -95,7 +99,7 @@ func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
 	return Partition(partition), q, uid, true
 }
 
-// cutLast is strings.Cut at the last separator.
+// cutLast cuts s at the last separator, as strings.Cut does at the first.
 func cutLast(s, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(s, separator)
 	if i < 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSlicesNest: systemd puts a slice below the one that its name names, so the name of a pod's
-// slice begins with that of the slice of its class.
+// TestSlicesNest: systemd nests a slice by its name, so the name of a pod's slice begins with the
+// name of the slice of its class.
 func TestSlicesNest(t *testing.T) {
 	const (
 		node   = "kubepods.slice/"
@@ -59,7 +59,7 @@ func TestParsePodSliceRefusesOtherNames(t *testing.T) {
 			t.Errorf("%q is of %s, %s, %q", slice, p, q, uid)
 		}
 	}
-	// There may be other partitions than ours.
+	// The node may have other partitions than ours.
 	if p, q, uid, ok := ParsePodSlice("kubepods-batch-burstable-podc.slice"); !ok || p != "batch" || q != Burstable || uid != "c" {
 		t.Errorf("a pod of another partition is of %s, %s, %q, %t", p, q, uid, ok)
 	}

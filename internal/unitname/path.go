@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// CgroupPath returns the path of a slice's cgroup below the mount. Each dash in its name is a level:
-// a-b.slice is in a.slice (systemd.slice(5)).
+// CgroupPath returns the path of a slice's cgroup below the mount. Each dash in its name is a
+// level: a-b.slice is in a.slice (systemd.slice(5)).
 func CgroupPath(slice string) string {
 	name, _ := strings.CutSuffix(slice, suffix)
 	var path strings.Builder

@@ -4,24 +4,24 @@ import (
 	"strings"
 )
 
-// livePrefix begins the names of the scopes that live moves make. The rest is the name of the runtime's
-// scope, because cAdvisor, in the kubelet and elsewhere, finds a container by the ID in the name of its
-// cgroup (containerdCgroupRegexp, cadvisor container/containerd/factory.go).
+// livePrefix begins the names of scopes made by live moves. The rest is the name of the runtime's
+// scope, because cAdvisor, in the kubelet and elsewhere, finds a container by the ID in the name of
+// its cgroup (containerdCgroupRegexp, cadvisor container/containerd/factory.go).
 const livePrefix = "partition-"
 
-// LiveScope returns the name of the scope that takes over from the runtime's.
+// LiveScope returns the name of the scope that replaces the runtime's.
 func LiveScope(runtimeScope string) string { return livePrefix + runtimeScope }
 
-// RuntimeScope is the inverse of LiveScope: a container that is moved back has its old name, and the runtime
-// finds its cgroup again.
+// RuntimeScope is the inverse of LiveScope. A container that is moved back gets its old name, so
+// that the runtime finds its cgroup again.
 func RuntimeScope(scope string) string { return strings.TrimPrefix(scope, livePrefix) }
 
 // IsLiveMoved reports whether a live move made the scope.
 func IsLiveMoved(scope string) bool { return strings.HasPrefix(scope, livePrefix) }
 
 // ContainerID returns the ID of the container in a unit of a pod's slice: cri-containerd-ID.scope,
-// crio-ID.scope, docker-ID.scope. It returns nothing for every other unit. crio-conmon-ID.scope is CRI-O's
-// monitor of a container, and not the container.
+// crio-ID.scope, docker-ID.scope. It returns an empty string for every other unit.
+// crio-conmon-ID.scope is CRI-O's monitor of a container, and not the container.
 func ContainerID(unit string) string {
 	name, ok := strings.CutSuffix(RuntimeScope(unit), ".scope")
 	if !ok || strings.HasPrefix(name, "crio-conmon-") {

@@ -1,4 +1,4 @@
 package unitname
 
-// MonitorService is started where there is a partition and the monitor is installed.
+// MonitorService is started if there is a partition and the monitor is installed.
 const MonitorService = "partition-monitor.service"
