@@ -9,14 +9,14 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// Paths as on the node; a test's root is in front of them.
+// The paths are on the node; tests put a root in front of them.
 const (
 	procPath = "/proc"
 	path     = "/proc/meminfo"
 )
 
-// Total returns the memory of the node at root in bytes, as the kubelet counts it: MemTotal of /proc/meminfo
-// (GetMachineMemoryCapacity of cAdvisor).
+// Total returns the memory of the node at root in bytes, as the kubelet counts it: MemTotal of
+// /proc/meminfo (GetMachineMemoryCapacity of cAdvisor).
 func Total(root hostfs.FS) (int64, error) {
 	dir, err := root.Path(procPath)
 	if err != nil {
