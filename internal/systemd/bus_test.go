@@ -17,7 +17,8 @@ import (
 	"nodepartition/tests/needs"
 )
 
-// bus is a dbus-daemon of the test's own, without rules on who may do what: those of the system bus are in tests/e2e/onnode.
+// bus is a test's own dbus-daemon, without a policy. The policy of the system bus is tested in
+// tests/e2e/onnode.
 type bus struct {
 	t       *testing.T
 	dir     string
@@ -52,7 +53,7 @@ func newBus(t *testing.T) *bus {
 	return b
 }
 
-// start returns when the daemon listens: it says where then.
+// start returns when the daemon listens, which is when it prints its address.
 func (b *bus) start() {
 	b.t.Helper()
 	b.daemon = exec.Command("dbus-daemon", "--config-file="+filepath.Join(b.dir, "conf"), "--nofork", "--nopidfile", "--print-address=1")
@@ -95,14 +96,14 @@ type fake struct {
 
 	mu     sync.Mutex
 	job    int
-	calls  []string        // what was asked for, in its order
-	exists map[string]bool // the units there are
+	calls  []string        // the calls, in order
+	exists map[string]bool // the existing units
 	props  map[string]map[string]dbus.Variant
-	quiet  bool              // it does not say when a job is over
-	onCall func(call string) // is called with each
+	quiet  bool              // it does not report the end of a job
+	onCall func(call string) // called with each call
 }
 
-// newFake has the name of systemd on the bus when it returns. Units are there from the start.
+// newFake returns a fake that owns systemd's name on the bus. The units exist from the start.
 func newFake(b *bus, units ...string) *fake {
 	b.t.Helper()
 	f := &fake{conn: b.connect(), exists: map[string]bool{}, props: map[string]map[string]dbus.Variant{}}
@@ -129,7 +130,8 @@ func (f *fake) called(format string, arguments ...any) {
 	}
 }
 
-// neverDone has it not say when a job is over. The channel that is returned is closed when the first one is queued.
+// neverDone makes the fake never report the end of a job. The returned channel is closed when the
+// first job is queued.
 func (f *fake) neverDone() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,14 +146,14 @@ func (f *fake) neverDone() <-chan struct{} {
 	return queued
 }
 
-// property is what the slice was given last.
+// property returns the latest value of a property of the slice.
 func (f *fake) property(name string) dbus.Variant {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.props[slice][name]
 }
 
-// seen returns the calls since the last time.
+// seen returns the calls since it was last called.
 func (f *fake) seen() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +234,8 @@ func (f *fake) Reload() *dbus.Error {
 	return nil
 }
 
-// newJob is over at once, and said to be before its number is answered, as it can be with systemd.
+// newJob makes a job that is over at once. Its end is reported before its number is answered, as
+// systemd may do too.
 func (f *fake) newJob(unit string) dbus.ObjectPath {
 	f.mu.Lock()
 	f.job++
@@ -249,7 +252,7 @@ func (f *fake) emit(member string, body ...any) {
 	_ = f.conn.Emit(objectPath, manager+"."+member, body...)
 }
 
-// told collects what a client tells.
+// told collects the notifications of a client.
 type told chan string
 
 func (c told) options(b *bus) Options {
@@ -263,7 +266,7 @@ func (c told) options(b *bus) Options {
 	}
 }
 
-// tell waits until the test listens.
+// tell sends a notification, and blocks until the test receives it.
 func (c told) tell(t *testing.T, what string) {
 	t.Helper()
 	select {
@@ -274,7 +277,7 @@ func (c told) tell(t *testing.T, what string) {
 
 const late = 20 * time.Second
 
-// want waits for what is told next.
+// want compares the next notifications with what.
 func (c told) want(t *testing.T, what ...string) {
 	t.Helper()
 	for _, w := range what {
@@ -289,7 +292,7 @@ func (c told) want(t *testing.T, what ...string) {
 	}
 }
 
-// run has a client run until the test ends.
+// run starts a client that runs until the test ends.
 func run(t *testing.T, o Options) *Client {
 	t.Helper()
 	c := New(o)

@@ -11,32 +11,36 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Options say whom to talk to and whom to tell. The zero value is the systemd of this machine, and nobody.
+// Options holds the addresses and the callbacks of a Client. The zero value is for the systemd of
+// this machine, without callbacks.
 type Options struct {
-	// Wake is called when slices or scopes below kubepods.slice may have come or gone, and after each connect.
+	// Wake is called when slices of pods, or scopes, may have come or gone, and after each connect.
 	Wake func()
-	// OnReloaded is called when systemd has reloaded its configuration or executed itself anew, and after each connect,
-	// because it may have done so before.
+	// OnReloaded is called when systemd has reloaded its configuration or has re-executed. It is also
+	// called after each connect, because systemd may have done so before.
 	OnReloaded func()
-	// OnConnected is called with true when there is a connection to systemd and with false when it is gone.
+	// OnConnected is called with true when a connection to systemd is made, and with false when it is
+	// lost.
 	OnConnected func(up bool)
 
-	// Documentation is an address for the units that are made, Documentation= of systemd.unit(5).
+	// Documentation is the URL in Documentation= of the units that are made (systemd.unit(5)).
 	Documentation string
-	// Timeout is for each method, on top of the deadline of its context; 0 is DefaultTimeout.
+	// Timeout bounds each method, on top of the deadline of its context; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Cgroups is where the cgroups of the units are; empty is cgroupfs.Mount.
+	// Cgroups holds the cgroups of the units; empty means cgroupfs.Mount.
 	Cgroups cgroupfs.FS
-	// BusAddress is a D-Bus address; empty is the system bus.
+	// BusAddress is a D-Bus address; empty means the system bus.
 	BusAddress string
-	// PrivateAddress is the D-Bus address of systemd itself, for when there is no bus; empty is systemd's private socket.
+	// PrivateAddress is the D-Bus address of systemd itself, used without a bus. Empty means systemd's
+	// private socket.
 	PrivateAddress string
-	// ControlDir is where systemd keeps what SetUnitProperties sets until the next boot; empty is where it is.
+	// ControlDir is the directory in which systemd keeps, until the next boot, the settings made with
+	// SetUnitProperties. Empty means systemd's own.
 	ControlDir string
 }
 
 const (
-	// DefaultTimeout is how long a method takes at most, but for Reload. Creating a slice takes milliseconds.
+	// DefaultTimeout bounds all methods but Reload. Creating a slice takes milliseconds.
 	DefaultTimeout = 5 * time.Second
 
 	systemBus      = "unix:path=/run/dbus/system_bus_socket"
@@ -44,20 +48,20 @@ const (
 	runtimeControl = "/run/systemd/system.control"
 )
 
-// ErrNotConnected says that neither the bus nor systemd's own socket could be reached.
+// ErrNotConnected means that neither the bus nor systemd's own socket could be reached.
 var ErrNotConnected = errors.New("no connection to systemd")
 
-// Client is a connection to systemd's manager that Run keeps up. Its methods may be called from any goroutine; they wait
-// for a connection where there is none, until their time is over.
+// Client is a connection to systemd's manager, which Run keeps up. Its methods may be called from
+// any goroutine. Without a connection they wait for one, until their time is over.
 type Client struct {
 	options Options
 	calls   atomic.Uint64
 	notices notices
 
 	mu      sync.Mutex
-	conn    *connection   // nil while there is none
+	conn    *connection   // nil without a connection
 	changed chan struct{} // closed when conn changes
-	lastErr error         // why there is none
+	lastErr error         // why there is no connection
 }
 
 // New returns a client that does nothing until Run is called.
@@ -88,10 +92,11 @@ func setNoop(f *func()) {
 	}
 }
 
-// Calls counts the method calls that were sent, those to the bus itself at connect included.
+// Calls returns the number of method calls sent, including those to the bus itself at connect.
 func (c *Client) Calls() uint64 { return c.calls.Load() }
 
-// Connected reports whether there is a connection. It may be gone when the caller looks.
+// Connected reports whether there is a connection. The connection may be lost as soon as it
+// returns.
 func (c *Client) Connected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +115,8 @@ func (c *Client) setConnection(conn *connection, err error) {
 	c.changed = make(chan struct{})
 }
 
-// connection waits for a connection. It is not the one that failed a moment ago, which Run may not have noticed yet.
+// connection waits for an open connection. It does not return one that has just failed, even if Run
+// has not noticed yet.
 func (c *Client) connection(ctx context.Context) (*connection, error) {
 	for {
 		c.mu.Lock()
@@ -127,7 +133,8 @@ func (c *Client) connection(ctx context.Context) (*connection, error) {
 	}
 }
 
-// notConnected says why there is no connection, and why it is not waited for any more.
+// notConnected returns an error with the reason for the missing connection, and the reason for not
+// waiting any longer.
 func (c *Client) notConnected(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,13 +144,14 @@ func (c *Client) notConnected(cause error) error {
 	return fmt.Errorf("%w: %w: %w", ErrNotConnected, cause, c.lastErr)
 }
 
-// do has f make its calls on a connection. When it is lost on the way, or systemd is not on the bus because it executes
-// itself anew, f is called again: it must bear that some of what it asked for is done.
+// do calls f with a connection. If the connection is lost meanwhile, or systemd is not on the bus
+// because it re-executes, do calls f again. So f must work even if some of its calls have taken
+// effect.
 func (c *Client) do(ctx context.Context, f func(context.Context, *connection) error) error {
 	return c.doFor(ctx, c.options.Timeout, f)
 }
 
-// doFor is do for what takes another time than most.
+// doFor is do with another timeout.
 func (c *Client) doFor(ctx context.Context, timeout time.Duration, f func(context.Context, *connection) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

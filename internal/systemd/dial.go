@@ -17,7 +17,7 @@ const (
 	manager    = busName + ".Manager"
 )
 
-// way is how systemd is reached.
+// way is the route to systemd: over the bus, or directly to its own socket.
 type way string
 
 const (
@@ -25,7 +25,7 @@ const (
 	direct way = "direct"
 )
 
-// connection is two of D-Bus, as go-systemd has them: on one calls are made, on the other signals arrive.
+// connection holds two D-Bus connections, as go-systemd does: one for calls, and one for signals.
 type connection struct {
 	api     *sd.Conn
 	way     way
@@ -39,13 +39,13 @@ type connection struct {
 
 func (c *connection) open() bool { return c.ctx.Err() == nil }
 
-// call calls a method of the manager that go-systemd has not.
+// call calls a method of the manager that go-systemd does not offer.
 func (c *connection) call(ctx context.Context, method string, args ...any) error {
 	return c.calls.Object(busName, objectPath).CallWithContext(ctx, manager+"."+method, 0, args...).Err
 }
 
-// dial makes a connection on which signals arrive. When ctx ends before that it is closed, for go-systemd and godbus make
-// their first calls without a deadline.
+// dial makes a connection that receives signals. It closes the connection if ctx ends before that
+// is done, because go-systemd and godbus make their first calls without a deadline.
 func (c *Client) dial(ctx context.Context, address string, by way) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *Client) setUp(ctx context.Context, conn *connection, address string) er
 	var err error
 	conn.api, err = sd.NewConnection(func() (*dbus.Conn, error) {
 		raw, err := c.dialRaw(conn, address)
-		// It asks for the one for calls first.
+		// go-systemd dials the connection for calls first.
 		conn.calls, conn.signals = conn.signals, raw
 		return raw, err
 	})
@@ -76,12 +76,12 @@ func (c *Client) setUp(ctx context.Context, conn *connection, address string) er
 		return err
 	}
 	if conn.way == direct {
-		return nil // systemd sends its signals to whoever is connected, and nobody else can
+		return nil // systemd sends its signals to all its peers, and no other program can
 	}
 	return listen(ctx, conn)
 }
 
-// dialRaw returns a connection that has said who it is.
+// dialRaw returns an authenticated connection.
 func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
 	count := func(m *dbus.Message) {
 		if m.Type == dbus.TypeMethodCall {
@@ -93,7 +93,7 @@ func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
 		return nil, err
 	}
 	context.AfterFunc(raw.Context(), conn.close)
-	// A number, because looking up a name may ask the network.
+	// A number, because looking up a name may send requests over the network.
 	err = raw.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err == nil && conn.way == onBus {
 		err = raw.Hello()

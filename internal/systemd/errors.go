@@ -12,17 +12,17 @@ import (
 )
 
 var (
-	// ErrNoUnit says that systemd has no such unit, or that it is not running.
+	// ErrNoUnit means that systemd has no such unit, or that the unit is inactive.
 	ErrNoUnit = errors.New("no such unit")
-	// ErrUnitExists says that there is a unit of that name already.
+	// ErrUnitExists means that there is already a unit of that name.
 	ErrUnitExists = errors.New("unit exists")
-	// ErrPopulated says that a slice has processes and is not stopped for that.
+	// ErrPopulated means that a slice has processes and therefore is not stopped.
 	ErrPopulated = errors.New("slice has processes")
 
 	errLost = errors.New("the connection was lost")
 )
 
-// connectError says why neither way led to systemd.
+// connectError holds the reasons why neither the bus nor the private socket led to systemd.
 type connectError struct{ Bus, Direct error }
 
 func (e *connectError) Error() string {
@@ -31,10 +31,11 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() []error { return []error{e.Bus, e.Direct} }
 
-// interrupted reports whether a call may not have reached systemd, or its answer not us. Seen while systemd executes itself
-// anew: NoReply for calls under way; then, until it is back, what dbus-daemon says of a name that it cannot start.
+// interrupted reports whether a call may not have reached systemd, or its answer may not have
+// reached us. While systemd re-executes, calls under way end with NoReply. Then, until systemd is
+// back, calls end with dbus-daemon's errors for a name that it cannot start.
 func interrupted(err error, conn *connection) bool {
-	var socket *net.OpError // a reset, for instance, which the bus leaves when it ends with messages unread
+	var socket *net.OpError // such as the reset by a bus that ends with unread messages
 	if !conn.open() || errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, errLost) || errors.As(err, &socket) {
 		return true
 	}
@@ -50,7 +51,8 @@ func interrupted(err error, conn *connection) bool {
 	return strings.HasPrefix(e.Name, bus+"Spawn.")
 }
 
-// named makes errors of systemd that callers act upon errors of ours, and says what was done to which unit.
+// named wraps err with the action and the unit. It turns systemd's errors that callers act upon
+// into errors of this package.
 func named(what, unit string, err error) error {
 	switch {
 	case err == nil:

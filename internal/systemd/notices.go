@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// notices are what Options' functions are to be told. Whoever notes something never waits, and what is noted twice before
-// it is delivered is delivered once: a thousand units that come and go are one wake.
+// notices queues calls of Options' functions. Noting something never blocks. Several notes of one
+// kind before a delivery are delivered once: a thousand units that come and go are one wake.
 type notices struct {
 	mu      sync.Mutex
 	pending pending
-	some    chan struct{} // has one element when there is something
+	some    chan struct{} // has one element if a notice is pending
 }
 
 type pending struct {
@@ -33,7 +33,7 @@ func (n *notices) note(change func(*pending)) {
 func (n *notices) wake()     { n.note(func(p *pending) { p.wake = true }) }
 func (n *notices) reloaded() { n.note(func(p *pending) { p.reloaded = true }) }
 
-// resynced is noted when signals may have been missed.
+// resynced notes that signals may have been missed.
 func (n *notices) resynced() { n.note(func(p *pending) { p.wake, p.reloaded = true, true }) }
 
 func (n *notices) connected(up bool) {

@@ -7,8 +7,9 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Property is a setting of a unit under the name it has on D-Bus, see org.freedesktop.systemd1(5). The type of Value decides
-// the type on the wire: string, bool, uint64, []string, []uint32, []byte, and the structs of this package and slices of them.
+// Property is a setting of a unit, with its name on D-Bus (org.freedesktop.systemd1(5)). The type
+// of Value decides the type on the wire: string, bool, uint64, []string, []uint32, []byte, and the
+// structs of this package and slices of them.
 type Property struct {
 	Name  string
 	Value any
@@ -50,8 +51,9 @@ func variants(properties []Property) []sd.Property {
 	return out
 }
 
-// limitProperties are those that the kubelet's systemd driver sets too (genV2ResourcesProperties, opencontainers/cgroups
-// systemd/v2.go). All of them are there always, because setting one to infinity is how it is lifted.
+// limitProperties returns the limits as properties, which the kubelet's systemd driver sets too
+// (genV2ResourcesProperties, opencontainers/cgroups systemd/v2.go). It always returns all of them,
+// because setting a limit to infinity lifts it.
 func limitProperties(l cgroupfs.Limits) []Property {
 	return []Property{
 		{"MemoryMax", l.MemoryMax},

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// systemd answers a reload when it is done, which may be long after what other methods take at most.
+// TestReloadTakesItsTime: systemd answers a reload when it is done, which may be long after the
+// timeout of other methods.
 func TestReloadTakesItsTime(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)

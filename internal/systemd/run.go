@@ -8,20 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// setUpTimeout is how long connecting may take. The bus' socket is there while its daemon restarts, for systemd holds it.
+// setUpTimeout bounds a connect. The bus' socket exists while its daemon restarts, because systemd
+// holds it.
 const setUpTimeout = 2 * time.Second
 
-// reconnectPause is how long Run waits between attempts to connect.
+// reconnectPause returns the pauses of Run between attempts to connect.
 func reconnectPause() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
 }
 
-// retryPause is how long a method waits before it tries again what was interrupted.
+// retryPause returns the pauses of a method before it retries an interrupted call.
 func retryPause() wait.Backoff {
 	return wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 5, Cap: 500 * time.Millisecond}
 }
 
-// sleep waits and reports whether ctx still lasts.
+// sleep waits for d. It reports whether ctx has not ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -33,8 +34,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Run keeps a connection to systemd until ctx ends, and returns why that was. It calls the functions of Options, one at a
-// time; while one of them runs, what happens is remembered once.
+// Run keeps a connection to systemd until ctx ends, and returns the cause of that. It calls the
+// functions of Options, one at a time. It queues at most one further call of each meanwhile.
 func (c *Client) Run(ctx context.Context) error {
 	var notifying sync.WaitGroup
 	notifying.Go(func() { c.notices.deliver(ctx, c.options) })
@@ -61,7 +62,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// connect prefers the bus: over it systemd knows who we are, and its own socket takes root alone.
+// connect prefers the bus: over it systemd knows the caller, and its own socket accepts only root.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, busErr := c.dial(ctx, c.options.BusAddress, onBus)
 	if busErr == nil {
@@ -74,8 +75,8 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// hold watches over a connection until it ends. While it is not one to the bus, it looks for the bus, and returns a
-// connection to that when it is back.
+// hold watches a connection until it ends. If the connection is direct, hold also tries to reach
+// the bus, and returns a connection to it as soon as it is back.
 func (c *Client) hold(ctx context.Context, conn *connection) *connection {
 	pause := reconnectPause()
 	for {
@@ -91,7 +92,8 @@ func (c *Client) hold(ctx context.Context, conn *connection) *connection {
 		case <-conn.ctx.Done():
 			return nil
 		case <-conn.filter.newOwner:
-			// systemd has executed itself anew, or has left the bus and come back. It forgets its subscribers then.
+			// systemd has re-executed, or has left the bus and come back. Either way it has lost its
+			// subscribers.
 			if err := c.resubscribe(ctx, conn); err != nil {
 				return nil
 			}
@@ -107,7 +109,7 @@ func (c *Client) hold(ctx context.Context, conn *connection) *connection {
 	}
 }
 
-// resubscribe is subscribe with an end.
+// resubscribe is subscribe with a timeout.
 func (c *Client) resubscribe(ctx context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

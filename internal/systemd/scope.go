@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Properties are those of a unit, as systemd answers them.
+// Properties holds properties of a unit, as systemd returns them.
 type Properties map[string]dbus.Variant
 
-// PropertiesOf makes Properties of values, for those who stand in for systemd.
+// PropertiesOf returns Properties with the given values, for fakes of systemd.
 func PropertiesOf(values ...Property) Properties {
 	all := Properties{}
 	for _, v := range variants(values) {
@@ -20,15 +20,15 @@ func PropertiesOf(values ...Property) Properties {
 	return all
 }
 
-// Get stores a property into the variable that to points to, of the type that Property has for it. It reports false where
-// systemd does not know the property, and where its type is another.
+// Get stores a property into the variable that to points to, which has the type that Property has
+// for it. It reports false if systemd does not have the property, or has it with another type.
 func (p Properties) Get(name string, to any) bool {
 	v, ok := p[name]
 	return ok && v.Store(to) == nil
 }
 
-// ScopeProperties asks for all properties that scopes have and other units have not, in one call. It returns ErrNoUnit
-// when the scope does not run: of a unit that does not exist systemd answers the defaults.
+// ScopeProperties returns all properties that only scopes have, in one call. It returns ErrNoUnit
+// if the scope is inactive: systemd answers the defaults for a unit that does not exist.
 func (c *Client) ScopeProperties(ctx context.Context, name string) (Properties, error) {
 	var all Properties
 	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
@@ -45,8 +45,9 @@ func (c *Client) ScopeProperties(ctx context.Context, name string) (Properties, 
 	return all, nil
 }
 
-// StartScope makes a scope and moves processes into it. When one of them ends meanwhile the scope fails, although others may be
-// in it. It returns ErrUnitExists where there is a unit of that name.
+// StartScope makes a scope and moves processes into it. If one of them ends meanwhile, the scope
+// fails, although others may be in it. StartScope returns ErrUnitExists if there is a unit of that
+// name.
 func (c *Client) StartScope(ctx context.Context, name string, properties []Property, pids []uint32) error {
 	all := append([]Property{{"PIDs", pids}}, properties...)
 	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
@@ -57,14 +58,14 @@ func (c *Client) StartScope(ctx context.Context, name string, properties []Prope
 	}))
 }
 
-// Freeze stops the processes of a unit where they are, and returns when they stand still.
+// Freeze freezes the processes of a unit, and returns when all are frozen.
 func (c *Client) Freeze(ctx context.Context, name string) error {
 	return named("freezing", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.FreezeUnit(ctx, name)
 	}))
 }
 
-// Thaw lets the processes of a unit go on.
+// Thaw lets the processes of a unit run again.
 func (c *Client) Thaw(ctx context.Context, name string) error {
 	return named("thawing", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.ThawUnit(ctx, name)
@@ -78,14 +79,15 @@ func (c *Client) Kill(ctx context.Context, name string) error {
 	}))
 }
 
-// ResetFailed has systemd forget a unit that has failed, which would keep its name from being used again.
+// ResetFailed makes systemd forget a unit that has failed. Otherwise its name could not be used
+// again.
 func (c *Client) ResetFailed(ctx context.Context, name string) error {
 	return named("resetting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.ResetFailedUnitContext(ctx, name)
 	}))
 }
 
-// StopUnit stops a unit and what is in it, SIGTERM first, as its KillMode= says.
+// StopUnit stops a unit and its processes, as its KillMode= says, with SIGTERM first.
 func (c *Client) StopUnit(ctx context.Context, name string) error {
 	return c.stop(ctx, name, "replace")
 }

@@ -14,7 +14,7 @@ import (
 
 const scope = "cri-containerd-0123.scope"
 
-// asked answers questions for the properties of the scope, as systemd does.
+// asked answers requests for the properties of the scope, as systemd does.
 type asked struct{ *fake }
 
 func (a asked) GetAll(iface string) (map[string]dbus.Variant, *dbus.Error) {
@@ -24,8 +24,8 @@ func (a asked) GetAll(iface string) (map[string]dbus.Variant, *dbus.Error) {
 	return maps.Clone(a.props[scope]), nil
 }
 
-// TestScopeProperties: one call returns all properties of a scope, each of the type that Property has for it, and StartScope gives
-// them to another scope as they were.
+// TestScopeProperties: one call returns all properties of a scope, each with the type that Property
+// has for it. StartScope passes them on to another scope unchanged.
 func TestScopeProperties(t *testing.T) {
 	b := newBus(t)
 	systemd := asked{newFake(b)}

@@ -9,7 +9,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// listen has the bus send us systemd's signals, and systemd send them at all.
+// listen makes the bus deliver systemd's signals, and systemd send them at all.
 func listen(ctx context.Context, conn *connection) error {
 	err := conn.signals.AddMatchSignalContext(ctx, dbus.WithMatchSender("org.freedesktop.DBus"),
 		dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, busName))
@@ -31,7 +31,8 @@ func listen(ctx context.Context, conn *connection) error {
 	return subscribe(ctx, conn)
 }
 
-// subscribe has systemd send signals. It remembers subscribers by their names on the bus, and only while it is there itself.
+// subscribe makes systemd send signals. systemd remembers subscribers by their names on the bus,
+// and only until it leaves the bus itself.
 func subscribe(ctx context.Context, conn *connection) error {
 	err := conn.signals.Object(busName, objectPath).CallWithContext(ctx, manager+".Subscribe", 0).Err
 	if isError(err, "org.freedesktop.systemd1.AlreadySubscribed") {
@@ -40,26 +41,27 @@ func subscribe(ctx context.Context, conn *connection) error {
 	return err
 }
 
-// signalFilter is what godbus hands signals to, one at a time and in their order. It drops those that are not of systemd:
-// a match rule keeps broadcasts away, but not a signal that somebody addresses to our unique name, which the policy of
-// the system bus lets every user do. What go-systemd listens to is behind it.
+// signalFilter receives signals from godbus, one at a time and in order. It drops signals that do
+// not come from systemd: a match rule keeps broadcasts away, but not a signal addressed to our
+// unique name, which the policy of the system bus lets every user send. Only the signals that pass
+// reach go-systemd.
 type signalFilter struct {
 	dbus.SignalHandler
 	dbus.SignalRegistrar
 	dbus.Terminator
 
 	notices  *notices
-	newOwner chan struct{} // has one element when systemd has come back to the bus
+	newOwner chan struct{} // has one element once systemd has come back to the bus
 
 	mu    sync.Mutex
 	way   way
 	owner string        // systemd's unique name, empty while it has none
-	known bool          // whether owner is to be believed
+	known bool          // whether owner was ever set
 	next  chan struct{} // closed when the owner changes
 }
 
 func newSignalFilter(by way, n *notices) *signalFilter {
-	// The default handler does not keep the order.
+	// The default handler does not keep the order of signals.
 	handler := dbus.NewSequentialSignalHandler()
 	f := &signalFilter{SignalHandler: handler, notices: n, way: by, newOwner: make(chan struct{}, 1), next: make(chan struct{})}
 	f.SignalRegistrar, _ = handler.(dbus.SignalRegistrar)
@@ -67,7 +69,7 @@ func newSignalFilter(by way, n *notices) *signalFilter {
 	return f
 }
 
-// firstOwner is the answer to GetNameOwner, which a NameOwnerChanged may have overtaken.
+// firstOwner stores the answer to GetNameOwner, unless a NameOwnerChanged has overtaken it.
 func (f *signalFilter) firstOwner(owner string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,9 +78,10 @@ func (f *signalFilter) firstOwner(owner string) {
 	}
 }
 
-// DeliverSignal is called by godbus between two messages that it reads, and so must not wait for anything.
+// DeliverSignal handles a signal. godbus calls it between reading two messages, so it must not
+// block.
 func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
-	// The bus writes the sender; nobody else can have the bus' own name.
+	// The bus writes the sender, and no client can have the bus' own name.
 	if f.way == onBus && s.Sender == "org.freedesktop.DBus" {
 		f.busSaid(iface, member, s)
 		return
@@ -100,7 +103,7 @@ func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
 	}
 }
 
-// nextOwner is closed when systemd leaves the bus or comes back to it.
+// nextOwner returns a channel that is closed when systemd leaves the bus or comes back to it.
 func (f *signalFilter) nextOwner() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +137,7 @@ func (f *signalFilter) busSaid(iface, member string, s *dbus.Signal) {
 	}
 }
 
-// bodyAt is an argument of a signal, or the zero value where it has none of that type.
+// bodyAt returns an argument of a signal, or the zero value if the signal has none of that type.
 func bodyAt[T any](s *dbus.Signal, i int) T {
 	if i >= len(s.Body) {
 		var zero T

@@ -20,7 +20,7 @@ func TestSignals(t *testing.T) {
 	heard.want(t, "wake")
 	systemd.emit("UnitRemoved", "cri-containerd-1.scope", unit)
 	heard.want(t, "wake")
-	// Of these nothing is to be told; what comes next shows that they were passed over.
+	// These signals cause no notification. The next one shows that they were ignored.
 	systemd.emit("UnitNew", "system-getty.slice", unit)
 	systemd.emit("UnitNew", "kubelet.service", unit)
 	systemd.emit("UnitNew")
@@ -32,7 +32,8 @@ func TestSignals(t *testing.T) {
 	heard.want(t, "reloaded")
 }
 
-// TestForgedSignals: whoever is not systemd is not heard, however the signal comes.
+// TestForgedSignals: signals from any other sender than systemd are dropped, by whatever route they
+// come.
 func TestForgedSignals(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
@@ -63,7 +64,8 @@ func TestForgedSignals(t *testing.T) {
 		forge(manager, "Reloading", false)
 		forge("org.freedesktop.DBus", "NameOwnerChanged", busName, "", forger.Names()[0])
 	}
-	// The bus has handed out all of them when it answers the forger, and hands out the next one after that.
+	// The bus has delivered all of them when it answers the forger, and delivers the next one after
+	// that.
 	if err := forger.BusObject().Call("org.freedesktop.DBus.GetId", 0).Err; err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func TestForgedSignals(t *testing.T) {
 	heard.want(t, "wake")
 }
 
-// TestForgedJob: somebody says that a job is over that is not.
+// TestForgedJob: another client reports the end of a job that is not over.
 func TestForgedJob(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b, "x.scope")
@@ -95,14 +97,14 @@ func TestForgedJob(t *testing.T) {
 	}
 }
 
-// TestCoalesce: whoever is slow to listen is told once of a thousand units.
+// TestCoalesce: a slow receiver is notified once of a thousand units.
 func TestCoalesce(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
 	heard := make(told)
 	client := run(t, heard.options(b))
 	heard.want(t, "connected true", "reloaded")
-	// The wake after connecting is being delivered now, to nobody.
+	// The wake after connecting is being delivered now, and is not received.
 	for range 1000 {
 		systemd.emit("UnitNew", "kubepods-x.slice", objectPath)
 	}
@@ -117,14 +119,15 @@ func TestCoalesce(t *testing.T) {
 	heard.want(t, "reloaded")
 }
 
-// noted is what is to be told next.
+// noted returns the notifications that are pending.
 func (n *notices) noted() pending {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.pending
 }
 
-// TestSystemdComesBack: it leaves the bus and comes back when it executes itself anew, and does not know us then.
+// TestSystemdComesBack: when systemd re-executes, it leaves the bus, comes back, and has lost its
+// subscribers.
 func TestSystemdComesBack(t *testing.T) {
 	b := newBus(t)
 	old := newFake(b)

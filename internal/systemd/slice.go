@@ -11,8 +11,9 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// EnsureSlice makes a slice with these limits, or gives them to the slice of that name where there is one: one of ours, or
-// one that systemd made up, without limits, because a scope was started in it.
+// EnsureSlice makes a slice with these limits, or applies them to the existing slice of that name.
+// That one is ours, or was implicitly created by systemd, without limits, when a scope was started
+// in it.
 func (c *Client) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
 	properties := limitProperties(limits)
 	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
@@ -23,7 +24,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 	})
 	err = named("starting", name, err)
 	if errors.Is(err, ErrUnitExists) {
-		// Of a unit that exists the limits and the description can be changed, and nothing else.
+		// An existing unit accepts only changes of its limits and its description.
 		err = c.set(ctx, name, append(properties, Property{"Description", description})...)
 		if err == nil {
 			err = c.start(ctx, name)
@@ -35,8 +36,9 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 	return c.checkLimits(ctx, name, limits)
 }
 
-// checkLimits looks whether a slice has its limits, and sets them again where it does not: a slice that systemd has made up
-// and that had limits set keeps those over the ones of a later StartTransientUnit (seen with 252.39).
+// checkLimits checks that a slice has its limits, and otherwise sets them again. An implicitly
+// created slice whose limits were set keeps those over the ones of a later StartTransientUnit (seen
+// with 252.39).
 func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
 	got, err := c.options.Cgroups.Limits(unitname.CgroupPath(name))
 	if err != nil {
@@ -48,8 +50,8 @@ func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Lim
 	return c.SetLimits(ctx, name, want)
 }
 
-// sliceProperties are those of the slices of the kubelet's systemd driver (UnifiedManager.Apply, opencontainers/cgroups
-// systemd/v2.go), with a word on who made them.
+// sliceProperties returns the properties of a slice as the kubelet's systemd driver sets them
+// (UnifiedManager.Apply, opencontainers/cgroups systemd/v2.go), with Documentation= in addition.
 func (c *Client) sliceProperties(description string, limits []Property) []Property {
 	properties := []Property{
 		{"Description", description},
@@ -95,8 +97,8 @@ func (c *Client) start(ctx context.Context, name string) error {
 	}))
 }
 
-// StopSlice stops an empty slice and forgets what was set on it. It returns ErrPopulated when there are processes, and nil
-// when there is no such slice.
+// StopSlice stops an empty slice and removes the settings made on it. It returns ErrPopulated if
+// the slice has processes, and nil if there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
 	switch populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name)); {
 	case errors.Is(err, os.ErrNotExist):
@@ -105,15 +107,16 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	case populated:
 		return fmt.Errorf("stopping %s: %w", name, ErrPopulated)
 	}
-	// A container may start at this moment. With its dependencies the slice would take it down; without them it stays.
+	// A container may start at this moment. A stop with dependencies would stop its scope too; without
+	// them the scope stays.
 	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
 		return err
 	}
 	return c.forget(ctx, name)
 }
 
-// StopConfiguredSlice stops a slice that has a unit file, with nothing left in it, and forgets the weight that was set. What operators
-// have set in /etc stays.
+// StopConfiguredSlice stops an empty slice that has a unit file, and removes the weight and the
+// memory protection that were set on it. An operator's settings in /etc stay.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
 	populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name))
 	if err != nil {
@@ -128,8 +131,9 @@ func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
 	return c.Revert(ctx, name)
 }
 
-// forget removes what SetUnitProperties wrote. systemd removes the file of a transient unit together with it, but these
-// drop-ins stay until the next boot, and would be there for a pod of the same UID, as static pods have it.
+// forget removes the drop-ins that SetUnitProperties wrote. systemd removes the file of a transient
+// unit together with the unit, but these drop-ins stay until the next boot. They would apply to a
+// later pod with the same UID, which a static pod has.
 func (c *Client) forget(ctx context.Context, name string) error {
 	if _, err := os.Lstat(c.dropIns(name)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -139,8 +143,9 @@ func (c *Client) forget(ctx context.Context, name string) error {
 	}))
 }
 
-// Revert removes what SetCPUWeight and SetMemoryProtection have set of slices that have a unit file. It counts from the next reload of systemd on.
-// RevertUnitFiles is not for them: it removes an operator's drop-ins in /etc too (systemctl(1), revert).
+// Revert removes the settings of SetCPUWeight and SetMemoryProtection from slices that have a unit
+// file. That takes effect with the next reload of systemd. Revert does not use RevertUnitFiles,
+// which removes an operator's drop-ins in /etc too (systemctl(1), revert).
 func (c *Client) Revert(_ context.Context, names ...string) error {
 	var all []error
 	for _, name := range names {
@@ -150,7 +155,7 @@ func (c *Client) Revert(_ context.Context, names ...string) error {
 				all = append(all, fmt.Errorf("reverting %s of %s: %w", property, name, err))
 			}
 		}
-		// Fails where there is something else.
+		// Fails if other drop-ins are left.
 		_ = os.Remove(c.dropIns(name))
 	}
 	return errors.Join(all...)

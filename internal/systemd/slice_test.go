@@ -17,7 +17,7 @@ const slice = "kubepods-system-burstable-pod1.slice"
 
 var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroupfs.Protection{Low: 1 << 20}}
 
-// cgroup makes a folder that looks like the cgroup of the slice.
+// cgroup makes a folder with the files of the slice's cgroup.
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	t.Helper()
 	root := t.TempDir()
@@ -59,7 +59,7 @@ func TestEnsureSlice(t *testing.T) {
 		t.Errorf("Documentation is %s", got)
 	}
 
-	// The second time it is there.
+	// The second time the slice exists.
 	if err := client.EnsureSlice(t.Context(), slice, "Pod kube-system/b", limits); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestEnsureSlice(t *testing.T) {
 	}
 }
 
-// TestEnsureSliceLooks: that a job is over says nothing about the limits.
+// TestEnsureSliceLooks: the end of a job does not show that the limits are set.
 func TestEnsureSliceLooks(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
@@ -89,7 +89,7 @@ func TestEnsureSliceLooks(t *testing.T) {
 	}
 }
 
-// TestStopPopulatedSlice: there is no need to ask anybody.
+// TestStopPopulatedSlice: ErrPopulated takes no call to systemd.
 func TestStopPopulatedSlice(t *testing.T) {
 	client := New(Options{Cgroups: cgroup(t, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})})
 	if err := client.StopSlice(t.Context(), slice); !errors.Is(err, ErrPopulated) {
@@ -174,12 +174,12 @@ func TestBusRestart(t *testing.T) {
 	}
 }
 
-// TestInterrupted: systemd is gone before it answers.
+// TestInterrupted: systemd leaves before it answers.
 func TestInterrupted(t *testing.T) {
 	b := newBus(t)
 	first := newFake(b)
 	client := run(t, Options{BusAddress: b.address, Timeout: late, Cgroups: cgroup(t, limited)})
-	// Its word that the job is over never comes: it executes itself anew with the job queued.
+	// The end of the job is never reported: systemd re-executes with the job queued.
 	queued := first.neverDone()
 	done := make(chan error, 1)
 	go func() { done <- client.EnsureSlice(t.Context(), slice, "", limits) }()
