@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// kvmProbeTimeout is how long a guest under KVM may take to start its first process; it takes a second or two where KVM works.
+// kvmProbeTimeout bounds the start of a guest's first process under KVM. It takes a second or two
+// where KVM works.
 const kvmProbeTimeout = 5 * time.Second
 
-// kvmDevice is where the kernel serves KVM.
+// kvmDevice is the kernel's device for KVM.
 const kvmDevice = "/dev/kvm"
 
-// chooseAccel returns how to run machines: as LAB_ACCEL says, and under KVM where a guest starts under it when it says
-// nothing, or "auto".
+// chooseAccel returns the way to run machines. It follows LAB_ACCEL. If that is empty or "auto", it
+// chooses KVM if a guest starts under it, and emulation otherwise.
 func chooseAccel(ctx context.Context, c Cache, img image, progress func(string)) (accel, error) {
 	return chooseAccelOn(ctx, kvmDevice, c, img, progress)
 }
@@ -43,12 +44,13 @@ func chooseAccelOn(ctx context.Context, device string, c Cache, img image, progr
 	return softwareEmulation, nil
 }
 
-// kvmAnswer is the file of a probe's entry that says why KVM does not work, and is empty where it does.
+// kvmAnswer is the file of a probe's entry with the reason why KVM does not work. It is empty if
+// KVM works.
 const kvmAnswer = "why-not"
 
-// whyNoKVM returns why guests do not start under KVM, or nothing when they do. The device proves nothing: there are hosts
-// where it opens and guests hang. So a guest is started, once until this machine boots again or the lab has another qemu,
-// and what comes of it is kept, yes or no.
+// whyNoKVM returns the reason why guests do not start under KVM, or an empty string if they do. The
+// device proves nothing: on some hosts it opens and guests hang. So whyNoKVM starts a guest, and
+// keeps the result, yes or no, until this machine boots again or the lab has another qemu.
 func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress func(string)) (string, error) {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
@@ -84,7 +86,7 @@ func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 	return string(why), nil
 }
 
-// kvmKey: what holds for this boot of this machine and this qemu.
+// kvmKey covers the inputs of a probe: this boot of this machine, and this qemu.
 func kvmKey(img image) (Key, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -93,10 +95,12 @@ func kvmKey(img image) (Key, error) {
 	return KeyOf("why KVM does not work", string(boot), img.qemu)
 }
 
-// probeStarted is what a guest's kernel says when it has started all CPUs and devices, and has a first process.
+// probeStarted is the message of a guest's kernel that has started all CPUs and devices, and has a
+// first process.
 const probeStarted = "Run /init as init process"
 
-// probeKVM starts a guest that writes to no disk, and waits until its kernel starts the first process.
+// probeKVM starts a guest that writes to no disk, and waits until its kernel starts the first
+// process.
 func probeKVM(ctx context.Context, img image, console string) error {
 	m := machine{
 		Name: "lab-kvm-probe", Image: img, Root: disk{img.root(), "raw"}, Console: console, MemoryMiB: 512, CPUs: 2,

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Fake qemus, by what a guest under KVM comes to.
+// Fake qemus, by the result of a guest under KVM.
 const (
 	startingGuest = `for a; do case $a in *path=*) echo "[    0.9] Run /init as init process" >"${a##*path=}";; esac; done; exec sleep 1000`
 	silentGuest   = `for a; do case $a in *path=*) echo "Booting from ROM.." >"${a##*path=}";; esac; done; exec sleep 1000`
 	noGuest       = "echo no kvm >&2; exit 1"
 )
 
-// accelHost is a machine with a KVM device, a cache and what the lab says there.
+// accelHost is a machine with a KVM device, a cache and the lab's progress messages.
 type accelHost struct {
 	device string
 	cache  Cache
@@ -37,7 +37,7 @@ func (h *accelHost) choose(t *testing.T, img image) (accel, error) {
 	return chooseAccelOn(t.Context(), h.device, h.cache, img, func(line string) { h.told = append(h.told, line) })
 }
 
-// otherwise makes the same qemu do something else.
+// otherwise replaces the script of the same qemu.
 func otherwise(t *testing.T, img image, script string) {
 	t.Helper()
 	if err := os.WriteFile(img.qemu, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
@@ -71,7 +71,7 @@ func TestAccelIsAskedOnce(t *testing.T) {
 			if len(h.told) > 0 {
 				t.Errorf("the second time told %q", h.told)
 			}
-			// Another qemu may do what this one does not.
+			// Another qemu may behave differently.
 			if got, err := h.choose(t, fakeQemu(t, tc.then)); err != nil || got == tc.want {
 				t.Errorf("with another qemu %s, %v", got, err)
 			}

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestControlPlane has one control plane for all that can be seen without a node.
+// TestControlPlane runs all tests that need no node on one control plane.
 func TestControlPlane(t *testing.T) {
 	p := ControlPlaneForTest(t)
 	t.Run("identities", func(t *testing.T) { onControlPlane{t, p}.identities() })
@@ -35,13 +35,13 @@ func TestControlPlane(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) { onControlPlane{t, p}.interrupted() })
 }
 
-// onControlPlane is a test on a control plane that others use, too.
+// onControlPlane is a test on a control plane that other tests use, too.
 type onControlPlane struct {
 	*testing.T
 	p *ControlPlane
 }
 
-// identities: a user without rights is known and refused, and groups count.
+// identities: a user without rights is authenticated and refused, and groups count.
 func (t onControlPlane) identities() {
 	list := func(user string, groups ...string) error {
 		data, err := t.p.KubeconfigOf(user, groups...)
@@ -52,7 +52,7 @@ func (t onControlPlane) identities() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.Host = t.p.config.Host // not as a node sees it
+		config.Host = t.p.config.Host // the address for this machine, not for a node
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -68,13 +68,14 @@ func (t onControlPlane) identities() {
 	}
 }
 
-// controllers: sets whose template names a node get their pods there, without a scheduler, and again after they failed.
+// controllers: sets whose template names a node get their pods there, without a scheduler, and
+// again after the pods have failed.
 func (t onControlPlane) controllers() {
 	ctx, client := t.Context(), t.p.Client()
 	if err := t.p.StartControllers(ctx, "no-such-controller"); err == nil || !strings.Contains(err.Error(), "is not in the list of known controllers") {
 		t.Fatalf("unknown controller: error %v", err)
 	}
-	// Before the controllers start, so that the DaemonSet knows of both when its status says it is for one.
+	// Before the controllers start, so that the DaemonSet counts both when its status reports one.
 	for _, name := range []string{"one", "two"} {
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
@@ -132,7 +133,7 @@ func (t onControlPlane) controllers() {
 	}
 }
 
-// templateFor returns that of a pod with this label and on this node.
+// templateFor returns the template of a pod with this label and on this node.
 func templateFor(app, node string) v1.PodTemplateSpec {
 	return v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
@@ -140,7 +141,7 @@ func templateFor(app, node string) v1.PodTemplateSpec {
 	}
 }
 
-// waitPods waits until there are n pods with this label and none of those that have to go.
+// waitPods waits until there are n pods with this label and none of the pods in gone.
 func (t onControlPlane) waitPods(app string, n int, gone ...types.UID) []v1.Pod {
 	t.Helper()
 	var list *v1.PodList
@@ -159,7 +160,7 @@ func (t onControlPlane) waitPods(app string, n int, gone ...types.UID) []v1.Pod 
 	return list.Items
 }
 
-// hanging: requests have no answer, until it goes on.
+// hanging: requests get no answer until the API server is resumed.
 func (t onControlPlane) hanging() {
 	if err := t.p.Hang(); err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func (t onControlPlane) hanging() {
 	}
 }
 
-// interrupted: connections are refused, until it is there with the objects of before.
+// interrupted: connections are refused until the API server is back, with its earlier objects.
 func (t onControlPlane) interrupted() {
 	ctx, namespaces := t.Context(), t.p.Client().CoreV1().Namespaces()
 	before, err := namespaces.Get(ctx, v1.NamespaceDefault, metav1.GetOptions{})

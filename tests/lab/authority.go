@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// authority signs the certificates of one control plane, which nobody else trusts.
+// authority signs the certificates of one control plane. No other program trusts it.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -23,8 +23,8 @@ type authority struct {
 // keyPair is a certificate with its key, in PEM.
 type keyPair struct{ certificate, key []byte }
 
-// certificateLife is far longer than any node lives: the kubelet asks for a new certificate when most of it is over, and
-// nobody would sign it.
+// certificateLife is far longer than any node lives: the kubelet asks for a new certificate when
+// most of it is over, and there is no signer for it.
 const certificateLife = 365 * 24 * time.Hour
 
 func newAuthority() (*authority, error) {
@@ -60,7 +60,7 @@ func (a *authority) server(name string, addresses ...net.IP) (keyPair, error) {
 	return a.sign(template)
 }
 
-// client signs a certificate of a user of the API, who is in these groups.
+// client signs a certificate for a user of the API in these groups.
 func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	template, err := certificateTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -101,7 +101,8 @@ func certificatePEM(der []byte) []byte {
 }
 
 func privatePEM(key *ecdsa.PrivateKey) ([]byte, error) {
-	// Not PKCS #8, of which the API server does not take the public half for service accounts (1.37).
+	// Not PKCS #8, from which the API server does not take the public half for service accounts
+	// (1.37).
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return nil, err

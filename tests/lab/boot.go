@@ -15,10 +15,12 @@ import (
 	"time"
 )
 
-// bootTimeout is from the start of qemu to an answer of sshd; a boot took 10 to 15 s on two cores.
+// bootTimeout bounds the time from the start of qemu to an answer of sshd. A boot took 10 to 15 s
+// on two cores.
 const bootTimeout = 3 * time.Minute
 
-// startFailed ends the machine, and keeps what it and qemu have said unless somebody gave up waiting.
+// startFailed ends the machine. It keeps the console and qemu's messages, unless the start was
+// cancelled.
 func (n *Node) startFailed(ctx context.Context, err error) error {
 	if n.qemu == nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
@@ -77,12 +79,13 @@ func (n *Node) boot(ctx context.Context, o Options, m machine) error {
 	return nil
 }
 
-// maxPanics is how many boots in a row may end in a panic of the guest's kernel under software emulation, whose bugs a
-// test is not about (see securityModules). KVM has no such excuse.
+// maxPanics is the number of failed boots after which the lab gives up. It counts boots that end in
+// a panic of the guest's kernel, or in a clock that is too fast, under software emulation. Tests
+// are not about the bugs of emulation (see securityModules). KVM has no such excuse.
 const maxPanics = 3
 
-// maxPorts is how many ports are tried: between the choice of one and qemu's use of it somebody else may take it, and
-// then qemu ends at once.
+// maxPorts is the number of ports to try: after the choice of a port and before qemu uses it,
+// another process may take it, and then qemu ends at once.
 const maxPorts = 5
 
 // startUp starts the machine and waits for sshd, of another boot than oldBoot.
@@ -116,13 +119,13 @@ func (n *Node) startUp(ctx context.Context, oldBoot string) error {
 	}
 }
 
-// panicked reports whether a kernel has said so on the console, behind an offset.
+// panicked reports whether the console shows a kernel panic after an offset.
 func panicked(console string, offset int64) bool {
 	data, err := os.ReadFile(console)
 	return err == nil && int64(len(data)) > offset && guestPanic(data[offset:]) != nil
 }
 
-// fileSize is 0 for a file that is not there.
+// fileSize returns the size of a file, or 0 if there is none.
 func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -165,7 +168,8 @@ func overlay(ctx context.Context, base disk, path string) error {
 	return command(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", base.Format, "-b", base.Path, path)
 }
 
-// nodeFiles returns a node's seed: its defaults, what the options ask for, and the mark that it is whole.
+// nodeFiles returns a node's seed: its defaults, the files of the options, and the mark that the
+// seed is complete.
 func nodeFiles(o Options, k keys) ([]File, error) {
 	defaults, err := guestFiles("seed")
 	if err != nil {
@@ -202,7 +206,8 @@ func nodeFiles(o Options, k keys) ([]File, error) {
 	return mergeFiles(defaults, own, k.seed(), joins, o.Files, mark), nil
 }
 
-// waitSSH waits until sshd answers, from another boot than oldBoot. It fails at once when the machine ends.
+// waitSSH waits until sshd answers, from another boot than oldBoot. It fails at once when the
+// machine ends.
 func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("no answer of sshd in %s", bootTimeout))
 	defer cancel()
@@ -220,7 +225,7 @@ func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 			return false, "", err
 		}
 		boot, err := n.bootID(ctx)
-		// When the machine has ended, it is another node that answers on its port.
+		// If the machine has ended, another node answers on its port.
 		return err == nil && boot != oldBoot && n.process.Alive(), boot, err
 	})
 	if err == nil {
@@ -236,14 +241,15 @@ func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 	return fmt.Errorf("%w: the console's end:\n%s", err, tailFile(n.ConsolePath(), 15))
 }
 
-// errFastClock says that the kernel has taken the frequency of its clock for much lower than it is: it measures it against an emulated timer,
-// which is late on a busy host. Units of such a guest fail, because all that they do takes too long (6.12, qemu 10.0: ten times too fast).
+// errFastClock means that the kernel takes the frequency of its clock for much lower than it is: it
+// measures the frequency against an emulated timer, which is late on a busy host. Units of such a
+// guest fail, because everything they do takes too long (6.12, qemu 10.0: ten times too fast).
 var errFastClock = errors.New("the guest's clock runs away")
 
-// stamp is the time since boot in front of a message of the kernel.
+// stamp matches the time since boot in front of a message of the kernel.
 var stamp = regexp.MustCompile(`(?m)^\[ *([0-9]+\.[0-9]+)\]`)
 
-// clockRuns returns errFastClock when the kernel's last message on the console is from the future.
+// clockRuns returns errFastClock if the kernel's last message on the console is from the future.
 func (n *Node) clockRuns() error {
 	console, err := os.ReadFile(n.ConsolePath())
 	if err != nil || n.machine.Incoming != "" {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// sourcesDir returns the folder with the nested modules. They cannot be embedded, because go:embed stops
-// at a module's border, so they are looked for beside this source file.
+// sourcesDir returns the folder with the nested modules. They cannot be embedded, because go:embed
+// stops at a module's border. So sourcesDir searches for them beside this source file.
 func sourcesDir() (string, error) {
 	dir := os.Getenv("LAB_SOURCES")
 	if dir == "" {
@@ -25,22 +25,23 @@ func sourcesDir() (string, error) {
 	return dir, nil
 }
 
-// pause is the sandbox container's program.
+// pause returns the program of the sandbox container.
 func pause() Program {
 	return Program{Name: "pause", Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
 }
 
-// podtool is what pods of tests run.
+// podtool returns the program that pods of tests run.
 func podtool() Program {
 	return Program{Name: "podtool", Source: "podtool", Packages: []string{"nodepartition/tests/lab/sources/podtool"}, Version: "1"}
 }
 
-// buildFlags and buildEnv are what programs are built with.
+// buildFlags and buildEnv return the flags and the environment of go build.
 func buildFlags(p Program) []string {
 	flags := []string{
 		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags(p),
-		// What debuggers want is left out of the programs: not to write it takes the compiler 15 % less time (go 1.26). The code
-		// is the same. The standard library stays as everybody has it in the build cache.
+		// Leave out the debugging information of the programs: writing it takes the compiler 15 % of the
+		// time (go 1.26). The code is the same. The standard library keeps it, so that its entries in the
+		// build cache are the usual ones.
 		"-gcflags=all=-dwarf=false", "-gcflags=std=",
 	}
 	if len(p.Tags) > 0 {
@@ -62,9 +63,9 @@ func programKey(p Program, sources string) (Key, error) {
 	return KeyOf(p, sums, buildFlags(p), buildEnv(), runtime.Version())
 }
 
-// build compiles a program into the cache and returns the folder that holds its binaries. They are static,
-// so that they run in any guest. One call of go makes all of them: it compiles what they have in common once, and links one
-// while it compiles for another.
+// build compiles a program into the cache and returns the folder that holds its binaries. They are
+// static, so that they run in any guest. One call of go makes all of them: it compiles their common
+// packages once, and links one binary while it compiles for another.
 func (c Cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
@@ -104,7 +105,8 @@ func ldflags(p Program) string {
 	return b.String()
 }
 
-// buildC compiles a program in C from the module that dir depends on. It is static, as the others.
+// buildC compiles a program in C from the module that dir depends on. The binary is static, as the
+// others are.
 func buildC(ctx context.Context, dir string, p CProgram, out string, env []string) error {
 	list := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", p.Module)
 	list.Dir, list.Env = dir, append(os.Environ(), "GOWORK=off")

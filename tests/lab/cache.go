@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cache is the folder that keeps everything expensive, outside the source tree. Every entry is a folder
-// kind/name-key that appears whole or not at all.
+// Cache is the folder that keeps everything expensive, outside the source tree. Every entry is a
+// folder kind/name-key that appears whole or not at all.
 type Cache struct {
 	// Dir is the folder itself.
 	Dir string
 }
 
 // DefaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
-// $XDG_CACHE_HOME, else below ~/.cache. The script lab finds and refuses the same.
+// $XDG_CACHE_HOME, else below ~/.cache. The script lab finds and refuses the same folders.
 func DefaultCache() (Cache, error) {
 	dir := os.Getenv("NODE_PARTITION_CACHE")
 	if dir == "" {
@@ -48,7 +48,7 @@ func DefaultCache() (Cache, error) {
 	return Cache{Dir: filepath.Clean(dir)}, nil
 }
 
-// Key is the hash of everything an entry is made from.
+// Key is the hash of all inputs of an entry.
 type Key string
 
 // KeyOf hashes its inputs in order. They must marshal to JSON.
@@ -61,14 +61,14 @@ func KeyOf(inputs ...any) (Key, error) {
 	return Key(hex.EncodeToString(sum[:8])), nil
 }
 
-// Path returns where the entry is or would be.
+// Path returns the path of an entry, built or not.
 func (c Cache) Path(kind, name string, key Key) string {
 	return filepath.Join(c.Dir, kind, name+"-"+string(key))
 }
 
-// Ensure returns the folder of an entry, and builds it first when it is not there. Of several processes
-// that want the same entry one builds and the others wait. A build that fails or is killed leaves no
-// entry: what it wrote lies in a folder of its own, which the next build of the same entry removes.
+// Ensure returns the folder of an entry, and builds it first if there is none. If several processes
+// want the same entry, one builds it and the others wait. A build that fails or is killed leaves no
+// entry: it writes into a folder of its own, which the next build of the same entry removes.
 func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build func(ctx context.Context, dir string) error) (string, error) {
 	entry := c.Path(kind, name, key)
 	if exists(entry) {
@@ -96,7 +96,7 @@ func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build fun
 	if err := build(ctx, partial); err != nil {
 		return "", errors.Join(err, os.RemoveAll(partial))
 	}
-	// A cancelled build may have returned without an error of its own.
+	// A cancelled build may have returned without an error.
 	if err := ctx.Err(); err != nil {
 		return "", errors.Join(err, os.RemoveAll(partial))
 	}
@@ -106,8 +106,8 @@ func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build fun
 	return entry, nil
 }
 
-// newPartial makes the folder in which an entry is built. No two builds have the same: where the host has no namespaces, a
-// child of a build that was killed may still write into its own.
+// newPartial makes the folder in which an entry is built. No two builds share one: on a host
+// without namespaces a child of a killed build may still write into its own.
 func newPartial(entry string) (string, error) {
 	partial, err := os.MkdirTemp(filepath.Dir(entry), filepath.Base(entry)+partialMark+"-*")
 	if err != nil {
@@ -116,10 +116,11 @@ func newPartial(entry string) (string, error) {
 	return partial, os.Chmod(partial, 0o755)
 }
 
-// partialMark is in the name of a folder that is no entry yet, or no more.
+// partialMark is in the name of a folder that is not yet, or no longer, an entry.
 const partialMark = ".partial"
 
-// removePartials removes what killed builds of an entry have left. The caller holds the entry's lock.
+// removePartials removes the folders that killed builds of an entry have left. The caller holds the
+// entry's lock.
 func removePartials(entry string) error {
 	left, err := filepath.Glob(entry + partialMark + "*")
 	if err != nil {
@@ -137,8 +138,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lockFile takes an exclusive lock that the kernel releases when the process ends, however it ends. The file is
-// there only while somebody holds or wants it.
+// lockFile takes an exclusive lock, which the kernel releases when the process ends, however it
+// ends. The file exists only while a process holds the lock or waits for it.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -158,7 +159,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// tryLock returns nil and no error when somebody else holds the lock.
+// tryLock returns nil and no error if another process holds the lock.
 func tryLock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
 	if err != nil {
@@ -171,8 +172,8 @@ func tryLock(path string) (unlock func(), err error) {
 		}
 		return nil, err
 	}
-	// Whoever held it may have removed the file between our open and our lock: a lock on a file without a name
-	// keeps nobody out.
+	// The previous holder may have removed the file between our open and our lock. A lock on a removed
+	// file keeps no other process out.
 	mine, err := f.Stat()
 	if err != nil {
 		f.Close()
@@ -210,7 +211,7 @@ func hashTree(tree fs.FS, roots ...string) (map[string]string, error) {
 	return sums, nil
 }
 
-// writeFileAtomic writes a file that is seen whole or not at all.
+// writeFileAtomic writes a file so that readers see all of it or nothing.
 func writeFileAtomic(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

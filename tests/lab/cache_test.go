@@ -79,7 +79,7 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 		return all
 	}
 
-	// What a killed build leaves: the folder of a build, and a lock file that nobody holds.
+	// A killed build leaves its folder, and a lock file that no process holds.
 	if err := os.MkdirAll(entry+".partial", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,8 @@ func TestDefaultCache(t *testing.T) {
 	}
 }
 
-// The command and the script that builds it refuse the same, in the same words.
+// TestDefaultCacheRefuses: the command and the script that builds it refuse the same folders, in
+// the same words.
 func TestDefaultCacheRefuses(t *testing.T) {
 	for _, tc := range []struct{ own, xdg, home, want string }{
 		{"rel", "", "/home/u", "cache folder rel: not an absolute path: set NODE_PARTITION_CACHE to one"},

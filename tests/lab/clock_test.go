@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestClockRuns: a boot whose kernel is far ahead of this machine is given up; the messages of an earlier boot do not count.
+// TestClockRuns: a boot fails if its kernel's clock is far ahead of this machine's. Messages of an
+// earlier boot do not count.
 func TestClockRuns(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, console string

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// collected is what Collect asks a node for: file name and command.
+// collected lists the files that Collect writes, with the commands whose output they hold.
 func collected() [][2]string {
 	return [][2]string{
 		{"journal.txt", "journalctl --no-pager -o short-precise --boot all 2>&1 || journalctl --no-pager -o short-precise"},
@@ -30,14 +30,14 @@ func collected() [][2]string {
 	}
 }
 
-// cgroupFiles is what Collect reads of each cgroup, as arguments of find.
+// cgroupFiles selects the files of each cgroup that Collect reads, as arguments of find.
 const cgroupFiles = "-name cgroup.procs -o -name 'memory.*' -o -name 'cpu.*' -o -name 'cpuset.*' -o -name pids.max"
 
-// panicMark is what a kernel that panics says on its console.
+// panicMark is the message of a panicking kernel on its console.
 const panicMark = "Kernel panic - not syncing"
 
-// guestPanic returns how the guest's kernel has panicked by what its console says, if it has: no test finds the cause of
-// that in what it asked for last.
+// guestPanic returns an error with the panic of the guest's kernel, if its console shows one.
+// Without it a failed test would blame its last command.
 func guestPanic(console []byte) error {
 	if !bytes.Contains(console, []byte(panicMark)) {
 		return nil
@@ -49,8 +49,9 @@ func guestPanic(console []byte) error {
 	return fmt.Errorf("the guest's kernel panicked:\n%s", strings.Join(lines[first:min(first+12, len(lines))], "\n"))
 }
 
-// Collect writes what explains a failure into dir: the journal, the cgroup tree with its limits, units, pods,
-// the kubelet's configuration and the console. It goes on when a part fails; the error says which.
+// Collect writes into dir what explains a failure: the journal, the cgroup tree with its limits,
+// units, pods, the kubelet's configuration and the console. It goes on after a part that fails. The
+// error names the parts.
 func (n *Node) Collect(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("collect from node %s: %w", n.Name, err)
@@ -97,8 +98,8 @@ type Cgroup struct {
 	Values map[string]string
 }
 
-// CgroupTree returns every folder below /sys/fs/cgroup, sorted by path, with the content of the files that
-// are named, "memory.max" for instance. Folders may come and go while it looks.
+// CgroupTree returns every folder below /sys/fs/cgroup, sorted by path, with the content of the
+// named files, "memory.max" for instance. Folders may come and go meanwhile.
 func (n *Node) CgroupTree(ctx context.Context, files ...string) ([]Cgroup, error) {
 	out, err := n.Run(ctx, "find /sys/fs/cgroup -type d 2>/dev/null; true")
 	if err != nil {
@@ -115,7 +116,7 @@ func (n *Node) CgroupTree(ctx context.Context, files ...string) ([]Cgroup, error
 		for _, f := range files {
 			names = append(names, "-name "+quote(f))
 		}
-		// grep says of every line in which file it is, also when there is one file only.
+		// grep -H prefixes each line with its file, even if there is only one file.
 		out, err := n.Run(ctx, "find "+root+" -type f \\( "+strings.Join(names, " -o ")+" \\) -exec grep -sH '' {} +; true")
 		if err != nil {
 			return nil, err
@@ -130,8 +131,8 @@ func (n *Node) CgroupTree(ctx context.Context, files ...string) ([]Cgroup, error
 	return all, nil
 }
 
-// addValues reads lines such as "/sys/fs/cgroup/init.scope/memory.max:max". A unit's name has colons, a
-// file's has none.
+// addValues reads lines such as "/sys/fs/cgroup/init.scope/memory.max:max". A unit's name has
+// colons, a file's has none.
 func addValues(tree map[string]Cgroup, root, lines string) {
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		slash := strings.LastIndex(strings.SplitN(line, " ", 2)[0], "/")

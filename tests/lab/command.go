@@ -14,11 +14,12 @@ import (
 	"time"
 )
 
-// command runs a program that makes something of the lab's. The error holds the end of what it wrote. The program ends
-// with this process, however that ends, and with the context, and so does all that it starts: mmdebstrap and go start
-// many children, and one that goes on would write into a folder that somebody else removes. mmdebstrap also mounts the
-// host's /sys and /dev into its tree, which nobody else may see: who removes the tree would remove what is in them.
-// A host that refuses namespaces refuses mounts, too.
+// command runs a program that makes something for the lab. The error holds the end of its output.
+// The program ends with this process, however that ends, and with the context, and so do all its
+// children. mmdebstrap and go start many of them, and a child that goes on would write into a
+// folder that another process removes. mmdebstrap also mounts the host's /sys and /dev into its
+// tree. No other process may see these mounts: removing the tree would remove their content. A host
+// that refuses namespaces refuses mounts, too.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	err := run(ctx, &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL, Setpgid: true,
@@ -31,12 +32,14 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 	return err
 }
 
-// hostCommand runs a program that changes this machine: it is not torn away when this process is killed.
+// hostCommand runs a program that changes this machine. The program is not killed when this process
+// is.
 func hostCommand(ctx context.Context, env []string, name string, args ...string) error {
 	return run(ctx, &syscall.SysProcAttr{Setpgid: true}, syscall.SIGTERM, "", env, name, args)
 }
 
-// run runs a program in a process group of its own, to which it sends a signal when the context ends.
+// run runs a program in a process group of its own, and sends a signal to the group when the
+// context ends.
 func run(ctx context.Context, attr *syscall.SysProcAttr, sig syscall.Signal, dir string, env []string, name string, args []string) error {
 	path, err := toolPath(name)
 	if err != nil {
@@ -69,8 +72,9 @@ func run(ctx context.Context, attr *syscall.SysProcAttr, sig syscall.Signal, dir
 	return nil
 }
 
-// start starts a program and returns where its end is told. The parent-death signal comes when the thread that
-// started the child ends, not the process: this one lives until the program has ended.
+// start starts a program and returns a channel for its end. The kernel sends the parent-death
+// signal when the thread that started the child ends, not the process. So this thread lives until
+// the program has ended.
 func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	started, done := make(chan error), make(chan error, 1)
 	go func() {
@@ -84,8 +88,8 @@ func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	return done, <-started
 }
 
-// withTemp lets programs keep their temporary files in a folder of an entry that is being made, and removes it then:
-// /tmp may be small, and in memory.
+// withTemp makes programs keep their temporary files in a folder of an entry that is being made,
+// and removes the folder after that: /tmp may be small, and in memory.
 func withTemp(entry string, build func(env []string) error) error {
 	tmp := filepath.Join(entry, "tmp")
 	if err := os.Mkdir(tmp, 0o755); err != nil {
@@ -95,7 +99,7 @@ func withTemp(entry string, build func(env []string) error) error {
 	return errors.Join(err, os.RemoveAll(tmp))
 }
 
-// lastLines returns the end of a text, where programs say why they gave up.
+// lastLines returns the end of a text, where programs give the reason for giving up.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) > n {

@@ -17,14 +17,16 @@ import (
 const (
 	// PauseImage is the sandbox image of every node.
 	PauseImage = "lab.local/pause:1"
-	// BusyboxImage is the image for pods; /bin has a link for each of busybox's commands that pods use.
+	// BusyboxImage is the image for pods. /bin has a link for each of busybox's commands that pods
+	// use.
 	BusyboxImage = "lab.local/busybox:1"
-	// PodtoolImage is an image for pods that do one thing a test can see: sources/podtool/main.go has the list.
+	// PodtoolImage is an image for pods that do one thing a test can observe: sources/podtool/main.go
+	// has the list.
 	PodtoolImage = "lab.local/podtool:1"
 )
 
-// busyboxCommands are the commands that the busybox image has as programs of their own. Its shell knows all
-// the others, too, because Debian's busybox-static prefers its own applets.
+// busyboxCommands lists the commands that the busybox image has as programs of their own. Its shell
+// has all the others, too, because Debian's busybox-static prefers its own applets.
 func busyboxCommands() []string {
 	return []string{
 		"[", "ash", "awk", "cat", "chmod", "cp", "cut", "date", "dd", "echo", "env", "expr", "false", "find",
@@ -35,7 +37,8 @@ func busyboxCommands() []string {
 	}
 }
 
-// writeImage writes a docker-archive with one layer made of files. The same files give the same bytes.
+// writeImage writes a docker-archive with one layer made of files. The same files give the same
+// bytes.
 func writeImage(path, tag string, config v1.Config, files []File) error {
 	var layer bytes.Buffer
 	if err := writeTar(&layer, files); err != nil {
@@ -78,7 +81,8 @@ func diffIDs(image v1.Image) []v1.Hash {
 	return config.RootFS.DiffIDs
 }
 
-// imagePrograms are the programs of the images of every node. Busybox is the node's own, Debian's static one.
+// imagePrograms holds the programs of the images of every node. Busybox is the node's own, Debian's
+// static one.
 type imagePrograms struct{ pause, podtool, busybox string }
 
 // writeImages writes the images of every node into dir, lab.local/NAME:1 as NAME.tar.

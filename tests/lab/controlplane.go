@@ -19,13 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ControlPlane is an API server with its etcd, which run on this machine beside the nodes: emulated they would take
-// minutes to start. There is no scheduler: a pod names its node, in a template, too. It needs no service account. There are
-// no controllers but those that StartControllers names.
+// ControlPlane is an API server with its etcd. They run on this machine beside the nodes, because
+// emulated they would take minutes to start. There is no scheduler: a pod names its node, in a
+// template, too. Pods need no service account. The only controllers are those that StartControllers
+// names.
 type ControlPlane struct {
 	// Dir holds its data, keys and logs. Stop removes it.
 	Dir string
-	// Port is where the API is on loopback.
+	// Port is the port of the API on loopback.
 	Port int
 
 	cache       Cache
@@ -44,14 +45,15 @@ type ControlPlane struct {
 	restart func() (*daemon, error)
 }
 
-// hostAddress is where a guest sees the loopback of its host, in qemu's user network.
+// hostAddress is the address of the host's loopback for a guest, in qemu's user network.
 const hostAddress = "10.0.2.2"
 
-// loopback is where this machine sees it.
+// loopback is its address on this machine.
 const loopback = "127.0.0.1"
 
-// StartControlPlane builds the programs when they have not been, starts the API server and returns when it is ready. It ends
-// with Stop, or with this process, however that ends. The steps that take long are told to progress, which may be nil.
+// StartControlPlane builds the programs if needed, starts the API server and returns when it is
+// ready. It ends with Stop, or with this process, however that ends. StartControlPlane reports the
+// steps that take long to progress, which may be nil.
 func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlane, error) {
 	if progress == nil {
 		progress = func(string) {}
@@ -98,8 +100,8 @@ func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, p
 	return etcd, programs, nil
 }
 
-// newControlPlane makes a folder that is its owner's as long as the lock is held, which the kernel releases when this
-// process ends.
+// newControlPlane makes a folder that belongs to its owner while the lock is held. The kernel
+// releases the lock when this process ends.
 func (c Cache) newControlPlane() (dir string, unlock func(), err error) {
 	id, err := machineID()
 	if err != nil {
@@ -123,7 +125,8 @@ func (c Cache) newControlPlane() (dir string, unlock func(), err error) {
 	return dir, unlock, nil
 }
 
-// removeDeadControlPlanes removes the folders whose owners have ended. Their programs have ended with them.
+// removeDeadControlPlanes removes the folders whose owners have ended. Their programs have ended
+// with them.
 func (c Cache) removeDeadControlPlanes() error {
 	parent := filepath.Join(c.Dir, "controlplanes")
 	entries, err := os.ReadDir(parent)
@@ -147,7 +150,8 @@ func (c Cache) removeDeadControlPlanes() error {
 	return errors.Join(failed...)
 }
 
-// start writes the keys and starts the programs, on other ports when somebody else takes one first.
+// start writes the keys and starts the programs. If another process takes one of the ports first,
+// it tries other ports.
 func (p *ControlPlane) start(ctx context.Context, etcd, apiserver string) error {
 	if err := p.writeKeys(); err != nil {
 		return err
@@ -197,10 +201,11 @@ func loopbackAddress(port int) string { return net.JoinHostPort(loopback, strcon
 
 func loopbackURL(port int) string { return "http://" + loopbackAddress(port) }
 
-// reservePort takes a port of loopback for the API server, which can listen on it nevertheless: Linux lets sockets with
-// SO_REUSEADDR share a port of which only one listens, and Go's listeners have it. While the API server is down, connections
-// are refused, and the kernel gives the port to nobody: not to another server, and not to a client that asks for this very
-// port, which would be connected to itself.
+// reservePort takes a port of loopback for the API server. The server can listen on it
+// nevertheless: Linux lets sockets with SO_REUSEADDR share a port on which only one listens, and
+// Go's listeners set it. While the API server is down, connections are refused, and the kernel
+// gives the port to no other process. Neither another server gets it, nor a client that asks for
+// this very port, which would be connected to itself.
 func reservePort() (port int, reserved *os.File, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -220,7 +225,7 @@ func reservePort() (port int, reserved *os.File, err error) {
 	return address.(*unix.SockaddrInet4).Port, reserved, nil
 }
 
-// etcdArgs: what it holds is gone with the test, and need not reach the disk.
+// etcdArgs returns the arguments of etcd. Its data ends with the test, and need not reach the disk.
 func etcdArgs(clients, peers string) []string {
 	return []string{
 		"--name=lab", "--data-dir=data", "--unsafe-no-fsync",
@@ -232,16 +237,16 @@ func etcdArgs(clients, peers string) []string {
 func apiserverArgs(port int, etcd string) []string {
 	return []string{
 		"--etcd-servers=" + etcd, "--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", port),
-		// Nobody reaches it through the service kubernetes.
+		// No client uses the service kubernetes.
 		"--advertise-address=" + hostAddress, "--endpoint-reconciler-type=none",
 		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt",
-		// As kubeadm has it: a kubelet may do what a kubelet has to.
+		// As with kubeadm: a kubelet has the rights that a kubelet needs.
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
-		// Both count on a controller that is not here. The first wants the account "default" of each namespace. The second gives
-		// a new node the taint not-ready:NoSchedule until it is ready, which pods of a DaemonSet do not tolerate: it would get
-		// none.
+		// Both need a controller that does not run here. The first requires the account "default" in each
+		// namespace. The second gives a new node the taint not-ready:NoSchedule until it is ready. Pods
+		// of a DaemonSet do not tolerate it, and the node would get none.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
 }
@@ -249,23 +254,25 @@ func apiserverArgs(port int, etcd string) []string {
 func controllersArgs(kubeconfig string, names []string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--controllers=" + strings.Join(names, ","),
-		// As kubeadm has it: each controller has an account of its own, with the rights that it has everywhere.
+		// As with kubeadm: each controller has an account of its own, with its usual rights.
 		"--use-service-account-credentials=true",
-		// There is no other one, and nobody asks it anything.
+		// There is only one, and it serves no requests.
 		"--leader-elect=false", "--secure-port=0",
-		// From 1 on it says which controllers start, from 2 on which failed pods are deleted.
+		// It logs the controllers that start from 1 on, and the failed pods that are deleted from 2 on.
 		"--v=2",
 	}
 }
 
-// StartControllers starts the kube-controller-manager with no controllers but those of these names, such as
-// "daemonset-controller", and returns when they have started. It ends with the control plane.
+// StartControllers starts the kube-controller-manager with only the controllers of these names,
+// such as "daemonset-controller", and returns when they have started. It ends with the control
+// plane.
 //
-// The template of their pods has to name a node, or the pods have none: nobody schedules them. The controllers take it as it
-// is, and a DaemonSet is for that node alone (nodeShouldRunDaemonPod, pkg/controller/daemon/daemon_controller.go, 1.37). A
-// failed pod of a DaemonSet is deleted and made anew, at once the first time, then after a second, two, four and so on. One
-// of a ReplicaSet stays beside the new one. Who deletes the set has to delete its pods, unless "garbage-collector-controller"
-// runs.
+// The template of their pods has to name a node, because there is no scheduler. The controllers
+// take the template as it is, and a DaemonSet is for that node alone (nodeShouldRunDaemonPod,
+// pkg/controller/daemon/daemon_controller.go, 1.37). A failed pod of a DaemonSet is deleted and
+// made again, at once the first time, then after a second, two, four and so on. A failed pod of a
+// ReplicaSet stays beside the new one. A test that deletes the set has to delete its pods, unless
+// "garbage-collector-controller" runs.
 func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		return errors.New("start controllers: none is named")
@@ -328,7 +335,7 @@ func (p *ControlPlane) writeKeys() error {
 	}
 	p.config = &rest.Config{
 		TLSClientConfig: rest.TLSClientConfig{CAData: a.pem, CertData: admin.certificate, KeyData: admin.key},
-		// A test may ask often.
+		// A test may send many requests.
 		QPS: -1,
 	}
 	for name, data := range map[string][]byte{
@@ -341,7 +348,7 @@ func (p *ControlPlane) writeKeys() error {
 	return nil
 }
 
-// waitReady waits until the API server says it is ready and has made the namespaces of static pods.
+// waitReady waits until the API server is ready and has made the namespaces of static pods.
 func (p *ControlPlane) waitReady(ctx context.Context) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -360,11 +367,11 @@ func (p *ControlPlane) waitReady(ctx context.Context) error {
 	})
 }
 
-// Client returns a client that may do everything.
+// Client returns a client with all rights.
 func (p *ControlPlane) Client() kubernetes.Interface { return p.client }
 
-// Interrupt ends the API server at once, as if its machine were switched off: connections are refused until Restore. What it
-// knows is in etcd, which stays.
+// Interrupt ends the API server at once, as if its machine were switched off: connections are
+// refused until Restore. Its objects are in etcd, which stays.
 func (p *ControlPlane) Interrupt() error {
 	if err := p.apiserver.kill(); err != nil {
 		return fmt.Errorf("interrupt the API server: %w", err)
@@ -372,8 +379,9 @@ func (p *ControlPlane) Interrupt() error {
 	return nil
 }
 
-// Hang lets the API server answer nothing until Restore. The kernel still takes connections for it: only a deadline ends a
-// request, and one that is without an answer then may be carried out later.
+// Hang makes the API server stop answering until Restore. The kernel still accepts connections for
+// it, so only a deadline ends a request. A request without an answer may still be carried out
+// later.
 func (p *ControlPlane) Hang() error {
 	if err := p.apiserver.pause(); err != nil {
 		return fmt.Errorf("hang the API server: %w", err)
@@ -381,9 +389,10 @@ func (p *ControlPlane) Hang() error {
 	return nil
 }
 
-// Restore ends what Interrupt and Hang began, and returns when the API server is ready: on the same port, with the same keys
-// and objects. Kubelets and controllers may come back a minute later: they have waited longer after each refusal, up to
-// between 30 s and a minute (defaultBackoffMax, client-go/tools/cache/reflector.go, 0.37). After Hang they go on at once.
+// Restore ends Interrupt and Hang, and returns when the API server is ready: on the same port, with
+// the same keys and objects. After Interrupt, kubelets and controllers may come back a minute
+// later: they wait longer after each refusal, up to between 30 s and a minute (defaultBackoffMax,
+// client-go/tools/cache/reflector.go, 0.37). After Hang they go on at once.
 func (p *ControlPlane) Restore(ctx context.Context) error {
 	if err := p.restore(ctx); err != nil {
 		return fmt.Errorf("restore the API server: %w", err)
@@ -406,7 +415,8 @@ func (p *ControlPlane) restore(ctx context.Context) error {
 	return p.waitReady(ctx)
 }
 
-// Stop ends it at once, also while it is interrupted or hangs, and removes all that is left of it.
+// Stop ends the control plane at once, even one that is interrupted or hangs, and removes all its
+// files.
 func (p *ControlPlane) Stop() error {
 	if err := p.kill(); err != nil {
 		return fmt.Errorf("stop the control plane: %w", err)
@@ -421,11 +431,11 @@ func (p *ControlPlane) Stop() error {
 
 func (p *ControlPlane) kill() error {
 	err := errors.Join(p.controllers.kill(), p.apiserver.kill(), p.etcd.kill())
-	_ = p.reserved.Close() // it was not reserved yet, or is no more
+	_ = p.reserved.Close() // not reserved yet, or no longer
 	return err
 }
 
-// keepLogs copies what the programs said to a folder that stays.
+// keepLogs copies the programs' messages to a folder that stays.
 func (p *ControlPlane) keepLogs(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

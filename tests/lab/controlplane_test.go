@@ -36,7 +36,8 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestControlPlaneStopsInEachState: it stops as well while its API server is interrupted, hangs, or was ended as it hung.
+// TestControlPlaneStopsInEachState: Stop also works while the API server is interrupted, hangs, or
+// was ended while it hung.
 func TestControlPlaneStopsInEachState(t *testing.T) {
 	for name, outage := range map[string][]func(*ControlPlane) error{
 		"running":             nil,
@@ -73,7 +74,7 @@ func TestControlPlaneStopsInEachState(t *testing.T) {
 	}
 }
 
-// TestReservedPort: nobody answers on it, and its owner can listen on it again and again.
+// TestReservedPort: no process answers on the port, and its owner can listen on it again and again.
 func TestReservedPort(t *testing.T) {
 	port, reserved, err := reservePort()
 	if err != nil {
@@ -126,7 +127,7 @@ func TestDeadControlPlanesGo(t *testing.T) {
 	}
 }
 
-// programsIn returns the names of the processes that work in a folder.
+// programsIn returns the names of the processes whose working directory is dir.
 func programsIn(dir string) ([]string, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

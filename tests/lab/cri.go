@@ -10,8 +10,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// runningContainers returns the IDs of the containers of a static pod that run, the sandbox's too. It asks the runtime: the
-// kubelet has forgotten a pod before its processes have ended.
+// runningContainers returns the IDs of the running containers of a static pod, the sandbox's too.
+// It asks the runtime, because the kubelet forgets a pod before its processes have ended.
 func (n *Node) runningContainers(ctx context.Context, namespace, name string) ([]string, error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()

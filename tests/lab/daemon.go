@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// daemon is a program of the control plane that runs on this machine. The kernel kills it when this process ends, however
-// it ends.
+// daemon is a program of the control plane that runs on this machine. The kernel kills it when this
+// process ends, however it ends.
 type daemon struct {
 	name    string
-	log     string // the file of its messages, after those of the ones before it
-	began   int64  // where its own begin
+	log     string // the file of its messages, after those of earlier programs
+	began   int64  // the offset of its own messages
 	command *exec.Cmd
 	exited  chan struct{}
 	waitErr error // set before exited is closed
 }
 
-// startDaemon starts a program whose messages go to a file in dir. What one before it has said stays there.
+// startDaemon starts a program whose messages go to a file in dir, after those of earlier ones.
 func startDaemon(dir, path string, args ...string) (*daemon, error) {
 	d := &daemon{name: filepath.Base(path), exited: make(chan struct{})}
 	d.log = filepath.Join(dir, d.name+".log")
@@ -52,7 +52,7 @@ func startDaemon(dir, path string, args ...string) (*daemon, error) {
 	return d, nil
 }
 
-// err tells how the program ended, and is nil while it runs.
+// err returns an error with the end of the program, or nil while it runs.
 func (d *daemon) err() error {
 	select {
 	case <-d.exited:
@@ -66,7 +66,7 @@ func (d *daemon) err() error {
 	}
 }
 
-// portTaken reports whether the program has ended because somebody else had a port of its own.
+// portTaken reports whether the program has ended because another process had one of its ports.
 func (d *daemon) portTaken() bool {
 	if d.err() == nil {
 		return false
@@ -75,7 +75,7 @@ func (d *daemon) portTaken() bool {
 	return err == nil && strings.Contains(messages, "address already in use")
 }
 
-// messages returns what the program has said so far.
+// messages returns the program's messages so far.
 func (d *daemon) messages() (string, error) {
 	log, err := os.ReadFile(d.log)
 	if err != nil {
@@ -84,7 +84,8 @@ func (d *daemon) messages() (string, error) {
 	return string(log[d.began:]), nil
 }
 
-// pause stops the program where it is, and returns when none of its threads runs: until then it might still answer.
+// pause stops the program, and returns when none of its threads runs: until then it might still
+// answer.
 func (d *daemon) pause() error {
 	if err := d.command.Process.Signal(unix.SIGSTOP); err != nil {
 		return fmt.Errorf("pause %s: %w", d.name, err)
@@ -94,15 +95,15 @@ func (d *daemon) pause() error {
 	ctx, stop := whileRunning(ctx, d)
 	defer stop()
 	return waitFor(ctx, d.name+" paused", 10*time.Millisecond, func(context.Context) (bool, string, error) {
-		// The kernel tells the parent of a stop when the last thread is in it. This takes the news from nobody who waits for
-		// the end.
+		// The kernel notifies the parent of a stop when the last thread has stopped. WNOWAIT leaves the
+		// notification in place for the goroutine that waits for the end.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, d.command.Process.Pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
 		return info.Signo != 0, "", err
 	})
 }
 
-// resume lets a paused program go on.
+// resume lets a paused program run again.
 func (d *daemon) resume() error {
 	if err := d.command.Process.Signal(unix.SIGCONT); err != nil {
 		return fmt.Errorf("resume %s: %w", d.name, err)
@@ -110,8 +111,8 @@ func (d *daemon) resume() error {
 	return nil
 }
 
-// kill ends the program at once, a paused one too, and waits until it is gone. It is no error when it has ended, or was
-// never started.
+// kill ends the program at once, even a paused one, and waits until it is gone. It returns no error
+// if the program has ended, or was never started.
 func (d *daemon) kill() error {
 	if d == nil {
 		return nil
@@ -127,7 +128,8 @@ func (d *daemon) kill() error {
 	}
 }
 
-// whileRunning returns a context that ends, too, when one of the programs does, and says which and how.
+// whileRunning returns a context that also ends when one of the programs ends. Its cause names the
+// program and the reason.
 func whileRunning(ctx context.Context, daemons ...*daemon) (context.Context, func()) {
 	ctx, stop := context.WithCancelCause(ctx)
 	for _, d := range daemons {

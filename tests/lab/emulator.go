@@ -7,22 +7,24 @@ import (
 	"path/filepath"
 )
 
-// qemuRelease is the Debian that all machines get their qemu from, whatever the host is: 10.0 takes half of the time of
-// Debian 12's 7.2 for the same work of a guest, and Debian 14's 11.1 a seventh less than that (docs/performance.md). Figures of two
-// hosts can be compared.
+// qemuRelease is the Debian release of every machine's qemu, whatever the host runs, so that
+// measurements of two hosts can be compared. 10.0 takes half of the time of Debian 12's 7.2 for the
+// same work of a guest, and Debian 14's 11.1 a seventh less than that (docs/performance.md).
 const qemuRelease = testingRelease
 
-// qemuProgram is the file of an entry that is started, with qemuWrapper in it.
+// qemuProgram is the program file of an entry, with qemuWrapper in it.
 const qemuProgram = "qemu-system-x86_64"
 
-// qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not have.
+// qemuWrapper starts the unpacked qemu with the libraries it was built for, which the host need not
+// have.
 const qemuWrapper = `#!/bin/sh
 usr=${0%/*}/root/usr
 exec "$usr/lib64/ld-linux-x86-64.so.2" --argv0 qemu-system-x86_64 --library-path "$usr/lib/x86_64-linux-gnu" \
 	"$usr/bin/qemu-system-x86_64" -L "$usr/share/qemu" -L "$usr/share/seabios" "$@"
 `
 
-// qemuArgs is what mmdebstrap is started with: the package and what it depends on, unpacked and not installed.
+// qemuArgs returns the arguments of mmdebstrap: it unpacks the package and its dependencies, and
+// does not install them.
 func qemuArgs() []string {
 	return append([]string{"--mode=root", "--variant=extract", "--include=qemu-system-x86"}, releaseArgs(qemuRelease)...)
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// etcdPackage is Debian's package. Its program is taken out of it: an installed package would start a service here.
+// etcdPackage is Debian's package. The lab only unpacks its program: an installed package would
+// start a service here.
 const etcdPackage = "etcd-server"
 
 // etcd returns the path of Debian's etcd of this machine's release.

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Flavour declares one kind of node: what Debian it is, which programs are built for it and which
-// files of guest/ its image gets. Everything in it takes part in the key of the cached image.
+// Flavour declares one kind of node: its Debian release, the programs that are built for it, and
+// the files of guest/ in its image. All fields but OnRequest take part in the key of the cached
+// image.
 type Flavour struct {
-	// Name is what users and Options.Flavour say.
+	// Name is the name in Options.Flavour and on the command line.
 	Name string
 	// Release is Debian's code name, as mmdebstrap takes it.
 	Release string
-	// Packages are installed on top of the ones every flavour has. Flavours of one release that name the same ones share
-	// one installation.
+	// Packages are installed on top of those of every flavour. Flavours of one release with the same
+	// packages share one installation.
 	Packages []string
 	// Programs are built from their Go modules and copied to /usr/bin.
 	Programs []Program
@@ -22,55 +23,56 @@ type Flavour struct {
 	Overlays []string
 	// Units are enabled in multi-user.target.
 	Units []string
-	// Socket is where its runtime serves the CRI.
+	// Socket is the path of the runtime's CRI socket.
 	Socket string
-	// NRI tells whether the flavour's runtime serves NRI.
+	// NRI means that the flavour's runtime serves NRI.
 	NRI bool
 	// CPU is added to the processor's model under emulation, behind a comma.
 	CPU string `json:",omitempty"`
-	// Summary is one line for people.
+	// Summary describes the flavour in one line.
 	Summary string
-	// OnRequest keeps it out of what is prepared, and what tests run on, when nobody names it.
+	// OnRequest means that the flavour is only prepared and tested by name.
 	OnRequest bool `json:"-"`
 }
 
-// Program is what is built in one go from a nested module of sources/, which pins it.
+// Program is a set of binaries built in one go from a nested module of sources/, which pins their
+// version.
 type Program struct {
-	// Name is what it is called in the cache.
+	// Name is the program's name in the cache.
 	Name string
 	// Source is the folder below sources/.
 	Source string
-	// Packages are the main packages, each of which becomes a file of its last path element.
+	// Packages are the main packages. Each becomes a file named after its last path element.
 	Packages []string
 	// Variables are set with -ldflags -X, Tags with -tags.
 	Variables []string
 	Tags      []string `json:",omitempty"`
 	// C is a program in C that comes with the Go module, if there is one.
 	C *CProgram `json:",omitempty"`
-	// Version is what the program says of itself.
+	// Version is the version that the program reports.
 	Version string
 }
 
-// ofKubernetes tells whether its objects are of use to the other programs of Kubernetes.
+// ofKubernetes reports whether other programs of Kubernetes can use the program's objects.
 func (p Program) ofKubernetes() bool { return strings.HasPrefix(p.Source, "kubernetes-") }
 
 // CProgram is a program in C that lies in a Go module.
 type CProgram struct {
-	// Name is what its file is called.
+	// Name is the name of its file.
 	Name string
 	// Module has the sources, in Folder.
 	Module, Folder string
 }
 
-// Flavours returns the flavours that are prepared and tested when none is named, the default one first.
+// Flavours returns the flavours that are prepared and tested by default, the default one first.
 func Flavours() []Flavour {
 	return slices.DeleteFunc(AllFlavours(), func(f Flavour) bool { return f.OnRequest })
 }
 
-// AllFlavours returns those on request, too.
+// AllFlavours returns all flavours, those on request too.
 func AllFlavours() []Flavour {
-	// Both kinds of nodes of Debian 13 have what each of them needs: an installation takes longer than these packages.
-	// skopeo is what imports images into CRI-O's storage.
+	// Both flavours of Debian 13 have the packages of both: an installation takes longer than these
+	// packages. skopeo imports images into CRI-O's storage.
 	trixiePackages := []string{"conmon", "crun", "runc", "skopeo"}
 	return []Flavour{
 		{
@@ -89,8 +91,9 @@ func AllFlavours() []Flavour {
 			Name:     "bookworm",
 			Release:  "bookworm",
 			Packages: []string{"containerd", "runc"},
-			// The newest kubelet that works with containerd 1.6: it logs that the runtime lacks the call RuntimeConfig, and
-			// takes cgroupDriver from its configuration. 1.38 will not (getCgroupDriverFromCRI, cmd/kubelet/app/server.go).
+			// The newest kubelet that works with containerd 1.6: it logs that the runtime lacks the call
+			// RuntimeConfig, and takes cgroupDriver from its configuration. 1.38 will not
+			// (getCgroupDriverFromCRI, cmd/kubelet/app/server.go).
 			Programs: []Program{kubelet()},
 			Overlays: []string{"containerd", "bookworm"},
 			Units:    []string{"/lib/systemd/system/containerd.service"},
@@ -111,16 +114,17 @@ func AllFlavours() []Flavour {
 		{
 			Name:    "forky",
 			Release: "forky",
-			// It is there for its runc: from 1.3.2 on that turns CPU shares into cpu.weight by another formula than the kubelet.
-			// The others' runc (1.1) and crun (1.21) have the kubelet's.
+			// This flavour exists for its runc: from 1.3.2 on runc turns CPU shares into cpu.weight by
+			// another formula than the kubelet. The others' runc (1.1) and crun (1.21) use the kubelet's.
 			Packages: []string{"containerd", "runc"},
 			Programs: []Program{kubelet()},
 			Overlays: []string{"containerd", "containerd-2"},
 			Units:    []string{"/lib/systemd/system/containerd.service"},
 			Socket:   containerdSocket,
 			NRI:      true,
-			// Linux 7.2 looks for these instructions alone before it uses them, and panics without xsave (polyval_mul_pclmul_avx).
-			// The others' kernels are quicker with them: 62 s of CPU time for a boot until pods run instead of 79.
+			// Linux 7.2 checks only for these instructions before it uses them, and panics without xsave
+			// (polyval_mul_pclmul_avx). The others' kernels are quicker with them: 62 s of CPU time for a
+			// boot until pods run instead of 79.
 			CPU:     ",avx=off,avx2=off,f16c=off,fma=off,vaes=off",
 			Summary: "Debian 14 (testing), systemd 262, containerd 2.1 with NRI and runc 1.3, Debian's, kubelet v1.37.0",
 		},
@@ -141,8 +145,8 @@ func AllFlavours() []Flavour {
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// FlavourByName returns the flavour of that name; the empty name is the default flavour. Behind any name "+kubelet-1.35"
-// stands for the same node with that kubelet.
+// FlavourByName returns the flavour of that name, or the default flavour for the empty name.
+// "+kubelet-1.35" behind any name selects the same node with that kubelet.
 func FlavourByName(name string) (Flavour, error) {
 	base, older, hasKubelet := strings.Cut(name, kubeletMark)
 	f, err := declaredFlavour(base)
@@ -165,7 +169,7 @@ func FlavourByName(name string) (Flavour, error) {
 	return f, nil
 }
 
-// kubeletMark stands between a flavour's name and the version of another kubelet.
+// kubeletMark separates a flavour's name from the version of another kubelet.
 const kubeletMark = "+kubelet-"
 
 func declaredFlavour(name string) (Flavour, error) {
@@ -186,7 +190,7 @@ func declaredFlavour(name string) (Flavour, error) {
 // hostName is the flavour's name as a part of a host name.
 func (f Flavour) hostName() string { return strings.NewReplacer("+", "-", ".", "-").Replace(f.Name) }
 
-// kubernetesVersion is that of the kubelet and of the control plane.
+// kubernetesVersion is the version of the kubelet and of the control plane.
 const kubernetesVersion = "v1.37.0"
 
 func kubelet() Program { return kubernetesPrograms("kubelet", kubernetesVersion, "kubelet") }
@@ -200,7 +204,8 @@ func olderKubelet(minor string) (Program, error) {
 	return kubernetesPrograms("kubelet", known, "kubelet"), nil
 }
 
-// controlPlanePrograms are in no image. They are linked side by side, and what they have in common is compiled once.
+// controlPlanePrograms returns programs that are in no image. They are linked side by side, and
+// their common packages are compiled once.
 func controlPlanePrograms() Program {
 	return kubernetesPrograms("control-plane", kubernetesVersion, "kube-apiserver", "kube-controller-manager")
 }
@@ -225,7 +230,7 @@ func kubernetesPrograms(name, version string, programs ...string) Program {
 	return p
 }
 
-// minorOf returns "1.37" of "v1.37.0".
+// minorOf returns "1.37" for "v1.37.0".
 func minorOf(version string) string {
 	minor, _, _ := strings.Cut(strings.TrimPrefix(version, "v1."), ".")
 	return "1." + minor
@@ -259,7 +264,8 @@ func crio(minor, version string) Program {
 	}
 }
 
-// basePackages are in every flavour: a systemd machine that is reached by ssh and runs containers.
+// basePackages lists the packages of every flavour: a systemd machine that is reached by ssh and
+// runs containers.
 func basePackages() []string {
 	return []string{
 		"busybox-static", "containernetworking-plugins", "cpio", "dbus", "e2fsprogs", "iproute2", "kmod",
@@ -268,7 +274,8 @@ func basePackages() []string {
 	}
 }
 
-// maskedUnits are of no use to a node that lives for minutes, and each costs time at boot.
+// maskedUnits lists units that are of no use to a node that lives for minutes. Each costs time at
+// boot.
 func maskedUnits() []string {
 	return []string{
 		"apt-daily-upgrade.timer", "apt-daily.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
@@ -284,9 +291,10 @@ func maskedUnits() []string {
 	}
 }
 
-// maskedGenerators returns the generators of systemd that write nothing on a node. systemd-fstab-generator is not among them: it
-// runs beside partition-generator. Each generator costs an emulated node 90 ms of CPU time at every boot and reload.
-// systemd-ssh-generator also looks for sockets of hypervisors that are not there, and complains on the console (257).
+// maskedGenerators lists the generators of systemd that write nothing on a node.
+// systemd-fstab-generator is not among them: it runs beside partition-generator. Each generator
+// costs an emulated node 90 ms of CPU time at every boot and reload. systemd-ssh-generator also
+// searches for sockets of hypervisors that are not there, and complains on the console (257).
 func maskedGenerators() []string {
 	return []string{
 		"bless-boot", "cryptsetup", "debug", "factory-reset", "getty", "gpt-auto", "hibernate-resume", "integritysetup", "rc-local",

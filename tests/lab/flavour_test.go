@@ -34,8 +34,8 @@ func TestFlavours(t *testing.T) {
 	checkPinned(t, sources, controlPlanePrograms())
 }
 
-// checkPinned looks whether a program's module pins the version that the program says it has, and lists its packages as
-// tools: without that "go mod tidy" would drop what they need.
+// checkPinned checks that a program's module pins the version in Program.Version, and lists its
+// packages as tools: otherwise "go mod tidy" would drop their dependencies.
 func checkPinned(t *testing.T, sources string, p Program) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(sources, p.Source, "go.mod"))
@@ -83,7 +83,8 @@ func TestFlavourByName(t *testing.T) {
 	}
 }
 
-// What nobody named is not prepared: it would cost minutes.
+// TestEverythingLeavesOutWhatIsOnRequest: flavours on request are not prepared by default, which
+// would cost minutes.
 func TestEverythingLeavesOutWhatIsOnRequest(t *testing.T) {
 	w := Everything()
 	if want := []string{"trixie", "bookworm", "crio", "forky"}; !w.ControlPlane || !slices.Equal(w.Flavours, want) {
@@ -91,7 +92,8 @@ func TestEverythingLeavesOutWhatIsOnRequest(t *testing.T) {
 	}
 }
 
-// An older kubelet makes another image of the same Debian and the same runtime.
+// TestOlderKubeletIsTheOnlyDifference: an older kubelet makes another image of the same Debian and
+// the same runtime.
 func TestOlderKubeletIsTheOnlyDifference(t *testing.T) {
 	current, err := FlavourByName("trixie")
 	if err != nil {
@@ -119,7 +121,7 @@ func TestOlderKubeletIsTheOnlyDifference(t *testing.T) {
 	}
 }
 
-// Both nodes of Debian 13 have one installation.
+// TestFlavoursShareDebian: both flavours of Debian 13 have one installation.
 func TestFlavoursShareDebian(t *testing.T) {
 	var keys []Key
 	for _, f := range Flavours() {

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// guest holds the files of a node as they lie in it: common and the flavour's overlays go into the image,
-// seed into each node, where Options.Files may replace them; initrd makes the initial RAM disk.
+// guest holds the files of a node at their paths in the node. common and the flavour's overlays go
+// into the image. seed goes into each node, where Options.Files may replace its files. initrd makes
+// the initial RAM disk.
 //
 //go:embed all:guest
 var guest embed.FS
 
-// KubeletConfigPath is where a node's kubelet has its configuration, as on a kubeadm node.
+// KubeletConfigPath is the path of the kubelet's configuration in a node, as on a kubeadm node.
 const KubeletConfigPath = "/var/lib/kubelet/config.yaml"
 
-// ManifestDir is where a node's kubelet looks for static pods.
+// ManifestDir is the directory of static pods in a node.
 const ManifestDir = "/etc/kubernetes/manifests"
 
-// KubeletConfig returns the configuration that a node's kubelet has by default with more lines at its end,
+// KubeletConfig returns the default configuration of a node's kubelet with more lines at its end,
 // as a file for Options.Files or Node.WriteFile.
 func KubeletConfig(extra string) (File, error) {
 	data, err := guest.ReadFile("guest/seed" + KubeletConfigPath)

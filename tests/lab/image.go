@@ -16,12 +16,13 @@ import (
 	"time"
 )
 
-// image is a prepared flavour: what a node boots from. All of it is read-only, nodes write to overlays.
+// image is a prepared flavour, from which nodes boot. All of it is read-only; nodes write to
+// overlays.
 type image struct {
 	dir string
 	// qemu is the program that boots it.
 	qemu string
-	// cpu is what its kernel needs of the processor's model beyond what all have.
+	// cpu holds the kernel's special needs of the processor's model.
 	cpu string
 }
 
@@ -33,14 +34,16 @@ func (i image) root() string   { return filepath.Join(i.dir, "root.raw") }
 func (i image) latevar() string { return filepath.Join(i.dir, "var.raw") }
 
 const (
-	// rootSize and varSize are sparse: a node's disks take what it writes.
+	// rootSize and varSize are sparse: a node's disks take only the space it writes.
 	rootSize = "6G"
 	varSize  = "3G"
-	// bakeTimeout is for a boot beside compilers and another image: alone it takes half a minute to a minute on two cores.
+	// bakeTimeout is for a boot beside compilers and another image. Alone it takes half a minute to a
+	// minute on two cores.
 	bakeTimeout = 15 * time.Minute
 )
 
-// image returns the image of a flavour and makes it first when it is not there; makeAll has made its parts.
+// image returns the image of a flavour, and makes it first if there is none. makeAll has made its
+// parts.
 func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	qemu, err := c.qemu(ctx, progress)
 	if err != nil {
@@ -70,12 +73,13 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 	return image{dir, qemu, f.CPU}, nil
 }
 
-// allPrograms returns what is built for a flavour; the first are the container images', podPrograms in number.
+// allPrograms returns the programs that are built for a flavour. The first podPrograms of them are
+// for container images.
 func (f Flavour) allPrograms() []Program { return append([]Program{pause(), podtool()}, f.Programs...) }
 
 const podPrograms = 2
 
-// imageKey returns the key of an image. The names of what went in carry the keys of their own inputs.
+// imageKey returns the key of an image. The names of its inputs hold their own keys.
 func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 	roots := make([]string, 0, 2+len(f.Overlays))
 	roots = append(roots, "guest/initrd", "guest/common")
@@ -89,25 +93,26 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 	return KeyOf(f, debian, binaries, hashes, maskedUnits(), maskedGenerators(), busyboxCommands(), rootSize, varSize, imageRevision)
 }
 
-// imageRevision is raised when assemble does something else with the same inputs.
+// imageRevision is raised when assemble changes for the same inputs.
 const imageRevision = 3
 
-// debianArgs and debianEnv are what mmdebstrap is started with.
+// debianArgs and debianEnv return the arguments and the environment of mmdebstrap.
 func debianArgs(f Flavour) []string {
 	packages := append(basePackages(), f.Packages...)
 	slices.Sort(packages)
 	return slices.Concat([]string{
 		"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
-		// Who loses power while this runs begins anew; dpkg would write each file through to the disk.
+		// After a loss of power the build starts again, so dpkg need not write each file through to the
+		// disk.
 		"--dpkgopt=force-unsafe-io",
-		// Nobody reads these in a node, and they are a third of its files. It is no --dpkgopt: for that mmdebstrap sends the
-		// packages that it unpacks by itself through a filter in Python.
+		// No program reads these in a node, and they are a third of its files. It is no --dpkgopt: with
+		// that mmdebstrap sends the packages that it unpacks by itself through a filter in Python.
 		`--essential-hook=printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >"$1/etc/dpkg/dpkg.cfg.d/lab"`,
 	}, releaseArgs(f.Release))
 }
 
-// releaseArgs returns the arguments of mmdebstrap that depend on the release. Debian signs the package lists of testing for a
-// week, and a mirror may be behind: apt accepts expired lists.
+// releaseArgs returns the arguments of mmdebstrap that depend on the release. Debian signs the
+// package lists of testing for a week, and a mirror may be behind: apt accepts expired lists.
 func releaseArgs(release string) []string {
 	if release != testingRelease {
 		return nil
@@ -118,12 +123,12 @@ func releaseArgs(release string) []string {
 // testingRelease is the code name of the Debian that is no release yet.
 const testingRelease = "forky"
 
-// The lab has its own initial RAM disk; building Debian's would take longer than all the rest.
+// The lab has its own initial RAM disk. Building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
 
 func debianKey(f Flavour) (Key, error) { return KeyOf(f.Release, debianArgs(f), debianEnv()) }
 
-// debianTar is the file of a Debian entry.
+// debianTar returns the path of the tar in a Debian entry.
 func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }
 
 // debian returns a tar of a Debian root with the flavour's packages.
@@ -147,8 +152,8 @@ func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 	return debianTar(dir), err
 }
 
-// assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the tree into
-// a file system and boots that once.
+// assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the
+// tree into a file system and boots that once.
 func (c Cache) assemble(ctx context.Context, f Flavour, debian string, binaries []string, img image, progress func(string)) (err error) {
 	done := step(progress, "making the disk")
 	tree := filepath.Join(img.dir, "tree")
@@ -208,7 +213,7 @@ func (c Cache) assemble(ctx context.Context, f Flavour, debian string, binaries 
 	return nil
 }
 
-// imageFiles returns what the lab lays over Debian.
+// imageFiles returns the files that the lab lays over Debian.
 func imageFiles(f Flavour, programs []string) ([]File, error) {
 	common, err := guestFiles("common")
 	if err != nil {
@@ -273,8 +278,8 @@ func unpack(ctx context.Context, tree string, files []File) error {
 	return os.Remove(seed)
 }
 
-// makeFileSystem turns a tree into an ext4 file system in a sparse file, without mounting anything. All
-// tables are written here, so that no node's kernel does it in the background.
+// makeFileSystem turns a tree into an ext4 file system in a sparse file, without mounting anything.
+// It writes all tables, so that no node's kernel does so in the background.
 func makeFileSystem(ctx context.Context, tree, disk, label, size string) error {
 	args := []string{
 		"-q", "-t", "ext4", "-L", label, "-m", "0", "-J", "size=16", "-i", "32768",
@@ -289,8 +294,8 @@ func makeFileSystem(ctx context.Context, tree, disk, label, size string) error {
 // bakedMark is the last line of guest/common/usr/lib/lab/bake.sh.
 const bakedMark = "lab-bake: done"
 
-// bake boots the image once. The kubelet does not take part: the checkpoints it writes would bind every node
-// to the policies of its first configuration.
+// bake boots the image once, without the kubelet: its checkpoints would bind every node to the
+// policies of its first configuration.
 func bake(ctx context.Context, img image, accel accel, progress func(string)) error {
 	seed := filepath.Join(img.dir, "seed.tar")
 	id, err := machineID()
@@ -299,7 +304,7 @@ func bake(ctx context.Context, img image, accel accel, progress func(string)) er
 	}
 	err = writeTarPath(seed, []File{
 		{Path: "/etc/machine-id", Data: []byte(id)},
-		// The journal of this boot is no node's.
+		// The journal of this boot must not be part of any node.
 		{Path: "/etc/systemd/journald.conf.d/zz-bake.conf", Data: []byte("[Journal]\nStorage=volatile\n")},
 	})
 	if err != nil {
@@ -326,7 +331,7 @@ func bake(ctx context.Context, img image, accel accel, progress func(string)) er
 	}
 }
 
-// bakeOnce runs a machine until it has said that it is baked, and has ended.
+// bakeOnce runs a machine until it has printed bakedMark and has ended.
 func bakeOnce(ctx context.Context, m machine) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bakeTimeout, fmt.Errorf("not over after %s", bakeTimeout))
 	defer cancel()

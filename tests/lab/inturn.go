@@ -11,26 +11,29 @@ import (
 	"time"
 )
 
-// Part is a part of a test that needs a node, and leaves it as it was.
+// Part is a part of a test that needs a node, and leaves the node as it was.
 type Part struct {
-	// Name is that of the subtest.
+	// Name is the name of the subtest.
 	Name string
-	// Run is what it does.
+	// Run runs the part.
 	Run func(*testing.T, *Node)
-	// Complaints are patterns of what the programs under test say meanwhile with priority warning or worse, one line each. Any other
-	// complaint is a failure.
+	// Complaints lists patterns of the warnings and errors that the programs under test log meanwhile,
+	// one for each line. Any other such line is a failure.
 	Complaints []string
-	// Spends says that the node is of no use to others afterwards: the next part gets a fresh one. Such a part comes last.
+	// Spends means that other parts cannot use the node afterwards: the next part gets a fresh one.
+	// Such a part comes last.
 	Spends bool
 }
 
-// cleanTimeout is how long a node may take to be as it was: the kubelet removes the volumes of a pod some seconds after the pod.
+// cleanTimeout bounds the time that a node takes to be as it was. The kubelet removes the volumes
+// of a pod some seconds after the pod.
 const cleanTimeout = 45 * time.Second
 
-// InTurn runs parts of a test on one node, one after the other. After each the node has to be as it was before the first: its
-// units, its cgroups with their limits, the files of its configuration; and the programs under test have complained of nothing that the
-// part does not name. A part that leaves it otherwise fails, by its name and with the differences, and the next part
-// gets a fresh node from start.
+// InTurn runs parts of a test on one node, one after the other. After each part the node has to be
+// as it was before the first: its units, its cgroups with their limits, and the files of its
+// configuration. And the programs under test must have logged no warnings that the part does not
+// list. A part that breaks either rule fails, by its name and with the differences, and the next
+// part gets a fresh node from start.
 func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 	t.Helper()
 	var n *Node
@@ -66,13 +69,13 @@ func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 	}
 }
 
-// now is the node's own time, as journalctl takes it.
+// now returns the node's own time, in journalctl's format.
 func (n *Node) now(ctx context.Context) (string, error) {
 	out, err := n.Run(ctx, "date +%s.%6N")
 	return strings.TrimSpace(out), err
 }
 
-// waitClean waits until the node is as it was at an earlier look.
+// waitClean waits until the node is as it was when clean was taken.
 func (n *Node) waitClean(ctx context.Context, clean Look) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("not clean after %s", cleanTimeout))
 	defer cancel()
@@ -86,8 +89,9 @@ func (n *Node) waitClean(ctx context.Context, clean Look) error {
 	})
 }
 
-// settled is a look without what becomes as it was in its own time: controllers stay enabled, the kubelet weighs its QoS slices once a
-// minute, and it and the runtime unmount what a pod had when they collect their garbage.
+// settled returns the look without the state that recovers late or not at all. Controllers stay
+// enabled. The kubelet weighs its QoS slices once a minute. It and the runtime unmount a pod's
+// mounts at their garbage collection.
 func (l Look) settled() Look {
 	l.Controllers = nil
 	l.Units = maps.Clone(l.Units)
@@ -99,11 +103,12 @@ func (l Look) settled() Look {
 	return l
 }
 
-// slow matches what the monitor logs when systemd on an emulated node answers too late. The monitor retries; the check of the
-// node shows that it succeeded.
+// slow matches the monitor's log line for a systemd that answers too late, on an emulated node. The
+// monitor retries, and the check of the node shows that it succeeded.
 var slow = regexp.MustCompile(`(systemd does not answer|reloading systemd): context deadline exceeded`)
 
-// complaints is what is asked of the journal: the programs under test, and what systemd says of their units.
+// complaints prints the warnings in the journal: those of the programs under test, and systemd's
+// about their units.
 const complaints = "journalctl -o cat --no-pager -p warning --since=@%[1]s -t partition-generator -t partition-monitor; " +
 	"journalctl -o cat --no-pager -p warning --since=@%[1]s _PID=1 | grep -e kubepods-system -e partition- -e node-partition; true"
 

@@ -10,25 +10,27 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// KubeconfigPath is where a node with a control plane has its kubelet's kubeconfig, as on a kubeadm node.
+// KubeconfigPath is the path of the kubelet's kubeconfig in a node with a control plane, as on a
+// kubeadm node.
 const KubeconfigPath = "/etc/kubernetes/kubelet.conf"
 
-// kubeletKubeconfigUnit makes the kubelet use it.
+// kubeletKubeconfigUnit is the drop-in that makes the kubelet use it.
 const kubeletKubeconfigUnit = "/etc/systemd/system/kubelet.service.d/10-kubeconfig.conf"
 
-// Kubeconfig returns the kubeconfig with which the kubelet of the node of that name joins, from inside the node. The user is
-// system:node:NAME: under another name the kubelet would ask for a new certificate, again and again.
+// Kubeconfig returns the kubeconfig, for use inside the node, with which the kubelet of the node of
+// that name joins. The user is system:node:NAME: under another name the kubelet would ask for a new
+// certificate, again and again.
 func (p *ControlPlane) Kubeconfig(node string) ([]byte, error) {
 	return p.KubeconfigOf("system:node:"+node, "system:nodes")
 }
 
-// KubeconfigOf returns the kubeconfig, for use inside a node, of any user in any groups. A user of whom the API server knows
-// nothing is let in and may do nothing: its requests are forbidden, not unauthorized.
+// KubeconfigOf returns the kubeconfig, for use inside a node, of any user in any groups. A user
+// without any rights is authenticated: its requests are forbidden, not unauthorized.
 func (p *ControlPlane) KubeconfigOf(user string, groups ...string) ([]byte, error) {
 	return p.kubeconfig(hostAddress, user, groups...)
 }
 
-// kubeconfig returns that of a user who sees the API server at this address.
+// kubeconfig returns the kubeconfig of a user who reaches the API server at this address.
 func (p *ControlPlane) kubeconfig(address, user string, groups ...string) ([]byte, error) {
 	pair, err := p.authority.client(user, groups...)
 	if err != nil {
@@ -48,7 +50,7 @@ func (p *ControlPlane) kubeconfig(address, user string, groups ...string) ([]byt
 	return data, nil
 }
 
-// join returns the files by which a node's kubelet joins.
+// join returns the files with which a node's kubelet joins.
 func (p *ControlPlane) join(node string) ([]File, error) {
 	kubeconfig, err := p.Kubeconfig(node)
 	if err != nil {
@@ -77,7 +79,7 @@ func (p *ControlPlane) WaitPod(ctx context.Context, namespace, name string) (*v1
 	return pod, nil
 }
 
-// nodeReady tells whether the node has joined and is ready, and why not.
+// nodeReady reports whether the node has joined and is ready, or else the reason.
 func (p *ControlPlane) nodeReady(ctx context.Context, name string) (bool, string, error) {
 	node, err := p.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNodeControlPlane: a node joins, runs what the API gives it, and takes a change of a running pod down to its cgroup, also
-// after a reboot. The kubelet's own server answers as on a node without a control plane.
+// TestNodeControlPlane: a node joins, runs pods of the API, and applies a change of a running pod
+// to its cgroup, also after a reboot. The kubelet's own server answers as on a node without a
+// control plane.
 func TestNodeControlPlane(t *testing.T) {
 	ctx := t.Context()
 	p := ControlPlaneForTest(t)
@@ -80,7 +81,8 @@ func TestNodeControlPlane(t *testing.T) {
 	}
 }
 
-// waitCPUMax waits until the container of a pod that has one container has this limit; empty is no container at all.
+// waitCPUMax waits until the only container of a pod has this limit. An empty limit means that
+// there is no container.
 func (n *Node) waitCPUMax(ctx context.Context, pod *v1.Pod, want string) error {
 	uid := strings.ReplaceAll(string(pod.UID), "-", "_")
 	return n.Eventually(ctx, "cpu.max "+want, func(ctx context.Context) (bool, string, error) {

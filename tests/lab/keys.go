@@ -12,11 +12,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// hostAlias is the name under which ssh knows the host key of every node: ports change, the key does not.
+// hostAlias is the name under which ssh stores the host key of every node: ports change, the key
+// does not.
 const hostAlias = "lab-node"
 
-// keys are the two key pairs of a cache: the user's, and the one that all nodes have as their host key, so
-// that a connection to whatever else listens on the port is refused.
+// keys holds the two key pairs of a cache: the user's, and the host key of all nodes. The host key
+// makes ssh refuse any other server on the port.
 type keys struct {
 	dir string
 }
@@ -25,7 +26,7 @@ func (k keys) user() string       { return filepath.Join(k.dir, "id_ed25519") }
 func (k keys) host() string       { return filepath.Join(k.dir, "host_ed25519") }
 func (k keys) knownHosts() string { return filepath.Join(k.dir, "known_hosts") }
 
-// keys returns the key pairs and makes them at the first call.
+// keys returns the key pairs, and makes them at the first call.
 func (c Cache) keys(ctx context.Context) (keys, error) {
 	key, err := KeyOf("ed25519", hostAlias, 1)
 	if err != nil {
@@ -46,7 +47,7 @@ func (c Cache) keys(ctx context.Context) (keys, error) {
 	return keys{dir: dir}, err
 }
 
-// writeKeyPair writes a new key pair as OpenSSH has it and returns the line of the public one.
+// writeKeyPair writes a new key pair in OpenSSH's format and returns the line of the public key.
 func writeKeyPair(path, comment string) ([]byte, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -67,7 +68,7 @@ func writeKeyPair(path, comment string) ([]byte, error) {
 	return line, os.WriteFile(path+".pub", line, 0o644)
 }
 
-// seed returns the files by which a node knows its host key and its user.
+// seed returns the files with a node's host key and with the key of its user.
 func (k keys) seed() []File {
 	return []File{
 		{Path: "/etc/ssh/ssh_host_ed25519_key", Mode: 0o600, Source: k.host()},
@@ -77,8 +78,9 @@ func (k keys) seed() []File {
 	}
 }
 
-// clientConfig is how this package logs in. The algorithms are the cheapest without hardware help; Go's
-// default key exchange has a post-quantum part, which the emulated guest pays for.
+// clientConfig returns the ssh configuration of this package. The algorithms are the cheapest
+// without hardware help. Go's default key exchange has a post-quantum part, which costs the
+// emulated guest time.
 func (k keys) clientConfig() (*ssh.ClientConfig, error) {
 	private, err := os.ReadFile(k.user())
 	if err != nil {

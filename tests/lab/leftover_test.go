@@ -30,7 +30,7 @@ func TestChild(t *testing.T) {
 	select {} // until the parent ends us
 }
 
-// TestNothingStaysBehind: whichever way the process ends that started a machine, the machine ends with it.
+// TestNothingStaysBehind: a machine ends with the process that started it, however that ends.
 func TestNothingStaysBehind(t *testing.T) {
 	if err := Prepare(t.Context(), Wanted{Flavours: []string{""}}, func(line string) { t.Log(line) }); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestNothingStaysBehind(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			// What is left on disk goes with the next start.
+			// The next start removes the files that are left.
 			cache, err := DefaultCache()
 			if err != nil {
 				t.Fatal(err)

@@ -9,17 +9,19 @@ import (
 	"strings"
 )
 
-// Look is what can be seen of a node: by name, what its units, its cgroups and its files are. Several things may have one
-// name once what differs from boot to boot is taken out of it, such as the IDs of containers.
+// Look holds the observable state of a node: its units, its cgroups and its files, by name. Names
+// leave out what differs from boot to boot, such as the IDs of containers, so several things may
+// have one name.
 type Look struct {
-	// Units are their states; Cgroups the limits that are set; Files modes, sizes and link targets of the files that say how a
-	// node is configured.
+	// Units holds the states of units, Cgroups the limits that are set, and Files the modes, sizes and
+	// link targets of the files of the node's configuration.
 	Units, Cgroups, Files map[string][]string
-	// Controllers are those that are enabled below each cgroup. systemd enables one when it is needed first, and leaves it so.
+	// Controllers lists the controllers that are enabled below each cgroup. systemd enables one when
+	// it is first needed, and leaves it enabled.
 	Controllers map[string][]string
 }
 
-// limitFiles are the files of a cgroup that say what was set, and not what is used.
+// limitFiles lists the files of a cgroup with settings. Files with usage are left out.
 var limitFiles = []string{
 	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max", "memory.oom.group",
 	"cpu.weight", "cpu.max", "cpuset.cpus", "cpuset.mems", "pids.max", "io.weight",
@@ -28,14 +30,15 @@ var limitFiles = []string{
 
 const controllersFile = "cgroup.subtree_control"
 
-// unset are the values of limits that nobody has set. A file is there or not depending on the controllers that are enabled.
+// unset holds the values of limits that were never set. A file exists or not depending on the
+// controllers that are enabled.
 var unset = map[string]string{
 	"memory.max": "max", "memory.high": "max", "memory.min": "0", "memory.low": "0", "memory.swap.max": "max", "memory.oom.group": "0",
 	"cpu.weight": "100", "cpu.max": "max 100000", "cpuset.cpus": "", "cpuset.mems": "", "pids.max": "max", "io.weight": "default 100",
 	"cgroup.type": "domain",
 }
 
-// Names that differ from boot to boot, or from node to node.
+// Parts of names that differ from boot to boot, or from node to node.
 var varying = []struct {
 	pattern *regexp.Regexp
 	to      string
@@ -57,17 +60,19 @@ func withoutIDs(name string) string {
 	return name
 }
 
-// comesAndGoes are units that are there or not depending on the moment: jobs of timers, and what the lab's own login brings.
+// comesAndGoes matches units that exist only at times: jobs of timers, and the units of the lab's
+// own login.
 var comesAndGoes = regexp.MustCompile(`^(session-|user@|user-runtime-dir@|user-0\.slice|ssh@|sshd@|systemd-tmpfiles-clean|systemd-(hostnamed|timedated|localed)|.*\.device$|run-user-0)`)
 
-// ComesAndGoes tells whether a unit of that name is there or not depending on the moment.
+// ComesAndGoes reports whether units of that name exist only at times.
 func ComesAndGoes(unit string) bool { return comesAndGoes.MatchString(unit) }
 
-// configured are the folders whose files say how a node is configured.
+// configured lists the folders with the files of a node's configuration.
 const configured = "/etc /usr/lib/systemd /usr/bin/partition-* /run/systemd/generator /run/systemd/generator.early /run/systemd/generator.late " +
 	"/run/systemd/system /run/systemd/system.control /run/systemd/transient /run/node-partition/units"
 
-// Look looks at the node. Of the files only those of configuration are looked at, not those of pods and of the runtime.
+// Look returns the present state of the node. It reads only files of configuration, not those of
+// pods and of the runtime.
 func (n *Node) Look(ctx context.Context) (Look, error) {
 	l := Look{Units: map[string][]string{}, Cgroups: map[string][]string{}, Files: map[string][]string{}, Controllers: map[string][]string{}}
 	add := func(to map[string][]string, name, value string) {
@@ -129,7 +134,7 @@ func (n *Node) Look(ctx context.Context) (Look, error) {
 	return l, nil
 }
 
-// Differences says what is not as it was at an earlier look, one line each, sorted.
+// Differences lists the differences to an earlier look, one line each, sorted.
 func (l Look) Differences(earlier Look) []string {
 	var all []string
 	for what, seen := range map[string][2]map[string][]string{

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// childCommand names the file whose lines say that the grandchild of TestCommandChild lives.
+// childCommand names the file with a line for each sign of life of TestCommandChild's grandchild.
 const childCommand = "LAB_TEST_CHILD_COMMAND"
 
-// grandchild is a script whose child goes on when nobody ends it, in a session of its own.
+// grandchild is a script whose child runs on in a session of its own, unless it is killed.
 const grandchild = `setsid sleep 86399 & echo started >"$0"; wait`
 
 // TestCommandChild is not a test: TestCommandLeavesNothingRunning runs it in another process.
@@ -28,7 +28,8 @@ func TestCommandChild(t *testing.T) {
 	}
 }
 
-// TestCommandLeavesNothingRunning: neither the end of the context nor that of the process leaves a child of a command.
+// TestCommandLeavesNothingRunning: no child of a command survives the end of the context or of the
+// process.
 func TestCommandLeavesNothingRunning(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "started")
 	started := func(context.Context) (bool, string, error) {
@@ -88,7 +89,8 @@ func sleepers() ([]string, error) {
 	return found, nil
 }
 
-// A mount of a command is not seen outside: who removes its tree would remove what is mounted there.
+// TestCommandMountsAreItsOwn: a command's mounts are not visible outside. Otherwise removing its
+// tree would remove the content of what is mounted there.
 func TestCommandMountsAreItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	if err := command(t.Context(), "", nil, "sh", "-c", "mount -t tmpfs none "+dir+" && touch "+dir+"/file"); err != nil {

@@ -1,10 +1,12 @@
-// Package lab runs disposable Kubernetes nodes: virtual machines with systemd as PID 1, a stock container
-// runtime and a stock kubelet that runs static pods without an API server, or joins a ControlPlane. A test
-// starts one, asks it things and throws it away; people do the same with tests/lab/lab.
+// Package lab runs disposable Kubernetes nodes: virtual machines with systemd as PID 1, a stock
+// container runtime and a stock kubelet that runs static pods without an API server, or joins a
+// ControlPlane. A test starts a node, examines it and throws it away. People do the same with
+// tests/lab/lab.
 //
-// What is expensive (programs built from their modules, a Debian disk, container images) is made once by
-// Prepare and kept in a cache folder. A node boots from an overlay over it with files of its own, which are
-// in place before PID 1 starts, so that systemd's generators see them at the first boot.
+// Prepare makes the expensive parts once (programs built from their modules, a Debian disk,
+// container images) and keeps them in a cache folder. A node boots from an overlay over them with
+// files of its own. Those are in place before PID 1 starts, so that systemd's generators see them
+// at the first boot.
 package lab
 
 import (
@@ -22,9 +24,9 @@ import (
 	"time"
 )
 
-// Options says what a node is like. The zero value is a node of the default flavour with its static pods.
+// Options describes a node. The zero value is a node of the default flavour with its static pods.
 type Options struct {
-	// Name is the node's host name, a DNS label; empty is one that nobody has.
+	// Name is the node's host name, a DNS label. If it is empty, the node gets a name that is free.
 	Name string
 	// Flavour is the name of a Flavour; empty is the default one.
 	Flavour string
@@ -35,35 +37,37 @@ type Options struct {
 	NoPods bool
 	// KernelArgs are added to the kernel's command line.
 	KernelArgs []string
-	// LateVar puts /var on a file system of its own, which systemd mounts from /etc/fstab: generators run
-	// without it. Files below /var are there and nowhere else.
+	// LateVar puts /var on a file system of its own, which systemd mounts from /etc/fstab. Generators
+	// run without it. Files below /var are only on it.
 	LateVar bool
-	// ControlPlane makes the kubelet join it, as a node of this node's name. Nil is a node that runs static pods only.
+	// ControlPlane makes the kubelet join it, as a node of this node's name. A node without one runs
+	// only static pods.
 	ControlPlane *ControlPlane
 	// MemoryMiB is 4096 when zero, CPUs is 2.
 	MemoryMiB, CPUs int
-	// Restore takes the node from a snapshot of one whose pods run, in seconds. Files are put into the running node, systemd is reloaded,
-	// and the kubelet restarted where it reads one of them or joins a ControlPlane. What only a boot gives is refused: KernelArgs, LateVar,
-	// NoPods, another size.
+	// Restore takes the node from a snapshot of one whose pods run, in seconds. Files are put into the
+	// running node, systemd is reloaded, and the kubelet is restarted if it reads one of them or joins
+	// a ControlPlane. Options that need a boot are refused: KernelArgs, LateVar, NoPods, another size.
 	Restore bool
-	// Detached lets the machine outlive this process, until Stop or "lab down". Otherwise the kernel kills
-	// it when this process ends.
+	// Detached lets the machine outlive this process, until Stop or "lab down". Otherwise the kernel
+	// kills the machine when this process ends.
 	Detached bool
-	// Progress is told the steps that take long; nil is nobody.
+	// Progress is called with the steps that take long. It may be nil.
 	Progress func(string)
 }
 
 // Node is a running machine.
 type Node struct {
-	// Name is what the lab calls it, and Flavour the flavour's name.
+	// Name is the node's name in the lab, and Flavour the flavour's name.
 	Name, Flavour string
-	// Hostname is its host name, with which the names of its static pods end. Nodes that are restored from one snapshot share it.
+	// Hostname is its host name, with which the names of its static pods end. Nodes that are restored
+	// from one snapshot share it.
 	Hostname string
 	// Dir holds its disks and its console's log. Stop removes it.
 	Dir string
-	// Port is where its sshd is on loopback.
+	// Port is the port of its sshd on loopback.
 	Port int
-	// Started is when qemu was started.
+	// Started is the time at which qemu was started.
 	Started time.Time
 
 	cache   Cache
@@ -71,13 +75,13 @@ type Node struct {
 	conn    *connection
 	http    *http.Client
 	process Process
-	owner   Process // who started it
+	owner   Process // the process that started it
 	qemu    *qemu   // nil when another process started it
 	options Options
-	machine machine // how qemu was started, unless another process did
+	machine machine // the settings of qemu, unless another process started it
 	finish  func()  // ends the node of a test, see ForTest
-	release func()  // gives back its place on the host, if it has one
-	// consoleBefore is where on the console the present boot begins.
+	release func()  // releases its place on the host, if it has one
+	// consoleBefore is the offset in the console at which the present boot begins.
 	consoleBefore int64
 }
 
@@ -88,8 +92,9 @@ const consoleName = "console.log"
 
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Start prepares the flavour when it has not been, starts a machine and returns when its ssh answers. When it
-// fails or ctx ends before, nothing is left of the machine but its logs, and the error says where they are.
+// Start prepares the flavour if needed, starts a machine and returns when its ssh answers. If that
+// fails, or ctx ends before, nothing is left of the machine but its logs. The error names their
+// folder.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -153,7 +158,7 @@ func (n *Node) bootOrRestore(ctx context.Context, o Options, img image) error {
 		return err
 	}
 	if !o.Restore {
-		// See Reboot. A node that nobody watches reboots by itself.
+		// See Reboot. A node without a process that watches it reboots by itself.
 		return n.boot(ctx, o, machine{Image: img, MemoryMiB: o.MemoryMiB, CPUs: o.CPUs, Accel: a, NoReboot: !o.Detached})
 	}
 	f, err := FlavourByName(o.Flavour)
@@ -204,13 +209,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// The size of a node that nobody wants otherwise.
-// Emulated CPUs that wait for one another, for each TLB flush, wait for their turn on the
-// host's: two cost less than four (62 s of CPU time for a boot until pods run instead of 90).
+// The default size of a node. Emulated CPUs that wait for one another, at each TLB flush, wait for
+// their turn on the host's. So two cost less than four (62 s of CPU time for a boot until pods run
+// instead of 90).
 const defaultMemoryMiB, defaultCPUs = 4096, 2
 
-// CheckRunning returns an error when the machine has ended. Another node may be on its port then, and all nodes have the
-// same host key.
+// CheckRunning returns an error if the machine has ended. Another node may have its port then, and
+// all nodes have the same host key.
 func (n *Node) CheckRunning() error {
 	if n.process.Alive() {
 		return nil
@@ -218,8 +223,8 @@ func (n *Node) CheckRunning() error {
 	return fmt.Errorf("node %s has ended: its console is in %s: remove it with: lab down %s", n.Name, n.ConsolePath(), n.Name)
 }
 
-// Run runs a shell command as root and returns what it wrote to standard output. When it ends with another
-// status than 0 the error is a *CommandError. Without a deadline in ctx it may take DefaultTimeout.
+// Run runs a shell command as root and returns its standard output. If it ends with another status
+// than 0, the error is a *CommandError. Without a deadline in ctx it may take DefaultTimeout.
 func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
 	return n.conn.run(ctx, cmd, nil)
 }
@@ -241,8 +246,8 @@ func (n *Node) CopyTo(ctx context.Context, files ...File) error {
 	if err := writeTar(&archive, files); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	// A running program's file cannot be written to, and a unit may read a file at any moment: tar removes
-	// what is there and makes a new file.
+	// A running program's file cannot be written to, and a unit may read a file at any moment. So tar
+	// removes the old file and makes a new one.
 	_, err := n.conn.run(ctx, "tar --unlink-first --keep-directory-symlink -xpf - -C /", &archive)
 	return err
 }
@@ -261,12 +266,12 @@ func (n *Node) SSHCommand(cmd ...string) []string {
 // quote makes one word of a shell command.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// state is what other processes know of a node.
+// state describes a node for other processes.
 type state struct {
 	Name, Flavour string
 	Hostname      string
 	Process       Process
-	Owner         Process // who started it
+	Owner         Process // the process that started it
 	Port          int
 	Started       time.Time
 	Detached      bool

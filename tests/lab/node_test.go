@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestNode takes real nodes, one for each runtime, through all that Node can do.
+// TestNode tests all methods of Node on real nodes, one for each runtime.
 func TestNode(t *testing.T) {
 	for _, flavour := range []string{"trixie", "crio"} {
 		t.Run(flavour, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// generator writes down what a systemd generator finds when it runs for the first time.
+// generator records what a systemd generator finds when it runs for the first time.
 const generator = `#!/bin/sh
 cat /proc/cmdline >/run/lab-generator-saw
 ls /var/lib/kubelet/config.yaml /etc/kubernetes/manifests >>/run/lab-generator-saw 2>&1
@@ -69,8 +69,8 @@ func takeThrough(t *testing.T, f Flavour, late bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// CRI-O has no process for a sandbox whose namespaces nobody has to hold (drop_infra_ctr), and may put the process
-	// that watches a container beside it.
+	// CRI-O has no process for a sandbox whose namespaces need none (drop_infra_ctr), and may put the
+	// process that watches a container beside it.
 	scopes, want := 0, map[string]int{"crio": 3}[f.Name]
 	if want == 0 {
 		want = 6
@@ -122,7 +122,7 @@ spec:
 	}
 	t.Logf("a pod is gone %.1f s after its manifest", time.Since(began).Seconds())
 
-	// What is changed at runtime survives a reboot: the seed is not applied again.
+	// Changes at runtime survive a reboot: the seed is not applied again.
 	for _, file := range []string{KubeletConfigPath, "/etc/note"} {
 		if err := n.WriteFile(ctx, file, append(config.Data, "# changed\n"...), 0); err != nil {
 			t.Fatal(err)

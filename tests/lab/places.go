@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// placesEnv says how many machines of tests may run at once on this host.
+// placesEnv sets the number of machines of tests that may run at once on this host.
 const placesEnv = "LAB_NODES"
 
-// places returns how many machines of tests may run at once: as many as the host has cores, because an emulated node computes nearly
-// all the time, and with more of them systemd no longer answers in time (seen with three on two cores); but none beyond what the host's memory
-// holds.
+// places returns the number of machines of tests that may run at once. It is the number of cores of
+// the host, because an emulated node computes nearly all the time, and with more of them systemd no
+// longer answers in time (seen with three on two cores). It is less if the host's memory does not
+// hold as many.
 func places() (int, error) {
 	if text := os.Getenv(placesEnv); text != "" {
 		n, err := strconv.Atoi(text)
@@ -31,9 +32,10 @@ func places() (int, error) {
 	return max(1, min(runtime.NumCPU(), memory/(defaultMemoryMiB+512))), nil
 }
 
-// takePlace waits for one of the places that the tests of all processes on this host share. Of those that wait, the one that took
-// longest last time goes first, and one that was never seen before all others: a long test that begins last is waited for. The kernel
-// gives a place back when this process ends, however it ends.
+// takePlace waits for one of the places that the tests of all processes on this host share. A test
+// that was never seen before gets the next place, and then the one that took longest last time: the
+// whole run waits for a long test that begins last. The kernel gives a place back when this process
+// ends, however it ends.
 func (c Cache) takePlace(ctx context.Context, test string) (release func(), err error) {
 	n, err := places()
 	if err != nil {
@@ -72,9 +74,9 @@ func (c Cache) takePlace(ctx context.Context, test string) (release func(), err 
 	}
 }
 
-// joinQueue makes a ticket that is its owner's until leave is called or this process ends.
+// joinQueue makes a ticket that belongs to its owner until leave is called or this process ends.
 func joinQueue(queue string, last time.Duration) (ticket string, leave func(), err error) {
-	for leave == nil { // somebody saw it before it was locked, and takes it for one whose owner has ended
+	for leave == nil { // firstInQueue removed it before it was locked
 		ticket = filepath.Join(queue, ticketName(last, time.Now()))
 		if leave, err = tryLock(ticket); err != nil {
 			return "", nil, err
@@ -83,7 +85,8 @@ func joinQueue(queue string, last time.Duration) (ticket string, leave func(), e
 	return ticket, leave, nil
 }
 
-// ticketName sorts by the last duration, longest first, and then by who came first; no two that come are the same.
+// ticketName returns a name that sorts by the last duration, longest first, and then by arrival. No
+// two arrivals have the same.
 func ticketName(last time.Duration, came time.Time) string {
 	const day = 24 * 60 * 60
 	order := 0 // not known
@@ -93,7 +96,7 @@ func ticketName(last time.Duration, came time.Time) string {
 	return fmt.Sprintf("%05d-%019d-%d", order, came.UnixNano(), os.Getpid())
 }
 
-// firstInQueue returns the ticket whose turn it is, and removes those whose owners have ended.
+// firstInQueue returns the ticket that is next, and removes tickets whose owners have ended.
 func firstInQueue(queue string) (string, error) {
 	entries, err := os.ReadDir(queue) // sorted by name
 	if err != nil {
@@ -113,7 +116,8 @@ func firstInQueue(queue string) (string, error) {
 	return "", nil
 }
 
-// lastDuration is how long a test had its node when it ran last, 0 when that is not known.
+// lastDuration returns the time for which a test had its node in its last run, or 0 if there is no
+// record.
 func (c Cache) lastDuration(test string) time.Duration {
 	data, err := os.ReadFile(c.durationFile(test))
 	if err != nil {
@@ -126,7 +130,7 @@ func (c Cache) lastDuration(test string) time.Duration {
 	return last
 }
 
-// noteDuration writes down how long a test had its node.
+// noteDuration records the time for which a test had its node.
 func (c Cache) noteDuration(test string, took time.Duration) error {
 	if err := os.MkdirAll(filepath.Dir(c.durationFile(test)), 0o755); err != nil {
 		return err

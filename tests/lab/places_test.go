@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestPlaces: no more have a place than there are, the longest of those that wait has the next one, and a ticket whose owner has ended
-// keeps nobody waiting.
+// TestPlaces: no more tests have a place than there are places, the longest one that waits gets the
+// next place, and a ticket whose owner has ended blocks no other.
 func TestPlaces(t *testing.T) {
 	t.Setenv(placesEnv, "1")
 	c := Cache{Dir: t.TempDir()}
@@ -70,8 +70,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestQueueIsJoinedWhileOthersLook: one that looks who is first takes a ticket that was made a moment ago and is not locked yet for that of
-// somebody who has ended.
+// TestQueueIsJoinedWhileOthersLook: firstInQueue may run between the creation and the lock of a
+// ticket, and then takes its owner for ended.
 func TestQueueIsJoinedWhileOthersLook(t *testing.T) {
 	t.Parallel()
 	queue := t.TempDir()

@@ -20,8 +20,8 @@ const (
 	kubeletPodsURL   = "http://127.0.0.1:10255/pods"
 )
 
-// HTTPClient returns a client whose addresses are the node's own: http://127.0.0.1:10255/pods asks the node's
-// kubelet.
+// HTTPClient returns a client that connects from inside the node: http://127.0.0.1:10255/pods
+// reaches the node's kubelet.
 func (n *Node) HTTPClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -59,7 +59,7 @@ func (n *Node) get(ctx context.Context, client *http.Client, url string) ([]byte
 	return body, nil
 }
 
-// Pods returns the pods as the kubelet has them, with their status.
+// Pods returns the kubelet's pods, with their status.
 func (n *Node) Pods(ctx context.Context) ([]v1.Pod, error) {
 	body, err := n.Get(ctx, kubeletPodsURL)
 	if err != nil {
@@ -72,7 +72,7 @@ func (n *Node) Pods(ctx context.Context) ([]v1.Pod, error) {
 	return list.Items, nil
 }
 
-// Pod returns the static pod of that name, as its manifest has it, or an error that wraps ErrNoPod.
+// Pod returns the static pod with the name in its manifest, or an error that wraps ErrNoPod.
 func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
 	pods, err := n.Pods(ctx)
 	if err != nil {
@@ -86,18 +86,18 @@ func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error)
 	return nil, fmt.Errorf("node %s: %w: %s/%s: the kubelet has: %s", n.Name, ErrNoPod, namespace, name, describePods(pods))
 }
 
-// ErrNoPod says that the kubelet does not have the pod that was asked for.
+// ErrNoPod means that the kubelet does not have the pod.
 var ErrNoPod = errors.New("no such pod")
 
-// ApplyPod writes the manifest of a static pod and returns the path it has in the node. The kubelet sees it
-// within a second; WaitPod waits until it runs.
+// ApplyPod writes the manifest of a static pod and returns its path in the node. The kubelet sees
+// it within a second; WaitPod waits until it runs.
 func (n *Node) ApplyPod(ctx context.Context, manifest []byte) (string, error) {
 	pod, err := parsePod(manifest)
 	if err != nil {
 		return "", fmt.Errorf("node %s: apply a pod: %w", n.Name, err)
 	}
 	file := manifestPath(pod.Name)
-	// The kubelet reads the folder at any moment: it may not see half a file.
+	// The kubelet may read the folder at any moment, and must not see half a file.
 	hidden := path.Join(ManifestDir, "."+path.Base(file))
 	if err := n.WriteFile(ctx, hidden, manifest, 0o600); err != nil {
 		return "", err
@@ -128,8 +128,9 @@ func (n *Node) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, er
 	return pod, nil
 }
 
-// WaitNoPod waits until the kubelet does not have the static pod any more and none of its containers runs. The
-// kubelet forgets a pod when its manifest goes, up to a grace period before its processes have ended.
+// WaitNoPod waits until the kubelet no longer has the static pod and none of its containers runs.
+// The kubelet forgets a pod when its manifest is removed, up to a grace period before its processes
+// have ended.
 func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
 	return n.Eventually(ctx, fmt.Sprintf("pod %s/%s gone", namespace, name), func(ctx context.Context) (bool, string, error) {
 		pod, err := n.Pod(ctx, namespace, name)
@@ -144,8 +145,8 @@ func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
 	})
 }
 
-// WaitReady waits until the kubelet is healthy, every pod that has a manifest runs with all its containers ready, and the
-// node is ready for its control plane, if it has one.
+// WaitReady waits until the kubelet is healthy, every pod that has a manifest runs with all its
+// containers ready, and the node is ready for its control plane, if it has one.
 func (n *Node) WaitReady(ctx context.Context) error {
 	wanted, err := n.manifests(ctx)
 	if err != nil {
@@ -177,7 +178,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	})
 }
 
-// manifests returns the static pods that the node has manifests of.
+// manifests returns the static pods for which the node has manifests.
 func (n *Node) manifests(ctx context.Context) ([]v1.Pod, error) {
 	out, err := n.Run(ctx, "cd "+ManifestDir+" && for f in *; do [ -f \"$f\" ] && cat \"$f\" && printf '\\n---\\n'; done; true")
 	if err != nil {
@@ -213,7 +214,7 @@ func parsePod(manifest []byte) (v1.Pod, error) {
 
 func manifestPath(pod string) string { return path.Join(ManifestDir, pod+".yaml") }
 
-// podRuns tells whether a pod runs with all its containers ready.
+// podRuns reports whether a pod runs with all its containers ready.
 func podRuns(p v1.Pod) bool {
 	if p.Status.Phase != v1.PodRunning || len(p.Status.ContainerStatuses) < len(p.Spec.Containers) {
 		return false
@@ -226,7 +227,8 @@ func podRuns(p v1.Pod) bool {
 	return true
 }
 
-// describePods tells in one line how pods are, with the reason why a container does not run.
+// describePods returns one line with the state of pods, and the reason why a container does not
+// run.
 func describePods(pods []v1.Pod) string {
 	if len(pods) == 0 {
 		return "none"

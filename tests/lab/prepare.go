@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Wanted says what Prepare makes.
+// Wanted lists the things that Prepare makes.
 type Wanted struct {
-	// Flavours are names of flavours.
+	// Flavours lists names of flavours.
 	Flavours []string
-	// ControlPlane is what control planes run on this machine.
+	// ControlPlane includes the programs of control planes.
 	ControlPlane bool
 }
 
-// Everything is what is wanted when nothing is named: the flavours of Flavours, and a control plane.
+// Everything returns the default: the flavours of Flavours, and a control plane.
 func Everything() Wanted {
 	w := Wanted{ControlPlane: true}
 	for _, f := range Flavours() {
@@ -26,8 +26,9 @@ func Everything() Wanted {
 	return w
 }
 
-// Prepare makes everything expensive and keeps it in the cache. A second call takes the time of a few hashes. The steps that
-// take long are told to progress, with the seconds that each took.
+// Prepare makes everything expensive and keeps it in the cache. A second call takes the time of a
+// few hashes. Prepare reports the steps that take long to progress, with the seconds that each
+// took.
 func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
@@ -89,33 +90,35 @@ func (c Cache) pruned() error {
 	return nil
 }
 
-// part is something that images are made from. It is made once, whoever needs it.
+// part is an input of images. It is made once for all that need it.
 type part struct {
 	name string
 	make func(ctx context.Context) error
-	made chan struct{} // closed when it is there
+	made chan struct{} // closed when it is made
 }
 
-// parts are what several flavours and a control plane are made from.
+// parts holds the inputs of several flavours and of a control plane.
 type parts struct {
-	// kubernetes are its programs: they follow one another. The second finds the objects of the first, and beside it would
-	// compile them once more. The kubelet comes first, because every image waits for it.
+	// kubernetes lists the programs of Kubernetes. They are built one after the other: the second
+	// finds the objects of the first, and beside it would compile them once more. The kubelet comes
+	// first, because every image waits for it.
 	kubernetes []*part
-	// programs are all others. They have next to nothing in common with Kubernetes: beside it they keep the second core busy
-	// when one of both links.
+	// programs lists all others. They share next to nothing with Kubernetes. Beside it they keep the
+	// second core busy while one of the two links.
 	programs []*part
-	// debian comes over the network, and is unpacked and configured by one core.
+	// debian is downloaded, and then unpacked and configured by one core.
 	debian []*part
 }
 
 const (
-	// maxDebian is how many installations of Debian run side by side.
+	// maxDebian is the number of installations of Debian that run side by side.
 	maxDebian = 2
-	// maxImages is how many images are made side by side: one is a boot with two emulated CPUs, or writes a disk.
+	// maxImages is the number of images that are made side by side. Each boots with two emulated CPUs,
+	// or writes a disk.
 	maxImages = 2
 )
 
-// find returns the part of a name, and puts it at the end of its list when it is not there.
+// find returns the part of a name, and appends it to its list if it is missing.
 func find(list *[]*part, name string, build func(ctx context.Context) error) *part {
 	for _, p := range *list {
 		if p.name == name {
@@ -127,7 +130,7 @@ func find(list *[]*part, name string, build func(ctx context.Context) error) *pa
 	return p
 }
 
-// add puts a flavour's parts into the lists and returns them.
+// add adds a flavour's parts to the lists and returns them.
 func (ps *parts) add(c Cache, f Flavour, progress func(string)) ([]*part, error) {
 	key, err := debianKey(f)
 	if err != nil {
@@ -151,10 +154,10 @@ func (ps *parts) addProgram(c Cache, p Program, progress func(string)) *part {
 	return find(list, p.Name, func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
 }
 
-// makeImage makes the image of a flavour whose parts are there.
+// makeImage makes the image of a flavour whose parts are made.
 type makeImage func(ctx context.Context, f Flavour, progress func(string)) (image, error)
 
-// withSnapshot makes the image of a flavour, and the snapshot that is taken of a node that has booted from it.
+// withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it.
 func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	img, err := c.image(ctx, f, progress)
 	if err != nil {
@@ -164,8 +167,8 @@ func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string
 	return img, err
 }
 
-// makeAll makes the images of flavours, and what a control plane runs: compilers beside installations of Debian, and each
-// image as soon as its parts are there.
+// makeAll makes the images of flavours, and the programs of a control plane. It runs compilers
+// beside installations of Debian, and makes each image as soon as its parts are made.
 func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane bool, build makeImage, progress func(string)) ([]image, error) {
 	var ps parts
 	partsOf := make([][]*part, len(flavours))
@@ -206,7 +209,7 @@ func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane boo
 	return images, group.Wait()
 }
 
-// inOrder makes the parts of a list in their order, so many at a time.
+// inOrder makes the parts of a list in their order, atATime of them at a time.
 func inOrder(ctx context.Context, group *errgroup.Group, list []*part, atATime int) {
 	var next atomic.Int64
 	for range atATime {

@@ -21,7 +21,7 @@ func TestPartsOfEverything(t *testing.T) {
 		}
 	}
 	ps.addProgram(c, controlPlanePrograms(), nil)
-	// All images wait for the kubelet. What comes behind it finds its objects.
+	// All images wait for the kubelet. The programs behind it find its objects.
 	if got, want := partNames(ps.kubernetes), []string{"kubelet-1.37", "control-plane-1.37"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

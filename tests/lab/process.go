@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process names a process so that another one that gets its number later is never taken for it.
+// Process identifies a process, so that a later process with the same number is never taken for it.
 type Process struct {
 	// PID is its number.
 	PID int `json:"pid"`
 	// StartTime is when it started, in clock ticks since boot, from /proc/PID/stat.
 	StartTime uint64 `json:"startTime"`
-	// BootID is the boot of the host it started in: start times begin anew with each.
+	// BootID is the boot of the host in which it started: start times begin at zero with each boot.
 	BootID string `json:"bootID"`
 }
 
-// errGone is the answer to a signal for a process that has ended.
+// errGone is the result of a signal to a process that has ended.
 var errGone = errors.New("the process has ended")
 
-// identify returns who the process of that number is now.
+// identify returns the identity of the process that has this number now.
 func identify(pid int) (Process, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {
@@ -44,16 +44,16 @@ func identify(pid int) (Process, error) {
 	return Process{PID: pid, StartTime: stat.Starttime, BootID: string(boot[:len(boot)-1])}, nil
 }
 
-// Alive tells whether this very process runs.
+// Alive reports whether this very process runs.
 func (p Process) Alive() bool {
 	now, err := identify(p.PID)
 	return err == nil && now == p
 }
 
-// Signal sends a signal to this very process. The number is bound by a pidfd before the identity is
-// checked, so that it cannot be given to another process in between.
+// Signal sends a signal to this very process. A pidfd binds the number before the identity is
+// checked, so that no other process can get it in between.
 func (p Process) Signal(sig unix.Signal) error {
-	if p == (Process{}) { // of a machine that ended before it was looked at
+	if p == (Process{}) { // of a machine that ended before it was identified
 		return errGone
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
@@ -87,7 +87,7 @@ func (p Process) wait(ctx context.Context) error {
 	return nil
 }
 
-// end asks the process to end, and makes it when it does not in time.
+// end asks the process to end, and kills it if it does not end in time.
 func (p Process) end(ctx context.Context, grace time.Duration) error {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		if err := p.Signal(sig); errors.Is(err, errGone) {
@@ -105,7 +105,8 @@ func (p Process) end(ctx context.Context, grace time.Duration) error {
 	return fmt.Errorf("process %d is there after SIGTERM and SIGKILL", p.PID)
 }
 
-// cpuTime is how long this host has computed for the machine since it was started last; 0 when it has ended.
+// cpuTime returns the CPU time that the machine has used on this host since its last start, or 0 if
+// it has ended.
 func (n *Node) cpuTime() time.Duration {
 	proc, err := procfs.NewProc(n.process.PID)
 	if err != nil || !n.process.Alive() {
@@ -118,7 +119,7 @@ func (n *Node) cpuTime() time.Duration {
 	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
-// availableMiB is how much memory of this host is free or can be freed.
+// availableMiB returns the memory of this host that is free or can be freed.
 func availableMiB() (int, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -18,7 +18,7 @@ func TestProcessIdentity(t *testing.T) {
 	if !self.Alive() || self.StartTime == 0 || self.BootID == "" {
 		t.Errorf("%+v", self)
 	}
-	// A process that got the number later, and one of another boot of the host.
+	// A process that got the number later, and a process of another boot of the host.
 	later, boot := self, self
 	later.StartTime++
 	boot.BootID = "another"
@@ -26,7 +26,7 @@ func TestProcessIdentity(t *testing.T) {
 		if other.Alive() {
 			t.Errorf("%+v is taken for %+v", self, other)
 		}
-		// Were the identity not checked, this would end the test.
+		// Without the check of the identity this would end the test.
 		if err := other.Signal(syscall.SIGKILL); !errors.Is(err, errGone) {
 			t.Errorf("signal: %v", err)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// step tells that something long begins; the returned function tells how long it took.
+// step reports the begin of a long step. The returned function reports how long it took.
 func step(progress func(string), name string) (done func()) {
 	began := time.Now()
 	progress(name + " ...")

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// unusedAge is how long an entry that nothing uses is kept. It is far longer than any node lives, because a
-// node needs its image when it reboots.
+// unusedAge is the age at which an unused entry is removed. It is far longer than any node lives,
+// because a node needs its image when it reboots.
 const unusedAge = 3 * 24 * time.Hour
 
-// used notes that an entry is in use.
+// used records that an entry is in use.
 func used(entry string) error {
 	now := time.Now()
 	if err := os.Chtimes(entry, now, now); err != nil {
@@ -24,12 +24,13 @@ func used(entry string) error {
 	return nil
 }
 
-// artifactsAge is how long what explains a failure is kept.
+// artifactsAge is the age at which artifacts of a failure are removed.
 const artifactsAge = 14 * 24 * time.Hour
 
-// prune removes the entries that have not been used for long, because each change of the lab's declarations makes new
-// ones, what killed builds have left, and old artifacts. What the flavours and control planes of this tree are made from
-// stays, however old, and so does what somebody is making.
+// prune removes entries that have long been unused, because each change of the lab's declarations
+// makes new ones. It also removes leftovers of killed builds, and old artifacts. It keeps the
+// inputs of this tree's flavours and control planes, however old, and entries that a process is
+// making.
 func (c Cache) prune() error {
 	keep, err := c.current()
 	if err != nil {
@@ -54,8 +55,8 @@ func (c Cache) prune() error {
 	return errors.Join(failed...)
 }
 
-// current returns the entries that the flavours and control planes of this tree are made from, whether they are there or
-// not.
+// current returns the paths of the entries that this tree's flavours and control planes are made
+// from, built or not.
 func (c Cache) current() ([]string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
@@ -106,14 +107,15 @@ func eachFolder(dir string, do func(path string, age time.Duration) error) error
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.IsDir() {
-			continue // a lock, or somebody else has just removed it
+			continue // a lock, or another process has just removed it
 		}
 		failed = append(failed, do(filepath.Join(dir, e.Name()), time.Since(info.ModTime())))
 	}
 	return errors.Join(failed...)
 }
 
-// removeEntry removes an entry or what was to become one, unless somebody holds the entry's lock.
+// removeEntry removes an entry, or a leftover of its builds, unless a process holds the entry's
+// lock.
 func removeEntry(entry, path string) error {
 	unlock, err := tryLock(entry + ".lock")
 	if err != nil || unlock == nil {
@@ -123,7 +125,7 @@ func removeEntry(entry, path string) error {
 	if err := removePartials(entry); err != nil || path != entry {
 		return err
 	}
-	// First out of the way, so that nobody takes half an entry for whole.
+	// Rename first, so that no process takes half an entry for a whole one.
 	if err := os.Rename(entry, entry+partialMark); err != nil {
 		return err
 	}

@@ -18,17 +18,17 @@ import (
 // disk is an image file in one of qemu's formats.
 type disk struct{ Path, Format string }
 
-// accel is how qemu runs the guest's instructions.
+// accel is qemu's way to run the guest's instructions.
 type accel string
 
 const (
-	// softwareEmulation runs anywhere. One translation thread per virtual CPU; a small translation buffer
-	// would be flushed again and again by Go programs of the kubelet's size.
+	// softwareEmulation runs anywhere. It uses one translation thread per virtual CPU. A small
+	// translation buffer would be flushed again and again by Go programs of the kubelet's size.
 	softwareEmulation accel = "tcg,thread=multi,tb-size=1024"
 	hardwareKVM       accel = "kvm"
 )
 
-// machine is everything a virtual machine is started with.
+// machine holds all settings with which a virtual machine is started.
 type machine struct {
 	Name       string
 	Image      image
@@ -42,32 +42,37 @@ type machine struct {
 	Accel      accel
 	KernelArgs []string
 	NoReboot   bool   // end instead of rebooting
-	Snapshot   bool   // throw away what is written
-	Control    bool   // take commands, see qmp
-	Incoming   string // file of a saved machine that goes on instead of booting
+	Snapshot   bool   // throw away all writes
+	Control    bool   // accept commands, see qmp
+	Incoming   string // file of a saved machine to resume instead of booting
 }
 
-// kernelArgs are the same for every machine. Mitigations cost much under emulation and protect nothing here.
+// kernelArgs returns the arguments that every machine has. Mitigations cost much under emulation
+// and protect nothing here.
 func kernelArgs() []string {
 	return []string{
 		"root=/dev/vda", "rw", "console=ttyS0", "psi=1", "net.ifnames=0", "mitigations=off", "nowatchdog",
 		"loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1", securityModules,
-		// On a busy host the emulated timer is late for the kernel's test of it: "IO-APIC + timer doesn't work!" (6.12, qemu 10.0).
+		// On a busy host the emulated timer is late for the kernel's test of it: "IO-APIC + timer doesn't
+		// work!" (6.12, qemu 10.0).
 		"no_timer_check",
-		// Go programs sleep for 20 µs at a time while they look for work, and each such timer is an emulated interrupt. A flush of one
-		// page below a huge one flushes the emulator's whole TLB. Without both a boot until pods run takes 62 s of the host's CPU time
-		// instead of 85 (qemu 10.0, two CPUs). Timers of a node are then as coarse as a tick, 4 ms.
+		// Go programs sleep for 20 µs at a time while they look for work, and each such timer is an
+		// emulated interrupt. A flush of one page below a huge one flushes the emulator's whole TLB.
+		// Without both a boot until pods run takes 62 s of the host's CPU time instead of 85 (qemu 10.0,
+		// two CPUs). Timers of a node are then as coarse as a tick, 4 ms.
 		"highres=off", "transparent_hugepage=never",
-		// Debian's kernel hardens itself. Clearing each page and each object that is allocated was a third of what the kernel of a busy node
-		// did (6.12, /proc/profile).
+		// Debian's kernel hardens itself. Clearing each page and each object at its allocation was a
+		// third of the work of a busy node's kernel (6.12, /proc/profile).
 		"init_on_alloc=0", "hardened_usercopy=off", "randomize_kstack_offset=off", "audit=0",
 	}
 }
 
-// securityModules are Debian's, without bpf. systemd 257 attaches a program to its hook of file_open whenever it starts or is
-// executed anew, for RestrictFileSystems=, and the kernel patches that function while other CPUs open files. Under emulation they now
-// and then run what was translated in between: an int3 oops in bpf_lsm_file_open (kernel 6.12; seen with qemu 7.2 after two minutes, and with
-// 10.0 after minutes of re-execution). One boot of some fifty had an int3 oops when systemd started, which fits.
+// securityModules lists Debian's, without bpf. systemd 257 attaches a program to the hook of
+// file_open whenever it starts or re-executes, for RestrictFileSystems=, and the kernel patches
+// that function while other CPUs open files. Under emulation they now and then run a translation
+// made in between: an int3 oops in bpf_lsm_file_open (kernel 6.12; seen with qemu 7.2 after two
+// minutes, and with 10.0 after minutes of re-execution). One boot of some fifty had an int3 oops
+// when systemd started, which fits.
 const securityModules = "lsm=lockdown,landlock,yama,integrity,apparmor"
 
 // args returns the arguments of qemu-system-x86_64.
@@ -80,7 +85,7 @@ func (m machine) args() []string {
 		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
 		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
-		// A guest that finds another one here has been copied: it seeds its random numbers anew.
+		// A guest that finds another GUID here is a copy, and seeds its random numbers again.
 		"-device", "vmgenid,guid=auto",
 	}
 	args = append(args, driveArgs("lab-root", m.Root, false)...)
@@ -111,28 +116,30 @@ func (m machine) args() []string {
 	return args
 }
 
-// mappedRAM is a capability of qemu's migration, which a saved machine has to be loaded with as well.
+// mappedRAM is a capability of qemu's migration. A saved machine has to be loaded with it as well.
 const mappedRAM = "mapped-ram"
 
-// consoleArg is the argument by which a machine is known: no two write the same console.
+// consoleArg returns the argument that identifies a machine: no two write the same console.
 func consoleArg(console string) string { return "file,id=console,append=on,path=" + escape(console) }
 
-// cpu returns the processor model: under KVM what the host has, under emulation all that is emulated but for
-// five-level page tables, which make every fault longer, and the AVX registers, which every context switch
-// saves. Without them a boot took 48 s of the host's CPU time instead of 55 (qemu 7.2). And but for the quick string
-// instructions: kernel and libc clear and copy by rep stosb and rep movsb where they are, of which each byte is a step of the
-// emulator's.
+// cpu returns the processor model. Under KVM it is the host's. Under emulation it has all features
+// that are emulated, with these exceptions:
+//
+//   - Five-level page tables make every fault longer, and every context switch saves the AVX
+//     registers. Without both a boot took 48 s of the host's CPU time instead of 55 (qemu 7.2).
+//   - With the quick string instructions kernel and libc clear and copy with rep stosb and rep
+//     movsb, each byte of which is a step of the emulator's.
 func (a accel) cpu() string {
 	if a == hardwareKVM {
 		return "host"
 	}
-	// And not svm, for which udev would load KVM.
+	// And svm is off, because udev would load KVM for it.
 	return "max,la57=off,xsave=off,svm=off,erms=off,fsrm=off"
 }
 
-// driveArgs adds a disk that the guest finds by its serial. cache=unsafe: what a node writes has to survive
-// a reboot of the node, not one of the host. werror=report: a guest is told of a host's full disk, instead of being
-// paused without a word.
+// driveArgs adds a disk that the guest finds by its serial. cache=unsafe: a node's writes have to
+// survive a reboot of the node, not one of the host. werror=report: the guest gets an error if the
+// host's disk is full, and is not paused silently.
 func driveArgs(serial string, d disk, readOnly bool) []string {
 	drive := fmt.Sprintf("if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap,werror=report,rerror=report", serial, d.Format, escape(d.Path))
 	if readOnly {
@@ -144,7 +151,7 @@ func driveArgs(serial string, d disk, readOnly bool) []string {
 // escape doubles commas, which separate the options of one qemu argument.
 func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
-// lifetime says whether a machine ends with the process that started it.
+// lifetime decides whether a machine ends with the process that started it.
 type lifetime bool
 
 const (
@@ -162,8 +169,8 @@ type qemu struct {
 	waitErr error  // set before exited is closed
 }
 
-// startQemu starts a machine. A tied one is killed by the kernel when this process ends, however it ends. It is no error
-// when the machine ends at once: exited and err tell.
+// startQemu starts a machine. The kernel kills a tied one when this process ends, however it ends.
+// startQemu returns no error if the machine ends at once: see exited and err.
 func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -174,7 +181,7 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 		cmd.Stderr = q.stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	} else {
-		// A pipe to a process that is gone would end qemu at its next message.
+		// A closed pipe would end qemu at its next message.
 		q.log = filepath.Join(filepath.Dir(m.Console), "qemu.log")
 		log, err := os.Create(q.log)
 		if err != nil {
@@ -214,7 +221,7 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	return q, nil
 }
 
-// err tells how qemu ended, once it has.
+// err returns an error with the end of qemu, or nil while it runs.
 func (q *qemu) err() error {
 	select {
 	case <-q.exited:
@@ -231,7 +238,7 @@ func (q *qemu) err() error {
 	return errors.New(state)
 }
 
-// messages returns what qemu has said.
+// messages returns qemu's messages.
 func (q *qemu) messages() []byte {
 	if q.log == "" {
 		return []byte(q.stderr.String())
@@ -243,7 +250,7 @@ func (q *qemu) messages() []byte {
 	return data
 }
 
-// portTaken reports whether the machine has ended because somebody else had its port.
+// portTaken reports whether the machine has ended because another process had its port.
 func (q *qemu) portTaken() bool {
 	select {
 	case <-q.exited:

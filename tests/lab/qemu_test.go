@@ -124,7 +124,8 @@ func TestStartQemuWithEndedContext(t *testing.T) {
 	}
 }
 
-// A machine that ends before anybody looks at it keeps its reason, tied or not.
+// TestStartQemuEndsAtOnce: a machine that ends before the lab checks it keeps its reason, tied or
+// not.
 func TestStartQemuEndsAtOnce(t *testing.T) {
 	img := fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")
 	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
@@ -165,7 +166,7 @@ func TestStartTriesAnotherPort(t *testing.T) {
 			if starts := fileSize(filepath.Join(dir, "starts")) / 2; starts != int64(tc.starts) {
 				t.Errorf("started %d times, want %d", starts, tc.starts)
 			}
-			// What was said is kept, and the error says where.
+			// The messages are kept, and the error names their folder.
 			kept := filepath.Join(dir, "artifacts", "start-n")
 			if err := n.startFailed(t.Context(), err); !strings.Contains(err.Error(), kept) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v", err)
@@ -179,7 +180,8 @@ func TestStartTriesAnotherPort(t *testing.T) {
 	}
 }
 
-// A guest that hangs at its first instruction says nothing: that is what was seen where KVM is half there.
+// TestProbeKVMEndsASilentGuest: a guest that hangs at its first instruction prints nothing. That
+// was seen where KVM works only in part.
 func TestProbeKVMEndsASilentGuest(t *testing.T) {
 	dir := t.TempDir()
 	img := fakeQemu(t, "echo $$ >"+filepath.Join(dir, "pid")+"; exec sleep 1000\n")

@@ -8,9 +8,10 @@ import (
 	"io"
 )
 
-// qmp speaks qemu's machine protocol (docs/interop/qmp-spec.rst of qemu) over its standard input and output: a command, and
-// its answer among events. Five commands are sent in the life of a snapshot; the Go libraries for it connect to sockets, whose paths
-// may have 107 bytes.
+// qmp speaks qemu's machine protocol (docs/interop/qmp-spec.rst of qemu) over qemu's standard input
+// and output: a command, and its answer among events. Five commands are sent in the life of a
+// snapshot. The Go libraries for the protocol connect to sockets, whose paths may have only 107
+// bytes.
 type qmp struct {
 	to   io.Writer
 	from *json.Decoder
@@ -24,7 +25,7 @@ type qmpCommand struct {
 
 func newQMP(to io.Writer, from io.Reader) *qmp { return &qmp{to: to, from: json.NewDecoder(from)} }
 
-// run sends a command and returns what it answers. It waits for the answer until qemu ends.
+// run sends a command and returns its answer. It waits for the answer until qemu ends.
 func (q *qmp) run(ctx context.Context, c qmpCommand) (json.RawMessage, error) {
 	if q == nil {
 		return nil, errors.New(c.Execute + ": the machine was started without a control channel")

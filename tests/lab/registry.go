@@ -15,17 +15,18 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// stateName is the file in a node's folder that says which process is the machine.
+// stateName is the file in a node's folder that identifies the machine's process.
 const stateName = "node.json"
 
-// Status is what is known of a node without asking it.
+// Status describes a node without connecting to it.
 type Status struct {
 	Name, Flavour string
-	// Running tells whether its machine runs. That of a test also does between two boots, as long as the test runs.
+	// Running means that its machine runs. A test's machine also counts as running between two boots,
+	// while the test runs.
 	Running bool
-	// Unfinished is true for what is left when the start of a node was killed; all else but its Name is not known.
+	// Unfinished marks the leftovers of a start that was killed. Only their Name is set.
 	Unfinished bool
-	// Detached is true for a node that outlives the process that started it.
+	// Detached means that the node outlives the process that started it.
 	Detached bool
 	Port     int
 	Started  time.Time
@@ -47,7 +48,7 @@ func (c Cache) lockNode(ctx context.Context, name string) (unlock func(), err er
 	return unlock, nil
 }
 
-// List returns the nodes of the cache, those of other processes too.
+// List returns the nodes of the cache, including those of other processes.
 func List(_ context.Context) ([]Status, error) {
 	c, err := DefaultCache()
 	if err != nil {
@@ -74,7 +75,8 @@ func List(_ context.Context) ([]Status, error) {
 	return all, nil
 }
 
-// running reports whether the machine runs, or whether the test is there that may be booting it again.
+// running reports whether the machine runs, or whether its test runs, which may be booting it
+// again.
 func (s state) running() bool { return s.Process.Alive() || (!s.Detached && s.Owner.Alive()) }
 
 func (c Cache) states() ([]state, error) {
@@ -116,7 +118,7 @@ func (c Cache) state(name string) (state, error) {
 
 func (c Cache) hasState(name string) bool { return exists(filepath.Join(c.nodeDir(name), stateName)) }
 
-// unfinished returns the names of the folders without a state that nobody is making.
+// unfinished returns the names of the folders without a state that no process is making.
 func (c Cache) unfinished() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(c.Dir, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +144,8 @@ func (c Cache) unfinished() ([]string, error) {
 	return names, nil
 }
 
-// removeUnfinished removes a folder without a state, if there is one. A machine that outlives its process may have been
-// started before the state was written. The caller holds the node's lock.
+// removeUnfinished removes a folder without a state, if there is one. A detached machine may have
+// been started before the state was written. The caller holds the node's lock.
 func (c Cache) removeUnfinished(ctx context.Context, name string) error {
 	dir := c.nodeDir(name)
 	if !exists(dir) {
@@ -159,15 +161,16 @@ func (c Cache) removeUnfinished(ctx context.Context, name string) error {
 	return nil
 }
 
-// endMachine ends the machine that was started with this console, if there is one. Its command line names it from its
-// first moment on, which a file with its number would not.
+// endMachine ends the machine that was started with this console, if there is one. It finds the
+// machine by its command line, which exists from its first moment on. A file with its number would
+// not.
 func endMachine(ctx context.Context, console string) error {
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return fmt.Errorf("find a machine: %w", err)
 	}
 	for _, proc := range all {
-		// The identity comes first: it is of no use any more when the number is another's afterwards.
+		// Read the identity first: it is useless if another process gets the number before that.
 		p, err := identify(proc.PID)
 		if err != nil {
 			continue // it has just ended
@@ -181,7 +184,7 @@ func endMachine(ctx context.Context, console string) error {
 	return nil
 }
 
-// Down powers a node off and removes it. Of one whose start was killed it removes what is left.
+// Down powers a node off and removes it. It also removes the leftovers of a start that was killed.
 func Down(ctx context.Context, name string) error {
 	c, err := DefaultCache()
 	if err != nil {
@@ -247,7 +250,8 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// removeDead removes what is left of tests and starts that were killed: the machines of tests have ended with them.
+// removeDead removes the leftovers of tests and starts that were killed. The machines of tests have
+// ended with them.
 func (c Cache) removeDead(ctx context.Context) error {
 	states, err := c.states()
 	if err != nil {

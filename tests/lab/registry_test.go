@@ -34,7 +34,8 @@ func (c Cache) addState(t *testing.T, s state) {
 	}
 }
 
-// The machine of a test that reboots it is not there for a moment; its disks have to stay.
+// TestRemoveDead: a machine that its test reboots is missing for a moment, and its disks have to
+// stay.
 func TestRemoveDead(t *testing.T) {
 	c := testCache(t)
 	self, err := identify(os.Getpid())
@@ -79,7 +80,8 @@ func TestRemoveDead(t *testing.T) {
 	}
 }
 
-// What another process is starting has no state yet, and is nobody else's to remove.
+// TestUnfinishedLeavesAloneWhatIsBeingStarted: a node that another process is starting has no state
+// yet, and must not be removed.
 func TestUnfinishedLeavesAloneWhatIsBeingStarted(t *testing.T) {
 	c := testCache(t)
 	if err := os.MkdirAll(c.nodeDir("starting"), 0o755); err != nil {
@@ -98,7 +100,8 @@ func TestUnfinishedLeavesAloneWhatIsBeingStarted(t *testing.T) {
 	}
 }
 
-// A start that was killed before it wrote the state may have left a machine that nothing else names.
+// TestDownEndsAnUnfinishedNode: a start that was killed before it wrote the state may have left a
+// machine that no file names.
 func TestDownEndsAnUnfinishedNode(t *testing.T) {
 	c := testCache(t)
 	dir := c.nodeDir("half")
@@ -143,7 +146,7 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// The port of a node that has ended may be another's.
+// TestEndedNodeIsNotAsked: the port of a node that has ended may belong to another node.
 func TestEndedNodeIsNotAsked(t *testing.T) {
 	c := testCache(t)
 	c.addState(t, state{Name: "ended", Port: 1, Detached: true})
@@ -151,7 +154,7 @@ func TestEndedNodeIsNotAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever connects fails the test.
+	// Any connection fails the test.
 	n.conn.client = nil
 	n.conn.addr = "not an address"
 	if err := n.CheckRunning(); err == nil || !strings.Contains(err.Error(), "node ended has ended") {

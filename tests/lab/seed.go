@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// File is something that is in a node's root file system before PID 1 starts.
+// File is a file in a node's root file system before PID 1 starts.
 type File struct {
-	// Path is where it is in the node, absolute.
+	// Path is its absolute path in the node.
 	Path string
-	// Mode has the permissions and fs.ModeDir for a folder; without permissions a file gets those of
-	// Source, else 0644 (0755 when the content begins with "#!"), a folder 0755.
+	// Mode has the permissions, and fs.ModeDir for a folder. Without permissions a file gets those of
+	// Source, else 0644 (0755 if the content begins with "#!"), and a folder 0755.
 	Mode fs.FileMode
 	// Data is the content, unless Source or Link is set.
 	Data []byte
@@ -28,10 +28,12 @@ type File struct {
 	Link string
 }
 
-// seededPath is the last file of a seed. The initial RAM disk applies a seed only where it is missing.
+// seededPath is the last file of a seed. The initial RAM disk applies a seed only where it is
+// missing.
 const seededPath = "/etc/lab/seeded"
 
-// mergeFiles joins lists of files; of two with the same path the later one stays, in its own place.
+// mergeFiles joins lists of files. Of two files with the same path it keeps the later one, in its
+// own place.
 func mergeFiles(lists ...[]File) []File {
 	last := map[string]int{}
 	var all []File
@@ -51,9 +53,9 @@ func mergeFiles(lists ...[]File) []File {
 	return merged
 }
 
-// writeTar writes files as a tar, owned by root and without times, so that the same files give the same
-// bytes. Parent folders that nobody declares are left to whoever unpacks: they would change the mode of
-// folders that are there.
+// writeTar writes files as a tar, owned by root and without times, so that the same files give the
+// same bytes. It leaves parent folders that are not declared to the program that unpacks: in the
+// tar they would change the mode of existing folders.
 func writeTar(w io.Writer, files []File) error {
 	tw := tar.NewWriter(w)
 	for _, f := range files {
@@ -121,8 +123,8 @@ func writeTarFile(tw *tar.Writer, f File) error {
 	return nil
 }
 
-// unixMode returns the permission bits as chmod(1) has them. A literal such as 0o1777 carries them there
-// already, fs.FileMode keeps the upper three elsewhere.
+// unixMode returns the permission bits in the form of chmod(1). A literal such as 0o1777 has them
+// there already. fs.FileMode keeps the upper three elsewhere.
 func unixMode(m fs.FileMode) int64 {
 	mode := int64(m) & 0o7777
 	if m&fs.ModeSetuid != 0 {

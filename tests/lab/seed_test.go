@@ -17,7 +17,7 @@ type entry struct {
 	content string
 }
 
-// readTar returns what is in a tar, in order.
+// readTar returns the entries of a tar, in order.
 func readTar(t *testing.T, r io.Reader) []entry {
 	t.Helper()
 	var all []entry
@@ -156,7 +156,7 @@ func TestNodeFiles(t *testing.T) {
 					t.Errorf("%s is there", p)
 				}
 			}
-			// A seed that was cut off must not look whole.
+			// A truncated seed must not look complete.
 			if last := files[len(files)-1].Path; last != seededPath {
 				t.Errorf("the last file is %s", last)
 			}

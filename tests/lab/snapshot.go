@@ -14,37 +14,42 @@ import (
 	"time"
 )
 
-// A snapshot is a node of a flavour that was stopped when its pods ran: its memory in a file, its disk below the disks of
-// those that are restored from it. A node is restored in seconds, and a boot takes half a minute of two cores.
+// snapshot is a node of a flavour that was stopped when its pods ran: its memory in a file, and its
+// disk below the disks of the nodes restored from it. Restoring a node takes seconds, and a boot
+// takes half a minute of two cores.
 //
-// What a restored node has in common with the others of its flavour: host name, machine ID, boot ID and MAC address, the UIDs of
-// its static pods, and what its caches hold. What it has of its own: the port of its sshd, and its
-// random numbers, which the kernel seeds anew (vmgenid). Its clock stood still: setClock sets it.
+// A restored node shares with the others of its flavour: host name, machine ID, boot ID and MAC
+// address, the UIDs of its static pods, and the content of its caches. It has of its own: the port
+// of its sshd, and its random numbers, which the kernel seeds again (vmgenid). Its clock has stood
+// still; setClock sets it.
 type snapshot struct{ dir string }
 
-// memory is what qemu saves and loads: RAM and the state of the devices.
+// memory returns the path of the file that qemu saves and loads: RAM and the state of the devices.
 func (s snapshot) memory() string { return filepath.Join(s.dir, "memory") }
 
-// root is the disk at that moment, over the image's; seed is the other disk that the machine has.
+// root returns the path of the disk at that moment, over the image's. seed is the other disk of the
+// machine.
 func (s snapshot) root() string { return filepath.Join(s.dir, "root.qcow2") }
 func (s snapshot) seed() string { return filepath.Join(s.dir, "seed.tar") }
 
 const (
-	// snapshotRevision is raised when a snapshot of the same inputs is made otherwise.
+	// snapshotRevision is raised when a snapshot of the same inputs is made differently.
 	snapshotRevision = 3
-	// clockTolerance is how much faster or slower than this machine's the clock of a saved node may run.
+	// clockTolerance bounds the difference in speed between a saved node's clock and this machine's.
 	clockTolerance = 0.03
-	// saveTimeout is many times what saving takes: two seconds for a node of which 1 GiB is in use.
+	// saveTimeout is many times the time of a save: two seconds for a node of which 1 GiB is in use.
 	saveTimeout = 2 * time.Minute
 )
 
-// snapshotMachine is the machine of a snapshot and of all that are restored from it: they have to have the same devices.
+// snapshotMachine returns the machine of a snapshot and of all nodes restored from it. They must
+// have the same devices.
 func snapshotMachine(img image, a accel) machine {
 	return machine{Image: img, MemoryMiB: defaultMemoryMiB, CPUs: defaultCPUs, Accel: a, NoReboot: true}
 }
 
-// snapshotKey covers everything that a snapshot is made from: the image with its programs, the files of every node, the machine
-// and the very qemu, whose next version need not understand what this one has saved. A snapshot of other inputs has another key.
+// snapshotKey covers all inputs of a snapshot: the image with its programs, the files of every
+// node, the machine and the very qemu. Its next version need not understand what this one has
+// saved.
 func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
 	files, err := hashTree(guest, "guest/seed")
 	if err != nil {
@@ -57,7 +62,7 @@ func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
 	return KeyOf(img.dir, k.dir, string(version), files, snapshotMachine(img, a).args(), a.hostDependence(), snapshotRevision)
 }
 
-// hostDependence returns what a machine takes from the host: under KVM its processor.
+// hostDependence returns the part of a machine that depends on the host: under KVM its processor.
 func (a accel) hostDependence() string {
 	if a != hardwareKVM {
 		return ""
@@ -76,7 +81,7 @@ func (a accel) hostDependence() string {
 	return strings.Join(kept, "")
 }
 
-// snapshot returns the snapshot of a flavour and makes it first when it is not there.
+// snapshot returns the snapshot of a flavour, and makes it first if there is none.
 func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func(string)) (snapshot, error) {
 	k, err := c.keys(ctx)
 	if err != nil {
@@ -136,7 +141,7 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 	if err := n.qemu.save(ctx, s.memory()); err != nil {
 		return err
 	}
-	// Others than the disks and the memory are of no use to a restored node.
+	// A restored node needs only the disks and the memory.
 	for _, name := range []string{stateName, consoleName} {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
 			return err
@@ -145,14 +150,15 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 	return nil
 }
 
-// settle waits until the boot is over, so that nothing that comes once is in the middle of it when the node is saved, and
-// gives back the memory of files that nobody will read again.
+// settle waits until the boot is over, so that no job of the boot is under way when the node is
+// saved. It also writes cached data to the disk, and discards unused blocks.
 func (n *Node) settle(ctx context.Context) error {
 	_, err := n.Run(ctx, "systemctl is-system-running --wait >/dev/null; systemctl --failed --plain --no-legend | grep . && exit 1; sync; fstrim / 2>/dev/null; true")
 	return err
 }
 
-// checkClock returns an error when the node's clock does not run as this machine's does: all that are restored would have it.
+// checkClock returns an error if the node's clock does not keep pace with this machine's: every
+// restored node would have it.
 func (n *Node) checkClock(ctx context.Context) error {
 	const watched = 3 * time.Second
 	var at, theirs [2]time.Time
@@ -195,7 +201,7 @@ func (n *Node) restore(ctx context.Context, o Options, img image, a accel, s sna
 	if err := n.startUp(ctx, ""); err != nil {
 		return err
 	}
-	// Whoever reboots it boots its disks.
+	// A reboot boots its disks.
 	n.machine.Incoming = ""
 	if err := n.setClock(ctx); err != nil {
 		return err
@@ -204,14 +210,15 @@ func (n *Node) restore(ctx context.Context, o Options, img image, a accel, s sna
 	return n.install(ctx, o)
 }
 
-// setClock gives the node this machine's time. Its own went on where it was when it was saved.
+// setClock gives the node this machine's time. Its own stood still since it was saved.
 func (n *Node) setClock(ctx context.Context) error {
 	now := time.Now()
 	_, err := n.Run(ctx, fmt.Sprintf("date --set=@%d.%06d >/dev/null", now.Unix(), now.Nanosecond()/1000))
 	return err
 }
 
-// install puts files into a restored node as into any that runs: systemd is reloaded, and the kubelet joins the control plane.
+// install puts files into a restored node as into any running one: it reloads systemd, and makes
+// the kubelet join the control plane.
 func (n *Node) install(ctx context.Context, o Options) error {
 	files := o.Files
 	if o.ControlPlane != nil {
@@ -235,7 +242,7 @@ func (n *Node) install(ctx context.Context, o Options) error {
 	return err
 }
 
-// kubeletReads tells whether a running kubelet has to start again for one of the files.
+// kubeletReads reports whether a running kubelet has to restart for one of the files.
 func kubeletReads(files []File) bool {
 	for _, f := range files {
 		if f.Path == KubeletConfigPath || f.Path == "/etc/default/kubelet" {
@@ -245,7 +252,7 @@ func kubeletReads(files []File) bool {
 	return false
 }
 
-// restorable returns an error for options that only a boot can give.
+// restorable returns an error for options that need a boot.
 func (o Options) restorable() error {
 	switch {
 	case o.LateVar, len(o.KernelArgs) > 0, o.NoPods:
@@ -256,16 +263,18 @@ func (o Options) restorable() error {
 	return nil
 }
 
-// save writes the memory of the machine and the state of its devices to a file, and ends it. Its disks are whole then.
+// save writes the memory of the machine and the state of its devices to a file, and ends the
+// machine. Its disks are complete then.
 func (q *qemu) save(ctx context.Context, path string) error {
 	for _, c := range []qmpCommand{
 		{Execute: "qmp_capabilities"},
-		// The file is as large as the memory, with holes for pages of zeros, and each page has its place: loading reads it once.
+		// The file is as large as the memory, with holes for pages of zeros, and each page has its place,
+		// so that loading reads it once.
 		{Execute: "migrate-set-capabilities", Arguments: map[string]any{
 			"capabilities": []map[string]any{{"capability": mappedRAM, "state": true}},
 		}},
-		// Nobody waits for the machine: it is stopped at once, and its pages are written once. One that is stopped by a command
-		// would be restored as stopped.
+		// The machine need not go on meanwhile: it is stopped at once, and its pages are written once. A
+		// machine that is stopped by a command would be restored as stopped.
 		{Execute: "migrate-set-parameters", Arguments: map[string]any{"downtime-limit": saveTimeout.Milliseconds(), "max-bandwidth": 0}},
 		{Execute: "migrate", Arguments: map[string]any{"uri": "file:" + path}},
 	} {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestNodeRestored restores two nodes from one snapshot, one after the other: their pods run, their clocks are this machine's, what one
-// writes the other does not see, their random numbers differ.
+// TestNodeRestored restores two nodes from one snapshot, one after the other. Their pods run, their
+// clocks follow this machine's, neither sees the other's writes, and their random numbers differ.
 func TestNodeRestored(t *testing.T) {
 	t.Parallel()
 	random := map[string]bool{}
@@ -37,7 +37,7 @@ func TestSoakRestore(t *testing.T) {
 	}
 }
 
-// rebooted reboots a restored node: it boots its own disk.
+// rebooted reboots a restored node, which then boots its own disk.
 func rebooted(t *testing.T, n *Node, mark string) {
 	t.Helper()
 	boot, err := n.bootID(t.Context())
@@ -61,7 +61,7 @@ func rebooted(t *testing.T, n *Node, mark string) {
 	}
 }
 
-// restored restores a node whose pods run, looks at it, and leaves a mark on its disk.
+// restored restores a node whose pods run, checks it, and leaves a mark on its disk.
 func restored(t *testing.T, i int, random map[string]bool) *Node {
 	t.Helper()
 	n := ForTest(t, Options{Restore: true})
@@ -111,10 +111,11 @@ func TestDirtyChild(t *testing.T) {
 	)
 }
 
-// TestDirtyNodeIsFound: a part of a test that leaves its node otherwise than it was fails, and the one behind it has another node.
+// TestDirtyNodeIsFound: a part of a test that changes its node fails, and the part behind it has
+// another node.
 func TestDirtyNodeIsFound(t *testing.T) {
 	t.Parallel()
-	// Its time is this test's: it waits for a place for each of its nodes.
+	// It shares this test's deadline, and waits for a place for each of its nodes.
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDirtyChild$", "-test.v")
 	cmd.Env = append(os.Environ(), dirtyChild+"=1")
 	data, err := cmd.CombinedOutput()

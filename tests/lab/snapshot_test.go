@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSnapshotKey: a snapshot is never used for another image, another qemu, another machine or other keys: each has a key of its own.
+// TestSnapshotKey: a snapshot is never used for another image, another qemu, another machine or
+// other keys, because each has a key of its own.
 func TestSnapshotKey(t *testing.T) {
 	dir := t.TempDir()
 	emulator := func(name, version string) string {
@@ -54,7 +55,7 @@ func TestSnapshotKey(t *testing.T) {
 	}
 }
 
-// TestRestoredNodesRefuseWhatABootGives: an option that would silently not hold is an error.
+// TestRestoredNodesRefuseWhatABootGives: an option without effect on a restored node is an error.
 func TestRestoredNodesRefuseWhatABootGives(t *testing.T) {
 	for name, o := range map[string]Options{
 		"LateVar": {LateVar: true}, "KernelArgs": {KernelArgs: []string{"x"}}, "NoPods": {NoPods: true}, "memory": {MemoryMiB: 1024}, "CPUs": {CPUs: 1},

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// CommandError says that a command of a node ended otherwise than with status 0.
+// CommandError means that a command on a node ended with another status than 0.
 type CommandError struct {
-	// Node and Command say what ran where.
+	// Node and Command name the node and the command.
 	Node, Command string
 	// Status is the exit status, or -1 when the command ended by Signal.
 	Status int
 	// Signal is the name of the signal that ended the command, if one did.
 	Signal string
-	// Stdout and Stderr are what it wrote.
+	// Stdout and Stderr hold the command's output.
 	Stdout, Stderr string
 }
 
-// Error names the command, its status and the end of what it wrote.
+// Error returns the command, its status and the end of its output.
 func (e *CommandError) Error() string {
 	how := fmt.Sprintf("status %d", e.Status)
 	if e.Signal != "" {
@@ -39,8 +39,8 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("node %s: %s: %s: %s", e.Node, e.Command, how, text)
 }
 
-// connection is the one ssh connection to a node: a handshake takes a second under software emulation, a
-// command on a connection that is there a few milliseconds.
+// connection is the one ssh connection to a node. A handshake takes a second under software
+// emulation; a command on an existing connection takes a few milliseconds.
 type connection struct {
 	node   string
 	config *ssh.ClientConfig
@@ -50,13 +50,13 @@ type connection struct {
 	client *ssh.Client
 }
 
-// bannerTimeout is short, because qemu accepts connections before anybody in the guest does.
+// bannerTimeout is short, because qemu accepts connections before sshd in the guest does.
 const (
 	bannerTimeout    = 2 * time.Second
 	handshakeTimeout = 60 * time.Second
 )
 
-// setAddr says where the node is; a new machine of the same node is elsewhere.
+// setAddr sets the node's address. A new machine of the same node has another one.
 func (c *connection) setAddr(addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *connection) dial(ctx context.Context) (*ssh.Client, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	// The server speaks first. Until then nobody is there, and waiting longer would not help.
+	// The server speaks first. Until then sshd does not run yet, and waiting longer would not help.
 	reader := bufio.NewReader(conn)
 	_ = conn.SetDeadline(time.Now().Add(bannerTimeout))
 	if _, err := reader.Peek(4); err != nil {
@@ -89,7 +89,7 @@ func (c *connection) dial(ctx context.Context) (*ssh.Client, error) {
 	return ssh.NewClient(sshConn, channels, requests), nil
 }
 
-// bufferedConn is a connection whose first bytes have been looked at.
+// bufferedConn is a connection whose first bytes have been peeked at.
 type bufferedConn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -112,7 +112,7 @@ func (c *connection) connect(ctx context.Context) (*ssh.Client, error) {
 	return client, nil
 }
 
-// drop forgets a connection that is of no use any more.
+// drop closes and forgets a connection.
 func (c *connection) drop(client *ssh.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *connection) close() {
 	c.drop(client)
 }
 
-// session opens a channel. A connection that broke since its last use, by a reboot for instance, is made
-// anew, once; nothing has run yet, so nothing runs twice.
+// session opens a channel. If the connection broke since its last use, by a reboot for instance, it
+// connects again, once. Nothing has run yet, so nothing runs twice.
 func (c *connection) session(ctx context.Context) (*ssh.Client, *ssh.Session, error) {
 	for attempt := 0; ; attempt++ {
 		client, err := c.connect(ctx)
@@ -150,7 +150,8 @@ func (c *connection) session(ctx context.Context) (*ssh.Client, *ssh.Session, er
 	}
 }
 
-// openSession is NewSession with an end: a machine that was reset does not close its connections.
+// openSession is NewSession with a timeout: a machine that was reset does not close its
+// connections.
 func openSession(ctx context.Context, client *ssh.Client) (*ssh.Session, error) {
 	type result struct {
 		session *ssh.Session
@@ -171,12 +172,12 @@ func openSession(ctx context.Context, client *ssh.Client) (*ssh.Session, error) 
 	}
 }
 
-// busPatience is for all commands of systemd: an emulated one that reads all unit files may take longer than the 25 s that they wait for an
-// answer by default.
+// busPatience is for all commands of systemd: an emulated one that reads all unit files may take
+// longer than their default timeout of 25 s.
 const busPatience = "export SYSTEMD_BUS_TIMEOUT=120s; "
 
-// run runs a command and returns what it wrote to standard output. A guest may hang: without a deadline of its
-// own the context gets one.
+// run runs a command and returns its standard output. A guest may hang, so a context without a
+// deadline gets one.
 func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (string, error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -195,7 +196,7 @@ func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (stri
 	select {
 	case err = <-finished:
 	case <-ctx.Done():
-		// Only the end of the connection is sure to end Run: sshd does not pass on signals everywhere.
+		// Only the end of the connection surely ends Run: not every sshd passes on signals.
 		c.drop(client)
 		<-finished
 		return stdout.String(), fmt.Errorf("node %s: %s: %w", c.node, cmd, context.Cause(ctx))

@@ -22,14 +22,14 @@ import (
 	spdyupgrade "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// The functions here ask the kubelet's own server, as an API server does for kubectl. A static pod is called as in its
-// manifest, a pod of the API as in the API.
+// The functions here connect to the kubelet's own server, as an API server does for kubectl. A
+// static pod has the name in its manifest, a pod of the API the name in the API.
 
-// kubeletAddress is where the kubelet serves what kubectl exec, logs, attach and port-forward end at.
+// kubeletAddress is the kubelet's address for kubectl exec, logs, attach and port-forward.
 const kubeletAddress = "127.0.0.1:10250"
 
-// Exec runs a command in a container and returns what it wrote to standard output. When it ends with another status than 0
-// the error is a *CommandError.
+// Exec runs a command in a container and returns its standard output. If it ends with another
+// status than 0, the error is a *CommandError.
 func (n *Node) Exec(ctx context.Context, namespace, pod, container string, cmd ...string) (string, error) {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -46,7 +46,8 @@ func (n *Node) Exec(ctx context.Context, namespace, pod, container string, cmd .
 	return stdout.String(), err
 }
 
-// Attach returns what a container writes from now on, to standard output and standard error, until Close or the end of ctx.
+// Attach returns a container's output from now on, standard output and standard error, until Close
+// or the end of ctx.
 func (n *Node) Attach(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
@@ -70,7 +71,7 @@ func (a attached) Close() error {
 	return a.PipeReader.Close()
 }
 
-// Logs returns what a container has written so far.
+// Logs returns a container's output so far.
 func (n *Node) Logs(ctx context.Context, namespace, pod, container string) (string, error) {
 	name, err := n.podName(ctx, namespace, pod)
 	if err != nil {
@@ -107,7 +108,7 @@ func (n *Node) portForward(ctx context.Context, namespace, pod string, port int)
 	if err != nil {
 		return nil, err
 	}
-	// The protocol wants both, with this one first: what goes wrong in the node comes over it.
+	// The protocol needs both, with this one first: it carries errors from the node.
 	failure, err := conn.CreateStream(portHeader(v1.StreamTypeError, port))
 	if err == nil {
 		err = failure.Close() // nothing is sent
@@ -137,7 +138,7 @@ type forwarded struct {
 	conn    httpstream.Connection
 }
 
-// Read tells at the end of the stream why it ended, if the node says so.
+// Read returns, at the end of the stream, the error that the node reports, if any.
 func (f *forwarded) Read(p []byte) (int, error) {
 	n, err := f.Stream.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -179,8 +180,8 @@ func kubeletURL(elements ...string) *url.URL {
 	return &url.URL{Scheme: "https", Host: kubeletAddress, Path: "/" + strings.Join(elements, "/")}
 }
 
-// kubeletTransport goes through the node's ssh connection, which has made sure that it is this node: the kubelet's
-// certificate is signed by nobody.
+// kubeletTransport connects through the node's ssh connection, which has verified the node: the
+// kubelet's certificate has no signer.
 func (n *Node) kubeletTransport() *http.Transport {
 	return &http.Transport{
 		DisableKeepAlives: true,
@@ -195,7 +196,7 @@ func (n *Node) upgrader() (*spdyupgrade.SpdyRoundTripper, error) {
 	return spdyupgrade.NewRoundTripperWithConfig(spdyupgrade.RoundTripperConfig{UpgradeTransport: n.kubeletTransport()})
 }
 
-// podName returns the name by which the kubelet knows a pod: that of a static pod ends with the node's.
+// podName returns the kubelet's name for a pod. A static pod's name ends with the node's.
 func (n *Node) podName(ctx context.Context, namespace, name string) (string, error) {
 	pods, err := n.Pods(ctx)
 	if err != nil {

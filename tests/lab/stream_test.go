@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// podtoolPods are static pods whose doings the streams show.
+// podtoolPods returns static pods whose actions the streams show.
 func podtoolPods() []File {
 	manifest := func(name, image, args string) File {
 		return File{Path: manifestPath(name), Data: []byte(`apiVersion: v1
@@ -37,7 +37,7 @@ spec:
 	}
 }
 
-// TestNodeStreams: exec, logs, attach and port-forward, by way of what podtool's subcommands do.
+// TestNodeStreams tests exec, logs, attach and port-forward with podtool's subcommands.
 func TestNodeStreams(t *testing.T) {
 	for _, f := range Flavours() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func testLogs(t *testing.T, n *Node) {
 	}
 }
 
-// waitLogs waits until the container "main" of a pod has written this: it runs before it writes.
+// waitLogs waits until the container "main" of a pod has written want: it runs before it writes.
 func (n *Node) waitLogs(ctx context.Context, pod, want string) error {
 	return n.Eventually(ctx, "logs of "+pod, func(ctx context.Context) (bool, string, error) {
 		out, err := n.Logs(ctx, "default", pod, "main")

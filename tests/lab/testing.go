@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// collectTimeout is for what a failed test wants to know of its node, which may not answer at all.
+// collectTimeout bounds Collect after a failed test: the node may not answer at all.
 const collectTimeout = 2 * time.Minute
 
 // usageTimeout is for one command on a node that answers.
 const usageTimeout = 20 * time.Second
 
-// ForTest starts a node and stops it when the test ends. Stop ends it earlier and makes room for another node. When the
-// test has failed, ForTest collects what explains it, into $LAB_ARTIFACTS or into a folder of the cache, and the test's
-// log says where. A lab that cannot be had fails the test: skipping would hide it.
+// ForTest starts a node and stops it when the test ends. Stop ends it earlier and makes room for
+// another node. If the test has failed, ForTest collects what explains it, into $LAB_ARTIFACTS or
+// into a folder of the cache. The test's log names the folder. If the lab cannot run, the test
+// fails: skipping would hide it.
 func ForTest(tb testing.TB, o Options) *Node {
 	tb.Helper()
 	return forTest(tb, o, Start)
 }
 
-// JoinedForTest restores a node and starts a control plane, which it joins. Both are ForTest's and ControlPlaneForTest's; while the
-// test waits for a place for its machine, no API server runs for it.
+// JoinedForTest restores a node and starts a control plane, which the node joins. ForTest and
+// ControlPlaneForTest own them. While the test waits for a place for its machine, no API server
+// runs for it.
 func JoinedForTest(tb testing.TB, o Options) (*Node, *ControlPlane) {
 	tb.Helper()
 	var p *ControlPlane
@@ -85,7 +87,7 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 		if n.process.Alive() {
 			usageCtx, cancel := context.WithTimeout(ctx, usageTimeout)
 			defer cancel()
-			if used, err := n.usage(usageCtx); err == nil { // a node that hangs says so elsewhere
+			if used, err := n.usage(usageCtx); err == nil { // a node that hangs is reported elsewhere
 				tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
 			}
 		}
@@ -106,8 +108,8 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 	return n
 }
 
-// ControlPlaneForTest starts a control plane that is stopped when the test ends, after the nodes that join it. When the
-// test has failed, its logs are kept where ForTest keeps a node's.
+// ControlPlaneForTest starts a control plane that is stopped when the test ends, after the nodes
+// that join it. If the test has failed, its logs are kept beside a node's of ForTest.
 func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
 	p, err := StartControlPlane(tb.Context(), func(line string) { tb.Log("lab: " + line) })

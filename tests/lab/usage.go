@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// usage is the CPU time of a node since its boot, by cgroup: services, init.scope, and slices other than system.slice. The root
-// cgroup has the empty name. It counts the whole node, kernel threads included.
+// usage holds the CPU time of a node since its boot, by cgroup: services, init.scope, and slices
+// other than system.slice. The root cgroup has the empty name. It counts the whole node, kernel
+// threads included.
 type usage map[string]time.Duration
 
 // usage reads cpu.stat of the node's cgroups.
@@ -36,7 +37,7 @@ func parseUsage(out string) (usage, error) {
 			return nil, fmt.Errorf("CPU time of a node: %q: %w", line, err)
 		}
 		group := strings.TrimSuffix(strings.TrimSuffix(file, "cpu.stat"), "/")
-		if group == "system.slice" { // its services stand for it
+		if group == "system.slice" { // its services are counted instead
 			continue
 		}
 		u[strings.TrimPrefix(group, "system.slice/")] = time.Duration(µs) * time.Microsecond
@@ -44,9 +45,9 @@ func parseUsage(out string) (usage, error) {
 	return u, nil
 }
 
-// since returns the CPU time used since an earlier reading: first the whole node, then each cgroup with at least a hundredth of
-// that, largest first. It leaves out cgroups that are gone. A cgroup whose figure is lower than before was made anew, and
-// counts whole.
+// since returns the CPU time used since an earlier reading: first the whole node, then each cgroup
+// with at least a hundredth of that, largest first. It leaves out cgroups that are gone. A cgroup
+// with less CPU time than before was removed and made again, and counts whole.
 func (u usage) since(before usage) string {
 	used := maps.Clone(u)
 	for name, was := range before {

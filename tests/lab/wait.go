@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// DefaultTimeout is how long the waits and the commands of this package last when their context has no deadline. A node is
-// ready after a fraction of it on two cores under software emulation.
+// DefaultTimeout bounds the waits and the commands of this package whose context has no deadline. A
+// node is ready after a fraction of it on two cores under software emulation.
 const DefaultTimeout = 3 * time.Minute
 
-// pollInterval is between two looks at a node. A look takes 20 to 100 ms of a guest's time.
+// pollInterval is the pause between two polls of a node. A poll takes 20 to 100 ms of a guest's
+// time.
 const pollInterval = 250 * time.Millisecond
 
-// restAfterLook is how many times as long as a look took nobody looks again: looks at a node take a fourth of its time at most.
+// restAfterLook is the pause after a poll as a multiple of its duration, so that polls take a
+// fourth of a node's time at most.
 const restAfterLook = 3
 
-// WaitError says that something did not come about in time.
+// WaitError means that a condition was not met in time.
 type WaitError struct {
-	// What was waited for, and for how long.
+	// What names the condition, and Elapsed the time waited for it.
 	What    string
 	Elapsed time.Duration
-	// LastSeen is what the last look saw, and Err the error it returned, if it did.
+	// LastSeen holds the state that the last poll saw, and Err its error, if any.
 	LastSeen string
 	Err      error
-	// Cause is why the wait ended.
+	// Cause is the reason for the end of the wait.
 	Cause error
 }
 
-// Error says what was waited for, how long and what was seen last.
+// Error returns the condition, the time waited and the last state seen.
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("%s: not seen in %.1f s (%v)", e.What, e.Elapsed.Seconds(), e.Cause)
 	if e.LastSeen != "" {
@@ -41,7 +43,7 @@ func (e *WaitError) Error() string {
 	return text
 }
 
-// Unwrap returns why the wait ended and the last error.
+// Unwrap returns the reason for the end of the wait and the last error.
 func (e *WaitError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Cause}
@@ -49,7 +51,7 @@ func (e *WaitError) Unwrap() []error {
 	return []error{e.Cause, e.Err}
 }
 
-// withDefaultTimeout gives a context that has no deadline one.
+// withDefaultTimeout returns a context with DefaultTimeout, unless ctx has a deadline.
 func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -57,8 +59,9 @@ func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, DefaultTimeout, fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded))
 }
 
-// waitFor looks until cond holds. It looks at once, and then at an interval, and at a longer one where a look takes long: what is
-// waited for needs the processors, too. An error of cond is no end: a node that boots refuses connections.
+// waitFor polls until cond holds. It polls at once, and then at an interval. The interval is longer
+// if a poll takes long, because the node needs the processors, too. An error of cond does not end
+// the wait: a node that boots refuses connections.
 func waitFor(ctx context.Context, what string, interval time.Duration, cond func(context.Context) (ok bool, seen string, err error)) error {
 	began := time.Now()
 	ctx, cancel := withDefaultTimeout(ctx)
@@ -72,7 +75,7 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 		if ok && err == nil {
 			return nil
 		}
-		// A look that the deadline cut off says less than the one before it.
+		// A poll that the deadline cut off shows less than the one before it.
 		if ctx.Err() == nil || (lastSeen == "" && lastErr == nil) {
 			lastSeen, lastErr = seen, err
 		}
@@ -86,8 +89,9 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 	}
 }
 
-// pauseAfter returns the pause between a look that took so long and the next one. A look that the node did not answer cost it no
-// CPU time, so the pause is the interval. A node that starts answers no ssh connection: each is given up after bannerTimeout.
+// pauseAfter returns the pause between a poll that took so long and the next one. A poll without an
+// answer from the node cost the node no CPU time, so the pause is the interval. A node that starts
+// answers no ssh connection: each ends after bannerTimeout.
 func pauseAfter(interval, took time.Duration, err error) time.Duration {
 	if err != nil && !errors.As(err, new(*CommandError)) {
 		return interval
@@ -95,8 +99,8 @@ func pauseAfter(interval, took time.Duration, err error) time.Duration {
 	return max(interval, restAfterLook*took)
 }
 
-// Eventually waits until cond holds, for as long as the context lasts or for DefaultTimeout. cond returns
-// what it saw in a few words; the error of a wait that failed repeats the last of them.
+// Eventually waits until cond holds, until ctx ends or for DefaultTimeout. cond returns the state
+// it saw in a few words. The error of a failed wait repeats the last of them.
 func (n *Node) Eventually(ctx context.Context, what string, cond func(context.Context) (ok bool, seen string, err error)) error {
 	if err := waitFor(ctx, what, pollInterval, cond); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)

@@ -47,7 +47,8 @@ func TestWaitForSaysWhatItSawLast(t *testing.T) {
 	})
 }
 
-// A look that the deadline cut off must not hide what the one before it saw.
+// TestWaitForKeepsTheLastWholeLook: a poll that the deadline cut off must not hide the result of
+// the one before it.
 func TestWaitForKeepsTheLastWholeLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -78,7 +79,8 @@ func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestPauseAfter: a node has three quarters of its time for itself, and one that does not answer is asked again at once.
+// TestPauseAfter: a node has three quarters of its time for itself, and a node that does not answer
+// is polled again after the interval.
 func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

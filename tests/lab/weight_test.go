@@ -21,7 +21,8 @@ spec:
       resources: {requests: {cpu: 300m}}
 `
 
-// TestNodeWeights: what forky is there for. Its runc and the kubelet write different weights for the same request.
+// TestNodeWeights: this is the reason for the flavour forky. Its runc and the kubelet write
+// different weights for the same request.
 func TestNodeWeights(t *testing.T) {
 	t.Parallel()
 	t.Run("forky", func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// newApp builds the command line.
+// newApp returns the command line.
 func newApp() *cli.App {
 	return &cli.App{
 		Name:            "lab",
@@ -102,7 +102,7 @@ func flavours() string {
 	return strings.Join(all, ", ") + "; any of them with +kubelet-1.35 behind it has that kubelet"
 }
 
-// progress prints lines with the seconds since the command began.
+// progress returns a function that prints lines with the seconds since the command began.
 func progress() func(string) {
 	began := time.Now()
 	return func(line string) { fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), line) }
@@ -211,7 +211,7 @@ func down(c *cli.Context) error {
 		}
 		names = nil
 		for _, n := range nodes {
-			// A test's node is its test's, as long as it runs.
+			// A test's node belongs to its test while that runs.
 			if n.Detached || n.Unfinished || !n.Running {
 				names = append(names, n.Name)
 			}
