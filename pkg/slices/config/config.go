@@ -22,7 +22,7 @@ const (
 	// slices itself, under the same names.
 	Gate = "NodeSystemPartition"
 	// Documentation is the URL that systemctl status shows for our units. It is no man: URL, because
-	// systemd-analyze verify complains of one where the manual page is not installed (252 and 257).
+	// systemd-analyze verify complains of one if the manual page is not installed (252 and 257).
 	Documentation = "https://kep.k8s.io/5894"
 	// StateDir keeps the state of both programs until the next boot. The path is below the root.
 	StateDir = "/run/node-partition"
