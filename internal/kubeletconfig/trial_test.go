@@ -9,8 +9,8 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// TestTrial: a section on trial replaces those of the override and of the kubelet, and Looked says
-// so.
+// TestTrial: a section on trial replaces those of the override and of the kubelet, and Looked lists
+// them.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	const main = "/var/lib/kubelet/config.yaml"

@@ -26,7 +26,7 @@ func (c *connection) job(ctx context.Context, queue func(result chan<- string) e
 		}
 		return nil
 	case <-anew:
-		// systemd may send the end of a job before it knows its subscribers again, and then the signal is
+		// systemd may send the end of a job before it has its subscribers again, and then the signal is
 		// lost (seen with 257.13: a tenth of the jobs that ran into a daemon-reexec).
 		return errLost
 	case <-c.ctx.Done():

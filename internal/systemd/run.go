@@ -62,7 +62,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// connect prefers the bus: over it systemd knows the caller, and its own socket accepts only root.
+// connect prefers the bus: over it systemd can identify the caller. Its own socket accepts only
+// root.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, busErr := c.dial(ctx, c.options.BusAddress, onBus)
 	if busErr == nil {

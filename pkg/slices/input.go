@@ -15,7 +15,7 @@ type Input struct {
 	services []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
 	kept map[string]string
-	// keptWarning says why those files could not be read.
+	// keptWarning is the reason why those files could not be read.
 	keptWarning string
 	// running means that the partition's cgroup exists.
 	running bool

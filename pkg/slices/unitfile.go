@@ -128,7 +128,7 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 //   - kubepods.slice is implicitly created when systemd starts the partition before the kubelet is
 //     there, and the kubelet takes what it finds.
 //   - The kubelet loads the slice of a pod with default dependencies, before StartTransientUnit
-//     says that there are none. That counts only from the next reload on.
+//     turns them off. That counts only from the next reload on.
 //   - The partition itself is implicitly created when the section is removed while pods are in it.
 //
 // A drop-in does not keep a slice from being made transient (unit_is_pristine).

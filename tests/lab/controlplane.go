@@ -21,8 +21,8 @@ import (
 
 // ControlPlane is an API server with its etcd. They run on this machine beside the nodes, because
 // emulated they would take minutes to start. There is no scheduler: a pod names its node, in a
-// template, too. Pods need no service account. The only controllers are those that StartControllers
-// names.
+// template, too. Pods need no service account. There are no controllers but the ones
+// that StartControllers starts.
 type ControlPlane struct {
 	// Dir holds its data, keys and logs. Stop removes it.
 	Dir string

@@ -18,7 +18,7 @@ type problem struct {
 	// Value is the value found there, quoted and shortened for printing. Empty if the field is
 	// missing.
 	Value string
-	// Why says why the value is wrong and which values are allowed.
+	// Why is the reason why the value is wrong, with the values that are allowed.
 	Why string
 }
 
