@@ -49,7 +49,7 @@ var rules = []rule{
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/systemd"}, forbid: dbus, direct: true,
 		why: "one package speaks D-Bus, and gives others what they need of it"},
 	{packages: []string{"nodepartition/pkg/podmove"}, forbid: []string{"github.com/prometheus/client_golang", "net/http"},
-		why: "what is counted and shown is the program's to say; podmove tells its Observer"},
+		why: "what is counted and shown is the program's to say; podmove notifies its Events"},
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/pkg/podmove/nri"}, forbid: []string{"github.com/containerd/nri"}, direct: true,
 		why: "one package speaks NRI"},
 	{packages: []string{"nodepartition/internal/unitname"}, forbid: []string{"nodepartition/", "os", "io", "net", "k8s.io"}, direct: true,
