@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/cmd/partition-monitor/web"
+	"nodepartition/internal/monitor/web"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/cmd/partition-monitor/metrics"
+	"nodepartition/internal/monitor/metrics"
 	"nodepartition/pkg/evict"
 )
 

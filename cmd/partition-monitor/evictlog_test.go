@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/cmd/partition-monitor/metrics"
+	"nodepartition/internal/monitor/metrics"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )

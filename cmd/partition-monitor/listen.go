@@ -7,7 +7,7 @@ import (
 	"net"
 	"sync"
 
-	"nodepartition/cmd/partition-monitor/web"
+	"nodepartition/internal/monitor/web"
 	"nodepartition/internal/cgroupfs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/cmd/partition-monitor/metrics"
+	"nodepartition/internal/monitor/metrics"
 	"nodepartition/pkg/podmove"
 )
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/cmd/partition-monitor/metrics"
+	"nodepartition/internal/monitor/metrics"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"

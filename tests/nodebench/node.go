@@ -52,7 +52,7 @@ func build(o options, progress func(string)) (*bench, error) {
 		b.monitor = b.path("partition-monitor")
 	}
 	// BenchmarkScrape is in a test.
-	err = errors.Join(err, program.BuildTest("nodepartition/cmd/partition-monitor/metrics", b.path("metrics.test")))
+	err = errors.Join(err, program.BuildTest("nodepartition/internal/monitor/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
