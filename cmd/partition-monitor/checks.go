@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/systemctl"
 	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
@@ -187,7 +188,7 @@ const oldestSystemd = 252
 var ourUnits = []string{unitname.System.Slice(), partition.ApplyPath, partition.ApplyService, partition.LateService, unitname.MonitorService}
 
 func (c *checks) systemd(ctx context.Context) []finding {
-	properties, err := systemctlShow(ctx, "Version")
+	properties, err := systemctl.Show(ctx, "Version")
 	if err != nil {
 		return saying(gradeWarning, "%v", err)
 	}
@@ -200,7 +201,7 @@ func (c *checks) systemd(ctx context.Context) []finding {
 	if number, err := strconv.Atoi(digits); err == nil && number < oldestSystemd {
 		found = append(found, changing(gradeError, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
 	}
-	units, err := systemctlShow(ctx, "Id,LoadState,ActiveState,Result", ourUnits...)
+	units, err := systemctl.Show(ctx, "Id,LoadState,ActiveState,Result", ourUnits...)
 	if err != nil {
 		return append(found, saying(gradeWarning, "%v", err)...)
 	}
@@ -399,7 +400,7 @@ func (c *checks) swap(context.Context) []finding {
 
 // oomd: systemd-oomd kills whole cgroups below one that it watches, by rules of its own.
 func (c *checks) oomd(ctx context.Context) []finding {
-	units, err := systemctlShow(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", unitname.System.Slice())
+	units, err := systemctl.Show(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", unitname.System.Slice())
 	if err != nil {
 		return nil // said already
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net"
@@ -173,7 +174,7 @@ func (n *node) serveOnce(args ...string) (stderr string) {
 		n.t.Fatal(err)
 	}
 	cmd := n.program(append([]string{"run", "--listen="}, args...)...)
-	var text logged
+	var text bytes.Buffer
 	cmd.Stderr = &text
 	if err := cmd.Start(); err != nil {
 		n.t.Fatal(err)

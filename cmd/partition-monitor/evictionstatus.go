@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/unitname"
@@ -107,15 +108,15 @@ func writeEviction(w io.Writer, s *evictionStatus) error {
 	case s.NoLimit:
 		fmt.Fprint(w, ", without a memory limit: the partition measures and weighs, and evicts nobody")
 	default:
-		fmt.Fprintf(w, ", %s available", quantity(s.AvailableBytes))
+		fmt.Fprintf(w, ", %s available", bytesize.Text(s.AvailableBytes))
 		if s.HardBytes+s.SoftBytes == 0 {
 			fmt.Fprint(w, ", without a threshold")
 		}
 		if s.HardBytes > 0 {
-			fmt.Fprintf(w, ", evicts below %s", quantity(s.HardBytes))
+			fmt.Fprintf(w, ", evicts below %s", bytesize.Text(s.HardBytes))
 		}
 		if s.SoftBytes > 0 {
-			fmt.Fprintf(w, ", or below %s for %s", quantity(s.SoftBytes), s.SoftGrace)
+			fmt.Fprintf(w, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
 		}
 		if s.Crossed != "" {
 			fmt.Fprintf(w, "; BELOW THE %s THRESHOLD NOW", s.Crossed)
@@ -136,7 +137,7 @@ func writeEviction(w io.Writer, s *evictionStatus) error {
 				turn++
 				place = ordinal(turn)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, quantity(c.WorkingSetBytes), quantity(c.RequestBytes))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -163,7 +164,7 @@ func writeEvictions(w io.Writer, s *evictionStatus) error {
 	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tHOW\tUSED\tREQUESTED\tREMARKS")
 	row := func(e evict.Eviction, remark string) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
-			quantity(e.WorkingSetBytes), quantity(e.RequestBytes), oneline.Terminal(remark))
+			bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), oneline.Terminal(remark))
 	}
 	for _, e := range last {
 		remark := e.Problem

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/journallog"
 	"nodepartition/internal/monitor/metrics"
 	"nodepartition/pkg/evict"
 )
@@ -75,8 +77,8 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	case e.Way == evict.Restart:
 		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
 	}
-	j.of(e, idEvicting).Warn(what, "threshold", e.Threshold, "available", quantity(e.AvailableBytes), "below", quantity(e.AtBytes),
-		"limit", quantity(e.LimitBytes), "working-set", quantity(e.WorkingSetBytes), "request", quantity(e.RequestBytes),
+	j.of(e, idEvicting).Warn(what, "threshold", e.Threshold, "available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
+		"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes), "request", bytesize.Text(e.RequestBytes),
 		"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }
 
@@ -95,7 +97,7 @@ func (j evictionJournal) Resumed(e evict.Eviction) {
 
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
 	if e.UID == "" {
-		j.log.Error("a step of evicting failed", messageID, idFailed, "step", step, "error", err)
+		j.log.Error("a step of evicting failed", journallog.MessageID, idFailed, "step", step, "error", err)
 		return
 	}
 	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
@@ -119,7 +121,7 @@ func (j evictionJournal) Nobody(d evict.Decision) {
 	case len(d.Order) == 0:
 		what = "the memory of the system partition is low and no pod is known that could be evicted: the kernel will kill at the limit"
 	}
-	j.log.Error(what, messageID, idNobody, "available", quantity(d.Available), "below", quantity(d.At), "pods", strings.Join(pods, ", "))
+	j.log.Error(what, journallog.MessageID, idNobody, "available", bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "))
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
@@ -127,11 +129,11 @@ func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
 	if limit == evict.AtPartition {
 		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had nobody to evict"
 	}
-	j.log.Error(what+"; journalctl -k has the process", messageID, idKernelKilled, "processes", processes)
+	j.log.Error(what+"; journalctl -k has the process", journallog.MessageID, idKernelKilled, "processes", processes)
 }
 
 func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }
 
 func (j evictionJournal) of(e evict.Eviction, id string) *slog.Logger {
-	return j.log.With(messageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "way", e.Way)
+	return j.log.With(journallog.MessageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "way", e.Way)
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +56,7 @@ func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
 		"killed":        {func(v evict.Events) { v.KernelKilled(evict.AtPod, 2) }, map[string]float64{"kernel_kills_total": 2}, 1},
 		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {
-		counters, log := metrics.New(metrics.Options{Evictions: func() evict.Report { return evict.Report{} }, Reports: podmove.NewReconciler()}), &logged{}
+		counters, log := metrics.New(metrics.Options{Evictions: func() evict.Report { return evict.Report{} }, Reports: podmove.NewReconciler()}), &bytes.Buffer{}
 		test.happen(evictionEvents{metrics: counters, evictionJournal: evictionJournal{slog.New(slog.NewTextHandler(log, nil))}})
 		if got := strings.Count(log.String(), "\n"); got != test.lines {
 			t.Errorf("%s: %d lines, want %d: %s", name, got, test.lines, log)
@@ -77,6 +79,71 @@ func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
 		}
 		if len(counts)+len(test.counts) > 0 && !maps.Equal(counts, test.counts) {
 			t.Errorf("%s: counted %v, want %v", name, counts, test.counts)
+		}
+	}
+}
+
+// An operator searches the journal by the MESSAGE_ID, and reads the text with its attributes.
+func TestEvictionJournalRecords(t *testing.T) {
+	t.Parallel()
+	var kept bytes.Buffer
+	journal := evictionJournal{slog.New(slog.NewTextHandler(&kept, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))}
+	e := anEviction()
+	journal.Evicting(e)
+	journal.Evicted(e, 1500*time.Millisecond+1)
+	journal.Nobody(evict.Decision{
+		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
+	})
+	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
+	want := []string{
+		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
+			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
+		`level=INFO msg="an eviction is through" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
+		`level=ERROR msg="the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, ` +
+			`or spare fewer with --eviction-spare" MESSAGE_ID=` + idNobody + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+	}
+	if got := strings.Split(strings.TrimSpace(kept.String()), "\n"); !slices.Equal(got, want) {
+		t.Errorf("got\n%s; want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What an operator reads says what is done, and what did not work.
+func TestEvictionJournal(t *testing.T) {
+	t.Parallel()
+	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
+	restart.Way = evict.Restart
+	dry.DryRun = true
+	soft.Threshold, soft.Grace, soft.Estimated = evict.Soft, 20*time.Second, true
+	failed.Way, failed.Problem = evict.Restart, "not tried again: not allowed"
+	away := errors.New("the API server cannot be reached")
+	for name, test := range map[string]struct {
+		say  func(evictionJournal)
+		want []string
+	}{
+		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
+		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
+		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
+		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
+		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
+		"killed at our limit": {
+			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
+		},
+		"warning": {func(j evictionJournal) { j.Warn(away) }, []string{"level=WARN", "cannot be reached"}},
+	} {
+		log := &bytes.Buffer{}
+		test.say(evictionJournal{slog.New(slog.NewTextHandler(log, nil))})
+		for _, part := range test.want {
+			if !strings.Contains(log.String(), part) || strings.Count(log.String(), "\n") != 1 {
+				t.Errorf("%s: %q; want one line with %q", name, log, part)
+			}
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"net"
 	"sync"
 
-	"nodepartition/internal/monitor/web"
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/web"
 )
 
 // listening is whether metrics and health are served. It is no condition for anything else: whoever takes the port must not

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
@@ -40,7 +41,7 @@ func TestTakenPort(t *testing.T) {
 // What fails again and again is counted, and said once; its end is said too.
 func TestListeningIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	var log logged
+	var log bytes.Buffer
 	count := 0
 	l := &listening{address: "127.0.0.1:9948", log: slog.New(slog.NewTextHandler(&log, nil)), failed: func() { count++ }}
 	lines := func(want int) {

@@ -16,9 +16,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/monitor/metrics"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/journallog"
+	"nodepartition/internal/monitor/metrics"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
@@ -58,7 +59,7 @@ func runCommand() *cli.Command {
 			return runMonitor(c.Context, settings{
 				runtime: c.String(flagRuntime), nri: c.String(flagNRI), podsAPI: c.String(flagPods), listen: c.String(flagListen),
 				mode: mode, tick: c.Duration("tick"), perPod: c.Bool("per-pod-metrics"), eviction: eviction,
-			}, newLogger(os.Stderr, level))
+			}, journallog.New(os.Stderr, level))
 		},
 	}
 }

@@ -8,14 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/podsapi"
@@ -247,9 +246,9 @@ func writeTable(w io.Writer, status nodeStatus) error {
 		fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(p.Namespaces, ", "))
 		limit := "no limit"
 		if p.LimitBytes != nil {
-			limit = quantity(*p.LimitBytes)
+			limit = bytesize.Text(*p.LimitBytes)
 		}
-		fmt.Fprintf(w, "Memory      %s of %s\n", quantity(p.MemoryBytes), limit)
+		fmt.Fprintf(w, "Memory      %s of %s\n", bytesize.Text(p.MemoryBytes), limit)
 		if p.CPUs != "" {
 			fmt.Fprintf(w, "CPUs        %s\n", p.CPUs)
 		}
@@ -288,16 +287,7 @@ func why(pod podmove.PodReport) string {
 	case pod.IdleCPUs != "":
 		return "has CPUs " + pod.IdleCPUs + " alone, which are not the partition's: they idle"
 	case pod.LiveMoved > 0:
-		return "moved live, " + quantity(pod.OutsideBytes) + " stayed outside"
+		return "moved live, " + bytesize.Text(pod.OutsideBytes) + " stayed outside"
 	}
 	return "-"
-}
-
-// quantity is a number of bytes as Kubernetes writes it, in whole mebibytes above one.
-func quantity(bytes uint64) string {
-	const mebi = 1 << 20
-	if bytes >= mebi {
-		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
-	}
-	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
 }

@@ -175,17 +175,6 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-func TestQuantity(t *testing.T) {
-	t.Parallel()
-	for bytes, want := range map[uint64]string{
-		0: "0", 1: "1", 4096: "4Ki", 1<<20 - 1: "1048575", 1 << 20: "1Mi", 1<<20 + 1: "1Mi", 512 << 20: "512Mi", 1 << 40: "1048576Mi",
-	} {
-		if got := quantity(bytes); got != want {
-			t.Errorf("%d: %s; want %s", bytes, got, want)
-		}
-	}
-}
-
 // status looks at the node itself and does nothing about what it finds.
 func TestStatusOfNode(t *testing.T) {
 	t.Parallel()

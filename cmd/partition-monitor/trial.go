@@ -17,6 +17,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/statefile"
+	"nodepartition/internal/systemctl"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
@@ -198,7 +199,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = execute(ctx, "systemd-run", "--quiet", "--collect", "--unit="+trialUnit, "--description=End of a Trial of the System Partition",
+	_, err = systemctl.Run(ctx, "systemd-run", "--quiet", "--collect", "--unit="+trialUnit, "--description=End of a Trial of the System Partition",
 		// OnActiveSec= begins anew at each daemon-reload, our own among them (systemd issue 31914).
 		"--on-startup="+after, "--timer-property=AccuracySec=100ms",
 		// A reload that fails on a busy node is made again.
@@ -213,7 +214,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 // sinceStartup is the time d from now for OnStartupSec=, which counts from when the service manager was started.
 func sinceStartup(ctx context.Context, d time.Duration) (string, error) {
 	const property = "UserspaceTimestampMonotonic"
-	said, err := systemctlShow(ctx, property)
+	said, err := systemctl.Show(ctx, property)
 	if err != nil {
 		return "", err
 	}
@@ -241,18 +242,18 @@ func applySection(ctx context.Context, source string) error {
 		return fmt.Errorf("%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?", unitname.System.Slice(), source)
 	}
 	// The slice wants what belongs to it. Without a unit file systemd would make one up, without limits.
-	_, err = execute(ctx, "systemctl", "start", unitname.System.Slice())
+	_, err = systemctl.Run(ctx, "systemctl", "start", unitname.System.Slice())
 	return err
 }
 
 func reloadSystemd(ctx context.Context) error {
-	_, err := execute(ctx, "systemctl", "daemon-reload")
+	_, err := systemctl.Run(ctx, "systemctl", "daemon-reload")
 	return err
 }
 
 // sectionSource is the file of which systemd has the partition's unit; empty where there is no such unit.
 func sectionSource(ctx context.Context) (string, error) {
-	said, err := systemctlShow(ctx, "SourcePath", unitname.System.Slice())
+	said, err := systemctl.Show(ctx, "SourcePath", unitname.System.Slice())
 	if err != nil {
 		return "", err
 	}
@@ -261,7 +262,7 @@ func sectionSource(ctx context.Context) (string, error) {
 
 // goBack does what the timer's service does, and stops the timer.
 func goBack(ctx context.Context) error {
-	if _, err := execute(ctx, "/bin/sh", "-c", goBackScript); err != nil {
+	if _, err := systemctl.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
 		return fmt.Errorf("going back: %w; the timer does it", err)
 	}
 	source, err := sectionSource(ctx)
@@ -273,7 +274,7 @@ func goBack(ctx context.Context) error {
 
 // timerRuns reports whether systemd will end the trial, or is about to.
 func timerRuns(ctx context.Context) (bool, error) {
-	units, err := systemctlShow(ctx, "ActiveState", trialTimer, trialUnit+".service")
+	units, err := systemctl.Show(ctx, "ActiveState", trialTimer, trialUnit+".service")
 	if err != nil {
 		return false, err
 	}
@@ -286,11 +287,11 @@ func timerRuns(ctx context.Context) (bool, error) {
 }
 
 func stopTimer(ctx context.Context) error {
-	units, err := systemctlShow(ctx, "LoadState", trialTimer)
+	units, err := systemctl.Show(ctx, "LoadState", trialTimer)
 	if err != nil || units[0]["LoadState"] != "loaded" {
 		return err
 	}
-	_, err = execute(ctx, "systemctl", "stop", trialTimer)
+	_, err = systemctl.Run(ctx, "systemctl", "stop", trialTimer)
 	return err
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package journallog writes log records to the systemd journal, with their attributes as fields and in the text.
+package journallog
 
 import (
 	"context"
@@ -13,9 +14,9 @@ import (
 	slogjournal "github.com/systemd/slog-journal"
 )
 
-// newLogger logs to the journal, with fields, where systemd has connected our standard error with it, and to standard error as
+// New returns a logger that writes to the journal, with fields, where systemd has connected our standard error with it, and to standard error as
 // text elsewhere.
-func newLogger(stderr *os.File, level slog.Level) *slog.Logger {
+func New(stderr *os.File, level slog.Level) *slog.Logger {
 	if connectedToJournal(stderr, os.Getenv("JOURNAL_STREAM")) {
 		journal, err := slogjournal.NewHandler(&slogjournal.Options{Level: level, ReplaceAttr: journalField})
 		if err == nil {
@@ -40,12 +41,12 @@ func connectedToJournal(stderr *os.File, stream string) bool {
 	return ok && strconv.FormatUint(stat.Dev, 10) == device && strconv.FormatUint(stat.Ino, 10) == inode
 }
 
-// messageID is the key of the journal's own field for the kind of a message (systemd.journal-fields(7)).
-const messageID = "MESSAGE_ID"
+// MessageID is the key of the journal's own field for the kind of a message (systemd.journal-fields(7)).
+const MessageID = "MESSAGE_ID"
 
 // journalField makes the key of an attribute one that the journal takes.
 func journalField(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == messageID {
+	if a.Key == MessageID {
 		return a
 	}
 	a.Key = "PARTITION_" + strings.ToUpper(strings.ReplaceAll(a.Key, "-", "_"))
@@ -62,7 +63,7 @@ func (h readable) Handle(ctx context.Context, r slog.Record) error {
 	var text strings.Builder
 	text.WriteString(r.Message)
 	add := func(a slog.Attr) bool {
-		if a.Key != messageID {
+		if a.Key != MessageID {
 			writeAttr(&text, a)
 		}
 		return true

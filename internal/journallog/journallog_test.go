@@ -1,4 +1,4 @@
-package main
+package journallog
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"nodepartition/pkg/evict"
 )
 
 // identity is what JOURNAL_STREAM says of a file.
@@ -63,7 +61,7 @@ func TestConnectedToJournal(t *testing.T) {
 }
 
 // Not parallel: it sets the environment.
-func TestNewLoggerWithoutJournal(t *testing.T) {
+func TestNewWithoutJournal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +69,7 @@ func TestNewLoggerWithoutJournal(t *testing.T) {
 	defer file.Close()
 	device, inode := identity(t, file)
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", device, inode+1))
-	log := newLogger(file, slog.LevelInfo)
+	log := New(file, slog.LevelInfo)
 	log.Debug("not this")
 	log.Info("moved", "pod", "kube-system/dns")
 	text, err := os.ReadFile(file.Name())
@@ -146,85 +144,33 @@ func TestJournalField(t *testing.T) {
 // A MESSAGE_ID is the journal's own field, by which an operator searches, and nothing to read.
 func TestMessageID(t *testing.T) {
 	t.Parallel()
-	if a := journalField(nil, slog.String(messageID, idEvicted)); a.Key != "MESSAGE_ID" || a.Value.String() != idEvicted {
+	const id = "c7c85240183a487bb66a6be20209f91e"
+	if a := journalField(nil, slog.String(MessageID, id)); a.Key != "MESSAGE_ID" || a.Value.String() != id {
 		t.Errorf("%v", a)
 	}
 	kept := records{new([]slog.Attr), new([]slog.Record)}
 	log := slog.New(readable{Handler: kept})
-	e := anEviction()
-	evictionJournal{log}.Evicting(e)
-	evictionJournal{log}.Evicted(e, 1500*time.Millisecond+1)
-	evictionJournal{log}.Nobody(evict.Decision{
-		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
-	})
-	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
-	want := []string{
-		"evicting a pod, because the memory of the system partition is low" + pod +
-			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
-		"an eviction is through" + pod + "took=1.5s",
-		"the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, " +
-			`or spare fewer with --eviction-spare available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
-	}
-	levels := make([]slog.Level, 0, len(*kept.all))
+	log.With(MessageID, id, "pod", "dns").Info("of the logger", "took", "1s")
+	log.Info("of the record", MessageID, id, "pod", "dns")
+	want := []string{"of the logger pod=dns took=1s", "of the record pod=dns"}
 	for i, record := range *kept.all {
-		levels = append(levels, record.Level)
 		if record.Message != want[i] {
 			t.Errorf("%q; want %q", record.Message, want[i])
 		}
 	}
-	if want := []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelError}; !slices.Equal(levels, want) {
-		t.Errorf("levels %v; want %v", levels, want)
-	}
 	// With the fields of the logger, and with those of the record.
 	var ids []string
-	for _, a := range *kept.attrs {
-		if a.Key == messageID {
-			ids = append(ids, a.Value.String())
-		}
-	}
-	(*kept.all)[2].Attrs(func(a slog.Attr) bool {
-		if a.Key == messageID {
+	add := func(a slog.Attr) bool {
+		if a.Key == MessageID {
 			ids = append(ids, a.Value.String())
 		}
 		return true
-	})
-	if want := []string{idEvicting, idEvicted, idNobody}; !slices.Equal(ids, want) {
-		t.Errorf("MESSAGE_ID %v; want %v", ids, want)
 	}
-}
-
-// What an operator reads says what is done, and what did not work.
-func TestEvictionJournal(t *testing.T) {
-	t.Parallel()
-	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
-	restart.Way = evict.Restart
-	dry.DryRun = true
-	soft.Threshold, soft.Grace, soft.Estimated = evict.Soft, 20*time.Second, true
-	failed.Way, failed.Problem = evict.Restart, "not tried again: not allowed"
-	away := errors.New("the API server cannot be reached")
-	for name, test := range map[string]struct {
-		say  func(evictionJournal)
-		want []string
-	}{
-		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
-		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
-		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
-		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
-		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
-		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
-		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
-		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
-		"killed at our limit": {
-			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
-		},
-		"warning": {func(j evictionJournal) { j.Warn(away) }, []string{"level=WARN", "cannot be reached"}},
-	} {
-		log := &logged{}
-		test.say(evictionJournal{slog.New(slog.NewTextHandler(log, nil))})
-		for _, part := range test.want {
-			if !strings.Contains(log.String(), part) || strings.Count(log.String(), "\n") != 1 {
-				t.Errorf("%s: %q; want one line with %q", name, log, part)
-			}
-		}
+	for _, a := range *kept.attrs {
+		add(a)
+	}
+	(*kept.all)[1].Attrs(add)
+	if want := []string{id, id}; !slices.Equal(ids, want) {
+		t.Errorf("MESSAGE_ID %v; want %v", ids, want)
 	}
 }

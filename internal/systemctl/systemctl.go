@@ -1,4 +1,6 @@
-package main
+// Package systemctl asks systemd by its own programs, which every user may run. The daemon, which waits for signals too, speaks
+// D-Bus (internal/systemd).
+package systemctl
 
 import (
 	"bytes"
@@ -11,11 +13,11 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// systemctlShow asks systemd for properties, of units or, without one, of itself: one map for each. The program is there wherever systemd is,
-// and says the same to everybody, which its bus does not.
-func systemctlShow(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
+// Show returns properties of units, or, without a unit, of systemd itself: one map for each, from names to values. properties are
+// names with commas between them. The program is there wherever systemd is, and answers everybody, which its bus does not.
+func Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
 	args := append([]string{"show", "--property=" + properties, "--"}, units...)
-	text, err := execute(ctx, "systemctl", args...)
+	text, err := Run(ctx, "systemctl", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +33,9 @@ func systemctlShow(ctx context.Context, properties string, units ...string) ([]m
 	return all, nil
 }
 
-// execute runs a program to its end and returns what it says. Its error is what it complains of.
-func execute(ctx context.Context, name string, args ...string) (string, error) {
+// Run runs a program of systemd, or a shell, to its end and returns its standard output. The error has the program, its first
+// argument, and its standard error on one line.
+func Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,0 +1,17 @@
+// Package bytesize writes numbers of bytes for people.
+package bytesize
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Text returns a number of bytes as Kubernetes writes it, in whole mebibytes above one.
+func Text(bytes uint64) string {
+	const mebi = 1 << 20
+	if bytes >= mebi {
+		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
+	}
+	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
+}
