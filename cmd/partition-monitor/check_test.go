@@ -2,11 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/monitor/check"
 	"nodepartition/pkg/slices/lowering"
+	"nodepartition/tests/fakeapi"
 )
 
 // monitorAnswers answers /readyz as a monitor that runs does.
@@ -36,7 +34,7 @@ func monitorAnswers(t *testing.T, status int, text string) (flag string) {
 }
 
 // check runs check, and expects lines.
-func (n *node) check(t *testing.T, status int, want []string, args ...string) {
+func (n *fakeNode) check(t *testing.T, status int, want []string, args ...string) {
 	t.Helper()
 	got, stdout, stderr := n.run(append([]string{"check"}, args...)...)
 	if got != status || stderr != "" {
@@ -59,7 +57,7 @@ func (n *node) check(t *testing.T, status int, want []string, args ...string) {
 }
 
 // whole is a node on which nothing is wrong.
-func whole(t *testing.T) *node {
+func whole(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, valid("kube-system, monitoring"))
 	n.partition(fmt.Sprint(64 << 20))
@@ -71,8 +69,8 @@ func whole(t *testing.T) *node {
 	n.serve(&fakeRuntime{})
 	n.listen("/run/nri/nri.sock")
 	n.listen("/var/lib/kubelet/pods-api/pods-api.sock")
-	c := newCluster(t, httptest.NewServer)
-	c.kubeconfig(t, filepath.Join(n.root, "/var/lib/kubelet/kubeconfig"))
+	c := fakeapi.New(t, httptest.NewServer)
+	c.Kubeconfig(t, filepath.Join(n.root, "/var/lib/kubelet/kubeconfig"))
 	n.cluster = c
 	return n
 }
@@ -82,8 +80,8 @@ func TestCheckWhole(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	status, stdout, stderr := n.run("check", monitorAnswers(t, http.StatusOK, "ok\n"))
-	if status != exitOK || stderr != "" || strings.Count("\n"+stdout, "\nok ") != len(allChecks) {
-		t.Errorf("status %d, %q; want %d times ok:\n%s", status, stderr, len(allChecks), stdout)
+	if status != exitOK || stderr != "" || strings.Count("\n"+stdout, "\nok ") != len(check.Names()) {
+		t.Errorf("status %d, %q; want %d times ok:\n%s", status, stderr, len(check.Names()), stdout)
 	}
 	for _, part := range []string{
 		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
@@ -219,11 +217,11 @@ func TestCheckRights(t *testing.T) {
 		{"GET " + nobody: http.StatusUnauthorized},
 		{"POST /api/v1/namespaces/kube-system/events": http.StatusForbidden},
 	} {
-		n.cluster.answers = answers
+		n.cluster.Answers = answers
 		n.check(t, exitProblem, []string{"error   eviction-api: API server " + n.cluster.URL}, "--listen=")
 	}
 	// As a kubelet sees a pod that there is not.
-	n.cluster.answers = map[string]int{"GET " + nobody: http.StatusForbidden, "PATCH " + nobody + "/status": http.StatusNotFound}
+	n.cluster.Answers = map[string]int{"GET " + nobody: http.StatusForbidden, "PATCH " + nobody + "/status": http.StatusNotFound}
 	n.check(t, exitOK, []string{"ok      eviction-api: "}, "--listen=")
 	n.cluster.Close()
 	n.check(t, exitOK, []string{"warning eviction-api: API server ", "cannot be reached"}, "--listen=")
@@ -248,46 +246,14 @@ func TestCheckJSON(t *testing.T) {
 	n := whole(t)
 	n.partition("max")
 	status, stdout, stderr := n.run("check", "--listen=", "-o", "json")
-	var got struct{ Findings []finding }
+	var got struct{ Findings []check.Finding }
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitProblem || stderr != "" {
 		t.Fatalf("status %d, %q, %v:\n%s", status, stderr, err, stdout)
 	}
-	i := slices.IndexFunc(got.Findings, func(f finding) bool { return f.Check == "slice" })
-	if i < 0 || got.Findings[i].Grade != gradeError || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
-		!slices.ContainsFunc(got.Findings, func(f finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
+	i := slices.IndexFunc(got.Findings, func(f check.Finding) bool { return f.Check == "slice" })
+	if i < 0 || got.Findings[i].Grade != check.Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
+		!slices.ContainsFunc(got.Findings, func(f check.Finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
 		t.Errorf("%+v", got.Findings)
-	}
-}
-
-// Each check has a name of its own, and a section that there is.
-func TestChecksAreDocumented(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	manual, err := os.ReadFile("../../man/partition-monitor.8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	anchors := map[string]bool{}
-	for line := range strings.Lines(string(page)) {
-		if title := strings.TrimLeft(line, "#"); title != line {
-			anchors[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(title)), " ", "-")] = true
-		}
-	}
-	seen := map[string]bool{}
-	for _, c := range allChecks {
-		if anchor, ok := strings.CutPrefix(c.docs, docsPage); !ok || !anchors[anchor] {
-			t.Errorf("%s: %s is no section of docs/troubleshooting.md", c.name, c.docs)
-		}
-		if seen[c.name] {
-			t.Errorf("%s twice", c.name)
-		}
-		seen[c.name] = true
-		if !strings.Contains(string(manual), "\n.It Sy "+c.name+"\n") {
-			t.Errorf("partition-monitor(8) does not have the check %s", c.name)
-		}
 	}
 }
 
@@ -322,44 +288,4 @@ func TestCheckDeferredLimit(t *testing.T) {
 	// Down to it: from here on systemd would have to apply it.
 	n.write(systemCgroup+"/memory.current", "50331648")
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
-}
-
-// TestServed: looking whether a socket is served is nothing that its server notices.
-func TestServed(t *testing.T) {
-	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "nri.sock")
-	if err := served(t.Context(), socket); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "dial unix "+socket) {
-		t.Errorf("without a socket: %v", err)
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.SetUnlinkOnClose(false)
-	if err := served(t.Context(), socket); err != nil {
-		t.Errorf("served: %v", err)
-	}
-	ours, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	if _, err := io.WriteString(ours, "ours"); err != nil {
-		t.Fatal(err)
-	}
-	first, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	text := make([]byte, len("ours"))
-	if _, err := io.ReadFull(first, text); err != nil || string(text) != "ours" {
-		t.Errorf("somebody has connected before us: %q, %v", text, err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := served(t.Context(), socket); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("left over: %v", err)
-	}
 }

@@ -8,18 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/monitor/status"
 	"nodepartition/pkg/slices/config"
 )
 
 // follow starts the service on a node, as far as to where it has read its configuration: its address is in use.
-func (n *node) follow() (stderr string) {
+func (n *fakeNode) follow() (stderr string) {
 	n.t.Helper()
 	status, _, stderr := n.run("run", "--listen=localhost")
 	if status != exitProblem {
@@ -29,13 +30,13 @@ func (n *node) follow() (stderr string) {
 }
 
 // kept are the namespaces in members.json, nil where there is none.
-func (n *node) kept() []string {
+func (n *fakeNode) kept() []string {
 	n.t.Helper()
-	data, err := os.ReadFile(filepath.Join(n.root, membersFile))
+	data, err := os.ReadFile(filepath.Join(n.root, node.MembersFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	var m members
+	var m node.Members
 	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
 		n.t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func (n *node) kept() []string {
 }
 
 // status is what status says.
-func (n *node) status() (s nodeStatus) {
+func (n *fakeNode) status() (s status.Status) {
 	n.t.Helper()
 	status, stdout, stderr := n.run("status", "--listen=", "--output=json")
 	if status != exitOK || stderr != "" {
@@ -130,7 +131,7 @@ func TestUnappliedEdit(t *testing.T) {
 }
 
 // generated has the generator run.
-func (n *node) generated() {
+func (n *fakeNode) generated() {
 	n.t.Helper()
 	later := time.Now().Add(time.Second)
 	if err := os.Chtimes(filepath.Join(n.root, config.StateDir, "units"), later, later); err != nil {
@@ -186,13 +187,13 @@ func TestNoLastGoodConfiguration(t *testing.T) {
 	n.servePods()
 	for content, want := range map[string]string{
 		"":                          "no earlier valid configuration of this boot",
-		`{"namespaces":["kube-sy`:   membersFile + ": invalid character '\\n' in string literal; remove it",
-		"\x00\x00\x00":              membersFile + ": invalid character",
+		`{"namespaces":["kube-sy`:   node.MembersFile + ": invalid character '\\n' in string literal; remove it",
+		"\x00\x00\x00":              node.MembersFile + ": invalid character",
 		`{"namespaces":"all"}`:      "cannot unmarshal string",
-		"namespaces: [kube-system]": membersFile + ": invalid character",
+		"namespaces: [kube-system]": node.MembersFile + ": invalid character",
 	} {
 		if content != "" {
-			n.write(membersFile, content)
+			n.write(node.MembersFile, content)
 		}
 		status, stdout, stderr := n.run("run", "--listen=")
 		stderr = strings.ReplaceAll(stderr, `\\`, `\`) // the log quotes
@@ -202,7 +203,7 @@ func TestNoLastGoodConfiguration(t *testing.T) {
 		if s := n.status(); !strings.Contains(s.Problem, want) || len(s.Partition.Namespaces) > 0 {
 			t.Errorf("%q: status says %q, %v; want %q", content, s.Problem, s.Partition.Namespaces, want)
 		}
-		if err := os.RemoveAll(filepath.Join(n.root, membersFile)); err != nil {
+		if err := os.RemoveAll(filepath.Join(n.root, node.MembersFile)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,7 +214,7 @@ func TestSecondMonitor(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.follow()
-	lock, err := os.Open(filepath.Join(n.root, filepath.Dir(membersFile), "lock"))
+	lock, err := os.Open(filepath.Join(n.root, filepath.Dir(node.MembersFile), "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,82 +223,4 @@ func TestSecondMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.oneProblem([]string{"another partition-monitor runs", "systemctl stop partition-monitor.service"}, "run", "--listen=")
-}
-
-// A reader has the old file or the new one, whenever it looks, and whenever the writer ends.
-func TestWriteMembersReplaces(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "monitor", "members.json") // the folder is made
-	long := members{Namespaces: []string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}}
-	short := members{Namespaces: []string{"x"}}
-	if err := writeMembers(path, long); err != nil {
-		t.Fatal(err)
-	}
-	var writer sync.WaitGroup
-	done := make(chan struct{})
-	writer.Go(func() {
-		defer close(done)
-		for i := range 500 {
-			m := long
-			if i%2 == 0 {
-				m = short
-			}
-			if err := writeMembers(path, m); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	for reading := true; reading; {
-		select {
-		case <-done:
-			reading = false
-		default:
-		}
-		m, err := readMembers(path)
-		if err != nil || !slices.Equal(m.Namespaces, long.Namespaces) && !slices.Equal(m.Namespaces, short.Namespaces) {
-			t.Fatalf("%v, %v", m, err)
-		}
-	}
-	writer.Wait()
-	// What a writer left that was killed is nobody's file.
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".members-1"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if m, err := readMembers(path); err != nil || !slices.Equal(m.Namespaces, long.Namespaces) {
-		t.Errorf("%v, %v", m, err)
-	}
-}
-
-func TestWriteMembersFails(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder", "members.json")
-	if err := errors.Join(os.WriteFile(file, []byte("kept"), 0o600), os.MkdirAll(filepath.Join(folder, "x"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{filepath.Join(file, "members.json"), folder} {
-		err := writeMembers(path, members{Namespaces: []string{"kube-system"}})
-		if err == nil || !strings.HasPrefix(err.Error(), "state of the monitor: ") || !strings.Contains(err.Error(), filepath.Dir(path)) {
-			t.Errorf("%s: %v; want what it was for and the path", path, err)
-		}
-	}
-	left, err := os.ReadDir(filepath.Dir(folder))
-	if err != nil || len(left) != 1 {
-		t.Errorf("%v, %v; want no temporary file left", left, err)
-	}
-	if _, err := readMembers(folder); err == nil {
-		t.Error("a folder was read")
-	}
-}
-
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "monitor", "members.json")
-	if err := readOnly(path, members{Namespaces: []string{"kube-system"}}); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v; want nothing there", err)
-	}
 }

@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/pkg/evict"
+	"nodepartition/internal/monitor/node"
 	"nodepartition/pkg/slices/lowering"
 )
+
+const mebi = 1 << 20
 
 // section is a configuration with a partition of 400Mi and more fields.
 func section(fields string) string {
@@ -47,41 +49,11 @@ func TestEvictionFlags(t *testing.T) {
 	}
 }
 
-// What the flags and the thresholds make of a configuration.
-func TestEvictionSettings(t *testing.T) {
-	t.Parallel()
-	some := &thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}
-	all := evict.Config{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6, Spare: evict.DefaultSpare, Cooldown: time.Minute}
-	with := func(change func(*evict.Config)) evict.Config {
-		c := all
-		change(&c)
-		return c
-	}
-	base := evictionSettings{spare: evict.DefaultSpare, cooldown: time.Minute}
-	off, dry := base, base
-	off.off, dry.dryRun = true, true
-	for name, test := range map[string]struct {
-		settings   evictionSettings
-		thresholds *thresholds
-		want       evict.Config
-	}{
-		"on":            {base, some, all},
-		"dry run":       {dry, some, with(func(c *evict.Config) { c.DryRun = true })},
-		"off":           {off, some, with(func(c *evict.Config) { c.Off = true })},
-		"no partition":  {base, nil, evict.Config{Spare: evict.DefaultSpare, Cooldown: time.Minute, Off: true}},
-		"none, dry run": {dry, nil, evict.Config{Spare: evict.DefaultSpare, Cooldown: time.Minute, Off: true, DryRun: true}},
-	} {
-		if got := test.settings.config(test.thresholds); got != test.want {
-			t.Errorf("%s: %+v; want %+v", name, got, test.want)
-		}
-	}
-}
-
 // last are the thresholds that members.json keeps.
-func (n *node) last() *thresholds {
+func (n *fakeNode) last() *node.Thresholds {
 	n.t.Helper()
-	var m members
-	data, err := os.ReadFile(filepath.Join(n.root, membersFile))
+	var m node.Members
+	data, err := os.ReadFile(filepath.Join(n.root, node.MembersFile))
 	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
 		n.t.Fatal(err)
 	}
@@ -94,21 +66,21 @@ func TestThresholds(t *testing.T) {
 	n := newNode(t, "")
 	for _, test := range []struct {
 		fields string
-		want   thresholds
+		want   node.Thresholds
 	}{
-		{"", thresholds{Hard: 32 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 10%}\n", thresholds{Hard: 40 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 48Mi}\n", thresholds{Hard: 48 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 0%}\n", thresholds{MaxPodGrace: -1}},
+		{"", node.Thresholds{Hard: 32 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 10%}\n", node.Thresholds{Hard: 40 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 48Mi}\n", node.Thresholds{Hard: 48 * mebi, MaxPodGrace: -1}},
+		{"  evictionHard: {memory.available: 0%}\n", node.Thresholds{MaxPodGrace: -1}},
 		{
 			// No evictionMaxPodGracePeriod: what the pod itself asks for.
 			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n",
-			thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: -1},
+			node.Thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: -1},
 		},
 		{
 			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n  evictionMaxPodGracePeriod: 20\n" +
 				"  evictionMinimumReclaim: {memory.available: 5Mi}\n",
-			thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: 20 * time.Second, MinimumReclaim: 5 * mebi},
+			node.Thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: 20 * time.Second, MinimumReclaim: 5 * mebi},
 		},
 	} {
 		n.write("/var/lib/kubelet/config.yaml", section(test.fields))
@@ -141,7 +113,7 @@ func TestLastGoodThresholds(t *testing.T) {
 	hard("broken, after a restart", 40*mebi, "on")
 
 	// As an earlier version has written it: the default below the limit that is in force.
-	n.write(membersFile, `{"namespaces":["kube-system"]}`)
+	n.write(node.MembersFile, `{"namespaces":["kube-system"]}`)
 	hard("an older file", 32*mebi, "on")
 	n.partition("1048576000")
 	hard("an older file, another limit", 50*mebi, "on")
@@ -160,7 +132,7 @@ func TestLastGoodThresholds(t *testing.T) {
 }
 
 // serveOnce starts the service, waits until it talks to the runtime, which is after it has followed its configuration, and ends it.
-func (n *node) serveOnce(args ...string) (stderr string) {
+func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 	n.t.Helper()
 	socket := filepath.Join(n.root, "/run/nri/nri.sock")
 	if err := os.RemoveAll(socket); err != nil {

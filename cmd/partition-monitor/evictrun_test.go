@@ -22,6 +22,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
+	"nodepartition/tests/fakeapi"
 )
 
 // nodePod is a pod of the fake node: one container, of the pod's name.
@@ -92,7 +93,7 @@ const (
 )
 
 // guarded is a node with nodePods and a partition of 96Mi.
-func guarded(t *testing.T) *node {
+func guarded(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, kubelet("systemPartition:\n  memoryLimit: 96Mi\n  namespaces: [kube-system]\n"))
 	n.partition("100663296")
@@ -132,13 +133,13 @@ func guarded(t *testing.T) *node {
 }
 
 // tellPods has the kubelet tell of nodePods.
-func (n *node) tellPods() {
+func (n *fakeNode) tellPods() {
 	n.t.Helper()
 	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, telling{}) })
 }
 
 // killed are the pods whose container was killed.
-func (n *node) killed() []string {
+func (n *fakeNode) killed() []string {
 	n.t.Helper()
 	var names []string
 	for _, p := range nodePods {
@@ -154,7 +155,7 @@ func (n *node) killed() []string {
 }
 
 // end ends the processes of a pod.
-func (n *node) end(p nodePod) {
+func (n *fakeNode) end(p nodePod) {
 	n.t.Helper()
 	n.write(filepath.Join(p.scope(), "cgroup.events"), "populated 0")
 	n.write(filepath.Join(filepath.Dir(p.scope()), "memory.current"), "0")
@@ -163,7 +164,7 @@ func (n *node) end(p nodePod) {
 
 // evicting runs the service, lets memory become scarce when it knows the pods, hears each line of its log until one says something, and
 // ends it.
-func (n *node) evicting(until string, heard func(line string), args ...string) {
+func (n *fakeNode) evicting(until string, heard func(line string), args ...string) {
 	n.t.Helper()
 	cmd := n.program(append([]string{"run", "--listen=", "--move=never"}, args...)...)
 	stderr, err := cmd.StderrPipe()
@@ -202,9 +203,9 @@ func TestServiceEvicts(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()
-	c := newCluster(t, httptest.NewServer)
-	c.pod.Spec.Containers = []v1.Container{requesting("dns", nodePods[0].request)}
-	c.kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
+	c := fakeapi.New(t, httptest.NewServer)
+	c.Pod.Spec.Containers = []v1.Container{fakeapi.Requesting("dns", nodePods[0].request)}
+	c.Kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
 	var decided string
 	n.evicting("an eviction is through", func(line string) {
 		if strings.Contains(line, "evicting a pod") {
@@ -218,15 +219,15 @@ func TestServiceEvicts(t *testing.T) {
 	}
 	for _, part := range []string{
 		"namespace=kube-system pod=dns", "threshold=hard available=10Mi below=32Mi limit=96Mi working-set=30Mi request=10Mi estimated=false priority=10",
-		"MESSAGE_ID=" + idEvicting, "way=evict",
+		"MESSAGE_ID=89c4cdf13b994233ab91955cce1e6c7e", "way=evict",
 	} {
 		if !strings.Contains(decided, part) {
 			t.Errorf("%q does not say %q", decided, part)
 		}
 	}
-	if came := c.came(); !slices.Equal(came, []string{getPod, patchPod, postEvent, getPod}) { // and that it stayed so
+	if came := c.Came(); !slices.Equal(came, []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent, fakeapi.GetPod}) { // and that it stayed so
 		t.Errorf("the API server was asked %v", came)
-	} else if message := c.events[0].Message; !strings.Contains(message, "Container dns was using 30Mi, request is 10Mi") {
+	} else if message := c.Events[0].Message; !strings.Contains(message, "Container dns was using 30Mi, request is 10Mi") {
 		t.Errorf("the event says %q", message)
 	}
 	// status has it afterwards.
@@ -264,14 +265,14 @@ func TestServiceDryRun(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()
-	c := newCluster(t, httptest.NewServer)
-	kubeconfig := c.kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/other.conf"))
+	c := fakeapi.New(t, httptest.NewServer)
+	kubeconfig := c.Kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/other.conf"))
 	var said string
 	n.evicting("dry run: would evict a pod", func(line string) { said += line + "\n" }, "--eviction=dry-run", "--kubeconfig="+strings.TrimPrefix(kubeconfig, n.root))
 	if killed := n.killed(); len(killed) > 0 || !strings.Contains(said, "pod=dns") {
 		t.Errorf("killed: %v; log:\n%s", killed, said)
 	}
-	if came := c.came(); len(came) > 0 {
+	if came := c.Came(); len(came) > 0 {
 		t.Errorf("the API server was asked %v", came)
 	}
 	if e := n.status().Eviction; len(e.Last) != 1 || !e.Last[0].DryRun || len(e.Open) > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // runKubelet starts a process that has the name and the flags of a kubelet, in its service.
-func (n *node) runKubelet(flags ...string) {
+func (n *fakeNode) runKubelet(flags ...string) {
 	n.t.Helper()
 	cmd := exec.Command("/bin/sh")
 	cmd.Args = append([]string{"kubelet", "-c", "read wait"}, flags...)

@@ -13,9 +13,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/podsapi"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -124,32 +121,4 @@ const flagVersion = "version"
 func showVersion(c *cli.Context) error {
 	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", version)
 	return err
-}
-
-// The flags that say where things are; the same for run, status and check.
-const (
-	flagRuntime = "runtime-endpoint"
-	flagNRI     = "nri-socket"
-	flagPods    = "pods-api-socket"
-	flagListen  = "listen"
-	flagMove    = "move"
-)
-
-func socketFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)"},
-		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: nri.DefaultSocket},
-		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
-		&cli.StringFlag{Name: flagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
-		&cli.StringFlag{Name: flagMove, Usage: "how running pods are moved: auto, restart, live or never", Value: string(podmove.Auto)},
-	}
-}
-
-func moveMode(c *cli.Context) (podmove.Mode, error) {
-	mode := podmove.Mode(c.String(flagMove))
-	switch mode {
-	case podmove.Auto, podmove.OnlyRestart, podmove.OnlyLive, podmove.Never:
-		return mode, nil
-	}
-	return "", usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", flagMove, mode)}
 }

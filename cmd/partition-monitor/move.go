@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"nodepartition/internal/monitor/control"
 	"nodepartition/internal/oneline"
 )
 
@@ -30,7 +31,7 @@ func moveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			slice, err := askToMove(c.Context, controlSocket, pod)
+			slice, err := control.Move(c.Context, control.Socket, pod)
 			if err != nil {
 				return err
 			}

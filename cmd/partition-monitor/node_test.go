@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"nodepartition/tests/fakeapi"
+
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -51,24 +53,24 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// node is a folder that is a node to the program: it runs in a mount namespace.
-type node struct {
+// fakeNode is a folder that is a node to the program: it runs in a mount namespace.
+type fakeNode struct {
 	t       *testing.T
 	root    string
-	cluster *cluster // nil where the test has none
+	cluster *fakeapi.Cluster // nil where the test has none
 }
 
 const systemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 
 // newNode is a node with a kubelet's configuration, and nothing that runs.
-func newNode(t *testing.T, configuration string) *node {
+func newNode(t *testing.T, configuration string) *fakeNode {
 	t.Helper()
 	root, err := os.MkdirTemp("", "node") // short enough for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	n := &node{t: t, root: root}
+	n := &fakeNode{t: t, root: root}
 	n.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids")
 	n.write("/proc/cmdline", "quiet")
 	n.write("/run/systemd/generator/.keep", "")
@@ -82,7 +84,7 @@ func newNode(t *testing.T, configuration string) *node {
 }
 
 // systemctl has systemd answer with a version, and with properties of units.
-func (n *node) systemctl(version, units, oomd string) {
+func (n *fakeNode) systemctl(version, units, oomd string) {
 	n.t.Helper()
 	n.write("/bin/systemctl", "#!/bin/sh\ncase $2 in\n*=Version) echo 'Version="+version+"' ;;\n*ManagedOOM*) echo '"+oomd+"' ;;\n*) echo '"+units+"' ;;\nesac")
 	if err := os.Chmod(filepath.Join(n.root, "bin/systemctl"), 0o755); err != nil {
@@ -103,7 +105,7 @@ func valid(namespaces string) string {
 // broken is one with two problems.
 var broken = kubelet("systemPartition:\n  memoryLimit: never\n  namespaces: [Kube_System]\n")
 
-func (n *node) write(path, text string) {
+func (n *fakeNode) write(path, text string) {
 	n.t.Helper()
 	path = filepath.Join(n.root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -115,7 +117,7 @@ func (n *node) write(path, text string) {
 }
 
 // partition makes the cgroup of a partition that runs with a limit.
-func (n *node) partition(limit string) {
+func (n *fakeNode) partition(limit string) {
 	n.t.Helper()
 	for name, text := range map[string]string{
 		"memory.max": limit, "memory.current": "1048576", "cpu.weight": "79", "cpu.max": "max 100000", "pids.max": "max",
@@ -126,7 +128,7 @@ func (n *node) partition(limit string) {
 }
 
 // listen makes a socket on the node.
-func (n *node) listen(path string) net.Listener {
+func (n *fakeNode) listen(path string) net.Listener {
 	n.t.Helper()
 	path = filepath.Join(n.root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -172,12 +174,12 @@ func (*fakeRuntime) ContainerStatus(context.Context, *runtime.ContainerStatusReq
 }
 
 // serve starts the runtime at containerd's socket.
-func (n *node) serve(f *fakeRuntime) {
+func (n *fakeNode) serve(f *fakeRuntime) {
 	n.t.Helper()
 	n.serveAt("/run/containerd/containerd.sock", f)
 }
 
-func (n *node) serveAt(socket string, f *fakeRuntime) {
+func (n *fakeNode) serveAt(socket string, f *fakeRuntime) {
 	n.t.Helper()
 	n.serveGRPC(socket, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, f) })
 }
@@ -196,12 +198,12 @@ func (fakeKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Serve
 }
 
 // servePods starts the kubelet's Pods API. status waits two seconds for one that is not there.
-func (n *node) servePods() {
+func (n *fakeNode) servePods() {
 	n.t.Helper()
 	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, fakeKubelet{}) })
 }
 
-func (n *node) serveGRPC(socket string, register func(*grpc.Server)) {
+func (n *fakeNode) serveGRPC(socket string, register func(*grpc.Server)) {
 	n.t.Helper()
 	listener := n.listen(socket)
 	server := grpc.NewServer()
@@ -218,7 +220,7 @@ func (n *node) serveGRPC(socket string, register func(*grpc.Server)) {
 }
 
 // program is partition-monitor on the node.
-func (n *node) program(args ...string) *exec.Cmd {
+func (n *fakeNode) program(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = []string{nodeRoot + "=" + n.root, "PATH=" + filepath.Join(n.root, "bin")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -231,7 +233,7 @@ func (n *node) program(args ...string) *exec.Cmd {
 }
 
 // run runs it to its end.
-func (n *node) run(args ...string) (status int, stdout, stderr string) {
+func (n *fakeNode) run(args ...string) (status int, stdout, stderr string) {
 	n.t.Helper()
 	cmd := n.program(args...)
 	var out, errs bytes.Buffer
@@ -247,7 +249,7 @@ func (n *node) run(args ...string) (status int, stdout, stderr string) {
 }
 
 // oneProblem runs the program and expects that it says one thing.
-func (n *node) oneProblem(parts []string, args ...string) {
+func (n *fakeNode) oneProblem(parts []string, args ...string) {
 	n.t.Helper()
 	status, stdout, stderr := n.run(args...)
 	if status != exitProblem || stdout != "" || strings.Count(stderr, "\n") != 1 {

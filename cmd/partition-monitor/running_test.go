@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/options"
 )
 
 // What status and check go by is what the running service goes by, unless the user says otherwise.
@@ -50,7 +51,7 @@ func TestLikeService(t *testing.T) {
 			app := newApp(&stderr, &stderr)
 			app.Command("status").Action = func(c *cli.Context) error {
 				likeService(c, cgroupfs.FS(cgroups), proc)
-				got = fmt.Sprint(c.String(flagListen), " ", c.String(flagMove), " ", c.Duration(flagCooldown))
+				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(flagMove), " ", c.Duration(flagCooldown))
 				return nil
 			}
 			if err := app.Run(append([]string{"partition-monitor", "status"}, tc.user...)); err != nil {

@@ -1,179 +1,21 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
-	v1 "k8s.io/api/core/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/monitor/status"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"
-
-func reportOf(pods ...podmove.PodReport) nodeStatus {
-	return nodeStatus{Service: "ready", Report: podmove.Report{Pods: pods}}
-}
-
-func table(t *testing.T, s nodeStatus) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := writeTable(&out, s); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	s := reportOf(
-		podmove.PodReport{
-			Namespace: "kube-system", Name: "etcd", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
-		},
-		podmove.PodReport{
-			Namespace: "kube-system", Name: "job", QoS: v1.PodQOSBestEffort, Member: true, Containers: 2, Misplaced: 2,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uid), Reason: podmove.ReasonRestartPolicy, Next: "wait for its end",
-		},
-		podmove.PodReport{
-			Namespace: "kube-system", Name: "storage", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
-		},
-		podmove.PodReport{
-			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid),
-		},
-	)
-	limit := uint64(512 << 20)
-	s.Partition = &partitionStatus{
-		Namespaces: []string{"kube-system", "monitoring"}, MemoryBytes: 100<<20 + 1, LimitBytes: &limit, CPUs: "0-1,3", CPUWeight: 79,
-	}
-	s.Problem = "config.yaml: memoryLimit: x\nconfig.yaml: cpuset: y"
-	const want = `Partition   kubepods-system.slice
-Namespaces  kube-system, monitoring
-Memory      100Mi of 512Mi
-CPUs        0-1,3
-CPU weight  79
-Service     ready
-Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
-
-NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
-kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
-kube-system  storage  Guaranteed  yes     system     1           0          has CPUs 4-5 alone, which are not the partition's: they idle
-web          shop     Burstable   no      default    1           0          -
-`
-	if got := table(t, s); got != want {
-		t.Errorf("got\n%s; want\n%s", got, want)
-	}
-}
-
-func TestTableWithoutPartition(t *testing.T) {
-	t.Parallel()
-	s := reportOf()
-	s.Service = "not running"
-	const want = `Partition   none: kubepods-system.slice does not run
-Service     not running
-
-NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-`
-	if got := table(t, s); got != want {
-		t.Errorf("got\n%s; want\n%s", got, want)
-	}
-	s.Partition = &partitionStatus{Namespaces: []string{"kube-system"}}
-	if got := table(t, s); !strings.Contains(got, "Memory      0 of no limit\n") || strings.Contains(got, "CPUs") {
-		t.Errorf("without a limit:\n%s", got)
-	}
-}
-
-// hostile are texts that a name, a message or a file could hold.
-var hostile = []string{"</script><b>", `"quotes"\`, "a b", "caf\u00e9 \u202e\u2028", "%s%n", strings.Repeat("x", 300), "\xff\xfe", "\x1b[31mred", "a\tb\nc", "\x00"}
-
-// JSON is for scripts: whatever a name holds, it is one document, and says the same name.
-func TestJSON(t *testing.T) {
-	t.Parallel()
-	for _, name := range hostile {
-		s := reportOf(podmove.PodReport{
-			Namespace: name, Name: name, UID: name, Slice: "kubepods-system-pod" + name + ".slice", Reason: podmove.Reason(name), Next: name,
-		})
-		s.Service, s.Problem = name, name
-		var out bytes.Buffer
-		if err := writeJSON(&out, s); err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		if !utf8.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
-			t.Errorf("%q: control characters in\n%s", name, out.String())
-		}
-		var back nodeStatus
-		decoder := json.NewDecoder(&out)
-		if err := decoder.Decode(&back); err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		want := strings.ToValidUTF8(name, "\ufffd")
-		if name == "\xff\xfe" {
-			want = "\ufffd\ufffd" // one for each byte
-		}
-		if pod := back.Pods[0]; pod.Name != want || pod.Namespace != want || pod.Next != want || back.Problem != want {
-			t.Errorf("%q: %+v, problem %q", name, pod, back.Problem)
-		}
-		if decoder.More() {
-			t.Errorf("%q: more than one document", name)
-		}
-	}
-}
-
-// The names of the fields are what scripts go by.
-func TestJSONFields(t *testing.T) {
-	t.Parallel()
-	limit := uint64(1)
-	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next"})
-	s.Partition, s.Problem = &partitionStatus{LimitBytes: &limit, CPUs: "0"}, "problem"
-	var out bytes.Buffer
-	if err := writeJSON(&out, s); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Partition map[string]any   `json:"partition"`
-		Pods      []map[string]any `json:"pods"`
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, check := range []struct {
-		got  map[string]any
-		want []string
-	}{
-		{all, []string{"partition", "problem", "service", "time", "pods"}}, // eviction is a test of its own
-		{got.Partition, []string{"namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight"}},
-		{got.Pods[0], []string{
-			"namespace", "name", "uid", "qosClass", "member", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
-		}},
-	} {
-		for _, field := range check.want {
-			if _, ok := check.got[field]; !ok {
-				t.Errorf("no field %s in %v", field, check.got)
-			}
-		}
-		if len(check.got) != len(check.want) {
-			t.Errorf("fields %v; want %v", check.got, check.want)
-		}
-	}
-}
 
 // status looks at the node itself and does nothing about what it finds.
 func TestStatusOfNode(t *testing.T) {
@@ -205,7 +47,7 @@ func TestStatusOfNode(t *testing.T) {
 	if p := s.Partition; p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Errorf("%+v", p)
 	}
-	for _, path := range []string{membersFile, "/run/node-partition"} {
+	for _, path := range []string{node.MembersFile, "/run/node-partition"} {
 		if _, err := os.Stat(n.root + path); err == nil {
 			t.Errorf("status has made %s", path)
 		}
@@ -214,170 +56,6 @@ func TestStatusOfNode(t *testing.T) {
 	status, stdout, stderr := n.run("status", "--listen=", "--move=never")
 	if status != exitOK || stderr != "" || !strings.Contains(stdout, "forbidden: partition-monitor move kube-system/dns, or delete the pod") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
-	}
-}
-
-// guardedStatus is one with a partition that evicts.
-func guardedStatus() nodeStatus {
-	s := reportOf()
-	limit := uint64(512 << 20)
-	s.Partition = &partitionStatus{Namespaces: []string{"kube-system"}, MemoryBytes: 490 << 20, LimitBytes: &limit, CPUWeight: 79}
-	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	of := func(minutes int, name string, way evict.Way) evict.Eviction {
-		return evict.Eviction{
-			Namespace: "kube-system", Name: name, Time: at.Add(time.Duration(minutes) * time.Minute), Threshold: evict.Hard, Way: way,
-			WorkingSetBytes: 130 << 20, RequestBytes: 70 << 20,
-		}
-	}
-	refused, dry, open := of(3, "refused", evict.Restart), of(4, "dry", evict.Evict), of(6, "now", evict.Evict)
-	refused.Problem = "not tried again: not allowed"
-	dry.DryRun = true
-	open.Threshold = evict.Soft
-	s.Eviction = &evictionStatus{
-		Mode: "on", AvailableBytes: 22 << 20, WorkingSetBytes: 495 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: 90 * time.Second,
-		Crossed: evict.Hard, Estimated: true,
-		Order: []candidateStatus{
-			{Namespace: "kube-system", Name: "etcd", UID: "1", WorkingSetBytes: 300 << 20, RequestBytes: 100 << 20, Skip: evict.SkipStatic},
-			{Namespace: "kube-system", Name: "dns-1", UID: "2", Priority: -5, WorkingSetBytes: 80 << 20, RequestBytes: 70 << 20, Estimated: true},
-			{Namespace: "monitoring", Name: "agent", UID: "3", Priority: 2_000_000_000, WorkingSetBytes: 10 << 20, RequestBytes: 20 << 20},
-			{Namespace: "kube-system", Name: "proxy", UID: "4", Priority: 2_000_001_000, WorkingSetBytes: 5 << 20, Skip: evict.SkipNodeCritical},
-		},
-		Open: []evict.Eviction{open},
-		Last: []evict.Eviction{of(0, "oldest", evict.Evict), of(1, "one", evict.Evict), of(2, "two", evict.Restart), refused, dry, of(5, "five", evict.Evict)},
-	}
-	return s
-}
-
-func TestEvictionTable(t *testing.T) {
-	t.Parallel()
-	const (
-		head = `Partition   kubepods-system.slice
-Namespaces  kube-system
-Memory      490Mi of 512Mi
-CPU weight  79
-Service     ready
-
-NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-`
-		want = `
-Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s; BELOW THE hard THRESHOLD NOW
-            requests and priorities are estimated: the kubelet serves no Pods API
-
-WOULD GO              NAMESPACE    POD    PRIORITY    USES   REQUESTS
-never: static         kube-system  etcd   0           300Mi  100Mi
-next                  kube-system  dns-1  -5          80Mi   70Mi
-2.                    monitoring   agent  2000000000  10Mi   20Mi
-never: node-critical  kube-system  proxy  2000001000  5Mi    0
-
-EVICTED               NAMESPACE    POD      THRESHOLD  HOW      USED   REQUESTED  REMARKS
-2026-07-01T12:01:00Z  kube-system  one      hard       evict    130Mi  70Mi       -
-2026-07-01T12:02:00Z  kube-system  two      hard       restart  130Mi  70Mi       -
-2026-07-01T12:03:00Z  kube-system  refused  hard       restart  130Mi  70Mi       not tried again: not allowed
-2026-07-01T12:04:00Z  kube-system  dry      hard       evict    130Mi  70Mi       dry run
-2026-07-01T12:05:00Z  kube-system  five     hard       evict    130Mi  70Mi       -
-2026-07-01T12:06:00Z  kube-system  now      soft       evict    130Mi  70Mi       under way
-`
-	)
-	s := guardedStatus()
-	if got := table(t, s); got != head+want {
-		t.Errorf("got\n%s; want\n%s", got, head+want)
-	}
-	// Less of all of it.
-	for name, test := range map[string]struct {
-		eviction *evictionStatus
-		want     string
-	}{
-		"no partition": {nil, ""},
-		"off":          {&evictionStatus{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
-		"calm":         {&evictionStatus{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi\n"},
-		"dry run":      {&evictionStatus{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi\n"},
-	} {
-		s.Eviction = test.eviction
-		if got := table(t, s); got != head+test.want {
-			t.Errorf("%s: got\n%s; want\n%s", name, got, head+test.want)
-		}
-	}
-}
-
-// Names and messages come from others.
-func TestEvictionTableIsHarmless(t *testing.T) {
-	t.Parallel()
-	for _, name := range hostile {
-		s := guardedStatus()
-		s.Eviction.Order = []candidateStatus{{Namespace: name, Name: name}}
-		e := evict.Eviction{Namespace: name, Name: name, Problem: name}
-		s.Eviction.Last, s.Eviction.Open = []evict.Eviction{e}, []evict.Eviction{e}
-		text := table(t, s)
-		for _, r := range text {
-			if r != '\n' && unicode.IsControl(r) {
-				t.Errorf("%q: a control character in\n%q", name, text)
-			}
-		}
-		if lines := strings.Count(text, "\n"); lines != 17 {
-			t.Errorf("%q: %d lines:\n%s", name, lines, text)
-		}
-		var out bytes.Buffer
-		if err := writeJSON(&out, s); err != nil || !json.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
-			t.Errorf("%q: %v\n%s", name, err, &out)
-		}
-	}
-}
-
-// The names of the fields are what scripts go by.
-func TestEvictionJSONFields(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := writeJSON(&out, guardedStatus()); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Eviction map[string]any `json:"eviction"`
-		Parts    struct {
-			Order []map[string]any `json:"order"`
-			Open  []map[string]any `json:"open"`
-		} `json:"-"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	part, err := json.Marshal(got.Eviction)
-	if err == nil {
-		err = json.Unmarshal(part, &got.Parts)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, check := range []struct {
-		got  map[string]any
-		want []string
-	}{
-		{got.Eviction, []string{
-			"mode", "availableBytes", "workingSetBytes", "hardBytes", "softBytes", "softGrace", "crossed", "estimated", "order", "open", "last",
-		}},
-		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
-		{got.Parts.Open[0], []string{
-			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "way", "availableBytes", "thresholdBytes", "limitBytes",
-			"workingSetBytes", "requestBytes", "usedBytes", "partitionBytes", "containers",
-		}},
-	} {
-		for _, field := range check.want {
-			if _, ok := check.got[field]; !ok {
-				t.Errorf("no field %s in %v", field, check.got)
-			}
-		}
-		if len(check.got) != len(check.want) {
-			t.Errorf("fields %v; want %v", check.got, check.want)
-		}
-	}
-	if got.Eviction["mode"] != "on" || got.Eviction["hardBytes"] != float64(32<<20) || got.Eviction["softGrace"] != float64(90*time.Second) {
-		t.Errorf("%v", got.Eviction)
-	}
-	// Nothing is a list too.
-	s := guardedStatus()
-	s.Eviction = nil
-	out.Reset()
-	if err := writeJSON(&out, s); err != nil || strings.Contains(out.String(), "eviction") {
-		t.Errorf("%v: without a partition\n%s", err, &out)
 	}
 }
 
@@ -413,7 +91,7 @@ func TestStatusOfEviction(t *testing.T) {
 		t.Errorf("open %v, last %v; want [] and not null", e.Open, e.Last)
 	}
 	// etcd uses more beyond its request, and has more priority. Nobody outside the partition is in the list.
-	want := []candidateStatus{
+	want := []status.Candidate{
 		{Namespace: "kube-system", Name: "dns", UID: uid, Priority: 10, WorkingSetBytes: 30 << 20, RequestBytes: 10 << 20},
 		{Namespace: "kube-system", Name: "etcd", UID: nodePods[1].uid, Priority: 2_000_001_000, WorkingSetBytes: 32 << 20, RequestBytes: 1 << 20, Skip: evict.SkipStatic},
 	}
@@ -423,7 +101,7 @@ func TestStatusOfEviction(t *testing.T) {
 	if killed := n.killed(); len(killed) > 0 {
 		t.Errorf("status has killed %v", killed)
 	}
-	if _, err := os.Stat(n.root + evictionsFile); err == nil {
+	if _, err := os.Stat(n.root + node.EvictionsFile); err == nil {
 		t.Error("status has written evictions.json")
 	}
 	// The flags say what would be.
@@ -464,15 +142,15 @@ func TestBrokenEvictionsFile(t *testing.T) {
 	n := guarded(t)
 	n.tellPods()
 	for _, text := range []string{"", "{", `{"last": 1}`, "\x00"} {
-		n.write(evictionsFile, text)
+		n.write(node.EvictionsFile, text)
 		status, stdout, stderr := n.run("status", "--listen=")
-		for _, part := range []string{"Problem     state of evictions: " + evictionsFile, "; remove it\n", "kube-system  dns"} {
+		for _, part := range []string{"Problem     state of evictions: " + node.EvictionsFile, "; remove it\n", "kube-system  dns"} {
 			if status != exitOK || stderr != "" || !strings.Contains(stdout, part) {
 				t.Errorf("status %d, %q; want %q in\n%s", status, stderr, part, stdout)
 			}
 		}
 	}
-	n.write(evictionsFile, "{}")
+	n.write(node.EvictionsFile, "{}")
 	if e := n.status().Eviction; e == nil || len(e.Last) > 0 {
 		t.Errorf("%+v", e)
 	}
@@ -484,7 +162,7 @@ func TestStatusWithoutPartition(t *testing.T) {
 	n := newNode(t, kubelet(""))
 	n.serve(&fakeRuntime{})
 	n.servePods()
-	n.write(evictionsFile, "{") // whatever is left of an earlier one
+	n.write(node.EvictionsFile, "{") // whatever is left of an earlier one
 	status, stdout, stderr := n.run("status", "--listen=")
 	if status != exitOK || stderr != "" || strings.Contains(stdout, "Eviction") || !strings.Contains(stdout, "Partition   none") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)

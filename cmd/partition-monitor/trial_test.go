@@ -13,11 +13,18 @@ import (
 	"time"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/monitor/trial"
+)
+
+// The files of a trial, beside the section that is tried.
+const (
+	trialNext  = "/run/node-partition/trial.next"
+	trialAbout = "/run/node-partition/trial.json"
 )
 
 // tryingNode is a node without a partition whose systemd has timers, and a generator: the partition's unit is of the file
 // that it would read. It notes what it was asked in /run/calls, and fails where /run/fails has the words.
-func tryingNode(t *testing.T) *node {
+func tryingNode(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, kubelet(""))
 	const fails = `echo "${0##*/} $*" >>/run/calls
@@ -55,7 +62,7 @@ if test -e /run/timer-is-early; then sh -c "$last"; fi`)
 }
 
 // script is a program of the node.
-func (n *node) script(name, text string) {
+func (n *fakeNode) script(name, text string) {
 	n.t.Helper()
 	n.write("/bin/"+name, "#!/bin/sh\n"+text)
 	if err := os.Chmod(filepath.Join(n.root, "bin", name), 0o755); err != nil {
@@ -64,7 +71,7 @@ func (n *node) script(name, text string) {
 }
 
 // file is a file of the node, empty where there is none.
-func (n *node) file(path string) string {
+func (n *fakeNode) file(path string) string {
 	n.t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.root, path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +80,7 @@ func (n *node) file(path string) string {
 	return string(data)
 }
 
-func (n *node) remove(path string) {
+func (n *fakeNode) remove(path string) {
 	n.t.Helper()
 	if err := os.Remove(filepath.Join(n.root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.t.Fatal(err)
@@ -81,7 +88,7 @@ func (n *node) remove(path string) {
 }
 
 // calls are those of programs since the last time.
-func (n *node) calls() []string {
+func (n *fakeNode) calls() []string {
 	n.t.Helper()
 	calls := strings.Split(strings.TrimSpace(n.file("/run/calls")), "\n")
 	n.remove("/run/calls")
@@ -91,7 +98,7 @@ func (n *node) calls() []string {
 const triedFile = "/var/tried.yaml"
 
 // try tries what is in triedFile, and expects that it begins.
-func (n *node) try(args ...string) {
+func (n *fakeNode) try(args ...string) {
 	n.t.Helper()
 	n.write(triedFile, valid("kube-system"))
 	status, stdout, stderr := n.run(append([]string{"try", triedFile}, args...)...)
@@ -101,7 +108,7 @@ func (n *node) try(args ...string) {
 }
 
 // nothingTried: no trial runs, and none is left over.
-func (n *node) nothingTried() {
+func (n *fakeNode) nothingTried() {
 	n.t.Helper()
 	for _, path := range []string{kubeletconfig.TrialPath, trialNext, trialAbout} {
 		if _, err := os.Lstat(filepath.Join(n.root, path)); !errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +118,7 @@ func (n *node) nothingTried() {
 }
 
 // says runs the program and expects its exit status and words of what it says.
-func (n *node) says(status int, want string, args ...string) {
+func (n *fakeNode) says(status int, want string, args ...string) {
 	n.t.Helper()
 	got, stdout, stderr := n.run(args...)
 	if got != status || !strings.Contains(stdout+stderr, want) {
@@ -171,7 +178,7 @@ func TestTry(t *testing.T) {
 }
 
 // timeIsOver runs the timer's service.
-func (n *node) timeIsOver() {
+func (n *fakeNode) timeIsOver() {
 	n.t.Helper()
 	script := n.file("/run/timer")
 	n.remove("/run/timer")
@@ -181,7 +188,7 @@ func (n *node) timeIsOver() {
 }
 
 // shell is a shell on the node.
-func (n *node) shell(script string) *exec.Cmd {
+func (n *fakeNode) shell(script string) *exec.Cmd {
 	cmd := n.program("shell", script)
 	cmd.Env = append(cmd.Env, nodeShell+"=1")
 	return cmd
@@ -378,6 +385,7 @@ func TestTryCutShort(t *testing.T) {
 	// Killed before the timer, and behind it.
 	n.write(trialNext, valid("monitoring"))
 	n.try()
+	goBackScript := n.file("/run/timer")
 	n.timeIsOver()
 	n.nothingTried()
 	n.write("/run/timer", goBackScript)
@@ -399,7 +407,7 @@ func TestCheckTrial(t *testing.T) {
 	n := tryingNode(t)
 	n.says(exitProblem, "ok      trial: no trial runs", "check", "--listen=")
 	n.try()
-	var about trial
+	var about trial.Trial
 	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/monitor/trial"
 	"nodepartition/internal/oneline"
 )
 
@@ -74,15 +75,12 @@ func arguments(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// timeOfDay is how a moment is shown.
-const timeOfDay = "2006-01-02 15:04:05 MST"
-
 func startCommand(c *cli.Context, file string) error {
 	from, data, err := readSection(c.App.Reader, file)
 	if err != nil {
 		return err
 	}
-	running, warnings, err := startTrial(c.Context, from, data, c.Duration(flagFor))
+	running, warnings, err := trial.Start(c.Context, from, data, c.Duration(flagFor))
 	for _, warning := range warnings {
 		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", warning)
 	}
@@ -93,7 +91,7 @@ func startCommand(c *cli.Context, file string) error {
 partition-monitor status      shows what comes of it
 partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
-`, oneline.Terminal(running.From), running.Until.Format(timeOfDay), kubeletconfig.OverridePath)
+`, oneline.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)
 	return err
 }
 
@@ -119,7 +117,7 @@ func readSection(stdin io.Reader, file string) (name string, data []byte, err er
 }
 
 func endCommand(c *cli.Context) error {
-	if err := endTrial(c.Context); err != nil {
+	if err := trial.End(c.Context); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the configuration of before is applied.")
@@ -131,7 +129,7 @@ func keepCommand() *cli.Command {
 		Name:  "keep",
 		Usage: "keep the section that is tried: write it to " + kubeletconfig.OverridePath + ", and let its time run out without effect",
 		Action: func(c *cli.Context) error {
-			if err := keepTrial(c.Context); err != nil {
+			if err := trial.Keep(c.Context); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintln(c.App.Writer, "Kept, in "+kubeletconfig.OverridePath+".")

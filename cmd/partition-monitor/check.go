@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/check"
+)
+
+const flagIgnore = "ignore"
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "check",
+		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 where something is wrong",
+		Flags: commonFlags(
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+			&cli.StringSliceFlag{Name: flagIgnore, Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list"},
+		),
+		Action: func(c *cli.Context) error {
+			likeService(c, cgroupfs.Mount, "/proc")
+			common, err := readOptions(c)
+			if err != nil {
+				return err
+			}
+			write := check.WriteText
+			switch c.String("output") {
+			case "text":
+			case "json":
+				write = check.WriteJSON
+			default:
+				return usageError{fmt.Errorf("--output=%s: want text or json", c.String("output"))}
+			}
+			ignored := c.StringSlice(flagIgnore)
+			for _, name := range ignored {
+				if names := check.Names(); !slices.Contains(names, name) {
+					return usageError{fmt.Errorf("--%s=%s: want one of %s", flagIgnore, name, strings.Join(names, ", "))}
+				}
+			}
+			found := check.Node(c.Context, common, ignored)
+			if err := write(c.App.Writer, found); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(found, func(f check.Finding) bool { return f.Grade == check.Error }) {
+				return problemsFound{}
+			}
+			return nil
+		},
+	}
+}
+
+// problemsFound makes the exit status 1; what was found has been shown.
+type problemsFound struct{}
+
+func (problemsFound) Error() string { return "problems were found" }

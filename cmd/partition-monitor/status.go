@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/status"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "show which pods are in which partition, and why not in the other; asks the node itself, so that it works without the service",
+		Flags: commonFlags(&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
+		Action: func(c *cli.Context) error {
+			likeService(c, cgroupfs.Mount, "/proc")
+			write := status.WriteTable
+			switch c.String("output") {
+			case "table":
+			case "json":
+				write = status.WriteJSON
+			default:
+				return usageError{fmt.Errorf("--output=%s: want table or json", c.String("output"))}
+			}
+			common, err := readOptions(c)
+			if err != nil {
+				return err
+			}
+			found, err := status.Read(c.Context, common)
+			if err != nil {
+				return err
+			}
+			return write(c.App.Writer, found)
+		},
+	}
+}

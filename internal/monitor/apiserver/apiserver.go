@@ -1,0 +1,263 @@
+// Package apiserver reports evictions to the Kubernetes API server. It implements evict.API.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/pkg/evict"
+)
+
+// Reporter reports evictions to the API server. It waits for a kubeconfig, because the node may join later, and reads it again when the file
+// changes, because the node may join anew.
+type Reporter struct {
+	kubeconfig string
+	node       string
+	log        *slog.Logger
+	timeout    time.Duration // of one request, where it is not the client's own
+
+	looking sync.Mutex // of one who reads files; never waited for by who decides
+	files   string     // what they were like when the client was made
+	said    string
+
+	mu      sync.Mutex
+	client  *kubeapi.Client
+	refused time.Time // when the credentials were refused last
+}
+
+// New returns a Reporter that has no client yet. kubeconfig is that of the flag.
+func New(kubeconfig string, log *slog.Logger) *Reporter {
+	return &Reporter{kubeconfig: kubeconfig, node: nodeName(), log: log}
+}
+
+// lookAgain is the interval in which Run checks the kubeconfig, and how long an API server that has refused our credentials is not asked.
+const lookAgain = 10 * time.Second
+
+// Available implements evict.API. It reads no file: an eviction decides by it, when the disk may be slow.
+func (a *Reporter) Available() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client != nil && (a.refused.IsZero() || time.Since(a.refused) >= lookAgain)
+}
+
+// Run keeps the client in step with the kubeconfig until ctx ends.
+func (a *Reporter) Run(ctx context.Context) error {
+	for {
+		a.Look()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+var errNoKubeconfig = errors.New("without a kubeconfig")
+
+// Look returns the client of the kubeconfig as it is now; nil where there is none.
+func (a *Reporter) Look() *kubeapi.Client {
+	if a.kubeconfig == options.KubeconfigNone {
+		return nil
+	}
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	present := a.present()
+	if present != nil && a.state(present) == a.files {
+		return present
+	}
+	before := describe(a.places())
+	client, path, err := Open(a.kubeconfig)
+	if err == nil && a.timeout > 0 {
+		client.Timeout = a.timeout
+	}
+	if err != nil {
+		if text := err.Error(); text != a.said {
+			a.said = text
+			a.log.Info("evictions go without the API server: the containers of a pod are stopped, and the kubelet starts them again", "error", err)
+		}
+		client = nil // whoever it was has gone with the file
+	} else {
+		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
+			a.files = "" // it was replaced while it was read: the next look reads it again
+		}
+		a.log.Info("evictions are told to the API server", "kubeconfig", path, "server", client.Server())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client, a.refused = client, time.Time{}
+	return client
+}
+
+func (a *Reporter) present() *kubeapi.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+// places lists the paths at which a kubeconfig is looked for. One before the present one may appear later.
+func (a *Reporter) places() []string {
+	if a.kubeconfig == options.KubeconfigAuto {
+		return kubeapi.Places()
+	}
+	return []string{a.kubeconfig}
+}
+
+func (a *Reporter) state(client *kubeapi.Client) string {
+	return describe(append(a.places(), client.Files()...))
+}
+
+// describe returns a text that changes when one of the files is replaced (device, inode) or written (size, times).
+func describe(paths []string) string {
+	var text strings.Builder
+	for _, path := range paths {
+		var info unix.Stat_t
+		if err := unix.Stat(path, &info); err != nil {
+			fmt.Fprintln(&text, path, err)
+			continue
+		}
+		fmt.Fprintln(&text, path, info.Dev, info.Ino, info.Size, info.Mtim, info.Ctim)
+	}
+	return text.String()
+}
+
+// Open returns a client with the kubeconfig of the flag, and the path of it.
+func Open(kubeconfig string) (*kubeapi.Client, string, error) {
+	if kubeconfig == options.KubeconfigAuto {
+		found, err := kubeapi.Find(hostfs.FS("/"))
+		if err != nil {
+			return nil, "", err
+		}
+		kubeconfig = found
+	}
+	client, err := kubeapi.New(kubeconfig)
+	return client, kubeconfig, err
+}
+
+// call asks the API server. Where it fails, in whatever way, the kubeconfig may have been replaced: then it is asked once more with the new one.
+func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
+	if a.kubeconfig == options.KubeconfigNone {
+		return fmt.Errorf("%w: %w", evict.ErrFinal, errNoKubeconfig)
+	}
+	ctx, cancel := withoutDeadline(ctx)
+	defer cancel()
+	client := a.present()
+	if client == nil {
+		if client = a.Look(); client == nil {
+			return errNoKubeconfig
+		}
+	}
+	err := ask(ctx, client)
+	if err == nil || errors.Is(err, kubeapi.ErrGone) || ctx.Err() != nil {
+		return err
+	}
+	if fresh := a.Look(); fresh != nil && fresh != client {
+		err = ask(ctx, fresh)
+	}
+	switch {
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
+		a.mu.Lock()
+		a.refused = time.Now()
+		a.mu.Unlock()
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	case errors.Is(err, kubeapi.ErrStatic): // says nothing of the credentials
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	}
+	return err
+}
+
+// withoutDeadline ends when ctx is cancelled, and not when its time is over: each request has a deadline of its own, so that a server which
+// takes seconds for each gets all of those that make one attempt.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return free, func() {
+		stop()
+		cancel()
+	}
+}
+
+// Evict implements evict.API.
+func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
+	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+		event := kubeapi.Event{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Now: e.Time}
+		event.Message, event.Annotations = kubeapi.Message(figures(e), nil)
+		if err := mark(ctx, client, e, func(pod *v1.Pod) string {
+			event.Message, event.Annotations = kubeapi.Message(figures(e), pod)
+			return event.Message
+		}); err != nil {
+			return err
+		}
+		if err := client.Event(ctx, event); err != nil {
+			// The pod is evicted, and nobody depends on its event.
+			a.log.Warn("the event of an eviction could not be made", "error", err)
+		}
+		return nil
+	})
+}
+
+// Confirm implements evict.API.
+func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
+	err = a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+		var ended bool
+		ended, settled, err = client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
+		if ended || err != nil {
+			return err
+		}
+		// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
+		// write over whatever we say.
+		return mark(ctx, client, e, func(pod *v1.Pod) string {
+			message, _ := kubeapi.Message(figures(e), pod)
+			return message
+		})
+	})
+	return settled && err == nil, err
+}
+
+func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describe func(*v1.Pod) string) error {
+	err := client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time})
+	if errors.Is(err, kubeapi.ErrGone) {
+		return nil // somebody has deleted it: it does not come back
+	}
+	return err
+}
+
+func figures(e evict.Eviction) kubeapi.Figures {
+	f := kubeapi.Figures{Threshold: bytesQuantity(e.AtBytes), Available: int64(e.AvailableBytes), WorkingSet: int64(e.WorkingSetBytes)}
+	for _, c := range e.Containers {
+		if c.Name == "" {
+			continue // it was started a moment ago: whose it is will be known with the next pass
+		}
+		f.Containers = append(f.Containers, kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSetBytes), Request: bytesQuantity(c.RequestBytes)})
+	}
+	return f
+}
+
+func bytesQuantity(n uint64) resource.Quantity {
+	return *resource.NewQuantity(int64(n), resource.BinarySI)
+}
+
+// nodeName is the host of our events. The kubelet's own name for the node may be another; it is in the pod's spec.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,88 @@
+package candidates
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// TestUnlisted: what runs in the partition and no pass has found is a candidate too, and is known where the kubelet tells.
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	started := func(q v1.PodQOSClass, uid, id string) {
+		scope := filepath.Join(root, unitname.CgroupPath(unitname.PodSlice(unitname.System, q, uid)), "cri-containerd-"+id+".scope")
+		if err := os.MkdirAll(scope, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// This process has the score of the one that runs there.
+		if err := os.WriteFile(filepath.Join(scope, "cgroup.procs"), fmt.Appendln(nil, os.Getpid()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := strings.Repeat("1", 64)
+	started(v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555", id)
+	started(v1.PodQOSBestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
+	found := inGuest("dns", v1.PodQOSBurstable)
+	started(v1.PodQOSBurstable, found.UID, strings.Repeat("3", 64))
+	// A pass has seen this pod before it had a slice in the partition.
+	late := placed("late", v1.PodQOSBurstable, false)
+	started(v1.PodQOSBurstable, late.UID, strings.Repeat("4", 64))
+	// The kubelet makes up the UID of a static pod.
+	static := "0123456789abcdef0123456789abcdef"
+	started(v1.PodQOSBurstable, static, strings.Repeat("5", 64))
+	known := told(&podsapi.Pod{
+		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
+		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},
+	})
+	pods := map[string]evict.Pod{}
+	for _, p := range Unlisted(cgroupfs.FS(root), Inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
+		pods[p.UID] = p
+	}
+	if len(pods) != 4 || !pods["uid_of_late"].Unknown {
+		t.Fatalf("%+v; want the four that no pass has found there", pods)
+	}
+	p := pods["11111111-2222-3333-4444-555555555555"]
+	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
+		p.RestartPolicy != v1.RestartPolicyNever || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
+		t.Errorf("%+v; want what the kubelet says", p)
+	}
+	p = pods["22222222_2222_3333_4444_555555555555"]
+	if !p.Unknown || !p.Estimated || p.Static || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
+		t.Errorf("%+v; want one that nobody knows", p)
+	}
+	if p = pods[static]; !p.Unknown || !p.Static {
+		t.Errorf("%+v; want a static pod, which is spared", p)
+	}
+	// Where there is no partition there is nobody.
+	if pods := Unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
+		t.Errorf("%+v", pods)
+	}
+}
+
+// TestEndedPodKeepsItsName: a pod that has ended keeps its slice while the kubelet's own is there, and its memory is held against it by name.
+func TestEndedPodKeepsItsName(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	found := inGuest("dns", v1.PodQOSBurstable)
+	found.Ready = false
+	if err := os.MkdirAll(filepath.Join(root, unitname.CgroupPath(found.Guest.Slice)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	listed := Inventory([]podmove.Pod{found}, nil, capacity)
+	pods := slices.Concat(listed, Unlisted(cgroupfs.FS(root), listed, nil, capacity))
+	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
+		t.Errorf("found %+v, want kube-system/dns", pods)
+	}
+}

@@ -1,0 +1,39 @@
+package check
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each check has a name of its own, and a section that there is.
+func TestChecksAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile("../../../man/partition-monitor.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			anchors[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(title)), " ", "-")] = true
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range allChecks {
+		if anchor, ok := strings.CutPrefix(c.docs, docsPage); !ok || !anchors[anchor] {
+			t.Errorf("%s: %s is no section of docs/troubleshooting.md", c.name, c.docs)
+		}
+		if seen[c.name] {
+			t.Errorf("%s twice", c.name)
+		}
+		seen[c.name] = true
+		if !strings.Contains(string(manual), "\n.It Sy "+c.name+"\n") {
+			t.Errorf("partition-monitor(8) does not have the check %s", c.name)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// Package control asks the running service, and answers for it: over a socket that only root may open, it moves a pod; over the address
+// of metrics and health, it returns what the service reports.
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/monitor/web"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/config"
+)
+
+// Socket is where the service takes an operator's word. Only root may open it: metrics and health, which everybody may
+// ask, have a port of their own.
+const Socket = config.StateDir + "/monitor/control"
+
+// movePattern is the request that moves one pod. Its answer comes when the pod is in its place.
+const movePattern = "POST /move/{namespace}/{name}"
+
+// Mover moves one pod. *podmove.Reconciler is one.
+type Mover interface {
+	MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error)
+}
+
+// errStops is the answer to whoever waits when the service ends.
+var errStops = errors.New("the service stops")
+
+// Serve serves at the socket until ctx ends. The lock of the service is held: a socket that is there is left from a run
+// that was killed.
+func Serve(ctx context.Context, path string, pods Mover) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc(movePattern, func(w http.ResponseWriter, r *http.Request) {
+		waits, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(errStops) })()
+		answerMove(waits, w, r, pods)
+	})
+	return web.Serve(ctx, listener, mux)
+}
+
+func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pods Mover) {
+	// A container may take as long to end as its grace period, and a pod minutes to get Ready.
+	answer := http.NewResponseController(w)
+	if err := errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	slice, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
+	switch {
+	case errors.Is(err, podmove.ErrNoPod):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, podmove.ErrNotMoved):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, slice) // who has gone needs none
+	}
+}

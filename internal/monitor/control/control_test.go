@@ -1,0 +1,117 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/pkg/podmove"
+)
+
+// oneMove answers for one pod.
+type oneMove func(ctx context.Context, pod types.NamespacedName) (string, error)
+
+func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (string, error) {
+	return m(ctx, pod)
+}
+
+// control serves a control socket until stop is called.
+func control(t *testing.T, pods Mover) (socket string, stop func() error) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "control")
+	// One is left from a run that was killed.
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, socket, pods) }()
+	t.Cleanup(cancel)
+	for {
+		if info, err := os.Stat(socket); err == nil && info.Mode().Perm() == 0o600 && info.Mode()&os.ModeSocket != 0 {
+			break
+		}
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+		}
+	}
+	return socket, func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+var systemAgent = types.NamespacedName{Namespace: "kube-system", Name: "system-agent"}
+
+func TestMoveOverTheSocket(t *testing.T) {
+	t.Parallel()
+	pods := oneMove(func(_ context.Context, pod types.NamespacedName) (string, error) {
+		switch pod.Name {
+		case "gone":
+			return "", fmt.Errorf("%s: %w", pod, podmove.ErrNoPod)
+		case "stays":
+			return "", fmt.Errorf("%w: %s: no-nri: wait", podmove.ErrNotMoved, pod)
+		case "fails":
+			return "", errors.New("came back in the wrong place")
+		}
+		return "kubepods-system-pod1.slice", nil
+	})
+	socket, _ := control(t, pods)
+	slice, err := Move(t.Context(), socket, systemAgent)
+	if err != nil || slice != "kubepods-system-pod1.slice" {
+		t.Errorf("answered %q, %v", slice, err)
+	}
+	for name, want := range map[string]string{"gone": "no such pod", "stays": "not moved: kube-system/stays: no-nri: wait", "fails": "came back in the wrong place"} {
+		if _, err := Move(t.Context(), socket, types.NamespacedName{Namespace: "kube-system", Name: name}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: answered %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestMoveIsNotWaitedFor: who goes away withdraws what they have asked for, and the end of the service is told to those who wait.
+func TestMoveIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	begun, cause := make(chan struct{}), make(chan error, 1)
+	pods := oneMove(func(ctx context.Context, _ types.NamespacedName) (string, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return "", fmt.Errorf("%w: %w", podmove.ErrNotMoved, context.Cause(ctx))
+	})
+	socket, stop := control(t, pods)
+	answer := make(chan error, 1)
+	ask := func(ctx context.Context) {
+		_, err := Move(ctx, socket, systemAgent)
+		answer <- err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go ask(ctx)
+	<-begun
+	cancel()
+	if err := <-answer; !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if err := <-cause; !errors.Is(err, context.Canceled) {
+		t.Errorf("the service was not told: %v", err)
+	}
+	go ask(t.Context())
+	<-begun
+	if err := stop(); err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+	if err := <-answer; err == nil || !strings.Contains(err.Error(), errStops.Error()) {
+		t.Errorf("answered %v, want that the service stops", err)
+	}
+	if _, err := Move(t.Context(), socket, systemAgent); !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), "systemctl status") {
+		t.Errorf("after the end: %v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"nodepartition/pkg/podmove"
+)
+
+// Reasons asks the service why pods are not where they belong, by UID. It returns nothing where the service does not run.
+func Reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
+	status, text, err := get(ctx, listen, "/report")
+	var report podmove.Report
+	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
+		return nil
+	}
+	known := map[string]podmove.PodReport{}
+	for _, pod := range report.Pods {
+		known[pod.UID] = pod
+	}
+	return known
+}
+
+// maxAnswer bounds what the service may answer: a thousand pods are half a megabyte.
+const maxAnswer = 8 << 20
+
+// answerTimeout is how long the service may take for an answer.
+const answerTimeout = 2 * time.Second
+
+// errNoService says that the service listens nowhere.
+var errNoService = errors.New("not asked, it serves no health")
+
+// get asks the service at the address that it was told to listen on.
+func get(ctx context.Context, listen, path string) (status int, text []byte, err error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return 0, nil, errNoService
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		listen = net.JoinHostPort("127.0.0.1", port)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	return answer.StatusCode, text, err
+}
+
+// Ready asks the service whether it is ready, and returns "ready" or why it is not.
+func Ready(ctx context.Context, listen string) string {
+	status, text, err := get(ctx, listen, "/readyz")
+	var refused *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
+	case err != nil:
+		return err.Error()
+	case status == http.StatusOK:
+		return "ready"
+	}
+	return "not ready: " + strings.TrimSpace(string(text))
+}

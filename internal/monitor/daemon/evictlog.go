@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/journallog"
+	"nodepartition/internal/monitor/metrics"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/pkg/evict"
+)
+
+// The MESSAGE_IDs of what an operator searches the journal for: journalctl MESSAGE_ID=...; journalctl -x explains them, from
+// units/node-partition.catalog. They never change.
+const (
+	idEvicting     = "89c4cdf13b994233ab91955cce1e6c7e"
+	idEvicted      = "c7c85240183a487bb66a6be20209f91e"
+	idFailed       = "ae4e691e039a44eda873a02e0be8941b"
+	idNobody       = "998cfafe9eb4487eb25a0de77a72d557"
+	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
+)
+
+// evictionEvents counts evictions and writes them to the log.
+type evictionEvents struct {
+	evictionJournal
+	metrics *metrics.Metrics
+}
+
+// Evicting implements evict.Events. Of a dry run nothing follows, so it is counted here.
+func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
+	if reaction > 0 {
+		v.metrics.Signalled(reaction)
+	}
+	v.evictionJournal.Evicting(e)
+	if e.DryRun {
+		v.metrics.Evicted(e)
+	}
+}
+
+// Evicted implements evict.Events.
+func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
+	v.metrics.Evicted(e)
+	v.evictionJournal.Evicted(e, took)
+}
+
+// Failed implements evict.Events. A look that failed has a warning in the log, once a minute.
+func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
+	v.metrics.Failed(step)
+	if step != evict.StepLook {
+		v.evictionJournal.Failed(e, step, err)
+	}
+}
+
+// Nobody implements evict.Events.
+func (v evictionEvents) Nobody(d evict.Decision) {
+	v.evictionJournal.Nobody(d)
+	v.metrics.Nobody()
+}
+
+// KernelKilled implements evict.Events.
+func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
+	v.metrics.KernelKilled(limit, processes)
+	v.evictionJournal.KernelKilled(limit, processes)
+}
+
+// evictionJournal writes evictions to the log.
+type evictionJournal struct{ log *slog.Logger }
+
+func (j evictionJournal) Evicting(e evict.Eviction) {
+	what := "evicting a pod, because the memory of the system partition is low"
+	switch {
+	case e.DryRun:
+		what = "dry run: would evict a pod, because the memory of the system partition is low"
+	case e.Way == evict.Restart && e.EndsForGood:
+		what = "killing a pod that is not started again (restartPolicy Never), because the memory of the system partition is low"
+	case e.Way == evict.Restart:
+		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
+	}
+	j.of(e, idEvicting).Warn(what, "threshold", e.Threshold, "available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
+		"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes), "request", bytesize.Text(e.RequestBytes),
+		"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
+}
+
+func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
+	log := j.of(e, idEvicted)
+	if e.Problem != "" {
+		log.Warn("an eviction is through, and did not go as it should", "took", took.Round(time.Millisecond), "problem", e.Problem)
+		return
+	}
+	log.Info("an eviction is through", "took", took.Round(time.Millisecond))
+}
+
+func (j evictionJournal) Resumed(e evict.Eviction) {
+	j.of(e, idEvicting).Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
+}
+
+func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
+	if e.UID == "" {
+		j.log.Error("a step of evicting failed", journallog.MessageID, idFailed, "step", step, "error", err)
+		return
+	}
+	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
+}
+
+func (j evictionJournal) Nobody(d evict.Decision) {
+	pods := make([]string, 0, len(d.Order))
+	for _, c := range d.Order {
+		skip := string(c.Skip)
+		if skip == "" {
+			skip = "would go for nothing"
+		}
+		pods = append(pods, c.Namespace+"/"+c.Name+" ("+skip+")")
+	}
+	what := "the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, " +
+		"or spare fewer with --" + options.FlagSpare
+	switch {
+	case d.Held == evict.HoldStays:
+		what = "the memory of the system partition is low because of memory that the end of processes does not free, and no other pod is evicted for it: " +
+			"delete the pod that holds it (memory-stays), or raise memoryLimit"
+	case len(d.Order) == 0:
+		what = "the memory of the system partition is low and no pod is known that could be evicted: the kernel will kill at the limit"
+	}
+	j.log.Error(what, journallog.MessageID, idNobody, "available", bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "))
+}
+
+func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
+	what := "the kernel has killed in the system partition, at the limit of a pod, a container or the node"
+	if limit == evict.AtPartition {
+		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had nobody to evict"
+	}
+	j.log.Error(what+"; journalctl -k has the process", journallog.MessageID, idKernelKilled, "processes", processes)
+}
+
+func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }
+
+func (j evictionJournal) of(e evict.Eviction, id string) *slog.Logger {
+	return j.log.With(journallog.MessageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "way", e.Way)
+}

@@ -1,0 +1,165 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/monitor/metrics"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// uid is that of a pod.
+const uid = "11111111-2222-3333-4444-555555555555"
+
+const mebi = 1 << 20
+
+// anEviction is one of kube-system/dns, with figures.
+func anEviction() evict.Eviction {
+	return evict.Eviction{
+		UID: uid, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
+		Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Way: evict.Evict,
+		AvailableBytes: 20 * mebi, AtBytes: 32 * mebi, LimitBytes: 512 * mebi, WorkingSetBytes: 130 * mebi, RequestBytes: 70 * mebi,
+	}
+}
+
+// What an operator can search the journal for is explained in the catalog.
+func TestCatalog(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../units/node-partition.catalog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{idEvicting, idEvicted, idFailed, idNobody, idKernelKilled}
+	for _, id := range ids {
+		if strings.Count(string(text), "\n-- "+id+"\n") != 1 {
+			t.Errorf("%s is not explained, or twice", id)
+		}
+	}
+	if entries := strings.Count(string(text), "\n-- "); entries != len(ids) {
+		t.Errorf("%d entries, want %d", entries, len(ids))
+	}
+}
+
+// TestEvictionEventsAreCountedAndLogged has each event once in the metrics and once in the log.
+func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
+	t.Parallel()
+	dry := anEviction()
+	dry.DryRun = true
+	failed := errors.New("failed")
+	for name, test := range map[string]struct {
+		happen func(evict.Events)
+		counts map[string]float64
+		lines  int
+	}{
+		"evicting":      {func(v evict.Events) { v.Evicting(anEviction(), time.Millisecond) }, map[string]float64{"eviction_reaction_seconds": 1}, 1},
+		"a restart too": {func(v evict.Events) { v.Evicting(anEviction(), 0) }, nil, 1},
+		"dry run":       {func(v evict.Events) { v.Evicting(dry, 0) }, map[string]float64{"evictions_total": 1}, 1},
+		"resumed":       {func(v evict.Events) { v.Resumed(anEviction()) }, nil, 1},
+		"evicted":       {func(v evict.Events) { v.Evicted(anEviction(), time.Second) }, map[string]float64{"evictions_total": 1}, 1},
+		"a step":        {func(v evict.Events) { v.Failed(anEviction(), evict.StepAPI, failed) }, map[string]float64{"eviction_failures_total": 1}, 1},
+		"a look":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepLook, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
+		"nobody":        {func(v evict.Events) { v.Nobody(evict.Decision{}) }, map[string]float64{"eviction_nobody_total": 1}, 1},
+		"killed":        {func(v evict.Events) { v.KernelKilled(evict.AtPod, 2) }, map[string]float64{"kernel_kills_total": 2}, 1},
+		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
+	} {
+		counters, log := metrics.New(metrics.Options{Evictions: func() evict.Report { return evict.Report{} }, Reports: podmove.NewReconciler()}), &bytes.Buffer{}
+		test.happen(evictionEvents{metrics: counters, evictionJournal: evictionJournal{slog.New(slog.NewTextHandler(log, nil))}})
+		if got := strings.Count(log.String(), "\n"); got != test.lines {
+			t.Errorf("%s: %d lines, want %d: %s", name, got, test.lines, log)
+		}
+		families, err := counters.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]float64{}
+		for _, family := range families {
+			short := strings.TrimPrefix(family.GetName(), "systempartition_")
+			if !strings.HasPrefix(short, "eviction") && !strings.HasPrefix(short, "kernel_kills") {
+				continue
+			}
+			for _, metric := range family.GetMetric() {
+				if count := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount()); count > 0 {
+					counts[short] += count
+				}
+			}
+		}
+		if len(counts)+len(test.counts) > 0 && !maps.Equal(counts, test.counts) {
+			t.Errorf("%s: counted %v, want %v", name, counts, test.counts)
+		}
+	}
+}
+
+// An operator searches the journal by the MESSAGE_ID, and reads the text with its attributes.
+func TestEvictionJournalRecords(t *testing.T) {
+	t.Parallel()
+	var kept bytes.Buffer
+	journal := evictionJournal{slog.New(slog.NewTextHandler(&kept, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))}
+	e := anEviction()
+	journal.Evicting(e)
+	journal.Evicted(e, 1500*time.Millisecond+1)
+	journal.Nobody(evict.Decision{
+		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
+	})
+	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
+	want := []string{
+		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
+			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
+		`level=INFO msg="an eviction is through" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
+		`level=ERROR msg="the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, ` +
+			`or spare fewer with --eviction-spare" MESSAGE_ID=` + idNobody + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+	}
+	if got := strings.Split(strings.TrimSpace(kept.String()), "\n"); !slices.Equal(got, want) {
+		t.Errorf("got\n%s; want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What an operator reads says what is done, and what did not work.
+func TestEvictionJournal(t *testing.T) {
+	t.Parallel()
+	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
+	restart.Way = evict.Restart
+	dry.DryRun = true
+	soft.Threshold, soft.Grace, soft.Estimated = evict.Soft, 20*time.Second, true
+	failed.Way, failed.Problem = evict.Restart, "not tried again: not allowed"
+	away := errors.New("the API server cannot be reached")
+	for name, test := range map[string]struct {
+		say  func(evictionJournal)
+		want []string
+	}{
+		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
+		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
+		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
+		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
+		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
+		"killed at our limit": {
+			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
+		},
+		"warning": {func(j evictionJournal) { j.Warn(away) }, []string{"level=WARN", "cannot be reached"}},
+	} {
+		log := &bytes.Buffer{}
+		test.say(evictionJournal{slog.New(slog.NewTextHandler(log, nil))})
+		for _, part := range test.want {
+			if !strings.Contains(log.String(), part) || strings.Count(log.String(), "\n") != 1 {
+				t.Errorf("%s: %q; want one line with %q", name, log, part)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"nodepartition/internal/monitor/metrics"
+	"nodepartition/pkg/podmove"
+)
+
+// placementEvents counts what happens to pods, and writes it to the log. It implements podmove.Events.
+type placementEvents struct {
+	metrics *metrics.Metrics
+	log     *slog.Logger
+	// passed is called after each pass.
+	passed func()
+
+	mu   sync.Mutex
+	last string // error of the last pass, as text
+}
+
+// Reconciled logs a pass that fails for a new reason, and the first one that succeeds after that.
+func (e *placementEvents) Reconciled(took time.Duration, err error) {
+	e.metrics.Reconciled(took, err)
+	e.mu.Lock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == e.last:
+	case err != nil:
+		e.log.Error("a pass failed, it is made again", "error", err)
+	default:
+		e.log.Info("passes succeed again")
+	}
+	e.last = text
+	e.mu.Unlock()
+	e.passed()
+}
+
+func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
+	what := "moving the processes of a container, because its pod is in the wrong partition"
+	if m.Way == podmove.Restart {
+		what = "stopping a container, which the kubelet starts again, because its pod is in the wrong partition"
+	}
+	e.of(m).Info(what, "container", c.Name, "id", c.ID, "from", c.Slice)
+}
+
+func (e *placementEvents) Placed(p podmove.Placement) {
+	e.metrics.Placed(p)
+	switch {
+	case p.Err == nil:
+	case p.Move == nil:
+		e.log.Error("a container was not placed at its creation", "container", p.Container.ID, "error", p.Err)
+	case errors.Is(p.Err, podmove.ErrWrongPlace):
+		e.of(*p.Move).Error("a restart has not moved a pod; none is restarted until the runtime connects over NRI again or the configuration changes",
+			"container", p.Container.Name, "error", p.Err)
+	case errors.Is(p.Err, podmove.ErrInVain):
+		e.of(*p.Move).Error("a restart has not moved a pod, it is not restarted again", "container", p.Container.Name, "error", p.Err)
+	default:
+		e.of(*p.Move).Error("moving a pod failed, it is tried again later", "container", p.Container.Name, "error", p.Err)
+	}
+}
+
+func (e *placementEvents) NotPrepared(namespace, pod string, err error) {
+	e.log.Error("a pod's slice could not be made before its first container; the next pass does it", "namespace", namespace, "pod", pod, "error", err)
+}
+
+func (e *placementEvents) NotReady(m podmove.Move) {
+	e.of(m).Warn("a pod that was restarted is in its place and not Ready again; no other is restarted until it is")
+}
+
+func (e *placementEvents) Killing(scope string) {
+	e.log.Info("killing what is left of a container that has ended", "scope", scope)
+}
+
+func (e *placementEvents) of(m podmove.Move) *slog.Logger {
+	return e.log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "way", m.Way)
+}

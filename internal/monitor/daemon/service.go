@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// service is what we tell systemd about ourselves (sd_notify(3)).
+type service struct {
+	mu   sync.Mutex
+	last string
+}
+
+// readyTimeout is how long we let the kubelet wait, which is ordered after us, for the first pass and for NRI. Pods that are started
+// before are found and moved.
+const readyTimeout = 10 * time.Second
+
+// status sets the line that systemctl status shows.
+func (s *service) status(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line == s.last {
+		return
+	}
+	s.last = line
+	_, _ = daemon.SdNotify(false, "STATUS="+line) // without systemd there is nobody to tell
+}
+
+// run says that we are ready, and after that that we are alive, until ctx ends.
+func (s *service) run(ctx context.Context, alive, ready func() error) error {
+	const look = 50 * time.Millisecond
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
+	for waiting := true; waiting && ready() != nil; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			waiting = false
+		case <-time.After(look):
+		}
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(interval / 3)
+	defer tick.Stop()
+	for {
+		if alive() == nil {
+			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// summary is the status line: err is that of the last pass, problem that of the configuration, unserved why there are no metrics.
+func summary(report podmove.Report, err, problem, unserved error) string {
+	line := whereabouts(report)
+	if err != nil {
+		line = "Failing, and trying again: " + oneline.Terminal(err.Error())
+	}
+	if problem != nil {
+		line += "; the configuration is not valid, following the last good one"
+	}
+	if unserved != nil {
+		line += "; metrics and health are not served: " + oneline.Terminal(unserved.Error())
+	}
+	return line
+}
+
+func whereabouts(report podmove.Report) string {
+	placed, misplaced := 0, 0
+	for _, pod := range report.Pods {
+		if pod.Partition() == unitname.System && pod.Containers > 0 {
+			placed++
+		}
+		if pod.Misplaced > 0 {
+			misplaced++
+		}
+	}
+	return fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
+}
+
+// lockState keeps a second monitor from undoing what the first does. The lock ends with the process.
+func lockState() (*os.File, error) {
+	file, err := node.LockFile(filepath.Join(filepath.Dir(node.MembersFile), "lock"))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)", err)
+	}
+	return file, err
+}

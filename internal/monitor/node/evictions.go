@@ -1,0 +1,22 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/slices/config"
+)
+
+// EvictionsFile keeps evictions that are not through, and the last ones.
+const EvictionsFile = config.StateDir + "/monitor/evictions.json"
+
+// ReadEvictions reads what the service has written to EvictionsFile.
+func ReadEvictions() (evict.History, error) {
+	history, err := evict.Store(EvictionsFile).Read()
+	if errors.Is(err, os.ErrPermission) {
+		return history, fmt.Errorf("%w; it has to be root", err)
+	}
+	return history, err
+}

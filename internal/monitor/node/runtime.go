@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cri"
+)
+
+// Runtime is a client of the container runtime, which it looks for when it is first needed: with k3s it comes long after us.
+type Runtime struct {
+	// endpoint is the flag's. Without it the runtime is the one that the kubelet is told to use, and else the first that answers.
+	endpoint string
+	// kubelets is what the kubelet is told to use, empty where nobody tells.
+	kubelets  func() string
+	connected func(bool)
+
+	mu     sync.Mutex
+	client *cri.Client
+}
+
+// NewRuntime returns a client of the runtime at endpoint; where that is empty, of the one that the kubelet is told to use, or else
+// of the first that answers. connected is called with whether the runtime answers.
+func NewRuntime(endpoint string, connected func(bool)) *Runtime {
+	return &Runtime{endpoint: endpoint, kubelets: kubeletsEndpoint, connected: connected}
+}
+
+// Client returns the client of the runtime that was found.
+func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	client, err := r.open(ctx) // which may wait for what hangs: others look for themselves
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil {
+		return r.client, client.Close()
+	}
+	r.client = client
+	return client, nil
+}
+
+func (r *Runtime) open(ctx context.Context) (*cri.Client, error) {
+	endpoint := r.endpoint
+	if endpoint == "" {
+		endpoint = r.kubelets()
+	}
+	if endpoint == "" {
+		return cri.Find(ctx)
+	}
+	return cri.New(endpoint)
+}
+
+// forget has the runtime looked for again. client is the one that is not it.
+func (r *Runtime) forget(client *cri.Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == client {
+		_ = client.Close() // whoever still uses it gets an error, and tries again
+		r.client = nil
+	}
+}
+
+// Reconsider forgets a runtime that is another than the one that the kubelet has been told to use since.
+func (r *Runtime) Reconsider() {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client == nil || r.endpoint != "" {
+		return
+	}
+	wanted, err := cri.Target(r.kubelets())
+	if present, _ := cri.Target(client.Endpoint()); err == nil && wanted != present {
+		r.forget(client)
+	}
+}
+
+func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, error)) (T, error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		r.connected(false)
+		var none T
+		return none, err
+	}
+	answer, err := call(client)
+	r.connected(err == nil)
+	if errors.Is(err, cri.ErrNotServed) {
+		r.forget(client)
+	}
+	return answer, err
+}
+
+// Sandboxes implements podmove.Runtime.
+func (r *Runtime) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Sandbox, error) { return c.Sandboxes(ctx) })
+}
+
+// Containers implements podmove.Runtime.
+func (r *Runtime) Containers(ctx context.Context) ([]cri.Container, error) {
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
+}
+
+// Resources implements podmove.Runtime.
+func (r *Runtime) Resources(ctx context.Context, id string) (cri.Resources, error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return cri.Resources{}, err
+	}
+	return client.Resources(ctx, id)
+}
+
+// Process implements podmove.Runtime.
+func (r *Runtime) Process(ctx context.Context, id string) (pid int, running bool, err error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	return client.Process(ctx, id)
+}
+
+// Stop stops a container, whose processes have grace to end. It does not use ask: that a container is gone already does not mean that the runtime is.
+func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return client.Stop(ctx, id, grace)
+}
+
+// Version returns the endpoint, the name and the version of the runtime.
+func (r *Runtime) Version(ctx context.Context) (endpoint, name, version string, err error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return r.endpoint, "", "", err
+	}
+	name, version, err = client.Version(ctx)
+	return client.Endpoint(), name, version, err
+}

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// fakeRuntime is a runtime without pods.
+type fakeRuntime struct {
+	runtime.UnimplementedRuntimeServiceServer
+}
+
+func (*fakeRuntime) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
+	return &runtime.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.3.7"}, nil
+}
+
+func (*fakeRuntime) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	return &runtime.ListPodSandboxResponse{}, nil
+}
+
+// runtimeAt serves a runtime, or nothing of the CRI where it is nil, until stop is called.
+func runtimeAt(t *testing.T, path string, f *fakeRuntime) (stop func()) {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	if f != nil {
+		runtime.RegisterRuntimeServiceServer(server, f)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends with Stop
+	}()
+	stop = func() {
+		server.Stop()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// A runtime that does not serve the CRI is not kept, and one that the kubelet is told to use later is gone over to.
+func TestRuntimeIsLookedForAgain(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "node") // short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	named := first
+	up := false
+	r := &Runtime{kubelets: func() string { return named }, connected: func(is bool) { up = is }}
+	stop := runtimeAt(t, first, nil)
+	if _, err := r.Sandboxes(t.Context()); err == nil || !strings.Contains(err.Error(), "no CRI is served here") || up {
+		t.Fatalf("%v; want that it serves no CRI", err)
+	}
+	named = second
+	runtimeAt(t, second, &fakeRuntime{})
+	if _, err := r.Sandboxes(t.Context()); err != nil || !up {
+		t.Fatalf("%v; want the second, for the first is none", err)
+	}
+	stop()
+	runtimeAt(t, first, &fakeRuntime{})
+	named = first
+	r.Reconsider()
+	if endpoint, _, _, err := r.Version(t.Context()); err != nil || endpoint != first {
+		t.Errorf("%s, %v; want %s, which the kubelet is told to use", endpoint, err, first)
+	}
+	named = ""
+	r.Reconsider() // nobody tells any more: what answers stays
+	if endpoint, _, _, err := r.Version(t.Context()); err != nil || endpoint != first {
+		t.Errorf("%s, %v; want %s", endpoint, err, first)
+	}
+	if err := r.Stop(t.Context(), "c1", time.Second); err == nil {
+		t.Error("the fake stops nothing")
+	}
+}

@@ -1,0 +1,185 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"text/tabwriter"
+	"time"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// Eviction is the part of status about eviction. Amounts are in bytes.
+type Eviction struct {
+	// Mode is on, off or dry-run.
+	Mode string `json:"mode"`
+	// AvailableBytes are left below the limit, page cache not counted as used; WorkingSetBytes is what the kubelet would count.
+	AvailableBytes  uint64 `json:"availableBytes"`
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	// NoLimit tells that the partition has no memory limit: nothing is available or evicted.
+	NoLimit bool `json:"noLimit,omitempty"`
+	// HardBytes and SoftBytes are the thresholds, 0 for none; SoftGrace is in nanoseconds.
+	HardBytes uint64        `json:"hardBytes"`
+	SoftBytes uint64        `json:"softBytes"`
+	SoftGrace time.Duration `json:"softGrace"`
+	// Crossed is the threshold that is crossed now.
+	Crossed evict.Threshold `json:"crossed,omitempty"`
+	// Estimated tells that requests and priorities are approximations, because the kubelet serves no Pods API.
+	Estimated bool `json:"estimated"`
+	// Order has the pods of the partition as they would go.
+	Order []Candidate `json:"order"`
+	// Open are evictions under way, Last those that are through, the newest last.
+	Open []evict.Eviction `json:"open"`
+	Last []evict.Eviction `json:"last"`
+}
+
+// Candidate is a pod of the partition, with what it is ranked by.
+type Candidate struct {
+	Namespace       string     `json:"namespace"`
+	Name            string     `json:"name"`
+	UID             string     `json:"uid"`
+	Priority        int32      `json:"priority"`
+	WorkingSetBytes uint64     `json:"workingSetBytes"`
+	RequestBytes    uint64     `json:"requestBytes"`
+	Estimated       bool       `json:"estimated"`
+	Skip            evict.Skip `json:"skip,omitempty"`
+}
+
+// readEviction looks at the memory as the service does, and does nothing about it.
+func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*Eviction, error) {
+	history, err := node.ReadEvictions()
+	if err != nil {
+		return nil, err
+	}
+	meter, err := root.MemoryMeter(unitname.CgroupPath(unitname.System.Slice()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer meter.Close()
+	reading, err := meter.Read(func(uint64, uint64) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	pods = evict.Measure(root, pods, func(err error) { problems = append(problems, err) })
+	snapshot := evict.Snapshot{
+		Now: time.Now(), Config: config, Memory: reading, Pods: pods, State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
+	}
+	decision, config := evict.Decide(snapshot), snapshot.Effective()
+	s := &Eviction{
+		Mode: "on", AvailableBytes: decision.Available, WorkingSetBytes: reading.WorkingSet(), HardBytes: config.Hard, SoftBytes: config.Soft,
+		SoftGrace: config.SoftGrace, Crossed: decision.Crossed, Order: []Candidate{}, Open: append([]evict.Eviction{}, history.Open...),
+		Last: append([]evict.Eviction{}, history.Last...),
+	}
+	if decision.Limit == cgroupfs.Unlimited {
+		s.NoLimit, s.AvailableBytes = true, 0
+	}
+	switch {
+	case config.Off:
+		s.Mode = "off"
+	case config.DryRun:
+		s.Mode = "dry-run"
+	}
+	for _, c := range decision.Order {
+		s.Estimated = s.Estimated || c.Estimated
+		s.Order = append(s.Order, Candidate{c.Namespace, c.Name, c.UID, c.Priority, c.Usage.WorkingSet, c.Request, c.Estimated, c.Skip})
+	}
+	return s, errors.Join(problems...)
+}
+
+// shownEvictions is how many of the last evictions the table has.
+const shownEvictions = 5
+
+func writeEviction(w io.Writer, s *Eviction) error {
+	if s == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\nEviction    %s", s.Mode)
+	switch {
+	case s.Mode == "off":
+	case s.NoLimit:
+		fmt.Fprint(w, ", without a memory limit: the partition measures and weighs, and evicts nobody")
+	default:
+		fmt.Fprintf(w, ", %s available", bytesize.Text(s.AvailableBytes))
+		if s.HardBytes+s.SoftBytes == 0 {
+			fmt.Fprint(w, ", without a threshold")
+		}
+		if s.HardBytes > 0 {
+			fmt.Fprintf(w, ", evicts below %s", bytesize.Text(s.HardBytes))
+		}
+		if s.SoftBytes > 0 {
+			fmt.Fprintf(w, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
+		}
+		if s.Crossed != "" {
+			fmt.Fprintf(w, "; BELOW THE %s THRESHOLD NOW", s.Crossed)
+		}
+	}
+	fmt.Fprintln(w)
+	if s.Estimated {
+		fmt.Fprintln(w, "            requests and priorities are estimated: the kubelet serves no Pods API")
+	}
+	if len(s.Order) > 0 {
+		fmt.Fprintln(w)
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "WOULD GO\tNAMESPACE\tPOD\tPRIORITY\tUSES\tREQUESTS")
+		turn := 0
+		for _, c := range s.Order {
+			place := "never: " + string(c.Skip)
+			if c.Skip == "" {
+				turn++
+				place = ordinal(turn)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	return writeEvictions(w, s)
+}
+
+// ordinal is "next" for 1.
+func ordinal(n int) string {
+	if n == 1 {
+		return "next"
+	}
+	return fmt.Sprintf("%d.", n)
+}
+
+func writeEvictions(w io.Writer, s *Eviction) error {
+	last := s.Last[max(0, len(s.Last)-shownEvictions):]
+	if len(last)+len(s.Open) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tHOW\tUSED\tREQUESTED\tREMARKS")
+	row := func(e evict.Eviction, remark string) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
+			bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), oneline.Terminal(remark))
+	}
+	for _, e := range last {
+		remark := e.Problem
+		switch {
+		case e.DryRun:
+			remark = "dry run"
+		case remark == "":
+			remark = "-"
+		}
+		row(e, remark)
+	}
+	for _, e := range s.Open {
+		row(e, "under way")
+	}
+	return table.Flush()
+}

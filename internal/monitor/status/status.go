@@ -1,0 +1,208 @@
+// Package status reads what the node and the service show of the partition, and writes it for people and for scripts. It changes
+// nothing.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/candidates"
+	"nodepartition/internal/monitor/control"
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/monitor/trial"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// Status is what status shows. Its JSON is for scripts: fields are added, not changed.
+type Status struct {
+	// Partition is nil where there is none.
+	Partition *Partition `json:"partition,omitempty"`
+	// Problem is why the configuration is not followed, or why there is no partition.
+	Problem string `json:"problem,omitempty"`
+	// Trial is absent where none runs.
+	Trial *trial.Trial `json:"trial,omitempty"`
+	// Service says whether the service is ready, or why not.
+	Service string `json:"service"`
+	// Eviction is nil where there is no partition.
+	Eviction *Eviction `json:"eviction,omitempty"`
+	podmove.Report
+}
+
+// Partition is the partition that runs. Amounts are in bytes.
+type Partition struct {
+	Namespaces  []string `json:"namespaces"`
+	MemoryBytes uint64   `json:"memoryBytes"`
+	// LimitBytes is absent without a limit.
+	LimitBytes *uint64 `json:"limitBytes,omitempty"`
+	CPUs       string  `json:"cpuset,omitempty"`
+	CPUWeight  uint64  `json:"cpuWeight"`
+}
+
+// podsAPITimeout is how long Read waits for the kubelet's list of pods.
+const podsAPITimeout = 2 * time.Second
+
+// Read looks at the node and asks the service, as far as it runs.
+func Read(ctx context.Context, o options.Options) (Status, error) {
+	status := Status{Service: control.Ready(ctx, o.Listen)}
+	config, err := node.LoadApplied(o.Mode, node.ReadOnly)
+	switch {
+	case err != nil:
+		status.Problem = err.Error()
+	case config.Problem != nil:
+		status.Problem = config.Problem.Error()
+	case config.NotApplied:
+		status.Problem = node.NotApplied
+	default:
+		status.Problem = config.Desired.Yields
+	}
+	if status.Trial, err = trial.Read(); err != nil {
+		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
+	}
+	fs := cgroupfs.FS(cgroupfs.Mount)
+	path := unitname.CgroupPath(unitname.System.Slice())
+	if limits, err := fs.Limits(path); err == nil {
+		status.Partition = &Partition{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
+		if limits.MemoryMax != cgroupfs.Unlimited {
+			status.Partition.LimitBytes = &limits.MemoryMax
+		}
+		if bytes, err := fs.MemoryCurrent(path); err == nil {
+			status.Partition.MemoryBytes = bytes
+		}
+		if config.Desired != nil && config.Desired.Partition != nil {
+			status.Partition.CPUs = config.Desired.Partition.CPUs.String()
+		}
+	}
+	pods, ranked, err := readPods(ctx, o, config.Config)
+	if err != nil {
+		return status, err
+	}
+	if status.Partition != nil {
+		if status.Eviction, err = readEviction(fs, config.Thresholds.Config(o.Eviction), ranked); err != nil {
+			// Where the pods are is worth showing all the same.
+			status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
+		}
+	}
+	// What a look at the node cannot tell: what is being moved, and what failed.
+	known := control.Reasons(ctx, o.Listen)
+	for i := range pods {
+		if said, ok := known[pods[i].UID]; ok && pods[i].Reason != "" && said.Reason != "" {
+			pods[i].Reason, pods[i].Next = said.Reason, said.Next
+		}
+	}
+	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)} // [] and not null
+	return status, nil
+}
+
+// readPods looks at the node as a pass of the service does, and does nothing about it.
+func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]podmove.PodReport, []evict.Pod, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kubelet := listPods(ctx, o.PodsAPI)
+	gatherer := podmove.Gatherer{
+		Partition: unitname.System, Cgroups: cgroupfs.Mount, Kubelet: kubelet,
+		Runtime: node.NewRuntime(o.Runtime, func(bool) {}),
+	}
+	state := podmove.Unavailable
+	if node.Served(ctx, o.NRI) == nil {
+		state = podmove.Working
+	}
+	snapshot, err := gatherer.Snapshot(ctx, config, state)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, _ := kubelet.Pods()
+	return podmove.Decide(snapshot).Pods, candidates.Inventory(snapshot.Pods, known, node.MemoryCapacity()), nil
+}
+
+// listPods returns the kubelet's pods, none where it does not tell.
+func listPods(ctx context.Context, socket string) *podsapi.Watcher {
+	told := make(chan struct{}, 1)
+	watcher := podsapi.NewWatcher(socket, func() {}, func(bool) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	})
+	if !node.IsSocket(socket) {
+		return watcher
+	}
+	go func() { _ = watcher.Run(ctx, func(error) {}) }() // it ends with ctx
+	select {
+	case <-told:
+	case <-ctx.Done():
+	case <-time.After(podsAPITimeout):
+	}
+	return watcher
+}
+
+// WriteJSON writes a status for scripts.
+func WriteJSON(w io.Writer, status Status) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(status)
+}
+
+// WriteTable writes a status for people.
+func WriteTable(w io.Writer, status Status) error {
+	if p := status.Partition; p != nil {
+		fmt.Fprintf(w, "Partition   %s\n", unitname.System.Slice())
+		fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(p.Namespaces, ", "))
+		limit := "no limit"
+		if p.LimitBytes != nil {
+			limit = bytesize.Text(*p.LimitBytes)
+		}
+		fmt.Fprintf(w, "Memory      %s of %s\n", bytesize.Text(p.MemoryBytes), limit)
+		if p.CPUs != "" {
+			fmt.Fprintf(w, "CPUs        %s\n", p.CPUs)
+		}
+		fmt.Fprintf(w, "CPU weight  %d\n", p.CPUWeight)
+	} else {
+		fmt.Fprintf(w, "Partition   none: %s does not run\n", unitname.System.Slice())
+	}
+	if t := status.Trial; t != nil {
+		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneline.Terminal(t.From), t.Until.Format(trial.TimeOfDay))
+	}
+	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
+	if status.Problem != "" {
+		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
+	for _, pod := range status.Pods {
+		member := "no"
+		if pod.Member {
+			member = "yes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(),
+			pod.Containers, pod.Misplaced, oneline.Terminal(why(pod)))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return writeEviction(w, status.Eviction)
+}
+
+func why(pod podmove.PodReport) string {
+	switch {
+	case pod.Reason != "":
+		return string(pod.Reason) + ": " + pod.Next
+	case pod.IdleCPUs != "":
+		return "has CPUs " + pod.IdleCPUs + " alone, which are not the partition's: they idle"
+	case pod.LiveMoved > 0:
+		return "moved live, " + bytesize.Text(pod.OutsideBytes) + " stayed outside"
+	}
+	return "-"
+}

@@ -1,0 +1,140 @@
+// Package fakeapi is an API server for tests of evictions, with the requests that an eviction makes.
+package fakeapi
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// UID is that of the pod.
+const UID = "11111111-2222-3333-4444-555555555555"
+
+// Cluster is an API server with one pod, kube-system/dns.
+type Cluster struct {
+	*httptest.Server
+	mu       sync.Mutex
+	Answers  map[string]int // what it answers to a method and a path, instead of doing it
+	Hang     map[string]int // how often it does not answer in time
+	requests []string
+	Pod      *v1.Pod
+	Statuses []PodStatusPatch
+	Events   []v1.Event
+}
+
+// PodStatusPatch is what a request to patch the status of a pod has.
+type PodStatusPatch struct {
+	Metadata struct {
+		UID string `json:"uid"`
+	} `json:"metadata"`
+	Status v1.PodStatus `json:"status"`
+}
+
+// What Came returns for the requests of an eviction.
+const (
+	GetPod    = "GET /api/v1/namespaces/kube-system/pods/dns"
+	PatchPod  = "PATCH /api/v1/namespaces/kube-system/pods/dns/status"
+	PostEvent = "POST /api/v1/namespaces/kube-system/events"
+)
+
+// New serves a cluster until the test ends. start is httptest.NewServer or httptest.NewTLSServer.
+func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
+	t.Helper()
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Pod: &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{Requesting("dns", "50Mi"), Requesting("log", "20Mi"), Requesting("etcd", "1Mi")}},
+		Status:     v1.PodStatus{Phase: v1.PodRunning},
+	}}
+	c.Server = start(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Requesting returns a container that requests memory.
+func Requesting(name, memory string) v1.Container {
+	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}}}
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	line := r.Method + " " + r.URL.Path
+	c.requests = append(c.requests, line)
+	if c.Hang[line] > 0 {
+		c.Hang[line]--
+		c.mu.Unlock()
+		<-r.Context().Done()
+		c.mu.Lock()
+		return
+	}
+	answer, object := http.StatusOK, any(c.Pod)
+	switch code := c.Answers[line]; {
+	case code != 0:
+		answer = code
+		object = metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+			Message: "the cluster says no", Reason: map[int]metav1.StatusReason{
+				http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+				http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+			}[code],
+		}
+	case line == PatchPod:
+		var patch PodStatusPatch
+		err = json.Unmarshal(body, &patch)
+		c.Statuses = append(c.Statuses, patch)
+		c.Pod.Status = patch.Status
+	case line == PostEvent:
+		var event v1.Event
+		err = json.Unmarshal(body, &event)
+		c.Events = append(c.Events, event)
+		answer, object = http.StatusCreated, &event
+	}
+	if err != nil {
+		answer = http.StatusBadRequest
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer)
+	_ = json.NewEncoder(w).Encode(object) // fails when the client has gone
+}
+
+// Came returns the requests since the last time.
+func (c *Cluster) Came() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines := c.requests
+	c.requests = nil
+	return lines
+}
+
+// Kubeconfig writes a kubeconfig of the cluster to path, and returns path.
+func (c *Cluster) Kubeconfig(t *testing.T, path string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	entry := &clientcmdapi.Cluster{Server: c.URL}
+	if certificate := c.Certificate(); certificate != nil {
+		entry.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+	}
+	config.Clusters["here"], config.AuthInfos["kubelet"] = entry, &clientcmdapi.AuthInfo{Token: "secret"}
+	config.Contexts["here"] = &clientcmdapi.Context{Cluster: "here", AuthInfo: "kubelet"}
+	config.CurrentContext = "here"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
