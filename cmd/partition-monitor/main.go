@@ -100,25 +100,3 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 }
 
 func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
-
-func noArguments(c *cli.Context) error {
-	if c.Args().Present() {
-		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}
-	}
-	return nil
-}
-
-func versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:   "version",
-		Usage:  "show the version",
-		Action: showVersion,
-	}
-}
-
-const flagVersion = "version"
-
-func showVersion(c *cli.Context) error {
-	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", version)
-	return err
-}

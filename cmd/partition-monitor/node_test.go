@@ -14,12 +14,12 @@ import (
 	"syscall"
 	"testing"
 
-	"nodepartition/tests/fakeapi"
-
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"nodepartition/tests/fakeapi"
 )
 
 // nodeRoot in the environment makes this test program partition-monitor on the node in that folder.

@@ -3,22 +3,18 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/node"
 )
-
-// serviceCgroup is where systemd keeps the service, unless somebody gave it another Slice=.
-const serviceCgroup = "system.slice/partition-monitor.service"
 
 // likeService sets the flags that the user has not given to what the running service was started with: by
 // PARTITION_MONITOR_ARGS, or by a drop-in of its unit. What it shows is then what the service goes by. Where nothing runs, the defaults stay.
 func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
-	args := serviceArgs(cgroups, proc)
+	args := node.ServiceArgs(cgroups, proc)
 	if args == nil {
 		return
 	}
@@ -37,22 +33,6 @@ func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 			fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: --%s of the running service: %v: going by the default\n", name, err)
 		}
 	}
-}
-
-// serviceArgs returns the command line of the running service, nil where none runs.
-func serviceArgs(cgroups cgroupfs.FS, proc string) []string {
-	pids, err := os.ReadFile(filepath.Join(cgroups.Path(serviceCgroup), "cgroup.procs"))
-	if err != nil {
-		return nil
-	}
-	for _, pid := range strings.Fields(string(pids)) {
-		data, err := os.ReadFile(filepath.Join(proc, pid, "cmdline"))
-		args := strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
-		if err == nil && len(args) > 1 && args[1] == "run" {
-			return args
-		}
-	}
-	return nil
 }
 
 // parseRun reads a command line of run as run does, and runs nothing.

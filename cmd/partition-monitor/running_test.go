@@ -43,7 +43,7 @@ func TestLikeService(t *testing.T) {
 			}
 			if tc.service != nil {
 				// The first one has ended since.
-				write(filepath.Join(cgroups, serviceCgroup, "cgroup.procs"), "41\n42\n")
+				write(filepath.Join(cgroups, "system.slice/partition-monitor.service", "cgroup.procs"), "41\n42\n")
 				write(filepath.Join(proc, "42", "cmdline"), strings.Join(append([]string{"/usr/bin/partition-monitor"}, tc.service...), "\x00")+"\x00")
 			}
 			var stderr bytes.Buffer

@@ -2,11 +2,7 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -40,7 +36,11 @@ func tryCommand() *cli.Command {
 				if len(files) > 0 || c.IsSet(flagFor) {
 					return usageError{fmt.Errorf("try --%s: takes neither a FILE nor --%s", flagEnd, flagFor)}
 				}
-				return endCommand(c)
+				if err := trial.End(c.Context); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the configuration of before is applied.")
+				return err
 			}
 			if len(files) != 1 {
 				return usageError{errors.New("try: want one FILE, or - for standard input")}
@@ -53,30 +53,8 @@ func tryCommand() *cli.Command {
 	}
 }
 
-// arguments returns those that are no flags. Flags may stand behind them: the library stops at the first.
-func arguments(c *cli.Context) ([]string, error) {
-	var names []string
-	for rest := c.Args().Slice(); len(rest) > 0; {
-		names = append(names, rest[0])
-		set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
-		set.SetOutput(io.Discard)
-		for _, f := range c.Command.Flags {
-			if err := f.Apply(set); err != nil {
-				return nil, err
-			}
-		}
-		err := set.Parse(rest[1:])
-		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(f.Name, f.Value.String())) })
-		if err != nil {
-			return nil, usageError{err}
-		}
-		rest = set.Args()
-	}
-	return names, nil
-}
-
 func startCommand(c *cli.Context, file string) error {
-	from, data, err := readSection(c.App.Reader, file)
+	from, data, err := trial.ReadSection(c.App.Reader, file)
 	if err != nil {
 		return err
 	}
@@ -93,47 +71,4 @@ partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
 `, oneline.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)
 	return err
-}
-
-// maxSectionBytes is more than a section may have: what is too large is said where it is judged.
-const maxSectionBytes = 1 << 20
-
-// readSection reads the file to try, and returns what to call it.
-func readSection(stdin io.Reader, file string) (name string, data []byte, err error) {
-	if file == "-" {
-		data, err = io.ReadAll(io.LimitReader(stdin, maxSectionBytes))
-		return "standard input", data, err
-	}
-	if name, err = filepath.Abs(file); err != nil {
-		return "", nil, err
-	}
-	opened, err := os.Open(name)
-	if err != nil {
-		return "", nil, err
-	}
-	defer opened.Close()
-	data, err = io.ReadAll(io.LimitReader(opened, maxSectionBytes))
-	return name, data, err
-}
-
-func endCommand(c *cli.Context) error {
-	if err := trial.End(c.Context); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the configuration of before is applied.")
-	return err
-}
-
-func keepCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "keep",
-		Usage: "keep the section that is tried: write it to " + kubeletconfig.OverridePath + ", and let its time run out without effect",
-		Action: func(c *cli.Context) error {
-			if err := trial.Keep(c.Context); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintln(c.App.Writer, "Kept, in "+kubeletconfig.OverridePath+".")
-			return err
-		},
-	}
 }

@@ -5,7 +5,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -32,7 +31,6 @@ import (
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/lowering"
 )
 
 // Options say what to run. All fields are needed.
@@ -239,146 +237,6 @@ func (m *monitor) prepareSlices(ctx context.Context) error {
 		case a := <-m.prepare:
 			m.reconciler.Prepare(ctx, a.sandbox, a.qos)
 		}
-	}
-}
-
-// load is node.LoadApplied, or node.LoadConfig where an operator has asked for it by SIGHUP.
-type load func(podmove.Mode, node.Keep) (node.Configuration, error)
-
-// reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
-func (m *monitor) reload(load load) {
-	config, err := load(m.options.Mode, node.WriteMembers)
-	if err != nil {
-		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
-		return
-	}
-	if config.Desired.Yields != "" {
-		m.yield(config.Desired.Yields)
-		return
-	}
-	m.follow(config)
-}
-
-// yield ends this program, because the kubelet does its work.
-func (m *monitor) yield(why string) {
-	m.service.status(why)
-	m.log.Info(why)
-	m.cancel()
-}
-
-func (m *monitor) follow(c node.Configuration) {
-	switch {
-	case c.Problem != nil:
-		m.log.Error("the configuration is not valid; following the last good one of this boot", "error", c.Problem, "namespaces", c.Namespaces)
-	case c.NotApplied:
-		m.log.Warn(node.NotApplied, "namespaces", c.Namespaces)
-	default:
-		m.log.Debug("configuration", "namespaces", c.Namespaces, "off", c.Off)
-	}
-	m.mu.Lock()
-	m.problem = c.Problem
-	m.mu.Unlock()
-	m.runtime.Reconsider()
-	m.reconciler.SetConfig(c.Config)
-	eviction := c.Thresholds.Config(m.options.Eviction)
-	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
-	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
-		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
-	}
-	m.evictor.SetConfig(eviction)
-}
-
-func (m *monitor) noteReloaded() {
-	select {
-	case m.reloaded <- struct{}{}:
-	default: // one is noted
-	}
-}
-
-// reloads reads the configuration again, one time after the other: of two at once the older might be followed.
-func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-hangup:
-			m.reload(node.LoadConfig)
-		case <-m.reloaded:
-			m.reload(node.LoadApplied)
-		}
-	}
-}
-
-// nriPatience is how long NRI may be away while the runtime itself answers. After that it is taken for switched off: its socket
-// file stays behind when it is.
-const nriPatience = time.Minute
-
-// nri tells what can be expected of creation-time placement. A runtime that restarts is waited for, and not answered with moves.
-func (m *monitor) nri() podmove.NRIState {
-	if m.plugin.Connected() {
-		return podmove.Working
-	}
-	if !node.IsSocket(m.options.NRI) {
-		return podmove.Unavailable
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if since := m.runtimeSince; !since.IsZero() && time.Since(since) > nriPatience && time.Since(m.nriLost) > nriPatience {
-		return podmove.Unavailable
-	}
-	return podmove.Awaited
-}
-
-// ready tells why we cannot do what we are for, nil where we can. The kubelet is not needed: it starts after us.
-func (m *monitor) ready() error {
-	errs := []error{m.reconciler.Ready()}
-	if m.nri() == podmove.Awaited {
-		errs = append(errs, fmt.Errorf("NRI: %s: not connected with the runtime", m.options.NRI))
-	}
-	if !m.units.Connected() {
-		errs = append(errs, errors.New("systemd: not connected"))
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return errors.Join(append(errs, m.problem)...)
-}
-
-// prepared is ready, but for what an operator has to repair: the kubelet does not wait for that.
-func (m *monitor) prepared() error {
-	if m.nri() == podmove.Awaited {
-		return errors.New("NRI")
-	}
-	return m.reconciler.Ready()
-}
-
-func (m *monitor) passed() {
-	m.mu.Lock()
-	problem := m.problem
-	m.mu.Unlock()
-	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem, m.listening.Err()))
-}
-
-func (m *monitor) connected(source string) func(bool) {
-	return func(up bool) {
-		if m.metrics.Sources()[source] != up {
-			m.metrics.Connected(source, up)
-			m.keepTime(source, up)
-			m.log.Info("connection", "to", source, "up", up)
-		}
-	}
-}
-
-// keepTime keeps what nri decides from.
-func (m *monitor) keepTime(source string, up bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case source == "runtime" && up:
-		m.runtimeSince = time.Now()
-	case source == "runtime":
-		m.runtimeSince = time.Time{}
-	case source == "nri" && !up:
-		m.nriLost = time.Now()
 	}
 }
 

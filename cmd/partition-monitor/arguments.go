@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+)
+
+// arguments returns those that are no flags. Flags may stand behind them: the library stops at the first.
+func arguments(c *cli.Context) ([]string, error) {
+	var names []string
+	for rest := c.Args().Slice(); len(rest) > 0; {
+		names = append(names, rest[0])
+		set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
+		set.SetOutput(io.Discard)
+		for _, f := range c.Command.Flags {
+			if err := f.Apply(set); err != nil {
+				return nil, err
+			}
+		}
+		err := set.Parse(rest[1:])
+		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(f.Name, f.Value.String())) })
+		if err != nil {
+			return nil, usageError{err}
+		}
+		rest = set.Args()
+	}
+	return names, nil
+}
+
+// noArguments is for commands that take none.
+func noArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+	"os"
+
+	"nodepartition/internal/monitor/node"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/lowering"
+)
+
+// load is node.LoadApplied, or node.LoadConfig where an operator has asked for it by SIGHUP.
+type load func(podmove.Mode, node.Keep) (node.Configuration, error)
+
+// reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
+func (m *monitor) reload(load load) {
+	config, err := load(m.options.Mode, node.WriteMembers)
+	if err != nil {
+		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
+		return
+	}
+	if config.Desired.Yields != "" {
+		m.yield(config.Desired.Yields)
+		return
+	}
+	m.follow(config)
+}
+
+// yield ends this program, because the kubelet does its work.
+func (m *monitor) yield(why string) {
+	m.service.status(why)
+	m.log.Info(why)
+	m.cancel()
+}
+
+func (m *monitor) follow(c node.Configuration) {
+	switch {
+	case c.Problem != nil:
+		m.log.Error("the configuration is not valid; following the last good one of this boot", "error", c.Problem, "namespaces", c.Namespaces)
+	case c.NotApplied:
+		m.log.Warn(node.NotApplied, "namespaces", c.Namespaces)
+	default:
+		m.log.Debug("configuration", "namespaces", c.Namespaces, "off", c.Off)
+	}
+	m.mu.Lock()
+	m.problem = c.Problem
+	m.mu.Unlock()
+	m.runtime.Reconsider()
+	m.reconciler.SetConfig(c.Config)
+	eviction := c.Thresholds.Config(m.options.Eviction)
+	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
+	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
+		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
+	}
+	m.evictor.SetConfig(eviction)
+}
+
+func (m *monitor) noteReloaded() {
+	select {
+	case m.reloaded <- struct{}{}:
+	default: // one is noted
+	}
+}
+
+// reloads reads the configuration again, one time after the other: of two at once the older might be followed.
+func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hangup:
+			m.reload(node.LoadConfig)
+		case <-m.reloaded:
+			m.reload(node.LoadApplied)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"nodepartition/internal/monitor/node"
+	"nodepartition/pkg/podmove"
+)
+
+// nriPatience is how long NRI may be away while the runtime itself answers. After that it is taken for switched off: its socket
+// file stays behind when it is.
+const nriPatience = time.Minute
+
+// nri tells what can be expected of creation-time placement. A runtime that restarts is waited for, and not answered with moves.
+func (m *monitor) nri() podmove.NRIState {
+	if m.plugin.Connected() {
+		return podmove.Working
+	}
+	if !node.IsSocket(m.options.NRI) {
+		return podmove.Unavailable
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since := m.runtimeSince; !since.IsZero() && time.Since(since) > nriPatience && time.Since(m.nriLost) > nriPatience {
+		return podmove.Unavailable
+	}
+	return podmove.Awaited
+}
+
+// ready tells why we cannot do what we are for, nil where we can. The kubelet is not needed: it starts after us.
+func (m *monitor) ready() error {
+	errs := []error{m.reconciler.Ready()}
+	if m.nri() == podmove.Awaited {
+		errs = append(errs, fmt.Errorf("NRI: %s: not connected with the runtime", m.options.NRI))
+	}
+	if !m.units.Connected() {
+		errs = append(errs, errors.New("systemd: not connected"))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(append(errs, m.problem)...)
+}
+
+// prepared is ready, but for what an operator has to repair: the kubelet does not wait for that.
+func (m *monitor) prepared() error {
+	if m.nri() == podmove.Awaited {
+		return errors.New("NRI")
+	}
+	return m.reconciler.Ready()
+}
+
+func (m *monitor) passed() {
+	m.mu.Lock()
+	problem := m.problem
+	m.mu.Unlock()
+	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem, m.listening.Err()))
+}
+
+func (m *monitor) connected(source string) func(bool) {
+	return func(up bool) {
+		if m.metrics.Sources()[source] != up {
+			m.metrics.Connected(source, up)
+			m.keepTime(source, up)
+			m.log.Info("connection", "to", source, "up", up)
+		}
+	}
+}
+
+// keepTime keeps what nri decides from.
+func (m *monitor) keepTime(source string, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case source == "runtime" && up:
+		m.runtimeSince = time.Now()
+	case source == "runtime":
+		m.runtimeSince = time.Time{}
+	case source == "nri" && !up:
+		m.nriLost = time.Now()
+	}
+}

@@ -1,0 +1,28 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// serviceCgroup is where systemd keeps the service, unless somebody gave it another Slice=.
+const serviceCgroup = "system.slice/partition-monitor.service"
+
+// ServiceArgs returns the command line of the running service, nil where none runs. proc is where procfs is mounted.
+func ServiceArgs(cgroups cgroupfs.FS, proc string) []string {
+	pids, err := os.ReadFile(filepath.Join(cgroups.Path(serviceCgroup), "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		data, err := os.ReadFile(filepath.Join(proc, pid, "cmdline"))
+		args := strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
+		if err == nil && len(args) > 1 && args[1] == "run" {
+			return args
+		}
+	}
+	return nil
+}
