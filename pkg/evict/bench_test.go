@@ -10,7 +10,7 @@ import (
 )
 
 // benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkLook on a
-// node. BenchmarkScrape of cmd/partition-monitor/metrics has the same.
+// node. BenchmarkScrape of internal/monitor/metrics has the same.
 const benchRoot = "SCRAPE_ROOT"
 
 // BenchmarkLook polls a partition far from its threshold, one near it, for which memory.stat is
