@@ -52,7 +52,9 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 	// systemd passes three directories to a generator. One is enough for a run by hand, as with
 	// systemd's own.
 	if len(args) != 1 && len(args) != 3 || !filepath.IsAbs(args[0]) {
-		log.Errorf("want the absolute path of an output directory, or the three of systemd.generator(7); see partition-generator --help")
+		log.Errorf(
+			"want the absolute path of an output directory, or the three of systemd.generator(7); see partition-generator --help",
+		)
 		return 2
 	}
 	// The initrd has no kubelet, and its configuration would be that of another root.

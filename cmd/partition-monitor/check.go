@@ -19,7 +19,10 @@ func checkCommand() *cli.Command {
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 where something is wrong",
 		Flags: commonFlags(
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
-			&cli.StringSliceFlag{Name: flagIgnore, Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list"},
+			&cli.StringSliceFlag{
+				Name:  flagIgnore,
+				Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list",
+			},
 		),
 		Action: func(c *cli.Context) error {
 			likeService(c, cgroupfs.Mount, "/proc")

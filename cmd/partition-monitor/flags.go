@@ -25,25 +25,45 @@ const (
 // commonFlags returns the flags that run, status and check have in common, and more behind them.
 func commonFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: flagRuntime, Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)"},
+		&cli.StringFlag{
+			Name:  flagRuntime,
+			Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)",
+		},
 		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: nri.DefaultSocket},
 		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
 		&cli.StringFlag{Name: options.FlagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
-		&cli.StringFlag{Name: flagMove, Usage: "how running pods are moved: auto, restart, live or never", Value: string(podmove.Auto)},
+		&cli.StringFlag{
+			Name:  flagMove,
+			Usage: "how running pods are moved: auto, restart, live or never",
+			Value: string(podmove.Auto),
+		},
 		&cli.StringFlag{Name: options.FlagEviction, Usage: "on, off, or dry-run, which only reports", Value: "on"},
-		&cli.StringFlag{Name: options.FlagSpare, Usage: "`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical",
-			Value: evict.DefaultSpare.String()},
-		&cli.DurationFlag{Name: flagCooldown, Usage: "how long the pods of a controller are restarted and not evicted again", Value: 5 * time.Minute},
-		&cli.StringFlag{Name: options.FlagKubeconfig, Usage: "`FILE` to tell the API server of evictions with; auto is the kubelet's, none is to restart the pods instead",
-			Value: options.KubeconfigAuto},
+		&cli.StringFlag{
+			Name:  options.FlagSpare,
+			Usage: "`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical",
+			Value: evict.DefaultSpare.String(),
+		},
+		&cli.DurationFlag{
+			Name:  flagCooldown,
+			Usage: "how long the pods of a controller are restarted and not evicted again",
+			Value: 5 * time.Minute,
+		},
+		&cli.StringFlag{
+			Name:  options.FlagKubeconfig,
+			Usage: "`FILE` to tell the API server of evictions with; auto is the kubelet's, none is to restart the pods instead",
+			Value: options.KubeconfigAuto,
+		},
 	}, more...)
 }
 
 // readOptions returns what the common flags ask for.
 func readOptions(c *cli.Context) (options.Options, error) {
 	o := options.Options{
-		Runtime: c.String(flagRuntime), NRI: c.String(flagNRI), PodsAPI: c.String(flagPods), Listen: c.String(options.FlagListen),
-		Mode: podmove.Mode(c.String(flagMove)),
+		Runtime: c.String(flagRuntime),
+		NRI:     c.String(flagNRI),
+		PodsAPI: c.String(flagPods),
+		Listen:  c.String(options.FlagListen),
+		Mode:    podmove.Mode(c.String(flagMove)),
 	}
 	switch o.Mode {
 	case podmove.Auto, podmove.OnlyRestart, podmove.OnlyLive, podmove.Never:

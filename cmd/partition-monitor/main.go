@@ -64,12 +64,20 @@ type usageError struct{ error }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
-		Name:         "partition-monitor",
-		Usage:        "keeps the pods of the system partition's namespaces in kubepods-system.slice",
-		HideVersion:  true, // the library's says it in other words than the command
-		Writer:       stdout,
-		ErrWriter:    stderr,
-		Commands:     []*cli.Command{runCommand(), statusCommand(), checkCommand(), moveCommand(), tryCommand(), keepCommand(), versionCommand()},
+		Name:        "partition-monitor",
+		Usage:       "keeps the pods of the system partition's namespaces in kubepods-system.slice",
+		HideVersion: true, // the library's says it in other words than the command
+		Writer:      stdout,
+		ErrWriter:   stderr,
+		Commands: []*cli.Command{
+			runCommand(),
+			statusCommand(),
+			checkCommand(),
+			moveCommand(),
+			tryCommand(),
+			keepCommand(),
+			versionCommand(),
+		},
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {

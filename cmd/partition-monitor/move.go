@@ -44,7 +44,9 @@ func moveCommand() *cli.Command {
 func podName(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return types.NamespacedName{}, usageError{fmt.Errorf("move %s: want NAMESPACE/POD, as partition-monitor status shows them", text)}
+		return types.NamespacedName{}, usageError{
+			fmt.Errorf("move %s: want NAMESPACE/POD, as partition-monitor status shows them", text),
+		}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

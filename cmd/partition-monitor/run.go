@@ -34,7 +34,11 @@ func runCommand() *cli.Command {
 				level = slog.LevelDebug
 			}
 			return daemon.Run(c.Context, daemon.Options{
-				Options: common, Tick: c.Duration("tick"), PerPod: c.Bool("per-pod-metrics"), Version: version, Log: journallog.New(os.Stderr, level),
+				Options: common,
+				Tick:    c.Duration("tick"),
+				PerPod:  c.Bool("per-pod-metrics"),
+				Version: version,
+				Log:     journallog.New(os.Stderr, level),
 			})
 		},
 	}

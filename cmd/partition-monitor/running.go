@@ -21,7 +21,11 @@ func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 	service, err := parseRun(args)
 	if err != nil {
 		// It is of another version, or stopped by its own command line in this moment.
-		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: the flags of the running service: %v: going by the defaults; restart it if it was updated\n", err)
+		fmt.Fprintf(
+			c.App.ErrWriter,
+			"partition-monitor: warning: the flags of the running service: %v: going by the defaults; restart it if it was updated\n",
+			err,
+		)
 		return
 	}
 	for _, f := range c.Command.Flags {
@@ -30,7 +34,10 @@ func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 			continue
 		}
 		if err := c.Set(name, fmt.Sprint(service.Value(name))); err != nil {
-			fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: --%s of the running service: %v: going by the default\n", name, err)
+			fmt.Fprintf(
+				c.App.ErrWriter, "partition-monitor: warning: --%s of the running service: %v: going by the default\n",
+				name, err,
+			)
 		}
 	}
 }

@@ -24,7 +24,11 @@ func tryCommand() *cli.Command {
 		Usage: "apply the section of FILE (- is standard input), and go back by itself when the time is over, at a reboot, or with --end, " +
 			"unless keep comes first",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: flagFor, Usage: "how long; the node goes back by itself after that", Value: 10 * time.Minute},
+			&cli.DurationFlag{
+				Name:  flagFor,
+				Usage: "how long; the node goes back by itself after that",
+				Value: 10 * time.Minute,
+			},
 			&cli.BoolFlag{Name: flagEnd, Usage: "end the trial that runs, and go back at once"},
 		},
 		Action: func(c *cli.Context) error {

@@ -51,7 +51,13 @@ func plus(a, b uint64) uint64 {
 }
 
 // NoLimits holds the values of a slice without limits.
-var NoLimits = Limits{MemoryMax: Unlimited, CPUWeight: 100, CPUQuotaPerSec: Unlimited, CPUQuotaPeriod: 100_000, TasksMax: Unlimited}
+var NoLimits = Limits{
+	MemoryMax:      Unlimited,
+	CPUWeight:      100,
+	CPUQuotaPerSec: Unlimited,
+	CPUQuotaPeriod: 100_000,
+	TasksMax:       Unlimited,
+}
 
 // Limits reads the limits of the cgroup at path, relative to the root of the file system. A missing
 // file counts as no limit, because its controller is not enabled. If the cgroup is missing, it

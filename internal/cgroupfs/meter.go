@@ -63,7 +63,10 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	if err != nil {
 		return r, err
 	}
-	err = parseKeyed(text, []keyed{{"inactive_file", &r.InactiveFile}, {"active_file", &r.ActiveFile}, {"slab_reclaimable", &r.SlabReclaimable}})
+	err = parseKeyed(
+		text,
+		[]keyed{{"inactive_file", &r.InactiveFile}, {"active_file", &r.ActiveFile}, {"slab_reclaimable", &r.SlabReclaimable}},
+	)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
 	}
@@ -116,7 +119,12 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	defer files.close()
 	r := MemoryReading{Max: Unlimited}
 	has := files.number("memory.current", &r.Current)
-	files.keyed("memory.stat", keyed{"inactive_file", &r.InactiveFile}, keyed{"active_file", &r.ActiveFile}, keyed{"slab_reclaimable", &r.SlabReclaimable})
+	files.keyed(
+		"memory.stat",
+		keyed{"inactive_file", &r.InactiveFile},
+		keyed{"active_file", &r.ActiveFile},
+		keyed{"slab_reclaimable", &r.SlabReclaimable},
+	)
 	if err := files.result(); err != nil {
 		return r, err
 	}

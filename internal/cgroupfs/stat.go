@@ -97,7 +97,12 @@ func (f FS) Stat(path string) (Stat, error) {
 	files.memoryEvents("memory.events.local", &stat.LocalMemoryEvents)
 
 	var usec, throttled uint64
-	files.keyed("cpu.stat", keyed{"usage_usec", &usec}, keyed{"nr_throttled", &stat.ThrottledPeriods}, keyed{"throttled_usec", &throttled})
+	files.keyed(
+		"cpu.stat",
+		keyed{"usage_usec", &usec},
+		keyed{"nr_throttled", &stat.ThrottledPeriods},
+		keyed{"throttled_usec", &throttled},
+	)
 	stat.CPUTime, stat.ThrottledTime = microseconds(usec), microseconds(throttled)
 	stat.HasCPU = files.number("cpu.weight", &stat.CPUWeight)
 
@@ -116,7 +121,13 @@ func (f *files) memory(usage *Usage) {
 }
 
 func (f *files) memoryEvents(name string, events *MemoryEvents) {
-	f.keyed(name, keyed{"high", &events.High}, keyed{"max", &events.Max}, keyed{"oom", &events.OOM}, keyed{"oom_kill", &events.OOMKill})
+	f.keyed(
+		name,
+		keyed{"high", &events.High},
+		keyed{"max", &events.Max},
+		keyed{"oom", &events.OOM},
+		keyed{"oom_kill", &events.OOMKill},
+	)
 }
 
 // microseconds converts a count of the kernel; a time.Duration ends at 292 years.

@@ -32,7 +32,9 @@ type files struct {
 
 func (f *files) open() {
 	path := filepath.Join(string(f.root), f.cgroup)
-	f.dir, f.err = Uninterrupted(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	f.dir, f.err = Uninterrupted(
+		func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) },
+	)
 	if f.err != nil {
 		f.err = &fs.PathError{Op: "open", Path: path, Err: f.err}
 		f.dir = -1

@@ -149,7 +149,10 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	}
 	list := make([]Container, 0, len(answer.Containers))
 	for _, item := range answer.Containers {
-		list = append(list, Container{ID: item.Id, SandboxID: item.PodSandboxId, Name: item.GetMetadata().GetName(), State: stateOf(item.State)})
+		list = append(
+			list,
+			Container{ID: item.Id, SandboxID: item.PodSandboxId, Name: item.GetMetadata().GetName(), State: stateOf(item.State)},
+		)
 	}
 	return list, nil
 }
@@ -179,7 +182,8 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error
 	ctx, cancel := context.WithTimeout(ctx, grace+2*time.Minute)
 	defer cancel()
 	seconds := int64((grace + time.Second - 1) / time.Second)
-	if _, err := c.runtime.StopContainer(ctx, &runtime.StopContainerRequest{ContainerId: id, Timeout: seconds}); err != nil {
+	request := &runtime.StopContainerRequest{ContainerId: id, Timeout: seconds}
+	if _, err := c.runtime.StopContainer(ctx, request); err != nil {
 		return c.failed("StopContainer "+id, err)
 	}
 	return nil
@@ -205,7 +209,11 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 		return Resources{}, c.failed("ContainerStatus "+id, err)
 	}
 	if linux := answer.GetStatus().GetResources().GetLinux(); linux.GetCpuShares() > 0 {
-		return Resources{Shares: uint64(linux.CpuShares), OOMScoreAdj: int(linux.OomScoreAdj), MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0))}, nil
+		return Resources{
+			Shares:      uint64(linux.CpuShares),
+			OOMScoreAdj: int(linux.OomScoreAdj),
+			MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0)),
+		}, nil
 	}
 	var info struct {
 		Config struct {

@@ -45,19 +45,31 @@ func Find(ctx context.Context) (*Client, error) {
 		silent = append(silent, err)
 	}
 	if len(silent) > 0 {
-		return nil, fmt.Errorf("no container runtime answers: is it running? Name its socket with --runtime-endpoint: %w", errors.Join(silent...))
+		return nil, fmt.Errorf(
+			"no container runtime answers: is it running? Name its socket with --runtime-endpoint: %w",
+			errors.Join(silent...),
+		)
 	}
-	return nil, fmt.Errorf("container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint", strings.Join(endpoints, ", "))
+	return nil, fmt.Errorf(
+		"container runtime: no socket at %s: is it running? Name its socket with --runtime-endpoint",
+		strings.Join(endpoints, ", "),
+	)
 }
 
 // Target returns the target that grpc dials for an endpoint.
 func Target(endpoint string) (string, error) {
 	path, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok && strings.Contains(endpoint, "://") {
-		return "", fmt.Errorf("container runtime: %s: only unix sockets are supported; want unix:///run/containerd/containerd.sock", endpoint)
+		return "", fmt.Errorf(
+			"container runtime: %s: only unix sockets are supported; want unix:///run/containerd/containerd.sock",
+			endpoint,
+		)
 	}
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("container runtime: %s: is not an absolute path; want e.g. unix:///run/containerd/containerd.sock", endpoint)
+		return "", fmt.Errorf(
+			"container runtime: %s: is not an absolute path; want e.g. unix:///run/containerd/containerd.sock",
+			endpoint,
+		)
 	}
 	return "unix://" + path, nil
 }

@@ -55,8 +55,13 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 		sayKept(false, nil, log)
 		return 1
 	}
-	log.all(levelWarning, []string{fmt.Sprintf("%v: writing the units one by one. A later configuration that is broken will end the partition, "+
-		"for the last good units cannot be kept; does a security policy keep generators out of %s?", err, config.StateDir)})
+	log.all(
+		levelWarning,
+		[]string{
+			fmt.Sprintf("%v: writing the units one by one. A later configuration that is broken will end the partition, "+
+				"for the last good units cannot be kept; does a security policy keep generators out of %s?", err, config.StateDir),
+		},
+	)
 	return 0
 }
 
@@ -83,7 +88,9 @@ func sayKept(kept bool, err error, log *Log) {
 	case err != nil:
 		log.Errorf("the last good units cannot be kept: %v", err)
 	case kept:
-		log.Errorf("the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload")
+		log.Errorf(
+			"the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload",
+		)
 	default:
 		log.Errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
 	}

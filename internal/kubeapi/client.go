@@ -91,7 +91,12 @@ func newClient(kubeconfig string) (*Client, error) {
 	// client-go's default dialer, with its connections tracked.
 	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	config.Dial = dialer.DialContext
-	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, connections: dialer.ConnectionTracker}
+	c := &Client{
+		Timeout:     requestTimeout,
+		kubeconfig:  kubeconfig,
+		server:      config.Host,
+		connections: dialer.ConnectionTracker,
+	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
 			c.files = append(c.files, file)

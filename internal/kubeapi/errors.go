@@ -60,8 +60,11 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	case unanswered(err) && pluginFailed(err):
 		return c.pluginHint(), ErrCredentials
 	case unanswered(err) && errors.As(err, new(*tls.CertificateVerificationError)):
-		return fmt.Sprintf("; is %s of another cluster, or has the cluster another certificate authority now? Have it made anew (kubeadm join), or name "+
-			"another with --kubeconfig", c.kubeconfig), ErrCredentials
+		return fmt.Sprintf(
+			"; is %s of another cluster, or has the cluster another certificate authority now? Have it made anew (kubeadm join), or name "+
+				"another with --kubeconfig",
+			c.kubeconfig,
+		), ErrCredentials
 	case errors.Is(err, context.DeadlineExceeded):
 		return c.pluginHint(), ErrUnreachable
 	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:
@@ -71,8 +74,11 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		// (NamespaceLifecycle).
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("; the user of %s needs get of pods, patch of pods/status and create of events, as kubelets have it for "+
-			"the pods of their node: grant it, or name another kubeconfig with --kubeconfig", c.kubeconfig), ErrForbidden
+		return fmt.Sprintf(
+			"; the user of %s needs get of pods, patch of pods/status and create of events, as kubelets have it for "+
+				"the pods of their node: grant it, or name another kubeconfig with --kubeconfig",
+			c.kubeconfig,
+		), ErrForbidden
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("; has the certificate or token of %s expired?", c.kubeconfig), ErrCredentials
 	}
@@ -85,9 +91,12 @@ func (c *Client) pluginHint() string {
 	if c.plugin == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s gets its credentials from the program %s, which runs in the sandbox of partition-monitor.service here: "+
-		"allow what it needs with \"systemctl edit partition-monitor.service\", or name a kubeconfig with a certificate with --kubeconfig",
-		c.kubeconfig, c.plugin)
+	return fmt.Sprintf(
+		"; %s gets its credentials from the program %s, which runs in the sandbox of partition-monitor.service here: "+
+			"allow what it needs with \"systemctl edit partition-monitor.service\", or name a kubeconfig with a certificate with --kubeconfig",
+		c.kubeconfig,
+		c.plugin,
+	)
 }
 
 // unanswered reports whether there was no answer of an API server: it was not reached, or not in

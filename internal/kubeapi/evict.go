@@ -113,7 +113,10 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 			return c.failed("patch pods/status", e.Namespace, e.Name, err)
 		}
 	}
-	return c.about("patch pods/status", e.Namespace, e.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err))
+	return c.about(
+		"patch pods/status",
+		e.Namespace, e.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err),
+	)
 }
 
 // pod returns the pod as the API server has it, ErrGone if another pod has its name.
@@ -134,7 +137,10 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 		return nil, c.about("patch pods/status", e.Namespace, e.Name, ErrStatic)
 	}
 	if string(pod.UID) != e.UID {
-		return nil, c.about("get pods", e.Namespace, e.Name, fmt.Errorf("%w: its name is that of %s now, and not of %s", ErrGone, pod.UID, e.UID))
+		return nil, c.about(
+			"get pods",
+			e.Namespace, e.Name, fmt.Errorf("%w: its name is that of %s now, and not of %s", ErrGone, pod.UID, e.UID),
+		)
 	}
 	return pod, nil
 }
@@ -161,7 +167,12 @@ func (c *Client) patch(e Eviction, patch statusPatch) *rest.Request {
 	if err != nil {
 		panic(err) // it has texts, numbers and times
 	}
-	return c.rest.Patch(types.StrategicMergePatchType).Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("status").Body(data)
+	return c.rest.Patch(types.StrategicMergePatchType).
+		Namespace(e.Namespace).
+		Resource("pods").
+		Name(e.Name).
+		SubResource("status").
+		Body(data)
 }
 
 // statusPatch is a strategic merge patch of a pod. Conditions are merged by their type.
@@ -216,8 +227,20 @@ func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
 
 // newCondition returns a condition that replaces the pod's of that type. Its transition is now,
 // unless its status was the same before (UpdatePodCondition, pkg/api/v1/pod/util.go).
-func newCondition(pod *v1.Pod, now time.Time, kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) conditionPatch {
-	c := conditionPatch{Type: kind, Status: status, ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now), Reason: reason}
+func newCondition(
+	pod *v1.Pod,
+	now time.Time,
+	kind v1.PodConditionType,
+	status v1.ConditionStatus,
+	reason, message string,
+) conditionPatch {
+	c := conditionPatch{
+		Type:               kind,
+		Status:             status,
+		ObservedGeneration: pod.Generation,
+		LastTransitionTime: metav1.NewTime(now),
+		Reason:             reason,
+	}
 	if message != "" {
 		c.Message = &message
 	}

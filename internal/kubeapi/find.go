@@ -44,7 +44,10 @@ func Find(root hostfs.FS) (string, error) {
 	if len(unfit) > 0 {
 		text += " (" + strings.Join(unfit, "; ") + ")"
 	}
-	return "", fmt.Errorf("kubeconfig of the kubelet: %s: has the node joined a cluster? Name it with --kubeconfig: %w", text, fs.ErrNotExist)
+	return "", fmt.Errorf(
+		"kubeconfig of the kubelet: %s: has the node joined a cluster? Name it with --kubeconfig: %w",
+		text, fs.ErrNotExist,
+	)
 }
 
 // checkKubeconfig returns nil for a kubeconfig.

@@ -9,7 +9,13 @@ import (
 
 // programs lists the paths of a kubelet that was started by its name alone: systemd's search path,
 // and the path in images of Flatcar.
-var programs = []string{"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/usr/sbin/kubelet", "/usr/local/sbin/kubelet", "/opt/bin/kubelet"}
+var programs = []string{
+	"/usr/bin/kubelet",
+	"/usr/local/bin/kubelet",
+	"/usr/sbin/kubelet",
+	"/usr/local/sbin/kubelet",
+	"/opt/bin/kubelet",
+}
 
 // Knows reports whether the kubelet's program contains a text, such as the name of a feature gate.
 // A kubelet does not list its gates on its command line, and asking it takes credentials. A program

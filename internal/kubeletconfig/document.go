@@ -74,7 +74,8 @@ func parseDocument(path string, data []byte) (document, error) {
 	}
 	// The kubelet requires apiVersion and kind in the main file and in each drop-in.
 	var apiVersion, kind string
-	if err := errors.Join(stringField(doc.fields, "apiVersion", &apiVersion), stringField(doc.fields, "kind", &kind)); err != nil {
+	err = errors.Join(stringField(doc.fields, "apiVersion", &apiVersion), stringField(doc.fields, "kind", &kind))
+	if err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if apiVersion != APIVersion || kind != Kind {

@@ -225,7 +225,8 @@ func (l *loader) awaited() Awaited {
 
 // mainIsLate reports whether there is no main file yet and one may still be mounted.
 func (l *loader) mainIsLate() bool {
-	return !l.hasMain && slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
+	return !l.hasMain &&
+		slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
 }
 
 type loader struct {
@@ -353,7 +354,10 @@ func (l *loader) dropins(settings Settings) error {
 			return err
 		}
 		if !info.IsDir() {
-			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: not a directory, and the kubelet follows no link here, ignoring", dir))
+			l.config.Warnings = append(
+				l.config.Warnings,
+				fmt.Sprintf("%s: not a directory, and the kubelet follows no link here, ignoring", dir),
+			)
 			continue
 		}
 		if err := l.walk(dir, 0); err != nil {
@@ -470,7 +474,10 @@ func (l *loader) override() error {
 	}
 	l.seen(doc)
 	if _, ok := doc.fields[SectionField]; !ok {
-		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField))
+		l.config.Warnings = append(
+			l.config.Warnings,
+			fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField),
+		)
 		return nil
 	}
 	l.replaceSection(doc)
@@ -495,7 +502,10 @@ func (l *loader) tried(doc document, err error) error {
 func (l *loader) replaceSection(doc document) {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		if _, ok := doc.fields[f.name]; ok {
-			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", doc.path, f.name))
+			l.config.Warnings = append(
+				l.config.Warnings,
+				fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", doc.path, f.name),
+			)
 		}
 	}
 	l.config.Section, l.config.SectionFile, l.config.overridden = doc.fields[SectionField], doc.path, true

@@ -118,7 +118,10 @@ func mountUnitExists(root hostfs.FS, dir string, known map[string]bool) bool {
 		return exists
 	}
 	name := unit.UnitNamePathEscape(dir) + ".mount"
-	known[dir] = slices.ContainsFunc(mountUnitDirs, func(unitDir string) bool { return root.Exists(path.Join(unitDir, name)) })
+	known[dir] = slices.ContainsFunc(
+		mountUnitDirs,
+		func(unitDir string) bool { return root.Exists(path.Join(unitDir, name)) },
+	)
 	return known[dir]
 }
 

@@ -56,7 +56,12 @@ func (w *Watcher) Run(ctx context.Context, failed func(error)) error {
 	conn, err := grpc.NewClient("unix://"+w.socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay:  100 * time.Millisecond,
+				Multiplier: 1.6,
+				Jitter:     0.2,
+				MaxDelay:   5 * time.Second,
+			},
 			MinConnectTimeout: time.Second,
 		}))
 	if err != nil {

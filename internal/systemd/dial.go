@@ -88,7 +88,12 @@ func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
 			c.calls.Add(1)
 		}
 	}
-	raw, err := dbus.Dial(address, dbus.WithContext(conn.ctx), dbus.WithSignalHandler(conn.filter), dbus.WithOutgoingInterceptor(count))
+	raw, err := dbus.Dial(
+		address,
+		dbus.WithContext(conn.ctx),
+		dbus.WithSignalHandler(conn.filter),
+		dbus.WithOutgoingInterceptor(count),
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,8 @@ func (e *connectError) Unwrap() []error { return []error{e.Bus, e.Direct} }
 // back, calls end with dbus-daemon's errors for a name that it cannot start.
 func interrupted(err error, conn *connection) bool {
 	var socket *net.OpError // such as the reset by a bus that ends with unread messages
-	if !conn.open() || errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, errLost) || errors.As(err, &socket) {
+	if !conn.open() || errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, errLost) ||
+		errors.As(err, &socket) {
 		return true
 	}
 	var e dbus.Error
@@ -45,7 +46,12 @@ func interrupted(err error, conn *connection) bool {
 	}
 	const bus = "org.freedesktop.DBus.Error."
 	switch e.Name {
-	case bus + "NoReply", bus + "Disconnected", bus + "NameHasNoOwner", bus + "ServiceUnknown", bus + "TimedOut", bus + "Timeout":
+	case bus + "NoReply",
+		bus + "Disconnected",
+		bus + "NameHasNoOwner",
+		bus + "ServiceUnknown",
+		bus + "TimedOut",
+		bus + "Timeout":
 		return true
 	}
 	return strings.HasPrefix(e.Name, bus+"Spawn.")

@@ -32,7 +32,8 @@ func (p Properties) Get(name string, to any) bool {
 func (c *Client) ScopeProperties(ctx context.Context, name string) (Properties, error) {
 	var all Properties
 	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
-		call := conn.calls.Object(busName, unitPath(name)).CallWithContext(ctx, "org.freedesktop.DBus.Properties.GetAll", 0, busName+".Scope")
+		call := conn.calls.Object(busName, unitPath(name)).
+			CallWithContext(ctx, "org.freedesktop.DBus.Properties.GetAll", 0, busName+".Scope")
 		return call.Store(&all)
 	})
 	if err != nil {

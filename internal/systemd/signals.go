@@ -11,8 +11,13 @@ import (
 
 // listen makes the bus deliver systemd's signals, and systemd send them at all.
 func listen(ctx context.Context, conn *connection) error {
-	err := conn.signals.AddMatchSignalContext(ctx, dbus.WithMatchSender("org.freedesktop.DBus"),
-		dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, busName))
+	err := conn.signals.AddMatchSignalContext(
+		ctx,
+		dbus.WithMatchSender("org.freedesktop.DBus"),
+		dbus.WithMatchInterface("org.freedesktop.DBus"),
+		dbus.WithMatchMember("NameOwnerChanged"),
+		dbus.WithMatchArg(0, busName),
+	)
 	for _, member := range []string{"UnitNew", "UnitRemoved", "Reloading"} {
 		if err != nil {
 			return err
@@ -24,7 +29,9 @@ func listen(ctx context.Context, conn *connection) error {
 		return err
 	}
 	var owner string
-	if err := conn.signals.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, busName).Store(&owner); err != nil {
+	if err := conn.signals.BusObject().
+		CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, busName).
+		Store(&owner); err != nil {
 		return err
 	}
 	conn.filter.firstOwner(owner)
@@ -63,7 +70,13 @@ type signalFilter struct {
 func newSignalFilter(by way, n *notices) *signalFilter {
 	// The default handler does not keep the order of signals.
 	handler := dbus.NewSequentialSignalHandler()
-	f := &signalFilter{SignalHandler: handler, notices: n, way: by, newOwner: make(chan struct{}, 1), next: make(chan struct{})}
+	f := &signalFilter{
+		SignalHandler: handler,
+		notices:       n,
+		way:           by,
+		newOwner:      make(chan struct{}, 1),
+		next:          make(chan struct{}),
+	}
 	f.SignalRegistrar, _ = handler.(dbus.SignalRegistrar)
 	f.Terminator, _ = handler.(dbus.Terminator)
 	return f

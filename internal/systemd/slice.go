@@ -18,7 +18,13 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 	properties := limitProperties(limits)
 	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.job(ctx, func(result chan<- string) error {
-			_, err := conn.api.StartTransientUnitContext(ctx, name, "replace", variants(c.sliceProperties(description, properties)), result)
+			_, err := conn.api.StartTransientUnitContext(
+				ctx,
+				name,
+				"replace",
+				variants(c.sliceProperties(description, properties)),
+				result,
+			)
 			return err
 		})
 	})

@@ -17,7 +17,10 @@ func (m *Manager) choose(s Snapshot) Decision {
 		}
 		if d.Victim.Empty {
 			// Only the kubelet has listed this pod. A container of it that has ended has no cgroup to check.
-			d.Victim.Containers = slices.DeleteFunc(slices.Clone(d.Victim.Containers), func(c Container) bool { return c.Cgroup == "" })
+			d.Victim.Containers = slices.DeleteFunc(
+				slices.Clone(d.Victim.Containers),
+				func(c Container) bool { return c.Cgroup == "" },
+			)
 			return d
 		}
 		if d.Victim.Containers = m.stoppable(*d.Victim); len(d.Victim.Containers) > 0 {

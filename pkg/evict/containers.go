@@ -109,6 +109,7 @@ func (c *containers) startedAgain(e Eviction) []string {
 		c.warn(err)
 	}
 	return slices.DeleteFunc(slices.Collect(maps.Values(scopes)), func(cgroup string) bool {
-		return slices.ContainsFunc(e.Containers, func(stopped Stopped) bool { return stopped.Cgroup == cgroup }) || c.empty(cgroup)
+		return slices.ContainsFunc(e.Containers, func(stopped Stopped) bool { return stopped.Cgroup == cgroup }) ||
+			c.empty(cgroup)
 	})
 }

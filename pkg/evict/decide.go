@@ -145,7 +145,8 @@ func Decide(s Snapshot) Decision {
 	if crossed == "" {
 		// Compares with the configured limit, not with the limit in force. Usage must be below it: at
 		// exactly the limit the kernel would kill for the next page.
-		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit && !waiting(state.Open)
+		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit &&
+			!waiting(state.Open)
 		return d
 	}
 	if crossed == Hard && waiting(state.Open) {

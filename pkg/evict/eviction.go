@@ -64,12 +64,29 @@ type Stopped struct {
 // newEviction returns the eviction that was decided.
 func newEviction(s Snapshot, d Decision) Eviction {
 	e := Eviction{
-		UID: d.Victim.UID, Namespace: d.Victim.Namespace, Name: d.Victim.Name, QoS: d.Victim.QoS, Owner: d.Victim.Owner, Cgroup: d.Victim.Cgroup,
-		Priority: d.Victim.Priority, Estimated: d.Victim.Estimated, Time: s.Now, Threshold: d.Crossed, Way: d.Way, Grace: d.Grace,
-		AvailableBytes: d.Available, AtBytes: d.At, LimitBytes: s.limit(),
-		WorkingSetBytes: d.Victim.Usage.WorkingSet, RequestBytes: d.Victim.Request,
-		UsedBytes: d.Victim.Usage.Used, PartitionBytes: s.Memory.Used(), Static: d.Victim.Static, EndsForGood: d.Victim.endsForGood(),
-		Told: d.Way != Evict, DryRun: s.Config.DryRun,
+		UID:             d.Victim.UID,
+		Namespace:       d.Victim.Namespace,
+		Name:            d.Victim.Name,
+		QoS:             d.Victim.QoS,
+		Owner:           d.Victim.Owner,
+		Cgroup:          d.Victim.Cgroup,
+		Priority:        d.Victim.Priority,
+		Estimated:       d.Victim.Estimated,
+		Time:            s.Now,
+		Threshold:       d.Crossed,
+		Way:             d.Way,
+		Grace:           d.Grace,
+		AvailableBytes:  d.Available,
+		AtBytes:         d.At,
+		LimitBytes:      s.limit(),
+		WorkingSetBytes: d.Victim.Usage.WorkingSet,
+		RequestBytes:    d.Victim.Request,
+		UsedBytes:       d.Victim.Usage.Used,
+		PartitionBytes:  s.Memory.Used(),
+		Static:          d.Victim.Static,
+		EndsForGood:     d.Victim.endsForGood(),
+		Told:            d.Way != Evict,
+		DryRun:          s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {
 		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request})

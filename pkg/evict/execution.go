@@ -171,7 +171,10 @@ func (e execution) afterProcesses(now time.Time, running bool) (execution, actio
 		return e, readMemory
 	case now.Sub(e.signalledAt)-e.Grace > endTimeout:
 		e.phase = reclaimed
-		e.Problem = fmt.Sprintf("its processes have not ended %s after they were to; nobody else goes for what they hold", endTimeout)
+		e.Problem = fmt.Sprintf(
+			"its processes have not ended %s after they were to; nobody else goes for what they hold",
+			endTimeout,
+		)
 		return e, abandon
 	}
 	return e, await
@@ -198,8 +201,12 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
 		e.phase = reclaimed
 		if e.Problem == "" {
-			e.Problem = fmt.Sprintf("%d of %d bytes are still there after its processes have ended: files in memory (an emptyDir with the medium Memory, "+
-				"/dev/shm) stay as long as the pod; delete it", left, e.UsedBytes)
+			e.Problem = fmt.Sprintf(
+				"%d of %d bytes are still there after its processes have ended: files in memory (an emptyDir with the medium Memory, "+
+					"/dev/shm) stay as long as the pod; delete it",
+				left,
+				e.UsedBytes,
+			)
 		}
 		return e, rememberStays
 	}
@@ -271,7 +278,10 @@ func killing(open []execution) bool {
 // freeing reports whether an execution has freed memory within freeingWindow, or was signalled or
 // ended within it and could not free memory yet.
 func freeing(open []execution, now time.Time) bool {
-	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && now.Sub(e.freedAt) < freeingWindow })
+	return slices.ContainsFunc(
+		open,
+		func(e execution) bool { return e.phase != reclaimed && now.Sub(e.freedAt) < freeingWindow },
+	)
 }
 
 const (

@@ -36,7 +36,12 @@ func (x *executor) keep(e execution) {
 // twice.
 func (x *executor) save() {
 	x.remember()
-	history := History{Open: records(x.state.Open), Cooldown: x.state.Cooldown, Stays: x.state.Stays, Last: records(x.last)}
+	history := History{
+		Open:     records(x.state.Open),
+		Cooldown: x.state.Cooldown,
+		Stays:    x.state.Stays,
+		Last:     records(x.last),
+	}
 	if err := x.Store.write(history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)
 	}

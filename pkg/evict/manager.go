@@ -49,8 +49,12 @@ func New(o Options) *Manager {
 	m.watch = &watch{Options: m.Options, warn: m.warnings.warn}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
 	m.executor = &executor{
-		Options: m.Options, containers: m.containers, watch: m.watch, warn: m.warnings.warn, dryRunUntil: map[string]time.Time{},
-		reporter: &reporter{Options: m.Options, containers: m.containers, background: &m.background, wake: m.watch.wake},
+		Options:     m.Options,
+		containers:  m.containers,
+		watch:       m.watch,
+		warn:        m.warnings.warn,
+		dryRunUntil: map[string]time.Time{},
+		reporter:    &reporter{Options: m.Options, containers: m.containers, background: &m.background, wake: m.watch.wake},
 	}
 	return m
 }

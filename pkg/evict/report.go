@@ -65,7 +65,14 @@ func (m *Manager) warnRaised(s Snapshot) {
 		m.raisedAt = s.Now
 	}
 	if s.Now.Sub(m.raisedAt) >= retryInterval {
-		m.warnings.warn(fmt.Errorf("memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
-			"(systemctl set-property); systemctl revert takes that back", m.Slice, s.Memory.Max, c.Limit))
+		m.warnings.warn(
+			fmt.Errorf(
+				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
+					"(systemctl set-property); systemctl revert takes that back",
+				m.Slice,
+				s.Memory.Max,
+				c.Limit,
+			),
+		)
 	}
 }

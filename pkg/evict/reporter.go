@@ -136,7 +136,13 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Context, Eviction) error) error {
 	deadline := time.NewTimer(apiTimeout)
 	defer deadline.Stop()
-	delay := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1 << 30, Cap: 2 * time.Second}.DelayFunc()
+	delay := wait.Backoff{
+		Duration: 50 * time.Millisecond,
+		Factor:   2,
+		Jitter:   0.2,
+		Steps:    1 << 30,
+		Cap:      2 * time.Second,
+	}.DelayFunc()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, apiAttempt)
 		err := call(attempt, e)

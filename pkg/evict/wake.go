@@ -75,7 +75,11 @@ func (a *Alarm) Wake() {
 func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
 	stop := context.AfterFunc(ctx, a.Wake)
 	defer stop()
-	fds := []unix.PollFd{{Fd: int32(a.wake), Events: unix.POLLIN}, {Fd: int32(a.events), Events: unix.POLLPRI}, {Fd: int32(a.pressure), Events: unix.POLLPRI}}
+	fds := []unix.PollFd{
+		{Fd: int32(a.wake), Events: unix.POLLIN},
+		{Fd: int32(a.events), Events: unix.POLLPRI},
+		{Fd: int32(a.pressure), Events: unix.POLLPRI},
+	}
 	timeout := unix.NsecToTimespec(d.Nanoseconds())
 	// The Go runtime interrupts its threads with signals. The kernel leaves the remaining time in
 	// timeout.

@@ -117,7 +117,10 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 			return
 		}
 		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
-			d.Ensure = append(d.Ensure, SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits})
+			d.Ensure = append(
+				d.Ensure,
+				SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits},
+			)
 		}
 	case pod.Guest.Exists && !inUse && !s.holdsMemory(pod):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
@@ -186,7 +189,10 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 			report.Slice = foreign[0].Slice
 		}
 		report.Reason = ReasonForeign
-		report.Next = fmt.Sprintf("nothing: container %s runs in %s, which is no slice that the kubelet made for it", foreign[0].Name, foreign[0].Slice)
+		report.Next = fmt.Sprintf(
+			"nothing: container %s runs in %s, which is no slice that the kubelet made for it",
+			foreign[0].Name, foreign[0].Slice,
+		)
 	}
 	if pod.Ready || report.Containers > 0 {
 		d.Pods = append(d.Pods, report)

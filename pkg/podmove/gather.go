@@ -145,8 +145,14 @@ func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, 
 func leftOver(escapedUID string, guest foundSlice, kubelets []foundSlice, orphans []string) Pod {
 	home := unitname.PodSlice(unitname.Default, guest.qos, escapedUID)
 	return Pod{
-		UID: escapedUID, QoS: guest.qos, Guest: PodCgroup{Slice: guest.name, Exists: true, Units: guest.units}, Orphans: orphans,
-		Home: PodCgroup{Slice: home, Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == home })},
+		UID:     escapedUID,
+		QoS:     guest.qos,
+		Guest:   PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
+		Orphans: orphans,
+		Home: PodCgroup{
+			Slice:  home,
+			Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == home }),
+		},
 	}
 }
 
@@ -175,7 +181,13 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 
 // complete adds to a pod what the kubelet and the cgroups report about it. It returns the slices
 // that are left over from an earlier pod with this UID.
-func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Partition][]foundSlice, known *podsapi.Pod, containers []cri.Container) ([]Pod, error) {
+func (g *Gatherer) complete(
+	ctx context.Context,
+	pod *Pod,
+	found map[unitname.Partition][]foundSlice,
+	known *podsapi.Pod,
+	containers []cri.Container,
+) ([]Pod, error) {
 	told := v1.PodQOSClass("")
 	if known != nil {
 		told = known.QoS
@@ -268,7 +280,10 @@ func (g *Gatherer) complete(ctx context.Context, pod *Pod, found map[unitname.Pa
 		}
 		pod.Containers = append(pod.Containers, container)
 	}
-	slices.SortFunc(pod.Containers, func(a, b Container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(
+		pod.Containers,
+		func(a, b Container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) },
+	)
 	pod.Orphans = append(pod.Orphans, abandoned(pod)...)
 	if len(liveMoved(pod.Guest.Units)) > 0 && pod.Home.Exists {
 		pod.Home.Bytes = g.own(pod.Home)
@@ -304,7 +319,10 @@ func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[strin
 // ended returns those of our scopes among units whose container does not run.
 func ended(units []string, containers []cri.Container) []string {
 	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
-		return slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited })
+		return slices.ContainsFunc(
+			containers,
+			func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited },
+		)
 	})
 }
 

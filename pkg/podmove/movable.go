@@ -11,7 +11,14 @@ import (
 )
 
 // move decides how and when misplaced containers of a pod are moved.
-func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []Container, creating bool, report *PodReport) {
+func (d *Decision) move(
+	s Snapshot,
+	pod Pod,
+	to unitname.Partition,
+	misplaced []Container,
+	creating bool,
+	report *PodReport,
+) {
 	reason := func(r Reason, next string) { report.Reason, report.Next = r, next }
 	if s.Moving == pod.UID {
 		reason(ReasonMoving, "wait for it")
@@ -27,15 +34,21 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
 		way = Restart
 	case s.Config.Mode == Never && !ordered:
-		reason(ReasonForbidden, "partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never")
+		reason(
+			ReasonForbidden,
+			"partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never",
+		)
 		return
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
 		way = Live
 	case s.NRI == Working:
 		way = Restart
 		if what := spared(pod); what != "" && s.Config.Mode == Auto {
-			reason(ReasonNextStart, "wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
-				", or run the monitor with --move=restart: "+what+" is not restarted to be moved")
+			reason(
+				ReasonNextStart,
+				"wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
+					", or run the monitor with --move=restart: "+what+" is not restarted to be moved",
+			)
 			return
 		}
 	default:
@@ -60,8 +73,11 @@ func (d *Decision) move(s Snapshot, pod Pod, to unitname.Partition, misplaced []
 	case ordered:
 		d.begin(pod, to, way, misplaced, report)
 	case way == Restart && s.RestartsFail:
-		reason(ReasonFailed, "no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
-			"container was not where it was to be; the journal of the monitor says which")
+		reason(
+			ReasonFailed,
+			"no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
+				"container was not where it was to be; the journal of the monitor says which",
+		)
 	case way == Restart && s.GivenUp[pod.UID]:
 		reason(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:

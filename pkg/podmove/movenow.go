@@ -155,7 +155,9 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 func verdict(reports []PodReport, o *order) *outcome {
 	i := slices.IndexFunc(reports, func(p PodReport) bool { return p.UID == o.uid })
 	if i < 0 || reports[i].Containers == 0 {
-		return &outcome{err: fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod)}
+		return &outcome{
+			err: fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod),
+		}
 	}
 	switch report := reports[i]; {
 	case report.Misplaced == 0:

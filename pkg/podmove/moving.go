@@ -187,7 +187,10 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 				continue
 			}
 			if c.Slice != m.Slice {
-				return true, fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w", c.Name, m.Namespace, m.Name, c.Slice, m.Slice, ErrWrongPlace)
+				return true, fmt.Errorf(
+					"container %s of pod %s/%s came back in %s; want %s: %w",
+					c.Name, m.Namespace, m.Name, c.Slice, m.Slice, ErrWrongPlace,
+				)
 			}
 			return true, nil
 		}

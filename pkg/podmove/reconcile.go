@@ -365,7 +365,9 @@ func (r *Reconciler) confirm(s Snapshot) {
 		if err == nil && at[id] != wanted[id] {
 			err = fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id])
 		}
-		r.Events.Placed(Placement{Way: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}})
+		r.Events.Placed(
+			Placement{Way: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}},
+		)
 	}
 }
 
@@ -378,7 +380,8 @@ func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
-	if err := r.Units.EnsureSlice(ctx, unitname.PodSlice(r.Gatherer.Partition, q, s.UID), Description(s.Namespace, s.Name), limits); err != nil {
+	slice := unitname.PodSlice(r.Gatherer.Partition, q, s.UID)
+	if err := r.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
 		r.Events.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}

@@ -93,7 +93,17 @@ const (
 // Reasons returns all of them, for metrics that must have a value before the first.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonPending, ReasonMoving, ReasonNextStart, ReasonStarting, ReasonRestartPolicy, ReasonUnknownPolicy, ReasonOwnCgroups,
-		ReasonTerminating, ReasonNoNRI, ReasonFailed, ReasonForbidden, ReasonForeign,
+		ReasonPending,
+		ReasonMoving,
+		ReasonNextStart,
+		ReasonStarting,
+		ReasonRestartPolicy,
+		ReasonUnknownPolicy,
+		ReasonOwnCgroups,
+		ReasonTerminating,
+		ReasonNoNRI,
+		ReasonFailed,
+		ReasonForbidden,
+		ReasonForeign,
 	}
 }

@@ -88,7 +88,11 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	source := unitpath.Plain(in.config.Kubelet.SectionFile)
 	// The KEP's hierarchy is complete from the start, not only from the first pod on. And whatever
 	// starts the partition starts the units that belong to it.
-	wants := []string{unitname.QoSSlice(names, unitname.Burstable), unitname.QoSSlice(names, unitname.BestEffort), ApplyPath}
+	wants := []string{
+		unitname.QoSSlice(names, unitname.Burstable),
+		unitname.QoSSlice(names, unitname.BestEffort),
+		ApplyPath,
+	}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
 	}
@@ -133,7 +137,11 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 //
 // A drop-in does not keep a slice from being made transient (unit_is_pristine).
 func shutdownDropins(names unitname.Partition) []string {
-	return []string{"kubepods.slice.d/" + dropinName, names.Slice() + ".d/" + dropinName, names.Below() + ".d/" + dropinName}
+	return []string{
+		"kubepods.slice.d/" + dropinName,
+		names.Slice() + ".d/" + dropinName,
+		names.Below() + ".d/" + dropinName,
+	}
 }
 
 // keptUnits lists the files that stay for the rest of the boot in which they were written.
@@ -215,7 +223,10 @@ func lateService(late latemount.Late) []*unit.UnitOption {
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
 	}
-	options = append(options, option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")))
+	options = append(
+		options,
+		option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")),
+	)
 	for _, path := range late.Paths {
 		options = append(options, option("Unit", "ConditionPathExists", "|"+path))
 	}

@@ -62,7 +62,10 @@ func demo(ctx context.Context) error {
 			{Path: "/usr/lib/systemd/system/partition-monitor.service", Source: "units/partition-monitor.service", Mode: 0o644},
 			// Without an API server all pods are static pods, which are neither restarted nor evicted by
 			// default.
-			{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-spare=node-critical\"\n")},
+			{
+				Path: "/etc/default/node-partition",
+				Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-spare=node-critical\"\n"),
+			},
 		},
 		Restore:  true,
 		Detached: true,
@@ -78,7 +81,10 @@ func demo(ctx context.Context) error {
 		// No message has named the node yet, so it must not stay behind.
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
-	fmt.Printf("\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n", nodeName, nodeName)
+	fmt.Printf(
+		"\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n",
+		nodeName, nodeName,
+	)
 	return nil
 }
 

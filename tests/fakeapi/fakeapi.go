@@ -53,8 +53,10 @@ func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Pod: &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
-		Spec:       v1.PodSpec{Containers: []v1.Container{Requesting("dns", "50Mi"), Requesting("log", "20Mi"), Requesting("etcd", "1Mi")}},
-		Status:     v1.PodStatus{Phase: v1.PodRunning},
+		Spec: v1.PodSpec{
+			Containers: []v1.Container{Requesting("dns", "50Mi"), Requesting("log", "20Mi"), Requesting("etcd", "1Mi")},
+		},
+		Status: v1.PodStatus{Phase: v1.PodRunning},
 	}}
 	c.Server = start(c)
 	t.Cleanup(c.Close)
@@ -63,7 +65,10 @@ func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 
 // Requesting returns a container that requests memory.
 func Requesting(name, memory string) v1.Container {
-	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}}}
+	return v1.Container{
+		Name:      name,
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}},
+	}
 }
 
 // ServeHTTP implements http.Handler.

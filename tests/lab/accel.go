@@ -72,7 +72,9 @@ func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 		}
 		done()
 		if why != "" {
-			progress("KVM does not work here: " + why + ": nodes are emulated; to try it again remove " + c.Path("kvm", "probe", key))
+			progress(
+				"KVM does not work here: " + why + ": nodes are emulated; to try it again remove " + c.Path("kvm", "probe", key),
+			)
 		}
 		return os.WriteFile(filepath.Join(dir, kvmAnswer), []byte(why), 0o644)
 	})

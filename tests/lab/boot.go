@@ -109,7 +109,9 @@ func (n *Node) startUp(ctx context.Context, oldBoot string) error {
 			if panics++; panics == maxPanics {
 				return err
 			}
-			n.options.Progress("the guest's kernel panicked or has a clock that runs away, as it does now and then under software emulation: booting again")
+			n.options.Progress(
+				"the guest's kernel panicked or has a clock that runs away, as it does now and then under software emulation: booting again",
+			)
 			if err := n.qemu.kill(); err != nil {
 				return err
 			}

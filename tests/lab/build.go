@@ -20,19 +20,32 @@ func sourcesDir() (string, error) {
 		dir = filepath.Join(filepath.Dir(file), "sources")
 	}
 	if !exists(filepath.Join(dir, "pause", "go.mod")) {
-		return "", fmt.Errorf("sources of the lab's programs: not found in %s: set LAB_SOURCES to the folder tests/lab/sources", dir)
+		return "", fmt.Errorf(
+			"sources of the lab's programs: not found in %s: set LAB_SOURCES to the folder tests/lab/sources",
+			dir,
+		)
 	}
 	return dir, nil
 }
 
 // pause returns the program of the sandbox container.
 func pause() Program {
-	return Program{Name: "pause", Source: "pause", Packages: []string{"nodepartition/tests/lab/sources/pause"}, Version: "1"}
+	return Program{
+		Name:     "pause",
+		Source:   "pause",
+		Packages: []string{"nodepartition/tests/lab/sources/pause"},
+		Version:  "1",
+	}
 }
 
 // podtool returns the program that pods of tests run.
 func podtool() Program {
-	return Program{Name: "podtool", Source: "podtool", Packages: []string{"nodepartition/tests/lab/sources/podtool"}, Version: "1"}
+	return Program{
+		Name:     "podtool",
+		Source:   "podtool",
+		Packages: []string{"nodepartition/tests/lab/sources/podtool"},
+		Version:  "1",
+	}
 }
 
 // buildFlags and buildEnv return the flags and the environment of go build.

@@ -69,7 +69,12 @@ func (c Cache) Path(kind, name string, key Key) string {
 // Ensure returns the folder of an entry, and builds it first if there is none. If several processes
 // want the same entry, one builds it and the others wait. A build that fails or is killed leaves no
 // entry: it writes into a folder of its own, which the next build of the same entry removes.
-func (c Cache) Ensure(ctx context.Context, kind, name string, key Key, build func(ctx context.Context, dir string) error) (string, error) {
+func (c Cache) Ensure(
+	ctx context.Context,
+	kind, name string,
+	key Key,
+	build func(ctx context.Context, dir string) error,
+) (string, error) {
 	entry := c.Path(kind, name, key)
 	if exists(entry) {
 		return entry, used(entry)

@@ -17,16 +17,28 @@ func collected() [][2]string {
 	return [][2]string{
 		{"journal.txt", "journalctl --no-pager -o short-precise --boot all 2>&1 || journalctl --no-pager -o short-precise"},
 		{"dmesg.txt", "dmesg"},
-		{"units.txt", "systemctl --no-pager --no-legend list-units --all; systemctl --no-pager --failed; systemctl --no-pager --full --lines=0 status kubelet containerd crio 'partition-*' 'kubepods-system*' 2>&1; true"},
+		{
+			"units.txt",
+			"systemctl --no-pager --no-legend list-units --all; systemctl --no-pager --failed; systemctl --no-pager --full --lines=0 status kubelet containerd crio 'partition-*' 'kubepods-system*' 2>&1; true",
+		},
 		{"slices.txt", "systemctl --no-pager show 'kubepods*.slice' 'cri-containerd-*.scope' 'crio-*.scope' 2>&1; true"},
-		{"generated.txt", "find /run/systemd/generator* /run/systemd/transient /run/systemd/system.control -type f 2>/dev/null -exec tail -n +1 {} + ; true"},
+		{
+			"generated.txt",
+			"find /run/systemd/generator* /run/systemd/transient /run/systemd/system.control -type f 2>/dev/null -exec tail -n +1 {} + ; true",
+		},
 		{"cgroups.txt", "find /sys/fs/cgroup -type f \\( " + cgroupFiles + " \\) -exec grep -sH '' {} +; true"},
 		{"kubelet-config.yaml", "cat " + KubeletConfigPath},
 		{"pods.json", "busybox wget -q -O - " + kubeletPodsURL},
-		{"containers.txt", "if command -v crio >/dev/null; then crio status --socket /run/crio/crio.sock config | head -400; crun list; else ctr -n k8s.io containers list; ctr -n k8s.io tasks list; fi"},
+		{
+			"containers.txt",
+			"if command -v crio >/dev/null; then crio status --socket /run/crio/crio.sock config | head -400; crun list; else ctr -n k8s.io containers list; ctr -n k8s.io tasks list; fi",
+		},
 		{"files.txt", "ls -laR /etc/kubernetes /etc/default /var/lib/kubelet --ignore=pods 2>&1; true"},
 		{"mounts.txt", "cat /proc/self/mountinfo; df -h"},
-		{"boot.txt", "systemd-analyze time; systemd-analyze blame --no-pager | head -60; systemd-analyze critical-chain --no-pager"},
+		{
+			"boot.txt",
+			"systemd-analyze time; systemd-analyze blame --no-pager | head -60; systemd-analyze critical-chain --no-pager",
+		},
 	}
 }
 

@@ -40,7 +40,15 @@ func hostCommand(ctx context.Context, env []string, name string, args ...string)
 
 // run runs a program in a process group of its own, and sends a signal to the group when the
 // context ends.
-func run(ctx context.Context, attr *syscall.SysProcAttr, sig syscall.Signal, dir string, env []string, name string, args []string) error {
+func run(
+	ctx context.Context,
+	attr *syscall.SysProcAttr,
+	sig syscall.Signal,
+	dir string,
+	env []string,
+	name string,
+	args []string,
+) error {
 	path, err := toolPath(name)
 	if err != nil {
 		return err

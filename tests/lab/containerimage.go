@@ -107,7 +107,11 @@ func writeImages(dir string, programs imagePrograms) error {
 	}
 	files := []File{
 		{Path: "/bin/busybox", Mode: 0o755, Source: programs.busybox},
-		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")},
+		{
+			Path: "/etc/passwd",
+			Mode: 0o644,
+			Data: []byte("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+		},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\nnogroup:x:65534:\n")},
 		{Path: "/tmp", Mode: os.ModeDir | 0o1777},
 	}

@@ -19,14 +19,22 @@ func (n *Node) runningContainers(ctx context.Context, namespace, name string) ([
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+n.Name, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.Dial(ctx, "unix", flavour.Socket) }))
+	conn, err := grpc.NewClient(
+		"passthrough:///"+n.Name,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return n.Dial(ctx, "unix", flavour.Socket) },
+		),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %s: %w", n.Name, flavour.Socket, err)
 	}
 	defer conn.Close()
 	runtime := cri.NewRuntimeServiceClient(conn)
-	labels := map[string]string{"io.kubernetes.pod.name": name + "-" + n.Hostname, "io.kubernetes.pod.namespace": namespace}
+	labels := map[string]string{
+		"io.kubernetes.pod.name":      name + "-" + n.Hostname,
+		"io.kubernetes.pod.namespace": namespace,
+	}
 	sandboxes, err := runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{Filter: &cri.PodSandboxFilter{
 		LabelSelector: labels, State: &cri.PodSandboxStateValue{State: cri.PodSandboxState_SANDBOX_READY},
 	}})

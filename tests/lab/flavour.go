@@ -199,7 +199,10 @@ func kubelet() Program { return kubernetesPrograms("kubelet", kubernetesVersion,
 func olderKubelet(minor string) (Program, error) {
 	const known = "v1.35.8"
 	if minor != minorOf(known) {
-		return Program{}, fmt.Errorf("kubelet %s: not known: use %s, or leave it out for %s", minor, minorOf(known), minorOf(kubernetesVersion))
+		return Program{}, fmt.Errorf(
+			"kubelet %s: not known: use %s, or leave it out for %s",
+			minor, minorOf(known), minorOf(kubernetesVersion),
+		)
 	}
 	return kubernetesPrograms("kubelet", known, "kubelet"), nil
 }
@@ -297,7 +300,20 @@ func maskedUnits() []string {
 // searches for sockets of hypervisors that are not there, and complains on the console (257).
 func maskedGenerators() []string {
 	return []string{
-		"bless-boot", "cryptsetup", "debug", "factory-reset", "getty", "gpt-auto", "hibernate-resume", "integritysetup", "rc-local",
-		"run", "ssh", "system-update", "sysv", "tpm2", "veritysetup",
+		"bless-boot",
+		"cryptsetup",
+		"debug",
+		"factory-reset",
+		"getty",
+		"gpt-auto",
+		"hibernate-resume",
+		"integritysetup",
+		"rc-local",
+		"run",
+		"ssh",
+		"system-update",
+		"sysv",
+		"tpm2",
+		"veritysetup",
 	}
 }

@@ -49,11 +49,19 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	case len(missing) == 0 && os.Geteuid() == 0:
 		return nil
 	case !debian && len(missing) > 0:
-		return fmt.Errorf("not a Debian machine and these Debian packages are missing: %s: install what they are called here", strings.Join(missing, " "))
+		return fmt.Errorf(
+			"not a Debian machine and these Debian packages are missing: %s: install what they are called here",
+			strings.Join(missing, " "),
+		)
 	case os.Geteuid() != 0 && len(missing) > 0:
-		return fmt.Errorf("not root and these Debian packages are missing: run as root: apt-get install %s", strings.Join(missing, " "))
+		return fmt.Errorf(
+			"not root and these Debian packages are missing: run as root: apt-get install %s",
+			strings.Join(missing, " "),
+		)
 	case os.Geteuid() != 0:
-		return errors.New("not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root")
+		return errors.New(
+			"not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root",
+		)
 	}
 	progress("installing Debian packages: " + strings.Join(missing, " "))
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}

@@ -90,7 +90,18 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	return KeyOf(f, debian, binaries, hashes, maskedUnits(), maskedGenerators(), busyboxCommands(), rootSize, varSize, imageRevision)
+	return KeyOf(
+		f,
+		debian,
+		binaries,
+		hashes,
+		maskedUnits(),
+		maskedGenerators(),
+		busyboxCommands(),
+		rootSize,
+		varSize,
+		imageRevision,
+	)
 }
 
 // imageRevision is raised when assemble changes for the same inputs.
@@ -154,13 +165,23 @@ func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 
 // assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the
 // tree into a file system and boots that once.
-func (c Cache) assemble(ctx context.Context, f Flavour, debian string, binaries []string, img image, progress func(string)) (err error) {
+func (c Cache) assemble(
+	ctx context.Context,
+	f Flavour,
+	debian string,
+	binaries []string,
+	img image,
+	progress func(string),
+) (err error) {
 	done := step(progress, "making the disk")
 	tree := filepath.Join(img.dir, "tree")
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
 	}
-	if err := command(ctx, "", nil, "tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", debian, "-C", tree); err != nil {
+	if err := command(
+		ctx, "", nil,
+		"tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", debian, "-C", tree,
+	); err != nil {
 		return fmt.Errorf("unpack Debian: %w", err)
 	}
 	files, err := imageFiles(f, binaries[podPrograms:])
@@ -183,7 +204,12 @@ func (c Cache) assemble(ctx context.Context, f Flavour, debian string, binaries 
 	}
 	images := filepath.Join(tree, "var/lib/lab/images")
 	if err := writeImages(images, imagePrograms{
-		pause: filepath.Join(binaries[0], "pause"), podtool: filepath.Join(binaries[1], "podtool"), busybox: filepath.Join(tree, "bin/busybox"),
+		pause: filepath.Join(
+			binaries[0],
+			"pause",
+		),
+		podtool: filepath.Join(binaries[1], "podtool"),
+		busybox: filepath.Join(tree, "bin/busybox"),
 	}); err != nil {
 		return err
 	}
@@ -248,7 +274,10 @@ func imageFiles(f Flavour, programs []string) ([]File, error) {
 		more = append(more, File{Path: "/etc/systemd/system/" + unit, Link: "/dev/null"})
 	}
 	for _, generator := range maskedGenerators() {
-		more = append(more, File{Path: "/etc/systemd/system-generators/systemd-" + generator + "-generator", Link: "/dev/null"})
+		more = append(
+			more,
+			File{Path: "/etc/systemd/system-generators/systemd-" + generator + "-generator", Link: "/dev/null"},
+		)
 	}
 	units := append([]string{
 		"/etc/systemd/system/kubelet.service", "/etc/systemd/system/lab-bake.service",
@@ -272,7 +301,10 @@ func unpack(ctx context.Context, tree string, files []File) error {
 	if err := writeTarPath(seed, files); err != nil {
 		return fmt.Errorf("files of the lab: %w", err)
 	}
-	if err := command(ctx, "", nil, "tar", "--numeric-owner", "--keep-directory-symlink", "-xpf", seed, "-C", tree); err != nil {
+	if err := command(
+		ctx, "", nil,
+		"tar", "--numeric-owner", "--keep-directory-symlink", "-xpf", seed, "-C", tree,
+	); err != nil {
 		return fmt.Errorf("files of the lab: %w", err)
 	}
 	return os.Remove(seed)
@@ -346,7 +378,13 @@ func bakeOnce(ctx context.Context, m machine) error {
 	}
 	log, err := os.ReadFile(m.Console)
 	if err != nil || !bytes.Contains(log, []byte(bakedMark)) {
-		return errors.Join(err, fmt.Errorf("the machine stopped without %q: %w: the console's end:\n%s", bakedMark, q.err(), tailFile(m.Console, 20)))
+		return errors.Join(
+			err,
+			fmt.Errorf(
+				"the machine stopped without %q: %w: the console's end:\n%s",
+				bakedMark, q.err(), tailFile(m.Console, 20),
+			),
+		)
 	}
 	return nil
 }

@@ -66,13 +66,18 @@ func (p *ControlPlane) join(node string) ([]File, error) {
 // WaitPod waits until a pod runs with all its containers ready, and returns it as the API has it.
 func (p *ControlPlane) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
 	var pod *v1.Pod
-	err := waitFor(ctx, fmt.Sprintf("pod %s/%s running", namespace, name), pollInterval, func(ctx context.Context) (bool, string, error) {
-		var err error
-		if pod, err = p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return false, "", err
-		}
-		return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
-	})
+	err := waitFor(
+		ctx,
+		fmt.Sprintf("pod %s/%s running", namespace, name),
+		pollInterval,
+		func(ctx context.Context) (bool, string, error) {
+			var err error
+			if pod, err = p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,19 @@ const controllersFile = "cgroup.subtree_control"
 // unset holds the values of limits that were never set. A file exists or not depending on the
 // controllers that are enabled.
 var unset = map[string]string{
-	"memory.max": "max", "memory.high": "max", "memory.min": "0", "memory.low": "0", "memory.swap.max": "max", "memory.oom.group": "0",
-	"cpu.weight": "100", "cpu.max": "max 100000", "cpuset.cpus": "", "cpuset.mems": "", "pids.max": "max", "io.weight": "default 100",
-	"cgroup.type": "domain",
+	"memory.max":       "max",
+	"memory.high":      "max",
+	"memory.min":       "0",
+	"memory.low":       "0",
+	"memory.swap.max":  "max",
+	"memory.oom.group": "0",
+	"cpu.weight":       "100",
+	"cpu.max":          "max 100000",
+	"cpuset.cpus":      "",
+	"cpuset.mems":      "",
+	"pids.max":         "max",
+	"io.weight":        "default 100",
+	"cgroup.type":      "domain",
 }
 
 // Parts of names that differ from boot to boot, or from node to node.
@@ -62,7 +72,9 @@ func withoutIDs(name string) string {
 
 // comesAndGoes matches units that exist only at times: jobs of timers, and the units of the lab's
 // own login.
-var comesAndGoes = regexp.MustCompile(`^(session-|user@|user-runtime-dir@|user-0\.slice|ssh@|sshd@|systemd-tmpfiles-clean|systemd-(hostnamed|timedated|localed)|.*\.device$|run-user-0)`)
+var comesAndGoes = regexp.MustCompile(
+	`^(session-|user@|user-runtime-dir@|user-0\.slice|ssh@|sshd@|systemd-tmpfiles-clean|systemd-(hostnamed|timedated|localed)|.*\.device$|run-user-0)`,
+)
 
 // ComesAndGoes reports whether units of that name exist only at times.
 func ComesAndGoes(unit string) bool { return comesAndGoes.MatchString(unit) }
@@ -74,7 +86,12 @@ const configured = "/etc /usr/lib/systemd /usr/bin/partition-* /run/systemd/gene
 // Look returns the present state of the node. It reads only files of configuration, not those of
 // pods and of the runtime.
 func (n *Node) Look(ctx context.Context) (Look, error) {
-	l := Look{Units: map[string][]string{}, Cgroups: map[string][]string{}, Files: map[string][]string{}, Controllers: map[string][]string{}}
+	l := Look{
+		Units:       map[string][]string{},
+		Cgroups:     map[string][]string{},
+		Files:       map[string][]string{},
+		Controllers: map[string][]string{},
+	}
 	add := func(to map[string][]string, name, value string) {
 		to[name] = append(to[name], value)
 		slices.Sort(to[name])

@@ -118,7 +118,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	defer unlock()
 	dir := cache.nodeDir(o.Name)
 	if cache.hasState(o.Name) {
-		return nil, fmt.Errorf("node %s: there is one of this name already: choose another or run: lab down %s", o.Name, o.Name)
+		return nil, fmt.Errorf(
+			"node %s: there is one of this name already: choose another or run: lab down %s",
+			o.Name, o.Name,
+		)
 	}
 	if err := cache.removeUnfinished(ctx, o.Name); err != nil {
 		return nil, err
@@ -190,7 +193,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("node name %q: not a DNS label: use a-z, 0-9 and - only", o.Name)
 	}
 	if o.ControlPlane != nil && o.Detached {
-		return o, fmt.Errorf("node %s: Detached with a ControlPlane: the control plane ends with this process: leave out one of them", o.Name)
+		return o, fmt.Errorf(
+			"node %s: Detached with a ControlPlane: the control plane ends with this process: leave out one of them",
+			o.Name,
+		)
 	}
 	if o.MemoryMiB == 0 {
 		o.MemoryMiB = defaultMemoryMiB
@@ -220,7 +226,10 @@ func (n *Node) CheckRunning() error {
 	if n.process.Alive() {
 		return nil
 	}
-	return fmt.Errorf("node %s has ended: its console is in %s: remove it with: lab down %s", n.Name, n.ConsolePath(), n.Name)
+	return fmt.Errorf(
+		"node %s has ended: its console is in %s: remove it with: lab down %s",
+		n.Name, n.ConsolePath(), n.Name,
+	)
 }
 
 // Run runs a shell command as root and returns its standard output. If it ends with another status
@@ -286,7 +295,16 @@ type state struct {
 
 func (n *Node) writeState() error {
 	o := n.options
-	s := state{Name: n.Name, Flavour: n.Flavour, Hostname: n.Hostname, Process: n.process, Owner: n.owner, Port: n.Port, Started: n.Started, Detached: o.Detached}
+	s := state{
+		Name:     n.Name,
+		Flavour:  n.Flavour,
+		Hostname: n.Hostname,
+		Process:  n.process,
+		Owner:    n.owner,
+		Port:     n.Port,
+		Started:  n.Started,
+		Detached: o.Detached,
+	}
 	for _, f := range o.Files {
 		s.Options.Files = append(s.Options.Files, f.Path)
 	}

@@ -83,7 +83,10 @@ func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error)
 			return &pods[i], nil
 		}
 	}
-	return nil, fmt.Errorf("node %s: %w: %s/%s: the kubelet has: %s", n.Name, ErrNoPod, namespace, name, describePods(pods))
+	return nil, fmt.Errorf(
+		"node %s: %w: %s/%s: the kubelet has: %s",
+		n.Name, ErrNoPod, namespace, name, describePods(pods),
+	)
 }
 
 // ErrNoPod means that the kubelet does not have the pod.
@@ -115,13 +118,17 @@ func (n *Node) DeletePod(ctx context.Context, name string) error {
 // WaitPod waits until the static pod runs with all its containers ready, and returns it.
 func (n *Node) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
 	var pod *v1.Pod
-	err := n.Eventually(ctx, fmt.Sprintf("pod %s/%s running", namespace, name), func(ctx context.Context) (bool, string, error) {
-		var err error
-		if pod, err = n.Pod(ctx, namespace, name); err != nil {
-			return false, "", err
-		}
-		return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
-	})
+	err := n.Eventually(
+		ctx,
+		fmt.Sprintf("pod %s/%s running", namespace, name),
+		func(ctx context.Context) (bool, string, error) {
+			var err error
+			if pod, err = n.Pod(ctx, namespace, name); err != nil {
+				return false, "", err
+			}
+			return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +139,21 @@ func (n *Node) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, er
 // The kubelet forgets a pod when its manifest is removed, up to a grace period before its processes
 // have ended.
 func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
-	return n.Eventually(ctx, fmt.Sprintf("pod %s/%s gone", namespace, name), func(ctx context.Context) (bool, string, error) {
-		pod, err := n.Pod(ctx, namespace, name)
-		if errors.Is(err, ErrNoPod) {
-			running, err := n.runningContainers(ctx, namespace, name)
-			return len(running) == 0, "running containers: " + orNone(running), err
-		}
-		if err != nil {
-			return false, "", err
-		}
-		return false, describePods([]v1.Pod{*pod}), nil
-	})
+	return n.Eventually(
+		ctx,
+		fmt.Sprintf("pod %s/%s gone", namespace, name),
+		func(ctx context.Context) (bool, string, error) {
+			pod, err := n.Pod(ctx, namespace, name)
+			if errors.Is(err, ErrNoPod) {
+				running, err := n.runningContainers(ctx, namespace, name)
+				return len(running) == 0, "running containers: " + orNone(running), err
+			}
+			if err != nil {
+				return false, "", err
+			}
+			return false, describePods([]v1.Pod{*pod}), nil
+		},
+	)
 }
 
 // WaitReady waits until the kubelet is healthy, every pod that has a manifest runs with all its
@@ -180,7 +191,10 @@ func (n *Node) WaitReady(ctx context.Context) error {
 
 // manifests returns the static pods for which the node has manifests.
 func (n *Node) manifests(ctx context.Context) ([]v1.Pod, error) {
-	out, err := n.Run(ctx, "cd "+ManifestDir+" && for f in *; do [ -f \"$f\" ] && cat \"$f\" && printf '\\n---\\n'; done; true")
+	out, err := n.Run(
+		ctx,
+		"cd "+ManifestDir+" && for f in *; do [ -f \"$f\" ] && cat \"$f\" && printf '\\n---\\n'; done; true",
+	)
 	if err != nil {
 		return nil, err
 	}

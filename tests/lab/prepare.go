@@ -138,7 +138,11 @@ func (ps *parts) add(c Cache, f Flavour, progress func(string)) ([]*part, error)
 	}
 	all := []*part{
 		find(&ps.debian, "qemu", func(ctx context.Context) error { _, err := c.qemu(ctx, progress); return err }),
-		find(&ps.debian, f.Release+"-"+string(key), func(ctx context.Context) error { _, err := c.debian(ctx, f, progress); return err }),
+		find(
+			&ps.debian,
+			f.Release+"-"+string(key),
+			func(ctx context.Context) error { _, err := c.debian(ctx, f, progress); return err },
+		),
 	}
 	for _, p := range f.allPrograms() {
 		all = append(all, ps.addProgram(c, p, progress))
@@ -169,7 +173,13 @@ func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string
 
 // makeAll makes the images of flavours, and the programs of a control plane. It runs compilers
 // beside installations of Debian, and makes each image as soon as its parts are made.
-func (c Cache) makeAll(ctx context.Context, flavours []Flavour, controlPlane bool, build makeImage, progress func(string)) ([]image, error) {
+func (c Cache) makeAll(
+	ctx context.Context,
+	flavours []Flavour,
+	controlPlane bool,
+	build makeImage,
+	progress func(string),
+) ([]image, error) {
 	var ps parts
 	partsOf := make([][]*part, len(flavours))
 	for i, f := range flavours {

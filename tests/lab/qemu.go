@@ -141,7 +141,10 @@ func (a accel) cpu() string {
 // survive a reboot of the node, not one of the host. werror=report: the guest gets an error if the
 // host's disk is full, and is not paused silently.
 func driveArgs(serial string, d disk, readOnly bool) []string {
-	drive := fmt.Sprintf("if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap,werror=report,rerror=report", serial, d.Format, escape(d.Path))
+	drive := fmt.Sprintf(
+		"if=none,id=%s,format=%s,file=%s,cache=unsafe,discard=unmap,werror=report,rerror=report",
+		serial, d.Format, escape(d.Path),
+	)
 	if readOnly {
 		drive += ",readonly=on"
 	}

@@ -59,7 +59,15 @@ func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", img.qemu, err)
 	}
-	return KeyOf(img.dir, k.dir, string(version), files, snapshotMachine(img, a).args(), a.hostDependence(), snapshotRevision)
+	return KeyOf(
+		img.dir,
+		k.dir,
+		string(version),
+		files,
+		snapshotMachine(img, a).args(),
+		a.hostDependence(),
+		snapshotRevision,
+	)
 }
 
 // hostDependence returns the part of a machine that depends on the host: under KVM its processor.
@@ -153,7 +161,10 @@ func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, 
 // settle waits until the boot is over, so that no job of the boot is under way when the node is
 // saved. It also writes cached data to the disk, and discards unused blocks.
 func (n *Node) settle(ctx context.Context) error {
-	_, err := n.Run(ctx, "systemctl is-system-running --wait >/dev/null; systemctl --failed --plain --no-legend | grep . && exit 1; sync; fstrim / 2>/dev/null; true")
+	_, err := n.Run(
+		ctx,
+		"systemctl is-system-running --wait >/dev/null; systemctl --failed --plain --no-legend | grep . && exit 1; sync; fstrim / 2>/dev/null; true",
+	)
 	return err
 }
 
@@ -182,7 +193,10 @@ func (n *Node) checkClock(ctx context.Context) error {
 	}
 	rate := float64(theirs[1].Sub(theirs[0])) / float64(at[1].Sub(at[0]))
 	if math.Abs(rate-1) > clockTolerance {
-		return fmt.Errorf("the node's clock runs %.2f times as fast as this machine's: its kernel has measured its frequency on a busy host: run it again", rate)
+		return fmt.Errorf(
+			"the node's clock runs %.2f times as fast as this machine's: its kernel has measured its frequency on a busy host: run it again",
+			rate,
+		)
 	}
 	return nil
 }
@@ -282,20 +296,25 @@ func (q *qemu) save(ctx context.Context, path string) error {
 			return fmt.Errorf("save the machine: %w", err)
 		}
 	}
-	err := waitFor(ctx, "the machine's memory in "+path, 50*time.Millisecond, func(ctx context.Context) (bool, string, error) {
-		data, err := q.control.run(ctx, qmpCommand{Execute: "query-migrate"})
-		if err != nil {
-			return false, "", err
-		}
-		var answer struct {
-			Status string `json:"status"`
-			Error  string `json:"error-desc"`
-		}
-		if err := json.Unmarshal(data, &answer); err != nil {
-			return false, "", err
-		}
-		return answer.Status == "completed", answer.Status + " " + answer.Error, nil
-	})
+	err := waitFor(
+		ctx,
+		"the machine's memory in "+path,
+		50*time.Millisecond,
+		func(ctx context.Context) (bool, string, error) {
+			data, err := q.control.run(ctx, qmpCommand{Execute: "query-migrate"})
+			if err != nil {
+				return false, "", err
+			}
+			var answer struct {
+				Status string `json:"status"`
+				Error  string `json:"error-desc"`
+			}
+			if err := json.Unmarshal(data, &answer); err != nil {
+				return false, "", err
+			}
+			return answer.Status == "completed", answer.Status + " " + answer.Error, nil
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("save the machine: %w", err)
 	}

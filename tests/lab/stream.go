@@ -35,12 +35,23 @@ func (n *Node) Exec(ctx context.Context, namespace, pod, container string, cmd .
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	query := url.Values{"command": cmd, "output": {"1"}, "error": {"1"}}
-	err := n.stream(ctx, "exec", namespace, pod, container, query, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	err := n.stream(
+		ctx,
+		"exec",
+		namespace,
+		pod,
+		container,
+		query,
+		remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr},
+	)
 	var exit exec.CodeExitError
 	if errors.As(err, &exit) {
 		err = &CommandError{
-			Node: n.Name, Command: fmt.Sprintf("%s/%s %s: %s", namespace, pod, container, strings.Join(cmd, " ")), Status: exit.Code,
-			Stdout: stdout.String(), Stderr: stderr.String(),
+			Node:    n.Name,
+			Command: fmt.Sprintf("%s/%s %s: %s", namespace, pod, container, strings.Join(cmd, " ")),
+			Status:  exit.Code,
+			Stdout:  stdout.String(),
+			Stderr:  stderr.String(),
 		}
 	}
 	return stdout.String(), err
@@ -54,7 +65,15 @@ func (n *Node) Attach(ctx context.Context, namespace, pod, container string) (io
 	query := url.Values{"output": {"1"}, "error": {"1"}}
 	go func() {
 		defer cancel()
-		err := n.stream(ctx, "attach", namespace, pod, container, query, remotecommand.StreamOptions{Stdout: writer, Stderr: writer})
+		err := n.stream(
+			ctx,
+			"attach",
+			namespace,
+			pod,
+			container,
+			query,
+			remotecommand.StreamOptions{Stdout: writer, Stderr: writer},
+		)
 		writer.CloseWithError(err) // nil is the end of the container
 	}()
 	return attached{reader, cancel}, nil
@@ -104,7 +123,12 @@ func (n *Node) portForward(ctx context.Context, namespace, pod string, port int)
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := spdy.NegotiateStreaming(spdy.NewUpgraderForStreaming(transport), &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+	conn, _, err := spdy.NegotiateStreaming(
+		spdy.NewUpgraderForStreaming(transport),
+		&http.Client{Transport: transport},
+		req,
+		portforward.PortForwardProtocolV1Name,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +176,12 @@ func (f *forwarded) Read(p []byte) (int, error) {
 func (f *forwarded) Close() error { return f.conn.Close() }
 
 // stream runs one of the kubelet's streaming calls until it ends.
-func (n *Node) stream(ctx context.Context, call, namespace, pod, container string, query url.Values, options remotecommand.StreamOptions) error {
+func (n *Node) stream(
+	ctx context.Context,
+	call, namespace, pod, container string,
+	query url.Values,
+	options remotecommand.StreamOptions,
+) error {
 	fail := func(err error) error {
 		return fmt.Errorf("node %s: %s %s/%s %s: %w", n.Name, call, namespace, pod, container, err)
 	}
@@ -166,7 +195,12 @@ func (n *Node) stream(ctx context.Context, call, namespace, pod, container strin
 	}
 	target := kubeletURL(call, namespace, name, container)
 	target.RawQuery = query.Encode()
-	executor, err := remotecommand.NewSPDYExecutorForTransports(transport, spdy.NewUpgraderForStreaming(transport), http.MethodPost, target)
+	executor, err := remotecommand.NewSPDYExecutorForTransports(
+		transport,
+		spdy.NewUpgraderForStreaming(transport),
+		http.MethodPost,
+		target,
+	)
 	if err != nil {
 		return fail(err)
 	}

@@ -18,7 +18,10 @@ type usage map[string]time.Duration
 
 // usage reads cpu.stat of the node's cgroups.
 func (n *Node) usage(ctx context.Context) (usage, error) {
-	out, err := n.Run(ctx, "cd /sys/fs/cgroup && grep -s ^usage_usec cpu.stat init.scope/cpu.stat *.slice/cpu.stat system.slice/*/cpu.stat; true")
+	out, err := n.Run(
+		ctx,
+		"cd /sys/fs/cgroup && grep -s ^usage_usec cpu.stat init.scope/cpu.stat *.slice/cpu.stat system.slice/*/cpu.stat; true",
+	)
 	if err != nil {
 		return nil, err
 	}

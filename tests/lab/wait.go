@@ -56,13 +56,22 @@ func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, DefaultTimeout, fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded))
+	return context.WithTimeoutCause(
+		ctx,
+		DefaultTimeout,
+		fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded),
+	)
 }
 
 // waitFor polls until cond holds. It polls at once, and then at an interval. The interval is longer
 // if a poll takes long, because the node needs the processors, too. An error of cond does not end
 // the wait: a node that boots refuses connections.
-func waitFor(ctx context.Context, what string, interval time.Duration, cond func(context.Context) (ok bool, seen string, err error)) error {
+func waitFor(
+	ctx context.Context,
+	what string,
+	interval time.Duration,
+	cond func(context.Context) (ok bool, seen string, err error),
+) error {
 	began := time.Now()
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
@@ -84,7 +93,13 @@ func waitFor(ctx context.Context, what string, interval time.Duration, cond func
 		case <-time.After(pause):
 		}
 		if ctx.Err() != nil {
-			return &WaitError{What: what, Elapsed: time.Since(began), LastSeen: lastSeen, Err: lastErr, Cause: context.Cause(ctx)}
+			return &WaitError{
+				What:     what,
+				Elapsed:  time.Since(began),
+				LastSeen: lastSeen,
+				Err:      lastErr,
+				Cause:    context.Cause(ctx),
+			}
 		}
 	}
 }
@@ -101,7 +116,11 @@ func pauseAfter(interval, took time.Duration, err error) time.Duration {
 
 // Eventually waits until cond holds, until ctx ends or for DefaultTimeout. cond returns the state
 // it saw in a few words. The error of a failed wait repeats the last of them.
-func (n *Node) Eventually(ctx context.Context, what string, cond func(context.Context) (ok bool, seen string, err error)) error {
+func (n *Node) Eventually(
+	ctx context.Context,
+	what string,
+	cond func(context.Context) (ok bool, seen string, err error),
+) error {
 	if err := waitFor(ctx, what, pollInterval, cond); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}

@@ -165,7 +165,13 @@ func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "gremlins"), append(args, t.pkg)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), envGo+"="+realGo, envProfile+"="+profile, envPackage+"="+t.pkg)
+	cmd.Env = append(
+		os.Environ(),
+		"PATH="+bin+":"+os.Getenv("PATH"),
+		envGo+"="+realGo,
+		envProfile+"="+profile,
+		envPackage+"="+t.pkg,
+	)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)
@@ -275,8 +281,11 @@ func report(t target, mutants []mutant, known map[string]string, least int, took
 		fmt.Printf("%s:%d:%d: %s %s: %s\n\t%s\n", m.File, m.Line, m.Column, m.Type, strings.ToLower(m.Status), why, m.source)
 	}
 	all := killed + timedOut + lived
-	fmt.Printf("%s: %d mutants, killed %d (%d of them did not end), lived %d (%d of them not covered), %d did not compile: %.1f %% killed, in %v\n",
-		t.pkg, all, killed+timedOut, timedOut, lived, notCovered, notViable, 100*float64(killed+timedOut)/float64(max(all, 1)), took.Round(time.Second))
+	fmt.Printf(
+		"%s: %d mutants, killed %d (%d of them did not end), lived %d (%d of them not covered), %d did not compile: %.1f %% killed, in %v\n",
+		t.pkg, all, killed+timedOut, timedOut, lived, notCovered, notViable,
+		100*float64(killed+timedOut)/float64(max(all, 1)), took.Round(time.Second),
+	)
 	return 100*(killed+timedOut) >= least*all
 }
 

@@ -109,7 +109,13 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 		return all, err
 	}
 	own, kubelet := millis(ours), millis(theirs)
-	add(figure.Figure{Name: "from the threshold to the signal that ends the victim, to the kubelet's own eviction", Value: own / kubelet, Limit: new(0.05)})
+	add(
+		figure.Figure{
+			Name:  "from the threshold to the signal that ends the victim, to the kubelet's own eviction",
+			Value: own / kubelet,
+			Limit: new(0.05),
+		},
+	)
 	add(figure.Figure{Name: "  by the monitor", Value: own, Unit: "ms"})
 	add(figure.Figure{Name: "  by the kubelet", Value: kubelet, Unit: "ms"})
 	return all, nil
@@ -158,8 +164,12 @@ func (e *evictions) speed(ctx context.Context, rate, margin string, times int) (
 		all, growth = append(all, w), append(growth, w.Growth/(1<<20))
 	}
 	return figure.Figure{
-		Name: fmt.Sprintf("killed by the kernel, of %d, growth of %s/s, %s free", times, rate, margin), Value: float64(times - inTime),
-		Note: fmt.Sprintf("median %.1f ms; it grew by %.0f MiB/s", millis(all), figure.Median(growth)),
+		Name: fmt.Sprintf(
+			"killed by the kernel, of %d, growth of %s/s, %s free",
+			times, rate, margin,
+		),
+		Value: float64(times - inTime),
+		Note:  fmt.Sprintf("median %.1f ms; it grew by %.0f MiB/s", millis(all), figure.Median(growth)),
 	}, nil
 }
 
@@ -193,7 +203,10 @@ func (e *evictions) byKubelet(ctx context.Context, times int) ([]watched, error)
 		return nil, err
 	}
 	threshold := kib<<10 - 600<<20
-	config := e.config + fmt.Sprintf("evictionHard: {memory.available: \"%d\"}\nevictionPressureTransitionPeriod: 1s\n", threshold)
+	config := e.config + fmt.Sprintf(
+		"evictionHard: {memory.available: \"%d\"}\nevictionPressureTransitionPeriod: 1s\n",
+		threshold,
+	)
 	if err := e.WriteFile(ctx, lab.KubeletConfigPath, []byte(config), 0o644); err != nil {
 		return nil, err
 	}

@@ -52,8 +52,18 @@ func run(ctx context.Context, args []string) error {
 	o := options{}
 	var flavours, parts string
 	flags := flag.NewFlagSet("nodebench", flag.ExitOnError)
-	flags.StringVar(&flavours, "flavours", "trixie,bookworm", "kinds of nodes; of one without NRI only the live move is measured")
-	flags.StringVar(&parts, "parts", "create,move,reconcile,idle,eviction", "what to measure; a scrape comes with reconcile")
+	flags.StringVar(
+		&flavours,
+		"flavours",
+		"trixie,bookworm",
+		"kinds of nodes; of one without NRI only the live move is measured",
+	)
+	flags.StringVar(
+		&parts,
+		"parts",
+		"create,move,reconcile,idle,eviction",
+		"what to measure; a scrape comes with reconcile",
+	)
 	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way; the live move has twice as many, of one")
 	flags.IntVar(&o.pods, "pods", 100, "pods of the partition of an idle node")
 	flags.DurationVar(&o.idleFor, "idle", 2*time.Minute, "how long to watch an idle node")
@@ -113,7 +123,10 @@ func show(w io.Writer, all []measured) error {
 			limit = number(*m.Limit) + " "
 			if m.Missed() {
 				limit += "missed"
-				missed = append(missed, fmt.Errorf("%s: %s: %s, and may be %s", m.flavour, strings.TrimSpace(m.Name), value, number(*m.Limit)))
+				missed = append(
+					missed,
+					fmt.Errorf("%s: %s: %s, and may be %s", m.flavour, strings.TrimSpace(m.Name), value, number(*m.Limit)),
+				)
 			} else {
 				limit += "ok"
 			}

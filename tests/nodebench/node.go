@@ -185,7 +185,10 @@ func (b *bench) reconcile(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]fi
 	if err != nil {
 		return figures, err
 	}
-	out, err := n.Run(ctx, "cd /root && SCRAPE_ROOT=/sys/fs/cgroup "+scrapeTest+" -test.run '^$' -test.bench BenchmarkScrape -test.benchtime 60x")
+	out, err := n.Run(
+		ctx,
+		"cd /root && SCRAPE_ROOT=/sys/fs/cgroup "+scrapeTest+" -test.run '^$' -test.bench BenchmarkScrape -test.benchtime 60x",
+	)
 	if err != nil {
 		return figures, err
 	}
@@ -274,10 +277,20 @@ func systemPod(name string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
 		Spec: v1.PodSpec{
 			HostNetwork: true, TerminationGracePeriodSeconds: &grace,
-			Containers: []v1.Container{{
-				Name: "main", Image: lab.BusyboxImage, ImagePullPolicy: v1.PullNever, Command: []string{"sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"},
-				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("10m"), v1.ResourceMemory: resource.MustParse("8Mi")}},
-			}},
+			Containers: []v1.Container{
+				{
+					Name:            "main",
+					Image:           lab.BusyboxImage,
+					ImagePullPolicy: v1.PullNever,
+					Command:         []string{"sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"},
+					Resources: v1.ResourceRequirements{
+						Requests: v1.ResourceList{
+							v1.ResourceCPU:    resource.MustParse("10m"),
+							v1.ResourceMemory: resource.MustParse("8Mi"),
+						},
+					},
+				},
+			},
 		},
 	}
 }

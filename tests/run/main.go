@@ -76,10 +76,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.skip, "skip", "", "leave out tests that match this `pattern`, as of go test")
 	flags.StringVar(&o.jsonFile, "jsonfile", "", "write what go test -json says to this `file`, too")
 	flags.Var(&o.lines, "lines", "a line for each package, test or `subtest` one level down (default test)")
-	flags.Func("want", "fail unless a subtest of each of these `names`, separated by commas or white space, has passed", func(value string) error {
-		o.want = append(o.want, strings.Fields(strings.ReplaceAll(value, ",", " "))...)
-		return nil
-	})
+	flags.Func(
+		"want",
+		"fail unless a subtest of each of these `names`, separated by commas or white space, has passed",
+		func(value string) error {
+			o.want = append(o.want, strings.Fields(strings.ReplaceAll(value, ",", " "))...)
+			return nil
+		},
+	)
 	for name, usage := range map[string]string{
 		"p":        "run so many `packages` at once, as of go test",
 		"parallel": "run so many `tests` of a package at once, as of go test",

@@ -101,7 +101,12 @@ func testsIn(dir string, files []string) ([]string, error) {
 	var parsed []*ast.File
 	var names []string
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, file), nil, parser.ParseComments|parser.SkipObjectResolution)
+		f, err := parser.ParseFile(
+			token.NewFileSet(),
+			filepath.Join(dir, file),
+			nil,
+			parser.ParseComments|parser.SkipObjectResolution,
+		)
 		if err != nil {
 			return nil, err
 		}

@@ -62,11 +62,15 @@ func (p *progress) result(execution *testjson.Execution, o options, waitErr erro
 		}
 		if len(missing) > 0 {
 			r.failed += len(missing)
-			r.problems = append(r.problems, fmt.Sprintf("%s: %s: %s", short(pkg), why(execution.Package(pkg)), strings.Join(missing, ", ")))
+			r.problems = append(
+				r.problems,
+				fmt.Sprintf("%s: %s: %s", short(pkg), why(execution.Package(pkg)), strings.Join(missing, ", ")),
+			)
 		}
 	}
 	for _, name := range o.want {
-		if !slices.ContainsFunc(p.ended, func(e outcome) bool { return e.action == testjson.ActionPass && isBelow(e.name, name) }) {
+		passed := func(e outcome) bool { return e.action == testjson.ActionPass && isBelow(e.name, name) }
+		if !slices.ContainsFunc(p.ended, passed) {
 			r.failed++
 			r.problems = append(r.problems, fmt.Sprintf("no test on %s has passed: -want names it", name))
 		}

@@ -86,7 +86,10 @@ func (a *Reporter) Look() *kubeapi.Client {
 	if err != nil {
 		if text := err.Error(); text != a.said {
 			a.said = text
-			a.log.Info("evictions go without the API server: the containers of a pod are stopped, and the kubelet starts them again", "error", err)
+			a.log.Info(
+				"evictions go without the API server: the containers of a pod are stopped, and the kubelet starts them again",
+				"error", err,
+			)
 		}
 		client = nil // whoever it was has gone with the file
 	} else {
@@ -196,7 +199,14 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 // Evict implements evict.API.
 func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
-		event := kubeapi.Event{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: a.node, Reason: kubeapi.ReasonEvicted, Now: e.Time}
+		event := kubeapi.Event{
+			UID:       e.UID,
+			Namespace: e.Namespace,
+			Name:      e.Name,
+			Node:      a.node,
+			Reason:    kubeapi.ReasonEvicted,
+			Now:       e.Time,
+		}
 		event.Message, event.Annotations = kubeapi.Message(figures(e), nil)
 		if err := mark(ctx, client, e, func(pod *v1.Pod) string {
 			event.Message, event.Annotations = kubeapi.Message(figures(e), pod)
@@ -231,7 +241,10 @@ func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool,
 }
 
 func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describe func(*v1.Pod) string) error {
-	err := client.MarkEvicted(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time})
+	err := client.MarkEvicted(
+		ctx,
+		kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time},
+	)
 	if errors.Is(err, kubeapi.ErrGone) {
 		return nil // somebody has deleted it: it does not come back
 	}
@@ -239,12 +252,19 @@ func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describ
 }
 
 func figures(e evict.Eviction) kubeapi.Figures {
-	f := kubeapi.Figures{Threshold: bytesQuantity(e.AtBytes), Available: int64(e.AvailableBytes), WorkingSet: int64(e.WorkingSetBytes)}
+	f := kubeapi.Figures{
+		Threshold:  bytesQuantity(e.AtBytes),
+		Available:  int64(e.AvailableBytes),
+		WorkingSet: int64(e.WorkingSetBytes),
+	}
 	for _, c := range e.Containers {
 		if c.Name == "" {
 			continue // it was started a moment ago: whose it is will be known with the next pass
 		}
-		f.Containers = append(f.Containers, kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSetBytes), Request: bytesQuantity(c.RequestBytes)})
+		f.Containers = append(
+			f.Containers,
+			kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSetBytes), Request: bytesQuantity(c.RequestBytes)},
+		)
 	}
 	return f
 }

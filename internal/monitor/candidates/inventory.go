@@ -52,7 +52,14 @@ func scopeIn(c podmove.Container, slice string) (string, bool) {
 	return "", false
 }
 
-func container(c podmove.Container, known *podsapi.Pod, pod evict.Pod, slice podmove.PodCgroup, unit string, capacity uint64) evict.Container {
+func container(
+	c podmove.Container,
+	known *podsapi.Pod,
+	pod evict.Pod,
+	slice podmove.PodCgroup,
+	unit string,
+	capacity uint64,
+) evict.Container {
 	out := evict.Container{ID: c.ID, Name: c.Name, Cgroup: pod.Cgroup + "/" + unit}
 	if known != nil {
 		out.Request = uint64(max(known.Containers[c.Name].MemoryRequest, 0))

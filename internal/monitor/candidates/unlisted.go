@@ -26,7 +26,7 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 		listed[pod.Cgroup] = true
 	}
 	var pods []evict.Pod
-	for _, parent := range []string{unitname.System.Slice(), unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.QoSSlice(unitname.System, unitname.BestEffort)} {
+	for _, parent := range unitname.System.Slices() {
 		children, err := fs.Children(unitname.CgroupPath(parent))
 		if err != nil {
 			continue // gone, which the next look sees
@@ -37,14 +37,20 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 				continue
 			}
 			pod := evict.Pod{
-				UID: uid, QoS: v1.PodQOSClass(qos), Cgroup: unitname.CgroupPath(slice), GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
+				UID:         uid,
+				QoS:         v1.PodQOSClass(qos),
+				Cgroup:      unitname.CgroupPath(slice),
+				GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
 			if k := kubeletPod(known, slice, v1.PodQOSClass(qos)); k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
 				for name, c := range k.Containers {
 					if c.ID != "" { // its cgroup is found when the pod is chosen
-						pod.Containers = append(pod.Containers, evict.Container{ID: c.ID, Name: name, Request: uint64(max(c.MemoryRequest, 0))})
+						pod.Containers = append(
+							pod.Containers,
+							evict.Container{ID: c.ID, Name: name, Request: uint64(max(c.MemoryRequest, 0))},
+						)
 					}
 				}
 			} else {

@@ -113,13 +113,21 @@ func (c *checks) configuration(context.Context) []Finding {
 		}
 	case p == nil:
 		found = append(found, Finding{
-			Grade: Warning, Looked: looked,
-			Found: fmt.Sprintf("no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make", config.OffSwitch),
+			Grade:  Warning,
+			Looked: looked,
+			Found: fmt.Sprintf(
+				"no systemPartition section, or switched off by %s=0 on the kernel command line: there is no partition to make",
+				config.OffSwitch,
+			),
 		})
 	default:
 		found = append(found, Finding{
-			Grade: OK, Looked: looked,
-			Found: fmt.Sprintf("memoryLimit %s, cpuset %q, namespaces %s", limitText(p.MemoryLimit), p.CPUs, strings.Join(p.Namespaces, ", ")),
+			Grade:  OK,
+			Looked: looked,
+			Found: fmt.Sprintf(
+				"memoryLimit %s, cpuset %q, namespaces %s",
+				limitText(p.MemoryLimit), p.CPUs, strings.Join(p.Namespaces, ", "),
+			),
 		})
 	}
 	return found
@@ -136,11 +144,17 @@ func (c *checks) trial(ctx context.Context) []Finding {
 		return saying(OK, "no trial runs")
 	}
 	if waits, err := trial.TimerRuns(ctx); err == nil && !waits {
-		return changing(Error, change, "the trial of %s has no timer, and does not end by itself before the next boot", running.From)
+		return changing(
+			Error, change, "the trial of %s has no timer, and does not end by itself before the next boot",
+			running.From,
+		)
 	}
 	until := running.Until.Format(trial.TimeOfDay)
 	if time.Since(running.Until) > time.Minute {
-		return changing(Error, "journalctl -u "+trial.Unit+" says what fails", "the trial of %s was to end at %s, and still runs", running.From, until)
+		return changing(
+			Error, "journalctl -u "+trial.Unit+" says what fails",
+			"the trial of %s was to end at %s, and still runs", running.From, until,
+		)
 	}
 	return changing(Warning, change, "%s is tried until %s", running.From, until)
 }
@@ -169,8 +183,11 @@ func (c *checks) kubelet(context.Context) []Finding {
 	if reserved := kubelet.ReservedCPUs; reserved != "" && c.desired.Partition != nil {
 		cpus, err := cpuset.Parse(reserved)
 		if outside := c.desired.Partition.CPUs.Difference(cpus); err == nil && !outside.IsEmpty() {
-			found = append(found, changing(Warning, "make systemPartition.cpuset a part of them, or reserve more",
-				"the running kubelet was started with --reserved-cpus=%s, and CPU %s of the partition is none of them: it may give it to containers exclusively", reserved, outside)...)
+			found = append(found, changing(
+				Warning, "make systemPartition.cpuset a part of them, or reserve more",
+				"the running kubelet was started with --reserved-cpus=%s, and CPU %s of the partition is none of them: it may give it to containers exclusively",
+				reserved, outside,
+			)...)
 		}
 	}
 	if found == nil {
@@ -190,7 +207,13 @@ func orNone(files []string) string {
 const oldestSystemd = 252
 
 // ourUnits are those whose failure keeps the configuration from the kernel.
-var ourUnits = []string{unitname.System.Slice(), partition.ApplyPath, partition.ApplyService, partition.LateService, unitname.MonitorService}
+var ourUnits = []string{
+	unitname.System.Slice(),
+	partition.ApplyPath,
+	partition.ApplyService,
+	partition.LateService,
+	unitname.MonitorService,
+}
 
 func (c *checks) systemd(ctx context.Context) []Finding {
 	properties, err := systemctl.Show(ctx, "Version")
@@ -204,7 +227,9 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 	}
 	var found []Finding
 	if number, err := strconv.Atoi(digits); err == nil && number < oldestSystemd {
-		found = append(found, changing(Error, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
+		found = append(
+			found,
+			changing(Error, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
 	}
 	units, err := systemctl.Show(ctx, "Id,LoadState,ActiveState,Result", ourUnits...)
 	if err != nil {
@@ -213,8 +238,18 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 	for _, u := range units {
 		switch {
 		case u["ActiveState"] == "failed":
-			found = append(found, changing(Error, fmt.Sprintf("systemctl status %s says why; then systemctl reset-failed %s && systemctl daemon-reload", u["Id"], u["Id"]),
-				"%s has failed (%s)", u["Id"], u["Result"])...)
+			found = append(
+				found,
+				changing(
+					Error,
+					fmt.Sprintf(
+						"systemctl status %s says why; then systemctl reset-failed %s && systemctl daemon-reload",
+						u["Id"], u["Id"],
+					),
+					"%s has failed (%s)",
+					u["Id"],
+					u["Result"],
+				)...)
 		case u["LoadState"] == "masked":
 			found = append(found, changing(Warning, "systemctl unmask "+u["Id"], "%s is masked", u["Id"])...)
 		}
@@ -236,7 +271,10 @@ func (c *checks) slice(context.Context) []Finding {
 	const reload = "systemctl daemon-reload"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return changing(Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?", "%s does not run", unitname.System.Slice())
+		return changing(
+			Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?",
+			"%s does not run", unitname.System.Slice(),
+		)
 	case err != nil:
 		return saying(Error, "%v", err)
 	case c.desired.Deferred:
@@ -245,7 +283,9 @@ func (c *checks) slice(context.Context) []Finding {
 	}
 	var found []Finding
 	differs := func(file, is, wanted string) {
-		found = append(found, changing(Error, reload, "%s: %s is %s; the configuration asks for %s", unitname.System.Slice(), file, is, wanted)...)
+		found = append(
+			found,
+			changing(Error, reload, "%s: %s is %s; the configuration asks for %s", unitname.System.Slice(), file, is, wanted)...)
 	}
 	if want.MemoryLimit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
@@ -319,7 +359,10 @@ func (c *checks) driver(ctx context.Context) []Finding {
 	case told != "":
 		return saying(OK, "systemd, says the runtime")
 	case configured == "":
-		return changing(Warning, setDriver, "the runtime does not tell its own, and the kubelet's configuration has none: then it is cgroupfs")
+		return changing(
+			Warning, setDriver,
+			"the runtime does not tell its own, and the kubelet's configuration has none: then it is cgroupfs",
+		)
 	case configured != "systemd":
 		return changing(Error, setDriver, "%s, says %s", configured, from)
 	}
@@ -328,8 +371,10 @@ func (c *checks) driver(ctx context.Context) []Finding {
 
 func (c *checks) served(ctx context.Context) []Finding {
 	if err := node.Served(ctx, c.options.NRI); err != nil {
-		return changing(Warning, "use a runtime that serves NRI (containerd 2.0, CRI-O 1.26), or switch it on in its configuration",
-			"%v: containers are moved after they have started, and memory that they had charged stays outside", err)
+		return changing(
+			Warning, "use a runtime that serves NRI (containerd 2.0, CRI-O 1.26), or switch it on in its configuration",
+			"%v: containers are moved after they have started, and memory that they had charged stays outside", err,
+		)
 	}
 	return saying(OK, "served at %s: containers are placed when they are created", c.options.NRI)
 }
@@ -353,7 +398,12 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 	}
 	var found []Finding
 	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "cgroup.kill")); err != nil {
-		found = append(found, changing(Warning, "use kernel 5.14 or later", "the kernel has no cgroup.kill: pods are ended by the runtime, which takes longer")...)
+		found = append(
+			found,
+			changing(
+				Warning, "use kernel 5.14 or later",
+				"the kernel has no cgroup.kill: pods are ended by the runtime, which takes longer",
+			)...)
 	}
 	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
 		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
@@ -368,7 +418,12 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 // evictionAPI asks the API server whether it would take the word of an eviction.
 func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
-		return saying(OK, "the API server is not told of evictions, by --%s or --%s", options.FlagEviction, options.FlagKubeconfig)
+		return saying(
+			OK,
+			"the API server is not told of evictions, by --%s or --%s",
+			options.FlagEviction,
+			options.FlagKubeconfig,
+		)
 	}
 	client, path, err := apiserver.Open(c.options.Eviction.Kubeconfig)
 	if err != nil {
@@ -405,7 +460,14 @@ func (c *checks) swap(context.Context) []Finding {
 
 // oomd: systemd-oomd kills whole cgroups below one that it watches, by rules of its own.
 func (c *checks) oomd(ctx context.Context) []Finding {
-	units, err := systemctl.Show(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", "systemd-oomd.service", "-.slice", "kubepods.slice", unitname.System.Slice())
+	units, err := systemctl.Show(
+		ctx,
+		"Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure",
+		"systemd-oomd.service",
+		"-.slice",
+		"kubepods.slice",
+		unitname.System.Slice(),
+	)
 	if err != nil {
 		return nil // said already
 	}
@@ -418,8 +480,11 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 		}
 		for _, property := range []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure"} {
 			if running && u[property] == "kill" {
-				found = append(found, changing(Warning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
-					"%s has %s=kill: systemd-oomd may kill pods of the partition, which then are not evicted by the kubelet's order", u["Id"], property)...)
+				found = append(found, changing(
+					Warning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
+					"%s has %s=kill: systemd-oomd may kill pods of the partition, which then are not evicted by the kubelet's order",
+					u["Id"], property,
+				)...)
 			}
 		}
 	}

@@ -19,10 +19,12 @@ import (
 
 // Move has the service move a pod, and returns the slice that it is in then.
 func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice string, err error) {
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}, DisableKeepAlives: true}}
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}, DisableKeepAlives: true},
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"http://partition-monitor/move/"+url.PathEscape(pod.Namespace)+"/"+url.PathEscape(pod.Name), http.NoBody)
 	if err != nil {
@@ -33,7 +35,10 @@ func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice s
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("%w; it has to be root", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return "", fmt.Errorf("%w: the service moves pods, and it does not run; see systemctl status %s", err, unitname.MonitorService)
+		return "", fmt.Errorf(
+			"%w: the service moves pods, and it does not run; see systemctl status %s",
+			err, unitname.MonitorService,
+		)
 	case err != nil:
 		return "", fmt.Errorf("%w; whether the pod is being moved, partition-monitor status tells", err)
 	}

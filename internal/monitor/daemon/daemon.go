@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -113,7 +114,11 @@ func Run(ctx context.Context, o Options) error {
 func (m *monitor) build() {
 	m.reconciler = podmove.NewReconciler()
 	m.metrics = metrics.New(metrics.Options{
-		Cgroups: cgroupfs.Mount, Reports: m.reconciler, Evictions: func() evict.Report { return m.evictor.Report() }, PerPod: m.options.PerPod, Version: m.options.Version,
+		Cgroups:    cgroupfs.Mount,
+		Reports:    m.reconciler,
+		Evictions:  func() evict.Report { return m.evictor.Report() },
+		PerPod:     m.options.PerPod,
+		Version:    m.options.Version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 	})
 	m.listening = &listening{address: m.options.Listen, log: m.log, failed: m.metrics.ListenFailed}
@@ -124,9 +129,19 @@ func (m *monitor) build() {
 	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, wake, m.connected("kubelet"))
 	m.runtime = node.NewRuntime(m.options.Runtime, m.connected("runtime"))
 	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
-	m.reconciler.Gatherer = &podmove.Gatherer{Partition: unitname.System, Cgroups: cgroupfs.Mount, Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin}
+	m.reconciler.Gatherer = &podmove.Gatherer{
+		Partition: unitname.System,
+		Cgroups:   cgroupfs.Mount,
+		Runtime:   m.runtime,
+		Kubelet:   m.kubelet,
+		Announced: m.plugin,
+	}
 	m.reconciler.Units = units{m.units}
-	m.live = livemove.Mover{Systemd: m.units, Cgroups: cgroupfs.Mount, StateDir: filepath.Join(filepath.Dir(node.MembersFile), "moving")}
+	m.live = livemove.Mover{
+		Systemd:  m.units,
+		Cgroups:  cgroupfs.Mount,
+		StateDir: filepath.Join(filepath.Dir(node.MembersFile), "moving"),
+	}
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
 	m.reconciler.Placer, m.reconciler.Table = m.plugin, &m.table
 	m.reconciler.Events = &placementEvents{metrics: m.metrics, log: m.log, passed: func() {
@@ -168,7 +183,10 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error {
 		if err := control.Serve(ctx, control.Socket, m.reconciler); err != nil && ctx.Err() == nil {
-			m.log.Error("partition-monitor move does not work until the service is restarted", "error", err, "socket", control.Socket)
+			m.log.Error(
+				"partition-monitor move does not work until the service is restarted",
+				"error", err, "socket", control.Socket,
+			)
 		}
 		return nil // nobody depends on it but an operator who asks
 	}))
@@ -212,7 +230,7 @@ func (m *monitor) cameBack() bool {
 // removePartition ends what the generator no longer asks for, and with it this program.
 func (m *monitor) removePartition(ctx context.Context) {
 	m.log.Info("the system partition is switched off and empty: stopping its slices")
-	for _, slice := range []string{unitname.QoSSlice(unitname.System, unitname.BestEffort), unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.System.Slice()} {
+	for _, slice := range slices.Backward(unitname.System.Slices()) {
 		// Not an error of this program: an end with one would be answered with a restart, and that with another.
 		if err := m.units.StopConfiguredSlice(ctx, slice); err != nil {
 			m.log.Error("a slice of the partition stays; stop it with systemctl stop", "slice", slice, "error", err)

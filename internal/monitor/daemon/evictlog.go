@@ -78,22 +78,27 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	case e.Way == evict.Restart:
 		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
 	}
-	j.of(e, idEvicting).Warn(what, "threshold", e.Threshold, "available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
-		"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes), "request", bytesize.Text(e.RequestBytes),
-		"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
+	j.of(e, idEvicting).
+		Warn(what, "threshold", e.Threshold, "available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
+			"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes), "request", bytesize.Text(e.RequestBytes),
+			"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }
 
 func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
 	log := j.of(e, idEvicted)
 	if e.Problem != "" {
-		log.Warn("an eviction is through, and did not go as it should", "took", took.Round(time.Millisecond), "problem", e.Problem)
+		log.Warn(
+			"an eviction is through, and did not go as it should",
+			"took", took.Round(time.Millisecond), "problem", e.Problem,
+		)
 		return
 	}
 	log.Info("an eviction is through", "took", took.Round(time.Millisecond))
 }
 
 func (j evictionJournal) Resumed(e evict.Eviction) {
-	j.of(e, idEvicting).Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
+	j.of(e, idEvicting).
+		Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
 }
 
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
@@ -122,7 +127,10 @@ func (j evictionJournal) Nobody(d evict.Decision) {
 	case len(d.Order) == 0:
 		what = "the memory of the system partition is low and no pod is known that could be evicted: the kernel will kill at the limit"
 	}
-	j.log.Error(what, journallog.MessageID, idNobody, "available", bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "))
+	j.log.Error(
+		what, journallog.MessageID, idNobody, "available",
+		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "),
+	)
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {

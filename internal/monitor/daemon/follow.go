@@ -36,7 +36,10 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Configuration) {
 	switch {
 	case c.Problem != nil:
-		m.log.Error("the configuration is not valid; following the last good one of this boot", "error", c.Problem, "namespaces", c.Namespaces)
+		m.log.Error(
+			"the configuration is not valid; following the last good one of this boot",
+			"error", c.Problem, "namespaces", c.Namespaces,
+		)
 	case c.NotApplied:
 		m.log.Warn(node.NotApplied, "namespaces", c.Namespaces)
 	default:
@@ -50,7 +53,10 @@ func (m *monitor) follow(c node.Configuration) {
 	eviction := c.Thresholds.Config(m.options.Eviction)
 	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
 	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
-		m.log.Error("the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once", "error", err)
+		m.log.Error(
+			"the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once",
+			"error", err,
+		)
 	}
 	m.evictor.SetConfig(eviction)
 }

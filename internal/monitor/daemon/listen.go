@@ -57,7 +57,10 @@ func checkListen(ctx context.Context, address string) error {
 		return nil
 	}
 	if err := web.CheckAddress(ctx, address); err != nil {
-		return fmt.Errorf("metrics: --%s: %w; name another address, or none with --%s=", options.FlagListen, err, options.FlagListen)
+		return fmt.Errorf(
+			"metrics: --%s: %w; name another address, or none with --%s=",
+			options.FlagListen, err, options.FlagListen,
+		)
 	}
 	return nil
 }
@@ -69,8 +72,14 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 		return err // checkListen has let it pass
 	}
 	handler := web.Handler(web.Options{
-		Version: m.options.Version, Gatherer: m.metrics, Reports: m.reconciler, Cgroups: cgroupfs.Mount, Hosts: []string{host},
-		Sources: m.metrics.Sources, Alive: m.alive, Ready: m.ready,
+		Version:  m.options.Version,
+		Gatherer: m.metrics,
+		Reports:  m.reconciler,
+		Cgroups:  cgroupfs.Mount,
+		Hosts:    []string{host},
+		Sources:  m.metrics.Sources,
+		Alive:    m.alive,
+		Ready:    m.ready,
 		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
 	return web.Listener{Address: m.options.Listen, Handler: handler, Changed: func(err error) {

@@ -27,7 +27,11 @@ func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
 
 func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
 	_, err := m.live.Move(ctx, livemove.Request{
-		Scope: scope, Cgroup: unitname.CgroupPath(from) + "/" + scope, TargetSlice: to, NewName: newScope, Description: description,
+		Scope:       scope,
+		Cgroup:      unitname.CgroupPath(from) + "/" + scope,
+		TargetSlice: to,
+		NewName:     newScope,
+		Description: description,
 	})
 	return err
 }

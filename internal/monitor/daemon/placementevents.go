@@ -56,17 +56,22 @@ func (e *placementEvents) Placed(p podmove.Placement) {
 	case p.Move == nil:
 		e.log.Error("a container was not placed at its creation", "container", p.Container.ID, "error", p.Err)
 	case errors.Is(p.Err, podmove.ErrWrongPlace):
-		e.of(*p.Move).Error("a restart has not moved a pod; none is restarted until the runtime connects over NRI again or the configuration changes",
-			"container", p.Container.Name, "error", p.Err)
+		e.of(*p.Move).
+			Error("a restart has not moved a pod; none is restarted until the runtime connects over NRI again or the configuration changes",
+				"container", p.Container.Name, "error", p.Err)
 	case errors.Is(p.Err, podmove.ErrInVain):
-		e.of(*p.Move).Error("a restart has not moved a pod, it is not restarted again", "container", p.Container.Name, "error", p.Err)
+		e.of(*p.Move).
+			Error("a restart has not moved a pod, it is not restarted again", "container", p.Container.Name, "error", p.Err)
 	default:
 		e.of(*p.Move).Error("moving a pod failed, it is tried again later", "container", p.Container.Name, "error", p.Err)
 	}
 }
 
 func (e *placementEvents) NotPrepared(namespace, pod string, err error) {
-	e.log.Error("a pod's slice could not be made before its first container; the next pass does it", "namespace", namespace, "pod", pod, "error", err)
+	e.log.Error(
+		"a pod's slice could not be made before its first container; the next pass does it",
+		"namespace", namespace, "pod", pod, "error", err,
+	)
 }
 
 func (e *placementEvents) NotReady(m podmove.Move) {

@@ -105,7 +105,10 @@ func whereabouts(report podmove.Report) string {
 func lockState() (*os.File, error) {
 	file, err := node.LockFile(filepath.Join(filepath.Dir(node.MembersFile), "lock"))
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)", err)
+		return nil, fmt.Errorf(
+			"%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)",
+			err,
+		)
 	}
 	return file, err
 }

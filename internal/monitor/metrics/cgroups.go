@@ -47,12 +47,24 @@ func newSliceCollector(r reader) *sliceCollector {
 	return &sliceCollector{
 		reader:  r,
 		metrics: sliceMetrics(),
-		pressure: prometheus.NewDesc(prefix+"pressure_seconds_total",
-			"Time in which some or all (full) processes of a slice waited for a resource (PSI).", []string{"slice", "resource", "kind"}, nil),
-		usage: prometheus.NewDesc("kubelet_partition_memory_usage_bytes",
-			"Memory that the pods of a partition use, page cache included: memory.current of its slice (KEP-5894).", partition, nil),
-		limit: prometheus.NewDesc("kubelet_partition_memory_limit_bytes",
-			"Memory that the pods of a partition may use; absent without a limit. That of default is for both together (KEP-5894).", partition, nil),
+		pressure: prometheus.NewDesc(
+			prefix+"pressure_seconds_total",
+			"Time in which some or all (full) processes of a slice waited for a resource (PSI).",
+			[]string{"slice", "resource", "kind"},
+			nil,
+		),
+		usage: prometheus.NewDesc(
+			"kubelet_partition_memory_usage_bytes",
+			"Memory that the pods of a partition use, page cache included: memory.current of its slice (KEP-5894).",
+			partition,
+			nil,
+		),
+		limit: prometheus.NewDesc(
+			"kubelet_partition_memory_limit_bytes",
+			"Memory that the pods of a partition may use; absent without a limit. That of default is for both together (KEP-5894).",
+			partition,
+			nil,
+		),
 	}
 }
 
@@ -73,7 +85,7 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 		c.slice(to, unitname.System.Slice(), system)
 		c.partition(to, unitname.System, system, system.MemoryCurrent)
 	}
-	for _, slice := range []string{unitname.QoSSlice(unitname.System, unitname.Burstable), unitname.QoSSlice(unitname.System, unitname.BestEffort)} {
+	for _, slice := range unitname.System.Slices()[1:] {
 		if stat, err := c.stat(slice); err == nil {
 			c.slice(to, slice, stat)
 		}
@@ -87,7 +99,12 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (c *sliceCollector) partition(to chan<- prometheus.Metric, partition unitname.Partition, stat cgroupfs.Stat, usage uint64) {
+func (c *sliceCollector) partition(
+	to chan<- prometheus.Metric,
+	partition unitname.Partition,
+	stat cgroupfs.Stat,
+	usage uint64,
+) {
 	if !stat.HasMemory {
 		return
 	}

@@ -90,9 +90,13 @@ type marginCollector struct {
 func newMarginCollector(report func() evict.Report) *marginCollector {
 	return &marginCollector{
 		report: report,
-		available: prometheus.NewDesc(prefix+"memory_available_bytes",
+		available: prometheus.NewDesc(
+			prefix+"memory_available_bytes",
 			"Memory that the partition may still use: its limit less what the kernel cannot take back. Page cache is not counted as used. "+
-				"Absent without a limit.", nil, nil),
+				"Absent without a limit.",
+			nil,
+			nil,
+		),
 		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
 			"Available memory below which a pod has to go; absent where the threshold is off.", []string{"threshold"}, nil),
 		nobody: prometheus.NewDesc(prefix+"eviction_nobody_left",

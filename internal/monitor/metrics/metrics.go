@@ -53,11 +53,16 @@ func New(o Options) *Metrics {
 	if o.Cgroups == "" {
 		o.Cgroups = cgroupfs.Mount
 	}
-	m := &Metrics{registry: prometheus.NewRegistry(), events: newEvents(), evictions: newEvictions(), sources: newSources(),
+	m := &Metrics{
+		registry:  prometheus.NewRegistry(),
+		events:    newEvents(),
+		evictions: newEvictions(),
+		sources:   newSources(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
 			Help: "Attempts to serve metrics and health that failed, because somebody else had the port or it was no address of the node.",
-		})}
+		}),
+	}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "cgroup_read_failures_total",
 		Help: "Cgroups that could not be read at a scrape, and whose series it lacks. One that is gone is none of them.",
@@ -73,8 +78,16 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, failures, m.listens, newSliceCollector(read), newReportCollector(o.Reports), newMarginCollector(o.Evictions),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(
+		info,
+		failures,
+		m.listens,
+		newSliceCollector(read),
+		newReportCollector(o.Reports),
+		newMarginCollector(o.Evictions),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	if o.PerPod {
 		m.registry.MustRegister(newPodCollector(read, o.Reports))
 	}
@@ -94,7 +107,13 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gath
 const prefix = "systempartition_"
 
 // send gives a value to a scrape. A label that is not UTF-8 makes an error of the scrape, beside the other series.
-func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+func send(
+	to chan<- prometheus.Metric,
+	desc *prometheus.Desc,
+	kind prometheus.ValueType,
+	value float64,
+	labels ...string,
+) {
 	metric, err := prometheus.NewConstMetric(desc, kind, value, labels...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(desc, err)

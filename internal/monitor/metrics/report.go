@@ -24,10 +24,18 @@ func newReportCollector(reports Reports) *reportCollector {
 		// The KEP has the name above, and the implementation for the kubelet (kubernetes#142200) this one.
 		pods: prometheus.NewDesc("kubelet_partition_pods",
 			"Pods that run containers in a partition (kubernetes#142200).", []string{"partition"}, nil),
-		misplaced: prometheus.NewDesc(prefix+"misplaced_pods",
-			"Pods that are not in the partition that they belong to, by the reason why they are not moved yet.", []string{"reason"}, nil),
-		outside: prometheus.NewDesc(prefix+"memory_outside_bytes",
-			"Memory of pods of the system partition that is charged outside of it, because their processes were moved live.", nil, nil),
+		misplaced: prometheus.NewDesc(
+			prefix+"misplaced_pods",
+			"Pods that are not in the partition that they belong to, by the reason why they are not moved yet.",
+			[]string{"reason"},
+			nil,
+		),
+		outside: prometheus.NewDesc(
+			prefix+"memory_outside_bytes",
+			"Memory of pods of the system partition that is charged outside of it, because their processes were moved live.",
+			nil,
+			nil,
+		),
 		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
 			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
 	}

@@ -29,6 +29,10 @@ func RunningYields() string {
 	if !kubelet.GateOn(partition.Gate, config.Kubelet.FeatureGates, func() bool { return kubelet.Knows(partition.Gate) }) {
 		return ""
 	}
-	return fmt.Sprintf("command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
-		"system partition itself, leaving it alone", kubelet.PID, partition.Gate)
+	return fmt.Sprintf(
+		"command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
+			"system partition itself, leaving it alone",
+		kubelet.PID,
+		partition.Gate,
+	)
 }

@@ -41,7 +41,9 @@ func readMembers(path string) (Members, error) {
 	var file *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return m, errors.New("there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload")
+		return m, errors.New(
+			"there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload",
+		)
 	case errors.As(err, &file):
 		return m, err
 	case err != nil:

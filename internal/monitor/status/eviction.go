@@ -73,13 +73,24 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*Evi
 	var problems []error
 	pods = evict.Measure(root, pods, func(err error) { problems = append(problems, err) })
 	snapshot := evict.Snapshot{
-		Now: time.Now(), Config: config, Memory: reading, Pods: pods, State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
+		Now:    time.Now(),
+		Config: config,
+		Memory: reading,
+		Pods:   pods,
+		State:  evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	s := &Eviction{
-		Mode: "on", AvailableBytes: decision.Available, WorkingSetBytes: reading.WorkingSet(), HardBytes: config.Hard, SoftBytes: config.Soft,
-		SoftGrace: config.SoftGrace, Crossed: decision.Crossed, Order: []Candidate{}, Open: append([]evict.Eviction{}, history.Open...),
-		Last: append([]evict.Eviction{}, history.Last...),
+		Mode:            "on",
+		AvailableBytes:  decision.Available,
+		WorkingSetBytes: reading.WorkingSet(),
+		HardBytes:       config.Hard,
+		SoftBytes:       config.Soft,
+		SoftGrace:       config.SoftGrace,
+		Crossed:         decision.Crossed,
+		Order:           []Candidate{},
+		Open:            append([]evict.Eviction{}, history.Open...),
+		Last:            append([]evict.Eviction{}, history.Last...),
 	}
 	if decision.Limit == cgroupfs.Unlimited {
 		s.NoLimit, s.AvailableBytes = true, 0
@@ -92,7 +103,10 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*Evi
 	}
 	for _, c := range decision.Order {
 		s.Estimated = s.Estimated || c.Estimated
-		s.Order = append(s.Order, Candidate{c.Namespace, c.Name, c.UID, c.Priority, c.Usage.WorkingSet, c.Request, c.Estimated, c.Skip})
+		s.Order = append(
+			s.Order,
+			Candidate{c.Namespace, c.Name, c.UID, c.Priority, c.Usage.WorkingSet, c.Request, c.Estimated, c.Skip},
+		)
 	}
 	return s, errors.Join(problems...)
 }
@@ -139,7 +153,11 @@ func writeEviction(w io.Writer, s *Eviction) error {
 				turn++
 				place = ordinal(turn)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
+			fmt.Fprintf(
+				table, "%s\t%s\t%s\t%d\t%s\t%s\n",
+				place, oneline.Terminal(c.Namespace), oneline.Terminal(c.Name), c.Priority, bytesize.Text(c.WorkingSetBytes),
+				bytesize.Text(c.RequestBytes),
+			)
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -165,8 +183,11 @@ func writeEvictions(w io.Writer, s *Eviction) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tHOW\tUSED\tREQUESTED\tREMARKS")
 	row := func(e evict.Eviction, remark string) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
-			bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), oneline.Terminal(remark))
+		fmt.Fprintf(
+			table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
+			bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), oneline.Terminal(remark),
+		)
 	}
 	for _, e := range last {
 		remark := e.Problem

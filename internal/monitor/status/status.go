@@ -172,7 +172,10 @@ func WriteTable(w io.Writer, status Status) error {
 		fmt.Fprintf(w, "Partition   none: %s does not run\n", unitname.System.Slice())
 	}
 	if t := status.Trial; t != nil {
-		fmt.Fprintf(w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n", oneline.Terminal(t.From), t.Until.Format(trial.TimeOfDay))
+		fmt.Fprintf(
+			w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n",
+			oneline.Terminal(t.From), t.Until.Format(trial.TimeOfDay),
+		)
 	}
 	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
 	if status.Problem != "" {
@@ -186,8 +189,11 @@ func WriteTable(w io.Writer, status Status) error {
 		if pod.Member {
 			member = "yes"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(),
-			pod.Containers, pod.Misplaced, oneline.Terminal(why(pod)))
+		fmt.Fprintf(
+			table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n",
+			oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(), pod.Containers,
+			pod.Misplaced, oneline.Terminal(why(pod)),
+		)
 	}
 	if err := table.Flush(); err != nil {
 		return err

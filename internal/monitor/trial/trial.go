@@ -129,15 +129,22 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 		err = errors.New("the time was over before the section was in place; try it for longer")
 	}
 	if err != nil {
-		return Trial{}, asked.Warnings, errors.Join(fmt.Errorf("not applied, going back: %w", err), goBack(context.WithoutCancel(ctx)))
+		return Trial{}, asked.Warnings, errors.Join(
+			fmt.Errorf("not applied, going back: %w", err),
+			goBack(context.WithoutCancel(ctx)),
+		)
 	}
 	return started, asked.Warnings, nil
 }
 
 // errNone is for whoever wants to keep or end one.
-var errNone = errors.New("no trial runs: it was ended, its time is over (journalctl -u " + Unit + "), or the node was rebooted; partition-monitor try starts one")
+var errNone = errors.New(
+	"no trial runs: it was ended, its time is over (journalctl -u " + Unit + "), or the node was rebooted; partition-monitor try starts one",
+)
 
-var errRuns = errors.New("a trial runs already: partition-monitor keep makes it permanent, partition-monitor try --end ends it")
+var errRuns = errors.New(
+	"a trial runs already: partition-monitor keep makes it permanent, partition-monitor try --end ends it",
+)
 
 // judge says what is wrong with a section that is to be tried or kept, as check would where it were in force.
 func judge(name string, data []byte) (*node.Desired, error) {
@@ -148,8 +155,10 @@ func judge(name string, data []byte) (*node.Desired, error) {
 	case asked.Yields != "":
 		return asked, errors.New(asked.Yields)
 	case asked.Partition == nil:
-		return asked, fmt.Errorf("%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
-			name, config.OffSwitch)
+		return asked, fmt.Errorf(
+			"%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
+			name, config.OffSwitch,
+		)
 	}
 	return asked, nil
 }
@@ -163,7 +172,10 @@ func checkWayBack() error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("the present configuration is not valid, so that there is no way back to it: %s; repair it first", oneline.Terminal(err.Error()))
+		return fmt.Errorf(
+			"the present configuration is not valid, so that there is no way back to it: %s; repair it first",
+			oneline.Terminal(err.Error()),
+		)
 	case present.NotApplied:
 		return errors.New(node.NotApplied + ", and then try; a trial goes back to the files as they are")
 	}
@@ -205,14 +217,21 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = systemctl.Run(ctx, "systemd-run", "--quiet", "--collect", "--unit="+Unit, "--description=End of a Trial of the System Partition",
+	_, err = systemctl.Run(
+		ctx,
+		"systemd-run", "--quiet", "--collect", "--unit="+Unit,
+		"--description=End of a Trial of the System Partition",
 		// OnActiveSec= begins anew at each daemon-reload, our own among them (systemd issue 31914).
 		"--on-startup="+after, "--timer-property=AccuracySec=100ms",
 		// A reload that fails on a busy node is made again.
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
-		"/bin/sh", "-c", goBackScript)
+		"/bin/sh", "-c", goBackScript,
+	)
 	if err != nil {
-		return fmt.Errorf("the timer that goes back cannot be started, nothing was applied: %w (where one is left over, partition-monitor try --end)", err)
+		return fmt.Errorf(
+			"the timer that goes back cannot be started, nothing was applied: %w (where one is left over, partition-monitor try --end)",
+			err,
+		)
 	}
 	return nil
 }
@@ -245,7 +264,10 @@ func applySection(ctx context.Context, source string) error {
 		return err
 	}
 	if of != source {
-		return fmt.Errorf("%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?", unitname.System.Slice(), source)
+		return fmt.Errorf(
+			"%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?",
+			unitname.System.Slice(), source,
+		)
 	}
 	// The slice wants what belongs to it. Without a unit file systemd would make one up, without limits.
 	_, err = systemctl.Run(ctx, "systemctl", "start", unitname.System.Slice())
@@ -273,7 +295,9 @@ func goBack(ctx context.Context) error {
 	}
 	source, err := sectionSource(ctx)
 	if err == nil && source == kubeletconfig.TrialPath {
-		err = errors.New("the configuration to go back to is not valid, and the units of the trial stay; repair it (partition-monitor check) and run systemctl daemon-reload")
+		err = errors.New(
+			"the configuration to go back to is not valid, and the units of the trial stay; repair it (partition-monitor check) and run systemctl daemon-reload",
+		)
 	}
 	return errors.Join(err, stopTimer(ctx))
 }
@@ -345,8 +369,10 @@ func Keep(ctx context.Context) error {
 	if override, err := digestOverride(); err != nil {
 		return err
 	} else if override != running.Override {
-		return fmt.Errorf("%s has changed since the trial began, and would be lost; end the trial (partition-monitor try --end), and try both together",
-			kubeletconfig.OverridePath)
+		return fmt.Errorf(
+			"%s has changed since the trial began, and would be lost; end the trial (partition-monitor try --end), and try both together",
+			kubeletconfig.OverridePath,
+		)
 	}
 	if err := writeOverride(data); err != nil {
 		return fmt.Errorf("not kept, the trial goes on: %w", err)

@@ -26,8 +26,10 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
 	// policy lets a browser load nothing: the style stands in the page and is known by its hash.
-	policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-		hash(styleText))
+	policy = fmt.Sprintf(
+		"default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		hash(styleText),
+	)
 )
 
 func hash(text string) string {

@@ -21,7 +21,9 @@ type folder struct {
 }
 
 func openFolder(name string) (*folder, error) {
-	fd, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := cgroupfs.Uninterrupted(
+		func() (int, error) { return unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) },
+	)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}

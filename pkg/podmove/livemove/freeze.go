@@ -45,7 +45,10 @@ func (m Mover) thaw(ctx context.Context, scope, cgroup string) error {
 		return readErr
 	}
 	if writeErr := writeFile(filepath.Join(m.dir(cgroup), "cgroup.freeze"), "0"); writeErr != nil && !absent(writeErr) {
-		return fmt.Errorf("%s stays frozen; write 0 to %s: %w", scope, filepath.Join(m.dir(cgroup), "cgroup.freeze"), errors.Join(err, writeErr))
+		return fmt.Errorf(
+			"%s stays frozen; write 0 to %s: %w",
+			scope, filepath.Join(m.dir(cgroup), "cgroup.freeze"), errors.Join(err, writeErr),
+		)
 	}
 	return nil
 }

@@ -108,7 +108,13 @@ func (p *Plugin) Connections() int {
 
 // RunPodSandbox is called after a sandbox was created and before its first container.
 func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
-	sandbox := cri.Sandbox{ID: pod.GetId(), UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Ready: true}
+	sandbox := cri.Sandbox{
+		ID:        pod.GetId(),
+		UID:       pod.GetUid(),
+		Namespace: pod.GetNamespace(),
+		Name:      pod.GetName(),
+		Ready:     true,
+	}
 	p.mu.Lock()
 	member := p.member(pod.GetNamespace())
 	if p.announced != nil {
@@ -132,7 +138,11 @@ func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error 
 }
 
 // CreateContainer answers the runtime with the cgroup of a member's container in the partition.
-func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (p *Plugin) CreateContainer(
+	_ context.Context,
+	pod *api.PodSandbox,
+	c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +164,12 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 
 // UpdateContainer is called before a container gets other limits: the kubelet has changed those of
 // its pod, or is about to.
-func (p *Plugin) UpdateContainer(context.Context, *api.PodSandbox, *api.Container, *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+func (p *Plugin) UpdateContainer(
+	context.Context,
+	*api.PodSandbox,
+	*api.Container,
+	*api.LinuxResources,
+) ([]*api.ContainerUpdate, error) {
 	p.Wake()
 	return nil, nil
 }
@@ -178,12 +193,18 @@ func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Containe
 	case !ok:
 		// The runtime creates cgroups without systemd (SystemdCgroup = false), and would create one with
 		// our answer as its name.
-		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
+		return "", fmt.Errorf(
+			"pod %s/%s: container %s: cgroup %q %w",
+			pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign,
+		)
 	}
 	slice = path.Base(slice)
 	partition, qos, uid, ok := unitname.ParsePodSlice(slice)
 	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
-		return "", fmt.Errorf("pod %s/%s: container %s: cgroup %q %w", pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign)
+		return "", fmt.Errorf(
+			"pod %s/%s: container %s: cgroup %q %w",
+			pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign,
+		)
 	}
 	return unitname.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
 }

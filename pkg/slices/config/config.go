@@ -105,9 +105,14 @@ func (c *Config) judge(n *node) error {
 	}
 	c.Partition = p
 	if c.Kubelet.SectionFile != kubeletconfig.OverridePath {
-		c.KubeletsFile = fmt.Sprintf("%s: the section %s stands in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
-			"feature gate %s is off, and kubeadm upgrade writes the file anew; move the section to %s",
-			c.Kubelet.SectionFile, kubeletconfig.SectionField, Gate, kubeletconfig.OverridePath)
+		c.KubeletsFile = fmt.Sprintf(
+			"%s: the section %s stands in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
+				"feature gate %s is off, and kubeadm upgrade writes the file anew; move the section to %s",
+			c.Kubelet.SectionFile,
+			kubeletconfig.SectionField,
+			Gate,
+			kubeletconfig.OverridePath,
+		)
 	}
 	return nil
 }
@@ -115,5 +120,8 @@ func (c *Config) judge(n *node) error {
 // At returns the file and the name of a field of the section, and its value, as the beginning of a
 // message.
 func (c *Config) At(field string) string {
-	return fmt.Sprintf("%s: %s.%s: %s", c.Kubelet.SectionFileWith(field), kubeletconfig.SectionField, field, shown(c.section[field]))
+	return fmt.Sprintf(
+		"%s: %s.%s: %s",
+		c.Kubelet.SectionFileWith(field), kubeletconfig.SectionField, field, shown(c.section[field]),
+	)
 }

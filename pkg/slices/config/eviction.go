@@ -91,7 +91,10 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 		return nil
 	}
 	if period == nil {
-		c.bad(softPeriodField+"["+memoryAvailable+"]", "", "is missing; want how long %s has to be met, such as 1m30s", softField)
+		c.bad(
+			softPeriodField+"["+memoryAvailable+"]", "",
+			"is missing; want how long %s has to be met, such as 1m30s", softField,
+		)
 	}
 	bytes, _ := soft.Of(p.MemoryLimit)
 	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
@@ -156,8 +159,13 @@ func (c *checker) minimumReclaim(p *Partition) int64 {
 	}
 	reclaim := a.of(p.MemoryLimit)
 	if margin, _ := p.Margin(); reclaim >= p.MemoryLimit-margin {
-		c.badSignal(reclaimField, value, "with the threshold, %d bytes, is not below memoryLimit, so that eviction would not end; %s",
-			margin, want)
+		c.badSignal(
+			reclaimField,
+			value,
+			"with the threshold, %d bytes, is not below memoryLimit, so that eviction would not end; %s",
+			margin,
+			want,
+		)
 	}
 	return reclaim
 }

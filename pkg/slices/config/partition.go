@@ -62,7 +62,11 @@ type checker struct {
 }
 
 // newPartition validates the section of config for the node. The error lists every problem.
-func newPartition(config *kubeletconfig.Config, section map[string]json.RawMessage, n *node) (*Partition, []string, error) {
+func newPartition(
+	config *kubeletconfig.Config,
+	section map[string]json.RawMessage,
+	n *node,
+) (*Partition, []string, error) {
 	c := checker{config: config, node: n, section: section}
 	c.unknownFields()
 	c.cgroups()
@@ -87,7 +91,12 @@ func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, er
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &problem{config.SectionFile, kubeletconfig.SectionField, shown(config.Section), "is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}"}
+		return nil, &problem{
+			config.SectionFile,
+			kubeletconfig.SectionField,
+			shown(config.Section),
+			"is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}",
+		}
 	}
 	// A null is an absent field, here as in the rest of the kubelet's configuration.
 	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
@@ -133,20 +142,38 @@ func (c *checker) unknownFields() {
 			c.warn(name, "%s: unknown field %s, ignoring; is %s meant?", kubeletconfig.SectionField, quote(name), near)
 			continue
 		}
-		c.warn(name, "%s: unknown field %s, ignoring; known are %s", kubeletconfig.SectionField, quote(name), strings.Join(knownFields, ", "))
+		c.warn(
+			name,
+			"%s: unknown field %s, ignoring; known are %s",
+			kubeletconfig.SectionField,
+			quote(name),
+			strings.Join(knownFields, ", "),
+		)
 	}
 }
 
 func (c *checker) cgroups() {
 	if c.node.controllers == nil {
-		c.problems.add(controllersPath, "", "", "not there: the node does not run cgroup v2, which the system partition needs; "+
-			"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution")
+		c.problems.add(
+			controllersPath,
+			"",
+			"",
+			"not there: the node does not run cgroup v2, which the system partition needs; "+
+				"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution",
+		)
 		return
 	}
 	for _, need := range []string{"memory", "cpuset"} {
 		if !slices.Contains(c.node.controllers, need) {
-			c.problems.add(controllersPath, "", "", "the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
-				"or use a kernel that has it", need, need)
+			c.problems.add(
+				controllersPath,
+				"",
+				"",
+				"the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
+					"or use a kernel that has it",
+				need,
+				need,
+			)
 		}
 	}
 }
@@ -159,9 +186,12 @@ func (c *checker) kubelet() {
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
 		// This need not be a problem. The kubelet follows the runtime's answer where it gets one
 		// (KubeletCgroupDriverFromCRI, GA in 1.34), and no runtime is there yet that we could ask.
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: cgroupDriver: %s: the partition is made of systemd slices, and with another driver no pod "+
-			"comes into it, but where the runtime tells the kubelet to use systemd: making it; want systemd",
-			c.config.FileWith("cgroupDriver"), quote(k.CgroupDriver)))
+		c.warnings = append(
+			c.warnings,
+			fmt.Sprintf("%s: cgroupDriver: %s: the partition is made of systemd slices, and with another driver no pod "+
+				"comes into it, but where the runtime tells the kubelet to use systemd: making it; want systemd",
+				c.config.FileWith("cgroupDriver"), quote(k.CgroupDriver)),
+		)
 	}
 	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
 		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
@@ -193,7 +223,10 @@ func (c *checker) namespaces() []string {
 	for i, name := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if len(content.IsDNS1123Label(name)) > 0 {
-			c.bad(at, quote(name), "is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63")
+			c.bad(
+				at, quote(name),
+				"is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63",
+			)
 			continue
 		}
 		if first, ok := seen[name]; ok {
@@ -217,11 +250,22 @@ func (c *checker) memoryLimit() int64 {
 		return 0
 	}
 	if limit >= c.node.memoryBytes {
-		c.bad(field, shown(raw), "is not below the node's memory of %d bytes; want less, so that something is left for the other pods", c.node.memoryBytes)
+		c.bad(
+			field, shown(raw),
+			"is not below the node's memory of %d bytes; want less, so that something is left for the other pods",
+			c.node.memoryBytes,
+		)
 		return limit
 	}
 	if limit < smallLimit {
-		c.warn(field, "%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?", kubeletconfig.SectionField, field, shown(raw), smallLimit>>20)
+		c.warn(
+			field,
+			"%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?",
+			kubeletconfig.SectionField,
+			field,
+			shown(raw),
+			smallLimit>>20,
+		)
 	}
 	return limit
 }
@@ -249,8 +293,15 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
 	// way. If none is, it lasts.
 	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
-		c.warn(field, "%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
-			kubeletconfig.SectionField, field, shown(raw), high, p.MemoryLimit-margin)
+		c.warn(
+			field,
+			"%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
+			kubeletconfig.SectionField,
+			field,
+			shown(raw),
+			high,
+			p.MemoryLimit-margin,
+		)
 	}
 	return high
 }
@@ -268,8 +319,13 @@ func (c *checker) cpus() cpuset.CPUSet {
 	}
 	if list == "" {
 		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
-			c.warn(field, "%s.%s: is missing: with cpuManagerPolicy static the pods of the partition run on the CPUs that the kubelet gives them, "+
-				"beside those of users; want a part of reservedSystemCPUs to keep them there", kubeletconfig.SectionField, field)
+			c.warn(
+				field,
+				"%s.%s: is missing: with cpuManagerPolicy static the pods of the partition run on the CPUs that the kubelet gives them, "+
+					"beside those of users; want a part of reservedSystemCPUs to keep them there",
+				kubeletconfig.SectionField,
+				field,
+			)
 		}
 		return none
 	}
@@ -297,7 +353,13 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	k := &c.config.Kubelet
 	if k.ReservedSystemCPUs == "" {
 		if k.CPUManagerPolicy == staticPolicy {
-			c.problems.add(c.config.FileWith(field), field, "", "is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s", cpus)
+			c.problems.add(
+				c.config.FileWith(field),
+				field,
+				"",
+				"is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s",
+				cpus,
+			)
 		}
 		return
 	}

@@ -68,7 +68,9 @@ func parseCPUs(list string) (cpuset.CPUSet, error) {
 		lo, errLo := strconv.ParseUint(first, 10, 64)
 		hi, errHi := strconv.ParseUint(last, 10, 64)
 		if max(lo, hi) >= maxCPUs { // also beyond 64 bits: ParseUint returns the largest
-			return cpuset.New(), errors.New("names CPUs beyond " + strconv.Itoa(maxCPUs-1) + ", the last one Linux can have; " + want)
+			return cpuset.New(), errors.New(
+				"names CPUs beyond " + strconv.Itoa(maxCPUs-1) + ", the last one Linux can have; " + want,
+			)
 		}
 		if errLo != nil || errHi != nil || lo > hi {
 			return cpuset.New(), errors.New("is not a list of CPUs; " + want)

@@ -79,11 +79,20 @@ func Find(root string, c *config.Config) *Deferral {
 	used := s.memory.Used()
 	d := &Deferral{Limit: s.memory.Max}
 	if d.Limit == cgroupfs.Unlimited {
-		d.Warning = fmt.Sprintf("%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
-			"until partition-monitor has evicted down to this one; it reloads systemd then", c.At("memoryLimit"), used)
+		d.Warning = fmt.Sprintf(
+			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
+				"until partition-monitor has evicted down to this one; it reloads systemd then",
+			c.At("memoryLimit"),
+			used,
+		)
 	} else {
-		d.Warning = fmt.Sprintf("%s: is not above the %d bytes that the partition uses without page cache: keeping the present limit of "+
-			"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then", c.At("memoryLimit"), used, d.Limit)
+		d.Warning = fmt.Sprintf(
+			"%s: is not above the %d bytes that the partition uses without page cache: keeping the present limit of "+
+				"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then",
+			c.At("memoryLimit"),
+			used,
+			d.Limit,
+		)
 	}
 	return d
 }
@@ -130,7 +139,11 @@ func readMemory(root hostfs.FS, cgroup string) (cgroupfs.MemoryReading, bool) {
 	if err != nil {
 		return cgroupfs.MemoryReading{}, false
 	}
-	counts := map[string]*uint64{"inactive_file": &m.InactiveFile, "active_file": &m.ActiveFile, "slab_reclaimable": &m.SlabReclaimable}
+	counts := map[string]*uint64{
+		"inactive_file":    &m.InactiveFile,
+		"active_file":      &m.ActiveFile,
+		"slab_reclaimable": &m.SlabReclaimable,
+	}
 	for line := range strings.Lines(string(stat)) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if count := counts[name]; count != nil {
@@ -187,7 +200,8 @@ func operatorLimited(root hostfs.FS, slice string) bool {
 				continue
 			}
 			for line := range strings.Lines(string(text)) {
-				if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "MemoryMax" && strings.TrimSpace(value) != "" {
+				key, value, _ := strings.Cut(line, "=")
+				if strings.TrimSpace(key) == "MemoryMax" && strings.TrimSpace(value) != "" {
 					return true
 				}
 			}

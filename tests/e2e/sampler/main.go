@@ -33,7 +33,8 @@ func main() {
 	containers := map[string]bool{}
 	for {
 		found.Samples++
-		if limit, err := os.ReadFile(filepath.Join(kubepods, "kubepods-system.slice/memory.max")); err != nil || strings.TrimSpace(string(limit)) == "max" {
+		limit, err := os.ReadFile(filepath.Join(kubepods, "kubepods-system.slice/memory.max"))
+		if err != nil || strings.TrimSpace(string(limit)) == "max" {
 			found.Unlimited++
 		}
 		// Guaranteed pods are one level up from the others.
@@ -87,7 +88,8 @@ func look(scope, members string, containers map[string]bool, found *Found) {
 	containers[scope] = true
 	slice := filepath.Base(filepath.Dir(scope))
 	_, uid, _ := strings.Cut(slice, "-pod")
-	if strings.HasPrefix(uid, members) != strings.HasPrefix(slice, "kubepods-system") && (strings.HasPrefix(uid, members) || strings.HasPrefix(uid, "5ee")) {
+	if strings.HasPrefix(uid, members) != strings.HasPrefix(slice, "kubepods-system") &&
+		(strings.HasPrefix(uid, members) || strings.HasPrefix(uid, "5ee")) {
 		found.Misplaced[scope]++
 	}
 }

@@ -213,7 +213,10 @@ func setExpected(archive *txtar.Archive, r Result) {
 		fmt.Fprintf(&comment, "status: %d\n", r.Status)
 	}
 	archive.Comment = comment.Bytes()
-	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, expected) })
+	archive.Files = slices.DeleteFunc(
+		archive.Files,
+		func(f txtar.File) bool { return strings.HasPrefix(f.Name, expected) },
+	)
 	if r.Messages != "" {
 		archive.Files = append(archive.Files, txtar.File{Name: expected + "messages", Data: []byte(r.Messages)})
 	}

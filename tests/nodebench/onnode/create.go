@@ -54,7 +54,10 @@ func (m *monitor) start(ctx context.Context) error {
 			return ctx.Err()
 		case <-end:
 			said, _ := os.ReadFile(monitorLog) // its log is only an extra
-			return fmt.Errorf("the monitor is not ready after %s; it is %q and said:\n%s", 3*late, get("/readyz"), said[max(0, len(said)-2000):])
+			return fmt.Errorf(
+				"the monitor is not ready after %s; it is %q and said:\n%s",
+				3*late, get("/readyz"), said[max(0, len(said)-2000):],
+			)
 		}
 	}
 	return pause(ctx, settle)
@@ -171,9 +174,16 @@ func create(ctx context.Context, s settings) ([]figure.Figure, error) {
 	ratio := figure.Ratio("a container's start with the monitor, to without it", new(1.05), rounds)
 	ratio.Note = fmt.Sprintf("CreateContainer and StartContainer, %d pairs in %d rounds", len(times[0]), len(rounds))
 	return []figure.Figure{
-		ratio, figure.Millis("  with it", times[1]), figure.Millis("  without it", times[0]),
+		ratio,
+		figure.Millis("  with it", times[1]),
+		figure.Millis("  without it", times[0]),
 		{Name: "  the same, of the faster quarters", Value: float64(quarter(times[1])) / float64(quarter(times[0]))},
-		{Name: "  CPU time of the monitor for each", Value: used.cpu.Seconds() * 1000 / float64(len(times[1])), Unit: "ms", Note: "its start and its end"},
+		{
+			Name:  "  CPU time of the monitor for each",
+			Value: used.cpu.Seconds() * 1000 / float64(len(times[1])),
+			Unit:  "ms",
+			Note:  "its start and its end",
+		},
 		{Name: "  passes of the monitor for each", Value: used.passes / float64(len(times[1]))},
 	}, nil
 }

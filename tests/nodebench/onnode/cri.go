@@ -35,7 +35,11 @@ type pod struct {
 }
 
 var limits = cgroupfs.Limits{
-	MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: cgroupfs.Unlimited, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited,
+	MemoryMax:      200 << 20,
+	CPUWeight:      20,
+	CPUQuotaPerSec: cgroupfs.Unlimited,
+	CPUQuotaPeriod: 100_000,
+	TasksMax:       cgroupfs.Unlimited,
 }
 
 func (p *pod) slice(part unitname.Partition) string {
@@ -87,7 +91,11 @@ func hostNetwork() *runtime.NamespaceOption {
 }
 
 func labels(name, uid string) map[string]string {
-	return map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": uid}
+	return map[string]string{
+		"io.kubernetes.pod.name":      name,
+		"io.kubernetes.pod.namespace": namespace,
+		"io.kubernetes.pod.uid":       uid,
+	}
 }
 
 // start creates and starts a container, and returns how long the runtime took for both.
@@ -100,12 +108,20 @@ func (p *pod) start(ctx context.Context, command ...string) (id string, took tim
 		Labels:   labels("nodebench", p.uid),
 		LogPath:  fmt.Sprintf("main_%d.log", p.count),
 		Linux: &runtime.LinuxContainerConfig{
-			Resources:       &runtime.LinuxContainerResources{CpuShares: shares, MemoryLimitInBytes: 100 << 20, CpuPeriod: 100_000, OomScoreAdj: 900},
+			Resources: &runtime.LinuxContainerResources{
+				CpuShares:          shares,
+				MemoryLimitInBytes: 100 << 20,
+				CpuPeriod:          100_000,
+				OomScoreAdj:        900,
+			},
 			SecurityContext: &runtime.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()},
 		},
 	}
 	begin := time.Now()
-	made, err := p.runtime.CreateContainer(ctx, &runtime.CreateContainerRequest{PodSandboxId: p.sandbox, Config: config, SandboxConfig: p.config})
+	made, err := p.runtime.CreateContainer(
+		ctx,
+		&runtime.CreateContainerRequest{PodSandboxId: p.sandbox, Config: config, SandboxConfig: p.config},
+	)
 	if err != nil {
 		return "", 0, err
 	}
@@ -144,7 +160,8 @@ func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 // where returns the partition that a container runs in.
 func (p *pod) where(id string) (unitname.Partition, error) {
 	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
-		if populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id)); err != nil || populated {
+		populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id))
+		if err != nil || populated {
 			return part, err
 		}
 	}

@@ -67,12 +67,24 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	percent := func(i int) figure.Figure {
 		return figure.Figure{Name: "  " + services[i], Value: 100 * used[i].Seconds() / took.Seconds(), Unit: "% of a CPU"}
 	}
-	share := figure.Figure{Name: name + "the monitor's CPU time, to the kubelet's", Value: float64(used[0]) / float64(used[1]), Limit: new(maxShare)}
+	share := figure.Figure{
+		Name:  name + "the monitor's CPU time, to the kubelet's",
+		Value: float64(used[0]) / float64(used[1]),
+		Limit: new(maxShare),
+	}
 	share.Note = fmt.Sprintf("%.0f passes", after[passCount]-before[passCount])
 	return []figure.Figure{
-		share, percent(0), percent(1),
+		share,
+		percent(0),
+		percent(1),
 		{Name: "resident memory of the monitor", Value: resident / 1e6, Unit: "MB", Limit: new(maxMemory), Note: "VmRSS"},
-		{Name: "memory that is charged to the monitor", Value: charged / 1e6, Unit: "MB", Limit: new(maxMemory), Note: "memory.current of its service"},
+		{
+			Name:  "memory that is charged to the monitor",
+			Value: charged / 1e6,
+			Unit:  "MB",
+			Limit: new(maxMemory),
+			Note:  "memory.current of its service",
+		},
 	}, nil
 }
 

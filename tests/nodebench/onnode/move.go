@@ -60,8 +60,11 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	m := &mover{
 		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state},
 		request: livemove.Request{
-			Scope: scope, Cgroup: unitname.CgroupPath(p.slice(unitname.Default)) + "/" + scope, Description: "Container of a benchmark",
-			TargetSlice: p.slice(unitname.System), NewName: unitname.LiveScope(scope),
+			Scope:       scope,
+			Cgroup:      unitname.CgroupPath(p.slice(unitname.Default)) + "/" + scope,
+			Description: "Container of a benchmark",
+			TargetSlice: p.slice(unitname.System),
+			NewName:     unitname.LiveScope(scope),
 		},
 	}
 	if err := eventually(ctx, "all processes run", func() bool {
@@ -100,12 +103,20 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 		times[0], times[1] = append(times[0], took[0]), append(times[1], took[1])
 		calls[m.calls]++
 	}
-	err = errors.Join(p.remove(ctx, id), livemove.StopScope(ctx, c, scope), livemove.StopScope(ctx, c, unitname.LiveScope(scope)), p.end(ctx))
+	err = errors.Join(
+		p.remove(ctx, id),
+		livemove.StopScope(ctx, c, scope),
+		livemove.StopScope(ctx, c, unitname.LiveScope(scope)),
+		p.end(ctx),
+	)
 	if err != nil {
 		return nil, err
 	}
 	ratio := figure.Ratio("a live move, to a bare StartTransientUnit", new(1.5), rounds)
-	ratio.Note = fmt.Sprintf("%d processes, %d properties, %d pairs", processes, len(livemove.Properties(m.properties, "", "")), len(rounds))
+	ratio.Note = fmt.Sprintf(
+		"%d processes, %d properties, %d pairs",
+		processes, len(livemove.Properties(m.properties, "", "")), len(rounds),
+	)
 	most := uint64(0)
 	for n := range calls {
 		most = max(most, n)

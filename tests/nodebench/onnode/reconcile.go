@@ -86,13 +86,25 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 	first, last := sizes[0], sizes[len(sizes)-1]
 	growth := func(what string, times map[int]time.Duration) figure.Figure {
 		return figure.Figure{
-			Name: fmt.Sprintf("%s, %d pods to %d", what, last, first), Value: float64(times[last]) / float64(times[first]), Limit: new(maxGrowth),
+			Name: fmt.Sprintf(
+				"%s, %d pods to %d",
+				what, last, first,
+			),
+			Value: float64(times[last]) / float64(times[first]),
+			Limit: new(maxGrowth),
 		}
 	}
-	return append([]figure.Figure{growth("a pass with nothing to do", steady), growth("making all slices", making)}, figures...), nil
+	return append(
+		[]figure.Figure{growth("a pass with nothing to do", steady), growth("making all slices", making)},
+		figures...), nil
 }
 
-func (n *node) measure(ctx context.Context, size int, keep bool, steady, making map[int]time.Duration) ([]figure.Figure, error) {
+func (n *node) measure(
+	ctx context.Context,
+	size int,
+	keep bool,
+	steady, making map[int]time.Duration,
+) ([]figure.Figure, error) {
 	if err := n.grow(ctx, size); err != nil {
 		return nil, err
 	}
@@ -126,8 +138,19 @@ func (n *node) measure(ctx context.Context, size int, keep bool, steady, making 
 	}
 	figures := []figure.Figure{
 		figure.Millis(passName("a pass with nothing to do", size), times),
-		{Name: passName("  D-Bus calls, in all of them", size), Value: float64(calls), Unit: "calls", Limit: new(0.0), Note: fmt.Sprintf("%d passes", passes)},
-		{Name: passName("making all slices", size), Value: made.Seconds() * 1000, Unit: "ms", Note: fmt.Sprintf("%d passes", makePasses)},
+		{
+			Name:  passName("  D-Bus calls, in all of them", size),
+			Value: float64(calls),
+			Unit:  "calls",
+			Limit: new(0.0),
+			Note:  fmt.Sprintf("%d passes", passes),
+		},
+		{
+			Name:  passName("making all slices", size),
+			Value: made.Seconds() * 1000,
+			Unit:  "ms",
+			Note:  fmt.Sprintf("%d passes", makePasses),
+		},
 		{Name: passName("  D-Bus calls for each slice", size), Value: float64(makeCalls) / float64(size), Unit: "calls"},
 	}
 	if keep {
@@ -157,8 +180,15 @@ func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figur
 	if err != nil {
 		return nil, err
 	}
-	return append(figures, figure.Millis(passName("a pass that stops all slices", size), []time.Duration{stopped}),
-		figure.Figure{Name: passName("  D-Bus calls for each slice", size), Value: float64(stopCalls) / float64(size), Unit: "calls"}), nil
+	return append(
+		figures,
+		figure.Millis(passName("a pass that stops all slices", size), []time.Duration{stopped}),
+		figure.Figure{
+			Name:  passName("  D-Bus calls for each slice", size),
+			Value: float64(stopCalls) / float64(size),
+			Unit:  "calls",
+		},
+	), nil
 }
 
 func passName(what string, size int) string { return fmt.Sprintf("  %s, %d pods", what, size) }
@@ -181,14 +211,22 @@ func (n *node) wantAllPlaced(size int) error {
 func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.NewReconciler()
 	placer := &nri.Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	n.reconciler.Gatherer = &podmove.Gatherer{Partition: unitname.System, Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer}
+	n.reconciler.Gatherer = &podmove.Gatherer{
+		Partition: unitname.System,
+		Cgroups:   cgroups,
+		Runtime:   client,
+		Kubelet:   n.kubelet,
+		Announced: placer,
+	}
 	n.reconciler.Units = units{n.systemd}
 	n.reconciler.Mover = nobodyMoves{}
 	n.reconciler.Placer = placer
 	n.reconciler.Events = observer{n}
 	n.reconciler.NRI = func() podmove.NRIState { return podmove.Working }
 	n.reconciler.Tick = time.Hour
-	n.reconciler.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never})
+	n.reconciler.SetConfig(
+		podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never},
+	)
 }
 
 // pass waits for one pass, which it requests if wake is true. It returns how long the pass took and
@@ -233,8 +271,14 @@ func (n *node) grow(ctx context.Context, size int) error {
 
 func knownPod(uid, name string) *podsapi.Pod {
 	return &podsapi.Pod{
-		UID: uid, Namespace: namespace, Name: name, QoS: "Burstable", RestartPolicy: "Always", GracePeriod: 30 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {}},
+		UID:           uid,
+		Namespace:     namespace,
+		Name:          name,
+		QoS:           "Burstable",
+		RestartPolicy: "Always",
+		GracePeriod:   30 * time.Second,
+		MilliCPU:      100,
+		Containers:    map[string]podsapi.Container{"main": {}},
 	}
 }
 
@@ -261,10 +305,19 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 	}
 	go func() { _ = cmd.Wait() }()
 	return n.systemd.StartScope(ctx, scope, []systemd.Property{
-		{Name: "Description", Value: "Container of a benchmark"}, {Name: "Slice", Value: slice}, {Name: "Delegate", Value: true},
-		{Name: "DefaultDependencies", Value: false}, {Name: "CollectMode", Value: "inactive-or-failed"},
-		{Name: "MemoryAccounting", Value: true}, {Name: "CPUAccounting", Value: true}, {Name: "IOAccounting", Value: true},
-		{Name: "TasksAccounting", Value: true}, {Name: "CPUWeight", Value: podmove.Quadratic.Weight(shares)},
+		{
+			Name:  "Description",
+			Value: "Container of a benchmark",
+		},
+		{Name: "Slice", Value: slice},
+		{Name: "Delegate", Value: true},
+		{Name: "DefaultDependencies", Value: false},
+		{Name: "CollectMode", Value: "inactive-or-failed"},
+		{Name: "MemoryAccounting", Value: true},
+		{Name: "CPUAccounting", Value: true},
+		{Name: "IOAccounting", Value: true},
+		{Name: "TasksAccounting", Value: true},
+		{Name: "CPUWeight", Value: podmove.Quadratic.Weight(shares)},
 	}, []uint32{uint32(cmd.Process.Pid)})
 }
 

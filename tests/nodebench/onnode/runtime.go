@@ -42,20 +42,30 @@ func (n *node) serve(ctx context.Context) (*cri.Client, error) {
 	return cri.New(socket)
 }
 
-func (r *runtimeServer) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+func (r *runtimeServer) ListPodSandbox(
+	context.Context,
+	*runtime.ListPodSandboxRequest,
+) (*runtime.ListPodSandboxResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &runtime.ListPodSandboxResponse{Items: r.sandboxes}, nil
 }
 
-func (r *runtimeServer) ListContainers(context.Context, *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
+func (r *runtimeServer) ListContainers(
+	context.Context,
+	*runtime.ListContainersRequest,
+) (*runtime.ListContainersResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &runtime.ListContainersResponse{Containers: r.containers}, nil
 }
 
 // annotations holds some of those that the kubelet sets.
-var annotations = map[string]string{"kubernetes.io/config.source": "file", "io.kubernetes.container.hash": "a1b2c3d4", "io.kubernetes.pod.terminationGracePeriod": "30"}
+var annotations = map[string]string{
+	"kubernetes.io/config.source":              "file",
+	"io.kubernetes.container.hash":             "a1b2c3d4",
+	"io.kubernetes.pod.terminationGracePeriod": "30",
+}
 
 func (r *runtimeServer) addSandbox(i int, name, uid string) {
 	r.mu.Lock()
@@ -70,8 +80,17 @@ func (r *runtimeServer) addContainer(i int, uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.containers = append(r.containers, &runtime.Container{
-		Id: idOf('c', i), PodSandboxId: idOf('a', i), State: runtime.ContainerState_CONTAINER_RUNNING, Labels: labels("main", uid), Annotations: annotations,
-		Metadata: &runtime.ContainerMetadata{Name: "main"}, Image: &runtime.ImageSpec{Image: image}, ImageRef: image,
+		Id: idOf(
+			'c',
+			i,
+		),
+		PodSandboxId: idOf('a', i),
+		State:        runtime.ContainerState_CONTAINER_RUNNING,
+		Labels:       labels("main", uid),
+		Annotations:  annotations,
+		Metadata:     &runtime.ContainerMetadata{Name: "main"},
+		Image:        &runtime.ImageSpec{Image: image},
+		ImageRef:     image,
 	})
 }
 

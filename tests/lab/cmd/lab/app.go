@@ -42,7 +42,11 @@ func newApp() *cli.App {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "flavour", Usage: "`FLAVOUR` of the node: " + flavours()},
 					&cli.StringFlag{Name: "name", Usage: "host `NAME` of the node", Value: "node"},
-					&cli.StringSliceFlag{Name: "file", Usage: "put a file into the node before it boots: `HOST:GUEST`", KeepSpace: true},
+					&cli.StringSliceFlag{
+						Name:      "file",
+						Usage:     "put a file into the node before it boots: `HOST:GUEST`",
+						KeepSpace: true,
+					},
 					&cli.StringFlag{Name: "config", Usage: "kubelet configuration `FILE` instead of the default one"},
 					&cli.StringSliceFlag{Name: "kernel-arg", Usage: "add `ARG` to the kernel's command line"},
 					&cli.BoolFlag{Name: "late-var", Usage: "have /var on a file system that systemd mounts"},
