@@ -25,7 +25,7 @@ func checkCommand() *cli.Command {
 			},
 		),
 		Action: func(c *cli.Context) error {
-			likeService(c, cgroupfs.Mount, "/proc")
+			applyServiceFlags(c, cgroupfs.Mount, "/proc")
 			common, err := readOptions(c)
 			if err != nil {
 				return err

@@ -277,7 +277,7 @@ func TestCheckDeferredLimit(t *testing.T) {
 	n.partition("134217728")
 	n.write(systemCgroup+"/memory.current", "104857600")
 	const wrong = "error   slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
-	// Nobody would bring it down.
+	// NoCandidate would bring it down.
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
 	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
 	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off

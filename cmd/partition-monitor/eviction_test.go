@@ -27,18 +27,18 @@ func TestEvictionFlags(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"run", "status", "check"} {
 		for flag, want := range map[string]string{
-			"--eviction=maybe":                      "--eviction=maybe: want on, off or dry-run",
-			"--eviction=":                           "--eviction=: want on, off or dry-run",
-			"--eviction=ON":                         "--eviction=ON: want on, off or dry-run",
-			"--eviction-spare=daemonsets":           `--eviction-spare="daemonsets": want none, kubelet, or a list of static, node-critical, cluster-critical`,
-			"--eviction-spare=":                     `--eviction-spare="": want none`,
-			"--eviction-spare=static,":              `--eviction-spare="static,": want none`,
-			"--eviction-spare=static,none":          `--eviction-spare="static,none": none stands alone`,
-			"--eviction-spare=static,node_critical": "want none, kubelet, or a list of static, node-critical, cluster-critical",
-			"--eviction-cooldown=-1s":               "--eviction-cooldown=-1s: want 0 or more",
-			"--eviction-cooldown=5":                 `"5"`, // a unit is missing
-			"--eviction-cooldown=often":             `"often"`,
-			"--kubeconfig=":                         "--kubeconfig: want a path, auto or none",
+			"--eviction=maybe":                        "--eviction=maybe: want on, off or dry-run",
+			"--eviction=":                             "--eviction=: want on, off or dry-run",
+			"--eviction=ON":                           "--eviction=ON: want on, off or dry-run",
+			"--eviction-protect=daemonsets":           `--eviction-protect="daemonsets": want none, kubelet, or a list of static, node-critical, cluster-critical`,
+			"--eviction-protect=":                     `--eviction-protect="": want none`,
+			"--eviction-protect=static,":              `--eviction-protect="static,": want none`,
+			"--eviction-protect=static,none":          `--eviction-protect="static,none": none stands alone`,
+			"--eviction-protect=static,node_critical": "want none, kubelet, or a list of static, node-critical, cluster-critical",
+			"--eviction-cooldown=-1s":                 "--eviction-cooldown=-1s: want 0 or more",
+			"--eviction-cooldown=5":                   `"5"`, // a unit is missing
+			"--eviction-cooldown=often":               `"often"`,
+			"--kubeconfig=":                           "--kubeconfig: want a path, auto or none",
 		} {
 			status, stdout, stderr := command(t, name, flag)
 			if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 ||

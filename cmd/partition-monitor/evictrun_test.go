@@ -207,7 +207,7 @@ func TestServiceEvicts(t *testing.T) {
 	c.Pod.Spec.Containers = []v1.Container{fakeapi.Requesting("dns", nodePods[0].request)}
 	c.Kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
 	var decided string
-	n.evicting("an eviction is through", func(line string) {
+	n.evicting("an eviction has ended", func(line string) {
 		if strings.Contains(line, "evicting a pod") {
 			decided = line
 			n.write(systemCgroup+"/memory.current", plenty)
@@ -219,7 +219,7 @@ func TestServiceEvicts(t *testing.T) {
 	}
 	for _, part := range []string{
 		"namespace=kube-system pod=dns", "threshold=hard available=10Mi below=32Mi limit=96Mi working-set=30Mi request=10Mi estimated=false priority=10",
-		"MESSAGE_ID=89c4cdf13b994233ab91955cce1e6c7e", "way=evict",
+		"MESSAGE_ID=89c4cdf13b994233ab91955cce1e6c7e", "method=evict",
 	} {
 		if !strings.Contains(decided, part) {
 			t.Errorf("%q does not say %q", decided, part)
@@ -232,7 +232,7 @@ func TestServiceEvicts(t *testing.T) {
 	}
 	// status has it afterwards.
 	e := n.status().Eviction
-	if e == nil || len(e.Last) != 1 || e.Last[0].Name != "dns" || e.Last[0].Way != evict.Evict || e.Last[0].Problem != "" || len(e.Open) > 0 {
+	if e == nil || len(e.Last) != 1 || e.Last[0].Name != "dns" || e.Last[0].Method != evict.Evict || e.Last[0].Problem != "" || len(e.Open) > 0 {
 		t.Errorf("status: %+v", e)
 	}
 }
@@ -243,7 +243,7 @@ func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 	n := guarded(t)
 	n.tellPods()
 	why := 0
-	n.evicting("an eviction is through", func(line string) {
+	n.evicting("an eviction has ended", func(line string) {
 		if strings.Contains(line, "evictions go without the API server") && strings.Contains(line, "--kubeconfig") {
 			why++
 		}
@@ -255,7 +255,7 @@ func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) || why != 1 {
 		t.Errorf("killed: %v; said %d times why the API server was not told", killed, why)
 	}
-	if e := n.status().Eviction; len(e.Last) != 1 || e.Last[0].Way != evict.Restart {
+	if e := n.status().Eviction; len(e.Last) != 1 || e.Last[0].Method != evict.Restart {
 		t.Errorf("status: %+v", e)
 	}
 }
@@ -299,7 +299,7 @@ func TestServiceSpares(t *testing.T) {
 	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {
 		t.Errorf("killed: %v; want dns alone", killed)
 	}
-	if strings.Contains(said, "shop") || strings.Contains(said, "misplaced") || strings.Contains(said, "dns") || !strings.Contains(said, "--eviction-spare") {
+	if strings.Contains(said, "shop") || strings.Contains(said, "misplaced") || strings.Contains(said, "dns") || !strings.Contains(said, "--eviction-protect") {
 		t.Errorf("%q; want the pods that are left in the partition and what to change", said)
 	}
 }

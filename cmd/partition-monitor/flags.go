@@ -39,9 +39,9 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 		},
 		&cli.StringFlag{Name: options.FlagEviction, Usage: "on, off, or dry-run, which only reports", Value: "on"},
 		&cli.StringFlag{
-			Name:  options.FlagSpare,
+			Name:  options.FlagProtected,
 			Usage: "`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical",
-			Value: evict.DefaultSpare.String(),
+			Value: evict.DefaultProtected.String(),
 		},
 		&cli.DurationFlag{
 			Name:  flagCooldown,
@@ -88,8 +88,8 @@ func readEviction(c *cli.Context) (options.Eviction, error) {
 		return e, usageError{fmt.Errorf("--%s=%s: want on, off or dry-run", options.FlagEviction, value)}
 	}
 	var err error
-	if e.Spare, err = evict.ParseSpare(c.String(options.FlagSpare)); err != nil {
-		return e, usageError{fmt.Errorf("--%s=%w", options.FlagSpare, err)}
+	if e.Protected, err = evict.ParseProtected(c.String(options.FlagProtected)); err != nil {
+		return e, usageError{fmt.Errorf("--%s=%w", options.FlagProtected, err)}
 	}
 	if e.Cooldown < 0 {
 		return e, usageError{fmt.Errorf("--%s=%s: want 0 or more", flagCooldown, e.Cooldown)}

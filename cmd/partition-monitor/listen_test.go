@@ -18,7 +18,7 @@ func TestTakenPort(t *testing.T) {
 	n := guarded(t)
 	n.tellPods()
 	var said string
-	n.evicting("an eviction is through", func(line string) {
+	n.evicting("an eviction has ended", func(line string) {
 		if strings.Contains(line, "metrics and health are not served") {
 			said += line
 		}

@@ -29,7 +29,7 @@ const (
 )
 
 func main() {
-	// Nobody reads a profile of what is allocated, whose tables are resident memory.
+	// NoCandidate reads a profile of what is allocated, whose tables are resident memory.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	status := run(ctx, os.Args, os.Stdout, os.Stderr)

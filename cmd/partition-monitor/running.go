@@ -11,9 +11,9 @@ import (
 	"nodepartition/internal/monitor/node"
 )
 
-// likeService sets the flags that the user has not given to what the running service was started with: by
+// applyServiceFlags sets the flags that the user has not given to what the running service was started with: by
 // PARTITION_MONITOR_ARGS, or by a drop-in of its unit. What it shows is then what the service goes by. Where nothing runs, the defaults stay.
-func likeService(c *cli.Context, cgroups cgroupfs.FS, proc string) {
+func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 	args := node.ServiceArgs(cgroups, proc)
 	if args == nil {
 		return

@@ -50,7 +50,7 @@ func TestLikeService(t *testing.T) {
 			var got string
 			app := newApp(&stderr, &stderr)
 			app.Command("status").Action = func(c *cli.Context) error {
-				likeService(c, cgroupfs.FS(cgroups), proc)
+				applyServiceFlags(c, cgroupfs.FS(cgroups), proc)
 				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(flagMove), " ", c.Duration(flagCooldown))
 				return nil
 			}

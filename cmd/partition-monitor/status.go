@@ -15,7 +15,7 @@ func statusCommand() *cli.Command {
 		Usage: "show which pods are in which partition, and why not in the other; asks the node itself, so that it works without the service",
 		Flags: commonFlags(&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
 		Action: func(c *cli.Context) error {
-			likeService(c, cgroupfs.Mount, "/proc")
+			applyServiceFlags(c, cgroupfs.Mount, "/proc")
 			write := status.WriteTable
 			switch c.String("output") {
 			case "table":

@@ -106,11 +106,11 @@ func TestStatusOfEviction(t *testing.T) {
 	}
 	// The flags say what would be.
 	for flag, parts := range map[string][]string{
-		"--eviction=off":                        {"Eviction    off\n"},
-		"--eviction=dry-run":                    {"Eviction    dry-run, 10Mi available"},
-		"--eviction-spare=none":                 {"2.        kube-system  etcd"},
-		"--eviction-spare=node-critical":        {"never: node-critical  kube-system  etcd"},
-		"--eviction-spare=static,node-critical": {"never: static  kube-system  etcd", "next           kube-system  dns"},
+		"--eviction=off":                          {"Eviction    off\n"},
+		"--eviction=dry-run":                      {"Eviction    dry-run, 10Mi available"},
+		"--eviction-protect=none":                 {"2.        kube-system  etcd"},
+		"--eviction-protect=node-critical":        {"never: node-critical  kube-system  etcd"},
+		"--eviction-protect=static,node-critical": {"never: static  kube-system  etcd", "next           kube-system  dns"},
 	} {
 		status, stdout, stderr := n.run("status", "--listen=", flag)
 		for _, part := range parts {
@@ -131,7 +131,7 @@ func TestStatusOfEvictionEstimated(t *testing.T) {
 			t.Errorf("status %d, %q; want %q in\n%s", status, stderr, part, stdout)
 		}
 	}
-	if _, table, _ := strings.Cut(stdout, "WOULD GO"); strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
+	if _, table, _ := strings.Cut(stdout, "EVICTION ORDER"); strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
 		t.Errorf("a pod outside the partition would go:\n%s", stdout)
 	}
 }

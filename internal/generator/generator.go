@@ -26,8 +26,8 @@ func Run(root, dir string, log *Log) int {
 		return 1
 	}
 	log.all(levelWarning, plan.Warnings)
-	if plan.Config.Yields != "" {
-		log.noticef("%s", plan.Config.Yields)
+	if plan.Config.ManagedByKubelet != "" {
+		log.noticef("%s", plan.Config.ManagedByKubelet)
 	}
 	if plan.Config.KubeletsFile != "" && plan.Apply { // at a reload: at boot no operator could read it
 		log.noticef("%s", plan.Config.KubeletsFile)

@@ -133,7 +133,7 @@ func TestReadable(t *testing.T) {
 func TestJournalField(t *testing.T) {
 	t.Parallel()
 	valid := regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
-	for _, key := range []string{"namespace", "pod", "uid", "to", "way", "container", "id", "slice", "grace", "error", "formula", "pods-api"} {
+	for _, key := range []string{"namespace", "pod", "uid", "to", "method", "container", "id", "slice", "grace", "error", "formula", "pods-api"} {
 		a := journalField(nil, slog.String(key, "value"))
 		if !valid.MatchString(a.Key) || !strings.HasPrefix(a.Key, "PARTITION_") || a.Value.String() != "value" {
 			t.Errorf("%s: %v", key, a)

@@ -38,7 +38,7 @@ func TestAPIServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		api, confirm   answers
 		off            bool
-		way            Way
+		method         Method
 		problem        string
 		calls          int // 15 means at most 15
 		confirms       int
@@ -46,31 +46,31 @@ func TestAPIServer(t *testing.T) {
 		rest           bool // was started before the server answered
 		earliest, late time.Duration
 	}{
-		"answers":              {way: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval},
-		"is busy for a moment": {api: busy(4), way: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval + time.Second},
-		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), way: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmInterval},
-		"takes too long once":  {api: takes(apiAttempt + 1), way: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmInterval, late: apiAttempt + confirmInterval + time.Second},
-		"says no":              {api: no, way: Restart, problem: "forbidden: not tried again", calls: 1},
+		"answers":              {method: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval},
+		"is busy for a moment": {api: busy(4), method: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval + time.Second},
+		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), method: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmInterval},
+		"takes too long once":  {api: takes(apiAttempt + 1), method: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmInterval, late: apiAttempt + confirmInterval + time.Second},
+		"says no":              {api: no, method: Restart, problem: "forbidden: not tried again", calls: 1},
 		"says no at last": {api: func(_ context.Context, n int) error {
 			if n < 3 {
 				return errBusy
 			}
 			return ErrFinal
-		}, way: Restart, problem: "not tried again", calls: 3, late: time.Second},
+		}, method: Restart, problem: "not tried again", calls: 3, late: time.Second},
 		// It stays unknown whether it was evicted.
-		"is busy": {api: busy(1000), way: Restart, problem: errLate.Error() + ": the server is busy", calls: 15, cooldown: true,
+		"is busy": {api: busy(1000), method: Restart, problem: errLate.Error() + ": the server is busy", calls: 15, cooldown: true,
 			earliest: apiTimeout, late: apiTimeout},
-		"hangs": {api: hangs, way: Restart, problem: errLate.Error() + ": context deadline exceeded", calls: 2, cooldown: true,
+		"hangs": {api: hangs, method: Restart, problem: errLate.Error() + ": context deadline exceeded", calls: 2, cooldown: true,
 			earliest: apiTimeout, late: apiTimeout + time.Second},
-		"is not known": {off: true, way: Restart},
+		"is not known": {off: true, method: Restart},
 		// It was evicted all the same.
-		"is busy for a moment when it is confirmed": {confirm: busy(4), way: Evict, calls: 1, confirms: 4, cooldown: true,
+		"is busy for a moment when it is confirmed": {confirm: busy(4), method: Evict, calls: 1, confirms: 4, cooldown: true,
 			earliest: confirmInterval, late: confirmInterval + time.Second},
-		"is busy when it is confirmed": {confirm: busy(1000), way: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
+		"is busy when it is confirmed": {confirm: busy(1000), method: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
 			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout},
-		"hangs when it is confirmed": {confirm: hangs, way: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
+		"hangs when it is confirmed": {confirm: hangs, method: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
 			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout + time.Second},
-		"says no when it is confirmed": {confirm: no, way: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
+		"says no when it is confirmed": {confirm: no, method: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
 			cooldown: true, earliest: confirmInterval, late: confirmInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestAPIServer(t *testing.T) {
 					n.t.Fatalf("came to an end: %+v; did %q", n.evicted, n.all())
 				}
 				e := n.evicted[0]
-				if e.Way != test.way || !e.Told || !e.Gone || e.Problem != test.problem {
-					n.t.Errorf("ended as %+v, want %s, %q", e, test.way, test.problem)
+				if e.Method != test.method || !e.Told || !e.Gone || e.Problem != test.problem {
+					n.t.Errorf("ended as %+v, want %s, %q", e, test.method, test.problem)
 				}
 				for _, calls := range [][2]int{{n.apiCalls, test.calls}, {n.confirms, test.confirms}} {
 					if calls[0] != calls[1] && (calls[1] < 15 || calls[0] > calls[1] || calls[0] < 5) {
@@ -99,13 +99,13 @@ func TestAPIServer(t *testing.T) {
 					}
 				}
 				want := []string{"kill greedy.c1", "kill greedy.c2"}
-				if test.way == Evict {
+				if test.method == Evict {
 					want = append(want, "tell greedy")
 				}
 				if test.rest {
 					want = append(want, "kill greedy.c1.2", "kill greedy.c2.2")
 				}
-				if test.way == Evict && test.problem == "" {
+				if test.method == Evict && test.problem == "" {
 					want = append(want, "confirm greedy")
 				}
 				n.expect(want...)
@@ -147,7 +147,7 @@ func TestUnknownIsNotTriedAgain(t *testing.T) {
 		n.restarts, n.restarted = 20*time.Second, 250*mi
 		n.run(n.started(hardOnly), 22*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2")
-		if e := n.evicted[1]; e.Way != Restart || e.Problem != "" {
+		if e := n.evicted[1]; e.Method != Restart || e.Problem != "" {
 			n.t.Errorf("the second time it ended as %+v", e)
 		}
 	})
@@ -228,7 +228,7 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
 					n.t.Errorf("running are %q, and Failed was greedy %d times: want it Failed, and nothing of it running", got, n.toldTimes())
 				}
-				if e := n.evicted[0]; e.Way != Evict || e.Problem != "" || !e.Gone || !e.Told {
+				if e := n.evicted[0]; e.Method != Evict || e.Problem != "" || !e.Gone || !e.Told {
 					n.t.Errorf("ended as %+v", e)
 				}
 			})
@@ -265,7 +265,7 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 				if len(n.evicted) != 1 || n.confirms != confirmAttempts {
 					n.t.Fatalf("through are %+v after %d tries", n.evicted, n.confirms)
 				}
-				if e := n.evicted[0]; e.Way != Evict || e.Problem != errUnconfirmed.Error()+": "+errRunsOn.Error() || n.history().Cooldown["kube-system/greedy"].IsZero() {
+				if e := n.evicted[0]; e.Method != Evict || e.Problem != errUnconfirmed.Error()+": "+errRunsOn.Error() || n.history().Cooldown["kube-system/greedy"].IsZero() {
 					n.t.Errorf("ended as %+v", e)
 				}
 				kills := 0

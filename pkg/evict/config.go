@@ -20,8 +20,8 @@ type Config struct {
 	// MinimumReclaim is added to a threshold that was crossed: evictions continue until that much more
 	// is available.
 	MinimumReclaim uint64
-	// Spare selects the protected pods, which are never evicted.
-	Spare Spare
+	// Protected selects the protected pods, which are never evicted.
+	Protected Protected
 	// Cooldown is the time in which pods of the same owner are not evicted again through the API
 	// server. Their containers are only stopped, and the kubelet restarts them with its growing delay.
 	// Otherwise a DaemonSet would be evicted in a circle.

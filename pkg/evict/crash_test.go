@@ -188,18 +188,18 @@ func (n *node) crashCheck(told, refused bool, what string) {
 	if len(n.told) > 1 || n.told["greedy"] > 1 || told && n.told["greedy"] != 1 {
 		n.t.Fatalf("%s: the API server was told %v; written down is %+v; said %q", what, n.told, e, n.said)
 	}
-	if refused && (e.Way != Restart || len(h.Cooldown) != 0) || !refused && len(h.Cooldown) != 1 {
+	if refused && (e.Method != Restart || len(h.Cooldown) != 0) || !refused && len(h.Cooldown) != 1 {
 		n.t.Fatalf("%s: written down is %+v with the cooldown %v", what, e, h.Cooldown)
 	}
 	// The file and the API server agree on whether the pod is evicted, unless the program ended before
 	// it could read the answer.
-	if e.Way == Evict && n.told["greedy"] != 1 {
+	if e.Method == Evict && n.told["greedy"] != 1 {
 		n.t.Fatalf("%s: written down as evicted, and nobody was told", what)
 	}
-	if e.Way == Evict && (!n.confirmed["greedy"] || len(n.running()) != 2) {
+	if e.Method == Evict && (!n.confirmed["greedy"] || len(n.running()) != 2) {
 		n.t.Fatalf("%s: written down as evicted, confirmed is %v, and %q run", what, n.confirmed, n.running())
 	}
-	if told && (e.Way != Evict || e.Problem != "") {
+	if told && (e.Method != Evict || e.Problem != "") {
 		n.t.Fatalf("%s: written down is %+v", what, e)
 	}
 }

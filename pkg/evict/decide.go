@@ -14,15 +14,15 @@ const (
 	Soft Threshold = "soft"
 )
 
-// Way is the method by which a pod is evicted.
-type Way string
+// Method is the method by which a pod is evicted.
+type Method string
 
 const (
 	// Evict evicts the pod for good: it ends Failed, as after the kubelet's own eviction.
-	Evict Way = "evict"
+	Evict Method = "evict"
 	// Restart only stops the containers. The kubelet restarts them according to the pod's
 	// restartPolicy.
-	Restart Way = "restart"
+	Restart Method = "restart"
 )
 
 // Hold is the reason for which no pod is evicted although a threshold is crossed.
@@ -52,15 +52,15 @@ type Decision struct {
 	Limit, Available, At uint64
 	// Victim is the pod to evict now, nil for none.
 	Victim *Pod
-	// Way and Grace are the method and the grace period. A Grace of 0 kills at once.
-	Way   Way
-	Grace time.Duration
+	// Method and Grace are the method and the grace period. A Grace of 0 kills at once.
+	Method Method
+	Grace  time.Duration
 	// Hurry lists the open evictions whose grace period ends now.
 	Hurry []execution
 	// Held is the reason for which no pod is evicted, empty if one is evicted or none needs to be.
 	Held Hold
-	// Nobody means that a pod should be evicted and there is no candidate: the kernel will kill.
-	Nobody bool
+	// NoCandidate means that a pod should be evicted and there is no candidate: the kernel will kill.
+	NoCandidate bool
 	// LowerLimit means that usage has fallen below a lowered limit, so that systemd can apply it.
 	LowerLimit bool
 	// Order lists all pods in eviction order, including protected pods.
@@ -134,7 +134,7 @@ func Decide(s Snapshot) Decision {
 	}
 	stays := uint64(0) // sum over all pods
 	for _, pod := range Rank(s.Pods) {
-		skip := c.Spare.reason(pod)
+		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
 		stays += remains
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
@@ -163,7 +163,7 @@ func Decide(s Snapshot) Decision {
 		// The Floor is half of the highest amount available since. A pod that uses up half of that grows
 		// now.
 		d.State.Floor, d.State.Floored = max(state.Floor, d.Available/2), true
-		d.Nobody = d.Held == HoldStays
+		d.NoCandidate = d.Held == HoldStays
 		return d
 	}
 	d.Held = ""
@@ -175,11 +175,11 @@ func Decide(s Snapshot) Decision {
 		break
 	}
 	if d.Victim == nil {
-		d.Nobody = true
+		d.NoCandidate = true
 		return d
 	}
 	d.State.Floor, d.State.Floored = d.Available/2, true
-	d.Way = s.way(*d.Victim)
+	d.Method = s.method(*d.Victim)
 	if crossed == Soft {
 		// Follows the kubelet's soft thresholds (evictionManager.synchronize): the pod's own grace
 		// period, but at most the configured one.
@@ -200,7 +200,7 @@ const leastGrace = 2 * time.Second
 // way returns the method by which to evict a pod. Restart is for pods that come back. A pod that is
 // being deleted, one that is never restarted and one without processes are evicted for good, even
 // in the cooldown of their owner.
-func (s Snapshot) way(p Pod) Way {
+func (s Snapshot) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
 		return Restart
@@ -214,7 +214,7 @@ func (s Snapshot) way(p Pod) Way {
 
 // stays returns the memory of a pod, in bytes, that stopping it again would not bring back.
 func (s Snapshot) stays(p Pod) uint64 {
-	if p.Empty && (p.Evicted || s.way(p) != Evict) {
+	if p.Empty && (p.Evicted || s.method(p) != Evict) {
 		return p.Usage.Used
 	}
 	return min(s.State.Stays[p.UID], p.Usage.Used)

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/priority"
 )
 
 // noon is the time of the snapshots.
@@ -18,7 +19,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // guarded is a partition of 1000 MiB with both thresholds.
 var guarded = Config{
 	Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi, SoftGrace: time.Minute, MaxPodGrace: 20 * time.Second,
-	Spare: DefaultSpare, Cooldown: 10 * time.Minute,
+	Protected: DefaultProtected, Cooldown: 10 * time.Minute,
 }
 
 // look returns a snapshot with pods of a partition of which so many MiB are left.
@@ -197,7 +198,7 @@ func TestWhoGoesAndHow(t *testing.T) {
 	for name, test := range map[string]struct {
 		snapshot Snapshot
 		change   func(*Snapshot)
-		way      Way // empty for no eviction
+		method   Method // empty for no eviction
 		grace    time.Duration
 	}{
 		"hard":                                {look(50, a), nil, Evict, 0},
@@ -207,8 +208,8 @@ func TestWhoGoesAndHow(t *testing.T) {
 		"soft, with nothing said of the most": {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
 		"soft and beyond hard":                {softly(look(50, a)), nil, Evict, 0},
 		"no API server":                       {look(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
-		"static, and not spared":              {look(50, with(a, static)), func(s *Snapshot) { s.Config.Spare = Spare{} }, Restart, 0},
-		"static, and not spared, soft":        {softly(look(150, with(a, static))), func(s *Snapshot) { s.Config.Spare = Spare{} }, Restart, 20 * time.Second},
+		"static, and not spared":              {look(50, with(a, static)), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 0},
+		"static, and not spared, soft":        {softly(look(150, with(a, static))), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 20 * time.Second},
 		"static":                              {look(50, with(a, static)), nil, "", 0},
 		"its owner's last one went lately":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
 		"its owner's last one went before":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
@@ -237,11 +238,11 @@ func TestWhoGoesAndHow(t *testing.T) {
 				test.change(&s)
 			}
 			d := Decide(s)
-			if d.Nobody != (test.way == "") || d.Nobody != (d.Victim == nil) {
-				t.Fatalf("nobody is %t, victim %+v; want %q", d.Nobody, d.Victim, test.way)
+			if d.NoCandidate != (test.method == "") || d.NoCandidate != (d.Victim == nil) {
+				t.Fatalf("nobody is %t, victim %+v; want %q", d.NoCandidate, d.Victim, test.method)
 			}
-			if d.Way != test.way || d.Grace != test.grace {
-				t.Errorf("goes by %q in %s, want %q in %s", d.Way, d.Grace, test.way, test.grace)
+			if d.Method != test.method || d.Grace != test.grace {
+				t.Errorf("goes by %q in %s, want %q in %s", d.Method, d.Grace, test.method, test.grace)
 			}
 			if d.At != s.Config.threshold(d.Crossed) || d.LowerLimit || len(d.Hurry) != 0 {
 				t.Errorf("decided %+v", d)
@@ -253,36 +254,36 @@ func TestWhoGoesAndHow(t *testing.T) {
 func TestCooldownDoesNotChangeTheOrder(t *testing.T) {
 	s := look(50, sized("a", 0, 500, 0), sized("b", 0, 400, 0))
 	s.State.Cooldown["kube-system/a"] = noon.Add(time.Minute)
-	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" || d.Way != Restart {
-		t.Errorf("%+v goes by %q, want a to be restarted", d.Victim, d.Way)
+	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" || d.Method != Restart {
+		t.Errorf("%+v goes by %q, want a to be restarted", d.Victim, d.Method)
 	}
 }
 
-// TestSpared has the least that is left for the victim under each policy.
-func TestSpared(t *testing.T) {
+// TestProtected has the least that is left for the victim under each policy.
+func TestProtected(t *testing.T) {
 	pods := []Pod{ // in eviction order
 		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
 		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
 		sized("plain", 100, 400, 0),
-		sized("cluster-critical", clusterCritical, 300, 0),
-		sized("node-critical", nodeCritical, 200, 0),
+		sized("cluster-critical", priority.ClusterCritical, 300, 0),
+		sized("node-critical", priority.NodeCritical, 200, 0),
 		sized("beyond", math.MaxInt32, 200, 0),
 	}
-	for spare, test := range map[Spare]struct {
+	for protected, test := range map[Protected]struct {
 		skip  []Skip // of pods, in their order
 		first string
 		then  string // after the first has ended
 	}{
 		{}:                      {[]Skip{"", "", "", "", "", ""}, "terminating", "static"},
-		DefaultSpare:            {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
-		KubeletSpare:            {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
+		DefaultProtected:        {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
+		KubeletProtected:        {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
 		{Static: true}:          {[]Skip{"", SkipStatic, "", "", "", ""}, "terminating", "plain"},
 		{NodeCritical: true}:    {[]Skip{"", "", "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "static"},
 		{ClusterCritical: true}: {[]Skip{"", "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "terminating", "static"},
 	} {
-		t.Run(spare.String(), func(t *testing.T) {
+		t.Run(protected.String(), func(t *testing.T) {
 			s := look(50, pods...)
-			s.Config.Spare = spare
+			s.Config.Protected = protected
 			d := Decide(s)
 			for i, candidate := range d.Order {
 				if candidate.Name != pods[i].Name || candidate.Skip != test.skip[i] {
@@ -303,37 +304,40 @@ func TestSpared(t *testing.T) {
 
 // TestPrioritiesAtTheBounds: a priority just below critical is not critical.
 func TestPrioritiesAtTheBounds(t *testing.T) {
-	for priority, want := range map[int32]Skip{
-		clusterCritical - 1: "", clusterCritical: SkipClusterCritical, nodeCritical - 1: SkipClusterCritical, nodeCritical: SkipNodeCritical,
+	for value, want := range map[int32]Skip{
+		priority.ClusterCritical - 1: "",
+		priority.ClusterCritical:     SkipClusterCritical,
+		priority.NodeCritical - 1:    SkipClusterCritical,
+		priority.NodeCritical:        SkipNodeCritical,
 	} {
-		if got := KubeletSpare.reason(Pod{Priority: priority}); got != want {
-			t.Errorf("priority %d: skipped as %q, want %q", priority, got, want)
+		if got := KubeletProtected.reason(Pod{Priority: value}); got != want {
+			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
 		}
 	}
 }
 
-func TestParseSpare(t *testing.T) {
-	for text, want := range map[string]Spare{
+func TestParseProtected(t *testing.T) {
+	for text, want := range map[string]Protected{
 		"none": {}, "static": {Static: true}, "node-critical": {NodeCritical: true},
-		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": KubeletSpare,
-		"static,node-critical": DefaultSpare, "node-critical,static": DefaultSpare, "static,static": {Static: true},
-		"static,cluster-critical": KubeletSpare, "static,node-critical,cluster-critical": KubeletSpare,
+		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": KubeletProtected,
+		"static,node-critical": DefaultProtected, "node-critical,static": DefaultProtected, "static,static": {Static: true},
+		"static,cluster-critical": KubeletProtected, "static,node-critical,cluster-critical": KubeletProtected,
 	} {
-		got, err := ParseSpare(text)
+		got, err := ParseProtected(text)
 		if err != nil || got != want {
 			t.Errorf("%q: got %+v, %v; want %+v", text, got, err, want)
 		}
-		again, err := ParseSpare(got.String())
+		again, err := ParseProtected(got.String())
 		if err != nil || again != got {
 			t.Errorf("%q is written %q, which is %+v, %v", text, got, again, err)
 		}
 	}
 	for _, text := range []string{"", ",", "static,", ",static", "Static", "static, node-critical", "none,static", "static,none", "none,none", "all", "guaranteed"} {
-		if got, err := ParseSpare(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
+		if got, err := ParseProtected(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
 			t.Errorf("%q: got %+v, %v; want an error that quotes it", text, got, err)
 		}
 	}
-	if got := DefaultSpare.String(); got != "static,node-critical" {
+	if got := DefaultProtected.String(); got != "static,node-critical" {
 		t.Errorf("the default is written %q", got)
 	}
 }
@@ -364,8 +368,8 @@ func TestOneAtATime(t *testing.T) {
 			s := test.snapshot
 			s.State.Open = []execution{newExecution(test.open)}
 			d := Decide(s)
-			if (d.Victim != nil) != test.victim || d.Nobody {
-				t.Errorf("evicts %+v, nobody %t; want a victim: %t", d.Victim, d.Nobody, test.victim)
+			if (d.Victim != nil) != test.victim || d.NoCandidate {
+				t.Errorf("evicts %+v, nobody %t; want a victim: %t", d.Victim, d.NoCandidate, test.victim)
 			}
 			if Pressure(s) != test.victim {
 				t.Errorf("pods are asked for: %t", Pressure(s))
@@ -399,10 +403,10 @@ func TestForgetCooldown(t *testing.T) {
 	}
 }
 
-// TestNobodyIsKnown: if no pod is known there is no candidate, and the kernel will kill, too.
-func TestNobodyIsKnown(t *testing.T) {
+// TestNoPodIsKnown: if no pod is known there is no candidate, and the kernel will kill, too.
+func TestNoPodIsKnown(t *testing.T) {
 	t.Parallel()
-	if d := Decide(look(50)); !d.Nobody || d.Victim != nil || d.Crossed != Hard {
+	if d := Decide(look(50)); !d.NoCandidate || d.Victim != nil || d.Crossed != Hard {
 		t.Errorf("%+v", d)
 	}
 }

@@ -52,7 +52,7 @@ func TestFilesInMemory(t *testing.T) {
 			if did := n.all(); !slices.Equal(did, []string{"kill greedy.c1", "kill greedy.c2"}) {
 				n.t.Errorf("did %q", did)
 			}
-			if r := m.Report(); r.Held != HoldStays || !r.Nobody {
+			if r := m.Report(); r.Held != HoldStays || !r.NoCandidate {
 				n.t.Errorf("reported %+v", r)
 			}
 			if said := n.words(); !slices.Contains(said, "count failed reclaim") || !slices.Contains(said, "nobody greedy(memory-stays) critical(node-critical) modest()") {
@@ -127,9 +127,9 @@ func TestFilesInMemory(t *testing.T) {
 	})
 }
 
-// TestPodThatNobodyKnows: an unknown pod that has just started and holds the memory is identified,
+// TestUnknownPod: an unknown pod that has just started and holds the memory is identified,
 // and no other pod is evicted for it.
-func TestPodThatNobodyKnows(t *testing.T) {
+func TestUnknownPod(t *testing.T) {
 	for name, test := range map[string]struct {
 		uses, then int
 		takes      time.Duration
@@ -274,7 +274,7 @@ func TestOldEvictionIsGivenUp(t *testing.T) {
 		n.set(func() { n.pod("modest").containers[0].uses, n.pod("greedy").containers[0].uses = mi, mi })
 		m := n.manager(softOnly)
 		e := Eviction{
-			UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now().Add(-3 * time.Hour), Threshold: Soft, Way: Restart, Told: true,
+			UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now().Add(-3 * time.Hour), Threshold: Soft, Method: Restart, Told: true,
 			Grace: 20 * time.Second,
 		}
 		for _, c := range n.pod("greedy").containers {

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/priority"
 )
 
 // Scores of the kubelet's GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go).
@@ -37,7 +39,7 @@ func EstimateRequest(class v1.PodQOSClass, score int, limit, capacity uint64) ui
 // about priorities: all other pods are equal.
 func EstimatePriority(class v1.PodQOSClass, score int) int32 {
 	if class != v1.PodQOSGuaranteed && score == scoreGuaranteed {
-		return nodeCritical
+		return priority.NodeCritical
 	}
 	return 0
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/priority"
 )
 
 // kubeletScore returns the result of GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go,
@@ -63,9 +65,9 @@ func TestEstimateByClass(t *testing.T) {
 		{"guaranteed requests its limit", v1.PodQOSGuaranteed, false, limit, 0},
 		{"guaranteed tells nothing of its priority", v1.PodQOSGuaranteed, true, limit, 0},
 		{"burstable", v1.PodQOSBurstable, false, capacity / 2000 * 25, 0}, // 12 thousandths, and a half
-		{"burstable and node-critical hides its request", v1.PodQOSBurstable, true, 0, nodeCritical},
+		{"burstable and node-critical hides its request", v1.PodQOSBurstable, true, 0, priority.NodeCritical},
 		{"best effort", v1.PodQOSBestEffort, false, 0, 0},
-		{"best effort and node-critical", v1.PodQOSBestEffort, true, 0, nodeCritical},
+		{"best effort and node-critical", v1.PodQOSBestEffort, true, 0, priority.NodeCritical},
 	} {
 		score := kubeletScore(test.class, test.nodeCritical, request, capacity)
 		memoryLimit := uint64(0)
@@ -95,12 +97,12 @@ func TestEstimateAtTheBounds(t *testing.T) {
 		if got := EstimateRequest(v1.PodQOSBurstable, score, 0, capacity); got != want {
 			t.Errorf("score %d is a request of %d, want %d", score, got, want)
 		}
-		priority := int32(0)
+		want := int32(0)
 		if score == -997 {
-			priority = nodeCritical
+			want = priority.NodeCritical
 		}
-		if got := EstimatePriority(v1.PodQOSBurstable, score); got != priority {
-			t.Errorf("score %d is a priority of %d, want %d", score, got, priority)
+		if got := EstimatePriority(v1.PodQOSBurstable, score); got != want {
+			t.Errorf("score %d is a priority of %d, want %d", score, got, want)
 		}
 	}
 }

@@ -20,9 +20,9 @@ type Events interface {
 	// step belongs to none. It is also called for each failed poll; Warn is called for those once a
 	// minute.
 	Failed(e Eviction, step Step, err error)
-	// Nobody is called when a pod should be evicted and there is no candidate: the kernel kills at the
+	// NoCandidate is called when a pod should be evicted and there is no candidate: the kernel kills at the
 	// limit. It is called once a minute at most.
-	Nobody(d Decision)
+	NoCandidate(d Decision)
 	// KernelKilled is called for processes in the partition that the kernel has killed.
 	KernelKilled(limit KilledAt, processes uint64)
 	// Warn is called for problems that hamper eviction, once a minute for each text.

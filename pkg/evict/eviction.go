@@ -27,7 +27,7 @@ type Eviction struct {
 	Time time.Time `json:"time"`
 	// Threshold that was crossed.
 	Threshold Threshold     `json:"threshold"`
-	Way       Way           `json:"way"`
+	Method    Method        `json:"method"`
 	Grace     time.Duration `json:"grace,omitempty"`
 	// AvailableBytes were left of LimitBytes; AtBytes is the threshold.
 	AvailableBytes uint64 `json:"availableBytes"`
@@ -74,7 +74,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		Estimated:       d.Victim.Estimated,
 		Time:            s.Now,
 		Threshold:       d.Crossed,
-		Way:             d.Way,
+		Method:          d.Method,
 		Grace:           d.Grace,
 		AvailableBytes:  d.Available,
 		AtBytes:         d.At,
@@ -85,7 +85,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		PartitionBytes:  s.Memory.Used(),
 		Static:          d.Victim.Static,
 		EndsForGood:     d.Victim.endsForGood(),
-		Told:            d.Way != Evict,
+		Told:            d.Method != Evict,
 		DryRun:          s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {

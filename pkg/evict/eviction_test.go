@@ -34,18 +34,18 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 		want     func(*Eviction)
 	}{
 		"hard": {look(50, victim), nil, func(e *Eviction) {
-			e.Threshold, e.Way, e.AvailableBytes, e.AtBytes = Hard, Evict, 50*mi, 100*mi
+			e.Threshold, e.Method, e.AvailableBytes, e.AtBytes = Hard, Evict, 50*mi, 100*mi
 		}},
 		"soft": {softly(look(150, victim)), nil, func(e *Eviction) {
-			e.Threshold, e.Way, e.Grace = Soft, Evict, 5*time.Second
+			e.Threshold, e.Method, e.Grace = Soft, Evict, 5*time.Second
 			e.AvailableBytes, e.AtBytes = 150*mi, 200*mi
 		}},
 		// A pod that is only restarted is not reported to the API server.
 		"restarted": {look(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
-			e.Threshold, e.Way, e.Told, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
+			e.Threshold, e.Method, e.Told, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
 		}},
 		"dry run": {look(50, victim), func(s *Snapshot) { s.Config.DryRun = true }, func(e *Eviction) {
-			e.Threshold, e.Way, e.DryRun, e.AvailableBytes, e.AtBytes = Hard, Evict, true, 50*mi, 100*mi
+			e.Threshold, e.Method, e.DryRun, e.AvailableBytes, e.AtBytes = Hard, Evict, true, 50*mi, 100*mi
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -122,7 +122,7 @@ func newExecution(e Eviction) execution {
 		x.phase = reclaimed
 	}
 	switch {
-	case e.Told && e.Way == Evict:
+	case e.Told && e.Method == Evict:
 		x.report = confirmed
 	case e.Told:
 		x.report = unneeded
@@ -159,7 +159,9 @@ func (e execution) hurried(threshold Threshold, now time.Time) execution {
 // endsRestarted reports whether to kill containers that the kubelet starts in place of those that
 // have ended. The pod is reported when the last of its containers has used up its grace period, and
 // until then the kubelet restarts the others.
-func (e execution) endsRestarted() bool { return e.phase == stopping && e.Way == Evict && e.Grace > 0 }
+func (e execution) endsRestarted() bool {
+	return e.phase == stopping && e.Method == Evict && e.Grace > 0
+}
 
 // afterProcesses returns the next state and action, given whether a process of its containers runs.
 func (e execution) afterProcesses(now time.Time, running bool) (execution, action) {
@@ -193,12 +195,12 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 		return e, readPartition
 	}
 	switch waited := now.Sub(e.freedAt); {
-	case e.Way == Restart && waited > drainTimeout && api && e.escalates():
+	case e.Method == Restart && waited > drainTimeout && api && e.escalates():
 		// Its processes are restarted beside the memory that they left behind. The whole pod has to be
 		// evicted, even in the cooldown of its owner.
-		e.Way, e.report = Evict, unreported
+		e.Method, e.report = Evict, unreported
 		return e, escalate
-	case e.Way == Restart && waited > drainTimeout, waited > reclaimTimeout:
+	case e.Method == Restart && waited > drainTimeout, waited > reclaimTimeout:
 		e.phase = reclaimed
 		if e.Problem == "" {
 			e.Problem = fmt.Sprintf(
@@ -250,7 +252,7 @@ func (e execution) afterReport(a answer) execution {
 	case a.accepted:
 		e.report = reported
 	default:
-		e.report, e.Way = unneeded, Restart // the kubelet restarts its containers
+		e.report, e.Method = unneeded, Restart // the kubelet restarts its containers
 	}
 	e.Problem = strings.TrimPrefix(e.Problem+"; "+a.err.Error(), "; ")
 	return e
@@ -260,7 +262,7 @@ func (e execution) afterReport(a answer) execution {
 // it counts as a restart: the kubelet restarts the containers.
 func (e execution) givenUp() execution {
 	if !e.reportEnded() {
-		e.report, e.Way = unneeded, Restart
+		e.report, e.Method = unneeded, Restart
 	}
 	return e
 }

@@ -12,8 +12,8 @@ import (
 func executionAt(e Eviction) execution { return newExecution(e).signalled(noon) }
 
 func TestExecutionAfterProcesses(t *testing.T) {
-	graceful := executionAt(Eviction{Way: Evict, Grace: 20 * time.Second})
-	atOnce := executionAt(Eviction{Way: Evict})
+	graceful := executionAt(Eviction{Method: Evict, Grace: 20 * time.Second})
+	atOnce := executionAt(Eviction{Method: Evict})
 	hasEnded, _ := atOnce.afterProcesses(noon, false)
 	for name, test := range map[string]struct {
 		before  execution
@@ -47,12 +47,12 @@ func TestExecutionAfterProcesses(t *testing.T) {
 func TestExecutionAfterMemory(t *testing.T) {
 	const used = 640 * mi
 	with := func(change func(*execution)) execution {
-		x, _ := executionAt(Eviction{Namespace: "kube-system", Way: Evict, UsedBytes: used}).afterProcesses(noon, false)
+		x, _ := executionAt(Eviction{Namespace: "kube-system", Method: Evict, UsedBytes: used}).afterProcesses(noon, false)
 		change(&x)
 		return x
 	}
 	evicted := with(func(*execution) {})
-	restarted := with(func(x *execution) { x.Way, x.report = Restart, unneeded })
+	restarted := with(func(x *execution) { x.Method, x.report = Restart, unneeded })
 	for name, test := range map[string]struct {
 		before execution
 		after  time.Duration
@@ -60,7 +60,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 		noAPI  bool
 		phase  phase
 		do     action
-		way    Way
+		method Method
 		report reportState
 	}{
 		"less than half is left":     {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
@@ -76,17 +76,17 @@ func TestExecutionAfterMemory(t *testing.T) {
 			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
 		},
 		"restarted static pod": {
-			with(func(x *execution) { x.Static, x.Way, x.report = true, Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+			with(func(x *execution) { x.Static, x.Method, x.report = true, Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
 		},
 		"restarted unknown pod": {
-			with(func(x *execution) { x.Namespace, x.Way, x.report = "", Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+			with(func(x *execution) { x.Namespace, x.Method, x.report = "", Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, do := test.before.afterMemory(noon.Add(test.after), test.left, !test.noAPI)
-			if got.phase != test.phase || do != test.do || got.Way != test.way || got.report != test.report {
+			if got.phase != test.phase || do != test.do || got.Method != test.method || got.report != test.report {
 				t.Errorf("phase %d, action %d, way %q, report %d; want %d, %d, %q, %d",
-					got.phase, do, got.Way, got.report, test.phase, test.do, test.way, test.report)
+					got.phase, do, got.Method, got.report, test.phase, test.do, test.method, test.report)
 			}
 			if (got.Problem != "") != (do == rememberStays) {
 				t.Errorf("the problem is %q", got.Problem)
@@ -97,7 +97,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 
 // TestExecutionKeepsItsFirstProblem has the memory stay of a pod that was refused before.
 func TestExecutionKeepsItsFirstProblem(t *testing.T) {
-	x, _ := executionAt(Eviction{Way: Restart, Told: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
+	x, _ := executionAt(Eviction{Method: Restart, Told: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
 	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberStays || x.Problem != "first" {
 		t.Errorf("action %d, problem %q", do, x.Problem)
 	}
@@ -109,7 +109,7 @@ func TestExecutionAfterReport(t *testing.T) {
 		answer  answer
 		problem string
 		want    reportState
-		way     Way
+		method  Method
 		more    string
 		refused bool
 	}{
@@ -122,12 +122,12 @@ func TestExecutionAfterReport(t *testing.T) {
 		"too late to be called": {answer{err: errLate}, "", unneeded, Restart, errLate.Error(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := executionAt(Eviction{Way: Evict, Problem: test.problem})
+			x := executionAt(Eviction{Method: Evict, Problem: test.problem})
 			x.report = reporting
 			got := x.afterReport(test.answer)
-			if got.report != test.want || got.Way != test.way || got.Problem != test.more || test.answer.refused() != test.refused {
+			if got.report != test.want || got.Method != test.method || got.Problem != test.more || test.answer.refused() != test.refused {
 				t.Errorf("report %d, way %q, problem %q, refused %t; want %d, %q, %q, %t",
-					got.report, got.Way, got.Problem, test.answer.refused(), test.want, test.way, test.more, test.refused)
+					got.report, got.Method, got.Problem, test.answer.refused(), test.want, test.method, test.more, test.refused)
 			}
 			if !got.record().Told || got.closed() {
 				t.Errorf("written down as %+v, closed is %t: want it told, and its memory awaited", got.record(), got.closed())
@@ -142,7 +142,7 @@ func TestExecutionAfterReport(t *testing.T) {
 // TestExecutionIsSignalledAgain hurries executions of all phases: the phase never moves back.
 func TestExecutionIsSignalledAgain(t *testing.T) {
 	for before, want := range map[phase]phase{decided: stopping, stopping: stopping, ended: ended, reclaimed: reclaimed} {
-		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Way: Evict}, phase: before}
+		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Method: Evict}, phase: before}
 		if got := x.endsRestarted(); got != (before == stopping) {
 			t.Errorf("phase %d: ends what is restarted: %t", before, got)
 		}
@@ -173,7 +173,7 @@ func TestExecutionProblemsAreReadable(t *testing.T) {
 	if want := "its processes have not ended 10s after they were to; nobody else goes for what they hold"; x.Problem != want {
 		t.Errorf("got %q, want %q", x.Problem, want)
 	}
-	x, _ = executionAt(Eviction{UsedBytes: 640, Way: Evict}).afterMemory(noon.Add(time.Minute), 639, true)
+	x, _ = executionAt(Eviction{UsedBytes: 640, Method: Evict}).afterMemory(noon.Add(time.Minute), 639, true)
 	if want := "639 of 640 bytes are still there after its processes have ended: "; !strings.HasPrefix(x.Problem, want) {
 		t.Errorf("got %q, want %q", x.Problem, want)
 	}

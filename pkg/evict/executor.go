@@ -44,7 +44,7 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 		return
 	}
 	x.state.Open = append(x.state.Open, newExecution(e).signalled(time.Now()))
-	if e.Way == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
+	if e.Method == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
 	x.save()

@@ -51,7 +51,7 @@ func (x *executor) save() {
 func (x *executor) remember() {
 	evicting := map[string]bool{}
 	for _, e := range slices.Concat(x.last, x.state.Open) {
-		if e.Way == Evict && !e.DryRun {
+		if e.Method == Evict && !e.DryRun {
 			evicting[e.UID] = true
 		}
 	}

@@ -14,12 +14,12 @@ func TestHeld(t *testing.T) {
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	stays := func(bytes uint64) map[string]uint64 { return map[string]uint64{"tmpfs": bytes * mi} }
 	for name, test := range map[string]struct {
-		snapshot Snapshot
-		state    State
-		held     Hold
-		victim   string
-		nobody   bool
-		floor    uint64 // MiB
+		snapshot    Snapshot
+		state       State
+		held        Hold
+		victim      string
+		noCandidate bool
+		floor       uint64 // MiB
 	}{
 		"nothing keeps it": {look(50, sized("a", 0, 500, 0)), State{}, "", "a", false, 25},
 		// While an eviction is open.
@@ -62,9 +62,9 @@ func TestHeld(t *testing.T) {
 			if d.Victim != nil {
 				victim = d.Victim.Name
 			}
-			if d.Held != test.held || victim != test.victim || d.Nobody != test.nobody || d.State.Floor/mi != test.floor {
-				t.Errorf("held %q, goes %q, nobody %t, floor %d MiB; want %q, %q, %t, %d", d.Held, victim, d.Nobody, d.State.Floor/mi,
-					test.held, test.victim, test.nobody, test.floor)
+			if d.Held != test.held || victim != test.victim || d.NoCandidate != test.noCandidate || d.State.Floor/mi != test.floor {
+				t.Errorf("held %q, goes %q, nobody %t, floor %d MiB; want %q, %q, %t, %d", d.Held, victim, d.NoCandidate, d.State.Floor/mi,
+					test.held, test.victim, test.noCandidate, test.floor)
 			}
 		})
 	}

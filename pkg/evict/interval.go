@@ -65,7 +65,7 @@ func nextLook(s Snapshot, d Decision, open []execution, growth, burst float64) t
 		// That may last for days, and each poll reads all pods. A pod that grows meanwhile is followed
 		// from when its growth is first measured.
 		return Interval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
-	case d.Nobody, d.Held != "", s.Config.DryRun && d.Crossed != "":
+	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return maxPollInterval
 	}
 	return interval

@@ -159,7 +159,7 @@ func TestDoesNotEnd(t *testing.T) {
 		}
 		n.run(m, reclaimTimeout)
 		n.expect()
-		if r := m.Report(); r.Held != HoldStays || !r.Nobody {
+		if r := m.Report(); r.Held != HoldStays || !r.NoCandidate {
 			n.t.Errorf("reported %+v", r)
 		}
 		// 34 are left.

@@ -37,9 +37,9 @@ type Manager struct {
 	looked time.Time
 
 	// The goroutine in Run owns these.
-	lowerings lowerings
-	nobodyAt  time.Time // the last call of Events.Nobody
-	raisedAt  time.Time // the time since which the limit in force is above the configured one
+	lowerings     lowerings
+	noCandidateAt time.Time // the last call of Events.NoCandidate
+	raisedAt      time.Time // the time since which the limit in force is above the configured one
 }
 
 // New returns a manager that evicts no pod before Run.

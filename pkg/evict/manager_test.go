@@ -10,7 +10,7 @@ import (
 )
 
 // hardOnly has one threshold.
-var hardOnly = Config{Limit: 1000 * mi, Hard: 100 * mi, Spare: DefaultSpare, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second}
+var hardOnly = Config{Limit: 1000 * mi, Hard: 100 * mi, Protected: DefaultProtected, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second}
 
 // bubble runs a test with a node in fake time.
 func bubble(t *testing.T, test func(*node)) {
@@ -56,7 +56,7 @@ func TestEviction(t *testing.T) {
 		}
 		e := h.Last[0]
 		if e.UID != "greedy" || e.Cgroup != partition+"/kubepods-system-podgreedy.slice" || e.Namespace != "kube-system" || e.Name != "greedy" || e.QoS == "" || e.Owner != "kube-system/greedy" || !e.Time.Equal(decided) ||
-			e.Threshold != Hard || e.Way != Evict || e.Grace != 0 || !e.Gone || !e.Told || e.Problem != "" || e.DryRun {
+			e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || !e.Gone || !e.Told || e.Problem != "" || e.DryRun {
 			n.t.Errorf("written down is %+v", e)
 		}
 		if e.AvailableBytes != 50*mi || e.AtBytes != 100*mi || e.LimitBytes != 1000*mi || e.WorkingSetBytes != 500*mi || e.RequestBytes != 0 {
@@ -70,7 +70,7 @@ func TestEviction(t *testing.T) {
 			n.t.Errorf("written down are the containers %+v, want %+v", e.Containers, want)
 		}
 		report := m.Report()
-		if report.Crossed != "" || report.Nobody || report.Available != 550*mi || report.Limit != 1000*mi || report.Hard != 100*mi || report.Soft != 0 ||
+		if report.Crossed != "" || report.NoCandidate || report.Available != 550*mi || report.Limit != 1000*mi || report.Hard != 100*mi || report.Soft != 0 ||
 			report.Memory.Current != 450*mi || report.Time.IsZero() {
 			n.t.Errorf("reported %+v", report)
 		}
@@ -79,7 +79,7 @@ func TestEviction(t *testing.T) {
 
 func TestOneAfterTheOther(t *testing.T) {
 	bubble(t, func(n *node) {
-		m := n.started(Config{Limit: 500 * mi, Lowering: true, Hard: 100 * mi, Spare: DefaultSpare})
+		m := n.started(Config{Limit: 500 * mi, Lowering: true, Hard: 100 * mi, Protected: DefaultProtected})
 		n.ends, n.noAPI = 500*time.Millisecond, true
 		n.lower = func() error { return nil }
 		n.run(m, 400*time.Millisecond)
@@ -89,7 +89,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestPageCacheEvictsNobody(t *testing.T) {
+func TestPageCacheEvictsNoPod(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {
 			n.pod("greedy").containers[0].uses = 1 * mi
@@ -122,7 +122,7 @@ func TestTheOthersOfAnOwner(t *testing.T) {
 		next("second")
 		n.run(m, time.Minute)
 		n.expect("kill second.c1")
-		if got := n.evicted[1]; got.Way != Restart || got.Problem != "" {
+		if got := n.evicted[1]; got.Method != Restart || got.Problem != "" {
 			n.t.Errorf("the second ended as %+v", got)
 		}
 		n.stop(m)
@@ -152,9 +152,9 @@ func TestMinimumReclaim(t *testing.T) {
 	})
 }
 
-// TestNobodyIsSaidOnceAMinute: Nobody is called once a minute, however often candidates appear and
+// TestNoCandidateOnceAMinute: NoCandidate is called once a minute, however often candidates appear and
 // disappear.
-func TestNobodyIsSaidOnceAMinute(t *testing.T) {
+func TestNoCandidateOnceAMinute(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[2:]; n.pod("critical").containers[0].uses = 950 * mi })
 		m := n.started(hardOnly)
@@ -163,7 +163,7 @@ func TestNobodyIsSaidOnceAMinute(t *testing.T) {
 		n.heard("nobody critical(node-critical)", "count nobody")
 		n.run(m, 2*time.Second)
 		n.heard("nobody critical(node-critical)", "count nobody")
-		if r := m.Report(); !r.Nobody || r.Crossed != Hard {
+		if r := m.Report(); !r.NoCandidate || r.Crossed != Hard {
 			n.t.Errorf("reported %+v", r)
 		}
 		n.start(sized("late", 0, 0, 0), 20)

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/priority"
 )
 
 const partition = "kubepods.slice/kubepods-system.slice"
@@ -159,7 +160,7 @@ func busyNode(tb testing.TB, d *disk) *node {
 	n := newNode(tb, d)
 	n.start(sized("greedy", 0, 0, 0), 300, 200)
 	n.start(sized("modest", 0, 0, 350), 300)
-	n.start(sized("critical", nodeCritical, 0, 0), 150)
+	n.start(sized("critical", priority.NodeCritical, 0, 0), 150)
 	return n
 }
 

@@ -47,7 +47,7 @@ func (v *nodeEvents) Evicting(e Eviction, reaction time.Duration) {
 		n.say("signalled")
 	}
 	n.inMain("said")
-	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Way)
+	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Method)
 	if e.DryRun {
 		n.count(e)
 	}
@@ -56,7 +56,7 @@ func (v *nodeEvents) Evicting(e Eviction, reaction time.Duration) {
 // count does what metrics do with a closed eviction.
 func (n *node) count(e Eviction) {
 	n.inMain("counted done")
-	text := fmt.Sprintf("count %s %s", e.Threshold, e.Way)
+	text := fmt.Sprintf("count %s %s", e.Threshold, e.Method)
 	if e.DryRun {
 		text += " dry"
 	}
@@ -67,7 +67,7 @@ func (v *nodeEvents) Evicted(e Eviction, _ time.Duration) {
 	n := (*node)(v)
 	n.count(e)
 	n.inMain("said done")
-	n.say("evicted %s %s", e.Name, e.Way)
+	n.say("evicted %s %s", e.Name, e.Method)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.evicted = append(n.evicted, e)
@@ -86,7 +86,7 @@ func (v *nodeEvents) Failed(e Eviction, step Step, err error) {
 	}
 }
 
-func (v *nodeEvents) Nobody(d Decision) {
+func (v *nodeEvents) NoCandidate(d Decision) {
 	text := "nobody"
 	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)

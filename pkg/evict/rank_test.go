@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/priority"
 )
 
 const mi = 1 << 20
@@ -66,7 +68,7 @@ func TestRank(t *testing.T) {
 		},
 		// Cases of the kubelet's comparisons that its tests leave out.
 		"without figures, whatever the priority": {
-			sized("unknown", nodeCritical, -1, 100),
+			sized("unknown", priority.NodeCritical, -1, 100),
 			sized("greedy", -5, 5000, 0),
 			sized("modest", -5, 10, 100),
 		},
@@ -128,7 +130,7 @@ func goesFirst(a, b Pod) bool {
 func TestRankAgreesWithTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	// There are few values, so that many are equal.
-	priorities := []int32{-1 << 31, -1, 0, 1, 1000, clusterCritical, nodeCritical, 1<<31 - 1}
+	priorities := []int32{-1 << 31, -1, 0, 1, 1000, priority.ClusterCritical, priority.NodeCritical, 1<<31 - 1}
 	amounts := []int{-1, 0, 1, 99, 100, 101, 1 << 20}
 	for range 2000 {
 		pods := make([]Pod, random.IntN(12))

@@ -20,9 +20,9 @@ type Report struct {
 	Soft uint64 `json:"soft"`
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
 	// nevertheless. Nobody means that there is no candidate.
-	Crossed Threshold `json:"crossed,omitempty"`
-	Held    Hold      `json:"held,omitempty"`
-	Nobody  bool      `json:"nobody,omitempty"`
+	Crossed     Threshold `json:"crossed,omitempty"`
+	Held        Hold      `json:"held,omitempty"`
+	NoCandidate bool      `json:"noCandidate,omitempty"`
 }
 
 // Report returns the result of the last poll.
@@ -37,7 +37,7 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 	c := s.Effective()
 	report := Report{
 		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: d.Available, Hard: c.Hard, Soft: c.Soft,
-		Crossed: d.Crossed, Held: d.Held, Nobody: d.Nobody,
+		Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
 	m.mu.Lock()
 	if !m.watch.statAt.Equal(s.Now) && !m.report.Time.IsZero() {
@@ -46,9 +46,9 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 	}
 	m.report = report
 	m.mu.Unlock()
-	if d.Nobody && s.Now.Sub(m.nobodyAt) >= retryInterval {
-		m.nobodyAt = s.Now
-		m.Events.Nobody(d)
+	if d.NoCandidate && s.Now.Sub(m.noCandidateAt) >= retryInterval {
+		m.noCandidateAt = s.Now
+		m.Events.NoCandidate(d)
 	}
 	m.warnRaised(s)
 }

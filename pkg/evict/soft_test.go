@@ -10,7 +10,7 @@ import (
 
 // softOnly has a soft threshold with a grace period.
 var softOnly = Config{
-	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Spare: DefaultSpare, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
+	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Protected: DefaultProtected, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
 }
 
 func TestSoftThreshold(t *testing.T) {
@@ -96,7 +96,7 @@ func TestSoftOutlastsItsGrace(t *testing.T) {
 				if said := n.words(); !slices.Contains(said, "count failed timeout") || !slices.Contains(said, "evicted greedy evict") {
 					n.t.Errorf("told %q", said)
 				}
-				if e := n.evicted[0]; e.Threshold != Soft || e.Way != Evict || !strings.Contains(e.Problem, "have not ended 10s after") {
+				if e := n.evicted[0]; e.Threshold != Soft || e.Method != Evict || !strings.Contains(e.Problem, "have not ended 10s after") {
 					n.t.Errorf("ended as %+v, want that it went by the soft threshold, and late", e)
 				}
 			})
@@ -116,7 +116,7 @@ func TestSoftEvictedBecomesHard(t *testing.T) {
 		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
 		n.run(m, time.Minute)
 		n.expect("confirm greedy")
-		if e := n.evicted[0]; e.Threshold != Hard || e.Way != Evict || e.Grace != 0 || e.Problem != "" {
+		if e := n.evicted[0]; e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || e.Problem != "" {
 			n.t.Errorf("ended as %+v", e)
 		}
 	})
@@ -135,7 +135,7 @@ func TestSoftIsNotTold(t *testing.T) {
 				m := n.softBegun()
 				n.run(m, 24*time.Second)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Open[0].Way != Evict || h.Open[0].Told || len(h.Cooldown) != 1 {
+				if h := n.history(); h.Open[0].Method != Evict || h.Open[0].Told || len(h.Cooldown) != 1 {
 					n.t.Errorf("written down is %+v", h)
 				}
 				n.run(m, test.known+2*time.Second)
@@ -181,7 +181,7 @@ func TestSoftIsNotToldInItsGrace(t *testing.T) {
 		n.expectSorted("stop greedy.c1 5s", "stop greedy.c2 5s")
 		n.run(m, 30*time.Second)
 		n.expect()
-		if e := n.evicted[0]; e.Way != Restart || e.Threshold != Soft || !strings.HasPrefix(e.Problem, errLate.Error()) {
+		if e := n.evicted[0]; e.Method != Restart || e.Threshold != Soft || !strings.HasPrefix(e.Problem, errLate.Error()) {
 			n.t.Errorf("ended as %+v", e)
 		}
 	})
@@ -194,7 +194,7 @@ func TestSoftIsNotConfirmed(t *testing.T) {
 		m := n.softBegun()
 		n.run(m, 25*time.Second)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
-		if e := n.evicted[0]; e.Way != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
+		if e := n.evicted[0]; e.Method != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
 			n.t.Errorf("ended as %+v", e)
 		}
 	})
@@ -206,21 +206,21 @@ func TestSoftResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*node, *Eviction)
 		want   []string
-		way    Way
+		method Method
 	}{
 		"not told":                  {func(*node, *Eviction) {}, []string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
 		"told":                      {func(_ *node, e *Eviction) { e.Told = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
 		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "tell greedy"}, Evict},
 		"not told, and no more":     {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-reportDeadline - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"not told, and refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
-		"told that it cannot be":    {func(_ *node, e *Eviction) { e.Told, e.Way = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"told that it cannot be":    {func(_ *node, e *Eviction) { e.Told, e.Method = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"with a kubelet that takes long": {func(n *node, _ *Eviction) { n.fails = time.Hour },
 			[]string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.manager(softOnly)
-				e := Eviction{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now(), Threshold: Soft, Way: Evict, Grace: 20 * time.Second, WorkingSetBytes: 500 * mi}
+				e := Eviction{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now(), Threshold: Soft, Method: Evict, Grace: 20 * time.Second, WorkingSetBytes: 500 * mi}
 				for _, c := range n.pod("greedy").containers {
 					e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
 				}
@@ -231,7 +231,7 @@ func TestSoftResumed(t *testing.T) {
 				m.load()
 				n.run(m, 30*time.Second)
 				n.expectSorted(test.want...)
-				if len(n.evicted) != 1 || n.evicted[0].Way != test.way || !n.evicted[0].Gone || !n.evicted[0].Told {
+				if len(n.evicted) != 1 || n.evicted[0].Method != test.method || !n.evicted[0].Gone || !n.evicted[0].Told {
 					n.t.Errorf("through are %+v", n.evicted)
 				}
 				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
@@ -249,7 +249,7 @@ func TestResumedLate(t *testing.T) {
 		t.Run(age.String(), func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.manager(hardOnly)
-				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Way: Evict, Gone: true}
+				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, Gone: true}
 				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}

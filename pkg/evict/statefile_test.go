@@ -50,7 +50,7 @@ func TestStateFileIsReplaced(t *testing.T) {
 		t.Errorf("of nothing it reads %+v, %v", h, err)
 	}
 	want := History{
-		Open:     []Eviction{{UID: "a", Cgroup: "c", Time: noon, Way: Evict, Grace: time.Second, Containers: []Stopped{{ID: "x", Cgroup: "y"}}, Gone: true}},
+		Open:     []Eviction{{UID: "a", Cgroup: "c", Time: noon, Method: Evict, Grace: time.Second, Containers: []Stopped{{ID: "x", Cgroup: "y"}}, Gone: true}},
 		Cooldown: map[string]time.Time{"o": noon}, Last: []Eviction{{UID: "b", Problem: "none"}},
 	}
 	half := filepath.Join(filepath.Dir(string(s)), ".evictions.json.new")

@@ -27,7 +27,7 @@ func TestGivenUpIsNoEviction(t *testing.T) {
 }
 
 // TestMemoryComesBackWithinALook: the processes end between the reading of the partition and the
-// reading of the pod. The poll reads again before it decides, and does not call Nobody.
+// reading of the pod. The poll reads again before it decides, and does not call NoCandidate.
 func TestMemoryComesBackWithinALook(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {
@@ -55,7 +55,7 @@ func TestMemoryComesBackWithinALook(t *testing.T) {
 		if err := m.read(&s); err != nil {
 			n.t.Fatal(err)
 		}
-		if d := m.decide(s); d.Nobody || d.Held != "" || d.Available != 550*mi {
+		if d := m.decide(s); d.NoCandidate || d.Held != "" || d.Available != 550*mi {
 			n.t.Errorf("550 of 1000 MiB are available, and decided is %+v", d)
 		}
 	})

@@ -44,8 +44,8 @@ func placedPods(b *testing.B, count int) *node {
 	for i := range count {
 		uid := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
 		sandbox, container := fmt.Sprintf("a%063x", i), fmt.Sprintf("c%063x", i)
-		home, guest := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)), unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
-		for _, dir := range []string{home, home + "/cri-containerd-" + sandbox + ".scope", guest, guest + "/cri-containerd-" + container + ".scope"} {
+		defaultSlice, partitionSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)), unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
+		for _, dir := range []string{defaultSlice, defaultSlice + "/cri-containerd-" + sandbox + ".scope", partitionSlice, partitionSlice + "/cri-containerd-" + container + ".scope"} {
 			dir = filepath.Join(n.root, dir)
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				b.Fatal(err)

@@ -58,7 +58,7 @@ type ProtectSpec struct {
 type Move struct {
 	UID, Namespace, Name string
 	To                   unitname.Partition
-	Way                  Way
+	Method               Method
 	// Slice is the destination of its containers.
 	Slice string
 	// Containers lists the misplaced containers in the order in which to move them.
@@ -89,7 +89,7 @@ func Decide(s Snapshot) Decision {
 		if pod.Exists && !s.Ordered[pod.UID] {
 			d.place(s, pod)
 		}
-		guests = guests || pod.Guest.Exists
+		guests = guests || pod.PartitionCgroup.Exists
 	}
 	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -109,22 +109,22 @@ func (s Snapshot) belongs(pod Pod) unitname.Partition {
 
 // slice decides about the slice of a pod in the partition.
 func (d *Decision) slice(s Snapshot, pod Pod) {
-	inUse := len(pod.Guest.Units) > 0
+	inUse := len(pod.PartitionCgroup.Units) > 0
 	switch {
 	case pod.Exists && (s.belongs(pod) != unitname.Default && pod.Ready || inUse):
-		if !pod.Home.Exists {
+		if !pod.DefaultCgroup.Exists {
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		if !pod.Guest.Exists || pod.Guest.Limits != pod.Home.Limits {
+		if !pod.PartitionCgroup.Exists || pod.PartitionCgroup.Limits != pod.DefaultCgroup.Limits {
 			d.Ensure = append(
 				d.Ensure,
-				SliceSpec{Name: pod.Guest.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.Home.Limits},
+				SliceSpec{Name: pod.PartitionCgroup.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.DefaultCgroup.Limits},
 			)
 		}
-	case pod.Guest.Exists && !inUse && !s.holdsMemory(pod):
+	case pod.PartitionCgroup.Exists && !inUse && !s.holdsMemory(pod):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
-		d.Stop = append(d.Stop, StopSpec{pod.Guest.Slice, pod.UID})
+		d.Stop = append(d.Stop, StopSpec{pod.PartitionCgroup.Slice, pod.UID})
 	}
 }
 
@@ -136,7 +136,7 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 // hold it against other pods.
 func (s Snapshot) holdsMemory(pod Pod) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
-	return pod.Home.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) != unitname.Default)
+	return pod.DefaultCgroup.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) != unitname.Default)
 }
 
 // Description returns the description of a pod's slice, which systemctl status shows. It names the
@@ -168,7 +168,7 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 		}
 		if unitname.IsLiveMoved(c.Unit) {
 			report.LiveMoved++
-			report.OutsideBytes = pod.Home.Bytes
+			report.OutsideBytes = pod.DefaultCgroup.Bytes
 		}
 		switch {
 		case c.Slice == pod.slice(want):
@@ -209,7 +209,7 @@ func (s Snapshot) other(p unitname.Partition) unitname.Partition {
 
 func (pod Pod) slice(p unitname.Partition) string {
 	if p == unitname.Default {
-		return pod.Home.Slice
+		return pod.DefaultCgroup.Slice
 	}
-	return pod.Guest.Slice
+	return pod.PartitionCgroup.Slice
 }

@@ -15,20 +15,20 @@ var limited = cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec
 
 // pod returns a burstable pod of kube-system that runs one container in partition p.
 func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
-	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
+	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
 		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
-		Kubelet: &KubeletPod{GracePeriod: 7 * time.Second},
-		Home:    PodCgroup{Slice: home, Exists: true, Limits: limited},
-		Guest:   PodCgroup{Slice: guest},
+		Kubelet:         &KubeletPod{GracePeriod: 7 * time.Second},
+		DefaultCgroup:   PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
+		PartitionCgroup: PodCgroup{Slice: partitionSlice},
 	}
-	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: home}
+	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: defaultSlice}
 	if p == unitname.System {
-		result.Guest.Exists, result.Guest.Limits, result.Guest.Units = true, limited, []string{unit}
-		container.Slice = guest
+		result.PartitionCgroup.Exists, result.PartitionCgroup.Limits, result.PartitionCgroup.Units = true, limited, []string{unit}
+		container.Slice = partitionSlice
 	} else {
-		result.Home.Units = []string{unit}
+		result.DefaultCgroup.Units = []string{unit}
 	}
 	result.Containers = []Container{container}
 	for _, f := range change {
@@ -59,7 +59,7 @@ func TestWhoIsMoved(t *testing.T) {
 		name   string
 		change func(*Snapshot)
 		pod    Pod
-		way    Way // empty: not moved
+		method Method // empty: not moved
 		to     unitname.Partition
 		reason Reason
 	}{
@@ -133,12 +133,12 @@ func TestWhoIsMoved(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			d := Decide(snapshot(test.change, test.pod))
-			if test.way == "" {
+			if test.method == "" {
 				if d.Move != nil {
 					t.Errorf("moves %+v", d.Move)
 				}
-			} else if d.Move == nil || d.Move.Way != test.way || d.Move.To != test.to || d.Move.GracePeriod <= 0 {
-				t.Errorf("move is %+v, want %s to %s", d.Move, test.way, test.to)
+			} else if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to || d.Move.GracePeriod <= 0 {
+				t.Errorf("move is %+v, want %s to %s", d.Move, test.method, test.to)
 			}
 			if len(d.Pods) != 1 || d.Pods[0].Reason != test.reason {
 				t.Errorf("reported %+v, want reason %q", d.Pods, test.reason)
@@ -191,7 +191,7 @@ func TestOnePodAtATime(t *testing.T) {
 func TestSidecarsAreRestartedLast(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.Home.Slice, Order: order, Sidecar: sidecar}
+			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice, Order: order, Sidecar: sidecar}
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
@@ -207,8 +207,8 @@ func TestSidecarsAreRestartedLast(t *testing.T) {
 
 func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
-		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Guest.Slice})
-		p.Guest.Exists, p.Guest.Limits, p.Guest.Units = true, limited, []string{"cri-containerd-new.scope"}
+		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.PartitionCgroup.Slice})
+		p.PartitionCgroup.Exists, p.PartitionCgroup.Limits, p.PartitionCgroup.Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
 	d := Decide(snapshot(nil, p))
 	if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
@@ -219,9 +219,9 @@ func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
 // gone turns a pod into one whose containers and sandbox have ended, and that the kubelet has
 // cleaned up. After it, atHome turns the pod into one that the kubelet has yet to clean up.
 func gone(p *Pod) {
-	p.Exists, p.Ready, p.Guest.Units, p.Containers, p.Home.Exists = false, false, nil, nil, false
+	p.Exists, p.Ready, p.PartitionCgroup.Units, p.Containers, p.DefaultCgroup.Exists = false, false, nil, nil, false
 }
-func atHome(p *Pod) { p.Home.Exists = true }
+func inDefault(p *Pod) { p.DefaultCgroup.Exists = true }
 
 func TestSlicesOfPods(t *testing.T) {
 	a := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
@@ -233,20 +233,20 @@ func TestSlicesOfPods(t *testing.T) {
 		stop   bool
 	}{
 		{"as the kubelet's", nil, pod("a", unitname.System), false, false},
-		{"before its first container", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers, p.Home.Units = nil, nil }), true, false},
-		{"resized", nil, pod("a", unitname.System, func(p *Pod) { p.Home.Limits.MemoryMax *= 2 }), true, false},
-		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.Guest.Limits = cgroupfs.NoLimits }), true, false},
+		{"before its first container", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers, p.DefaultCgroup.Units = nil, nil }), true, false},
+		{"resized", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Limits.MemoryMax *= 2 }), true, false},
+		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.PartitionCgroup.Limits = cgroupfs.NoLimits }), true, false},
 		{"of no member", nil, pod("a", unitname.Default, inNamespace("default")), false, false},
 		{"pod gone", nil, pod("a", unitname.System, gone), false, true},
-		{"pod gone, its files in memory not unmounted", nil, pod("a", unitname.System, gone, atHome), false, false},
-		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", unitname.System, gone, atHome, inNamespace("")), false, false},
-		{"pod gone, of no member", nil, pod("a", unitname.System, gone, atHome, inNamespace("default")), false, true},
-		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, gone, atHome), false, true},
+		{"pod gone, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault), false, false},
+		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", unitname.System, gone, inDefault, inNamespace("")), false, false},
+		{"pod gone, of no member", nil, pod("a", unitname.System, gone, inDefault, inNamespace("default")), false, true},
+		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, gone, inDefault), false, true},
 		{"pod gone, a container still being removed", nil, pod("a", unitname.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
 		{"pod ended", nil, pod("a", unitname.System, gone, func(p *Pod) { p.Exists = true }), false, true},
-		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, atHome, func(p *Pod) { p.Exists = true }), false, false},
-		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.Home.Exists = false }), false, false},
-		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Guest.Exists = true }), false, true},
+		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
+		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
+		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.PartitionCgroup.Exists = true }), false, true},
 		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System), false, false},
 	}
 	for _, test := range tests {
@@ -255,7 +255,7 @@ func TestSlicesOfPods(t *testing.T) {
 			if got := len(d.Ensure) > 0; got != test.ensure {
 				t.Errorf("ensures %+v, want %t", d.Ensure, test.ensure)
 			}
-			if test.ensure && (d.Ensure[0] != SliceSpec{a, "Pod kube-system/pod-a", test.pod.Home.Limits}) {
+			if test.ensure && (d.Ensure[0] != SliceSpec{a, "Pod kube-system/pod-a", test.pod.DefaultCgroup.Limits}) {
 				t.Errorf("ensures %+v", d.Ensure[0])
 			}
 			if got := slices.Contains(d.Stop, StopSpec{a, "a"}); got != test.stop {
@@ -313,9 +313,9 @@ func TestWeights(t *testing.T) {
 // TestProtection: the slices of the partition protect the sum of what their pods have.
 func TestProtection(t *testing.T) {
 	protected := func(low uint64) func(*Pod) {
-		return func(p *Pod) { p.Home.Limits.Protection.Low = low }
+		return func(p *Pod) { p.DefaultCgroup.Limits.Protection.Low = low }
 	}
-	guaranteed := func(p *Pod) { p.QoS, p.Home.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
+	guaranteed := func(p *Pod) { p.QoS, p.DefaultCgroup.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
 	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
 	for name, test := range map[string]struct {
 		pods    []Pod
@@ -358,7 +358,7 @@ func TestSwitchedOffIsDone(t *testing.T) {
 	}{
 		"empty":               {snapshot(off), true},
 		"a pod to move":       {snapshot(off, pod("a", unitname.System)), false},
-		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.Guest.Exists = true })), false},
+		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.PartitionCgroup.Exists = true })), false},
 		"moved":               {snapshot(off, pod("a", unitname.Default)), true},
 		"not switched off":    {snapshot(nil), false},
 		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", unitname.Default)), false},

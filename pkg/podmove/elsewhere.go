@@ -19,7 +19,7 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	if !ok {
 		return
 	}
-	for _, slice := range []PodCgroup{pod.Home, pod.Guest} {
+	for _, slice := range []PodCgroup{pod.DefaultCgroup, pod.PartitionCgroup} {
 		// It is in a unit of another name, or in one that was just created.
 		if below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice.Slice)+"/"); ok {
 			c.Slice = slice.Slice

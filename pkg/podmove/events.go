@@ -6,16 +6,16 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Way is a method of placing a container.
-type Way string
+// Method is a method of placing a container.
+type Method string
 
 const (
 	// Creation places a container in the answer to the runtime's CreateContainer, over NRI.
-	Creation Way = "creation"
+	Creation Method = "creation"
 	// Restart stops a container, which the kubelet starts again.
-	Restart Way = "restart"
+	Restart Method = "restart"
 	// Live moves the processes of a running container into a scope of our own.
-	Live Way = "live"
+	Live Method = "live"
 )
 
 // Events notifies the program, for its metrics and its journal. The methods return at once and may
@@ -39,7 +39,7 @@ type Events interface {
 
 // Placement is the outcome for one container.
 type Placement struct {
-	Way Way
+	Method Method
 	// To is the partition that the container belongs to.
 	To   unitname.Partition
 	Took time.Duration

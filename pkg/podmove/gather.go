@@ -114,8 +114,8 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 		pods = append(append(pods, *pod), left...)
 	}
 	for escaped, left := range found {
-		for _, guest := range left[g.Partition] {
-			pods = append(pods, leftOver(escaped, guest, left[unitname.Default], liveMoved(guest.units)))
+		for _, partitionSlice := range left[g.Partition] {
+			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units)))
 		}
 	}
 	g.forget(containers)
@@ -142,16 +142,16 @@ func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, 
 
 // leftOver returns a Pod for a slice of the partition whose pod is gone, or is in another slice
 // now. The kubelet may still have its own slice of the pod.
-func leftOver(escapedUID string, guest foundSlice, kubelets []foundSlice, orphans []string) Pod {
-	home := unitname.PodSlice(unitname.Default, guest.qos, escapedUID)
+func leftOver(escapedUID string, partitionSlice foundSlice, kubelets []foundSlice, orphans []string) Pod {
+	defaultSlice := unitname.PodSlice(unitname.Default, partitionSlice.qos, escapedUID)
 	return Pod{
-		UID:     escapedUID,
-		QoS:     guest.qos,
-		Guest:   PodCgroup{Slice: guest.name, Exists: true, Units: guest.units},
-		Orphans: orphans,
-		Home: PodCgroup{
-			Slice:  home,
-			Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == home }),
+		UID:             escapedUID,
+		QoS:             partitionSlice.qos,
+		PartitionCgroup: PodCgroup{Slice: partitionSlice.name, Exists: true, Units: partitionSlice.units},
+		Orphans:         orphans,
+		DefaultCgroup: PodCgroup{
+			Slice:  defaultSlice,
+			Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == defaultSlice }),
 		},
 	}
 }
@@ -192,28 +192,28 @@ func (g *Gatherer) complete(
 	if known != nil {
 		told = known.QoS
 	}
-	home, atHome := choose(found[unitname.Default], told)
+	defaultSlice, inDefault := choose(found[unitname.Default], told)
 	switch {
-	case atHome:
-		pod.QoS = home.qos // where the kubelet has put it is decisive
+	case inDefault:
+		pod.QoS = defaultSlice.qos // where the kubelet has put it is decisive
 	case told != "":
 		pod.QoS = told
 	case len(found[g.Partition]) > 0:
 		pod.QoS = found[g.Partition][0].qos
 	}
-	guest := foundSlice{}
-	isGuest := false
+	partitionSlice := foundSlice{}
+	inPartition := false
 	var left []Pod
 	for _, s := range found[g.Partition] {
 		if s.qos == pod.QoS {
-			guest, isGuest = s, true
+			partitionSlice, inPartition = s, true
 		} else {
 			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found[unitname.Default], ended(s.units, containers)))
 		}
 	}
-	pod.Home = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: atHome, Units: home.units}
-	pod.Guest = PodCgroup{Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: isGuest, Units: guest.units}
-	for _, slice := range []*PodCgroup{&pod.Home, &pod.Guest} {
+	pod.DefaultCgroup = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: inDefault, Units: defaultSlice.units}
+	pod.PartitionCgroup = PodCgroup{Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: inPartition, Units: partitionSlice.units}
+	for _, slice := range []*PodCgroup{&pod.DefaultCgroup, &pod.PartitionCgroup} {
 		if !slice.Exists {
 			continue
 		}
@@ -269,7 +269,7 @@ func (g *Gatherer) complete(
 			if own, err := g.Cgroups.HasChildren(path); err == nil {
 				container.OwnCgroups = own
 			}
-			if at.slice == pod.Guest.Slice && pod.QoS == v1.PodQOSGuaranteed {
+			if at.slice == pod.PartitionCgroup.Slice && pod.QoS == v1.PodQOSGuaranteed {
 				container.IdleCPUs = g.idleCPUs(path)
 			}
 		}
@@ -285,8 +285,8 @@ func (g *Gatherer) complete(
 		func(a, b Container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) },
 	)
 	pod.Orphans = append(pod.Orphans, abandoned(pod)...)
-	if len(liveMoved(pod.Guest.Units)) > 0 && pod.Home.Exists {
-		pod.Home.Bytes = g.own(pod.Home)
+	if len(liveMoved(pod.PartitionCgroup.Units)) > 0 && pod.DefaultCgroup.Exists {
+		pod.DefaultCgroup.Bytes = g.own(pod.DefaultCgroup)
 	}
 	return left, nil
 }
@@ -333,7 +333,7 @@ func abandoned(pod *Pod) []string {
 		listed[c.ID] = true
 	}
 	var units []string
-	for _, unit := range liveMoved(slices.Concat(pod.Home.Units, pod.Guest.Units)) {
+	for _, unit := range liveMoved(slices.Concat(pod.DefaultCgroup.Units, pod.PartitionCgroup.Units)) {
 		if !listed[unitname.ContainerID(unit)] {
 			units = append(units, unit)
 		}

@@ -117,14 +117,14 @@ func TestGather(t *testing.T) {
 		t.Errorf("pod is %+v", pod)
 	}
 	want := cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
-	if !pod.Home.Exists || pod.Home.Limits != want || pod.Guest.Exists || pod.Guest.Slice != filepath.Base(guestA) {
-		t.Errorf("at home %+v, in the partition %+v", pod.Home, pod.Guest)
+	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.PartitionCgroup.Exists || pod.PartitionCgroup.Slice != filepath.Base(guestA) {
+		t.Errorf("at home %+v, in the partition %+v", pod.DefaultCgroup, pod.PartitionCgroup)
 	}
 	if len(pod.Containers) != 1 {
 		t.Fatalf("containers %+v: the sandbox's own is none", pod.Containers)
 	}
 	c := pod.Containers[0]
-	if !c.Running || !c.Restarts || c.Slice != pod.Home.Slice || c.Unit != "cri-containerd-one.scope" || c.OwnCgroups {
+	if !c.Running || !c.Restarts || c.Slice != pod.DefaultCgroup.Slice || c.Unit != "cri-containerd-one.scope" || c.OwnCgroups {
 		t.Errorf("container %+v", c)
 	}
 	if n.asked != 0 {
@@ -192,7 +192,7 @@ func TestGatherLiveMoved(t *testing.T) {
 	n.cgroup(homeA, map[string]string{"memory.current": "9000"})
 	n.cgroup(homeA+"/cri-containerd-pause1.scope", map[string]string{"memory.current": "2000"})
 	pod := n.only()
-	if len(pod.Orphans) != 0 || pod.Home.Bytes != 7000 || pod.Containers[0].Slice != pod.Guest.Slice {
+	if len(pod.Orphans) != 0 || pod.DefaultCgroup.Bytes != 7000 || pod.Containers[0].Slice != pod.PartitionCgroup.Slice {
 		t.Errorf("pod is %+v, want its container in the partition and 7000 bytes outside", pod)
 	}
 	d := Decide(snapshot(nil, pod))
@@ -380,19 +380,19 @@ func TestGatherEphemeral(t *testing.T) {
 // place.
 func TestGatherQoSChange(t *testing.T) {
 	const (
-		home  = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
-		guest = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_555555555555.slice"
+		defaultSlice   = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
+		partitionSlice = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_555555555555.slice"
 	)
 	n := newNode(t)
 	removeAll(t, filepath.Join(n.root, homeA))
 	n.cgroup(guestA, map[string]string{"memory.max": "268435456"})
-	n.cgroup(home, map[string]string{"memory.max": "1048576000", "cpu.weight": "39", "cpu.max": "max 100000", "pids.max": "max"})
-	n.cgroup(guest+"/cri-containerd-one.scope", nil)
+	n.cgroup(defaultSlice, map[string]string{"memory.max": "1048576000", "cpu.weight": "39", "cpu.max": "max 100000", "pids.max": "max"})
+	n.cgroup(partitionSlice+"/cri-containerd-one.scope", nil)
 	d := Decide(snapshot(nil, n.gather()...))
-	if len(d.Pods) != 1 || d.Pods[0].Reason != "" || d.Pods[0].Slice != filepath.Base(guest) || d.Pods[0].Containers != 1 {
+	if len(d.Pods) != 1 || d.Pods[0].Reason != "" || d.Pods[0].Slice != filepath.Base(partitionSlice) || d.Pods[0].Containers != 1 {
 		t.Errorf("reported %+v", d.Pods)
 	}
-	if len(d.Ensure) != 1 || d.Ensure[0].Name != filepath.Base(guest) || d.Ensure[0].Limits.MemoryMax != 1048576000 {
+	if len(d.Ensure) != 1 || d.Ensure[0].Name != filepath.Base(partitionSlice) || d.Ensure[0].Limits.MemoryMax != 1048576000 {
 		t.Errorf("ensures %+v, want the new slice with its limits", d.Ensure)
 	}
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestA) {
@@ -403,7 +403,7 @@ func TestGatherQoSChange(t *testing.T) {
 // TestGatherIdleCPUs: the report lists CPUs that the static CPU manager gives to a member and that
 // it cannot use.
 func TestGatherIdleCPUs(t *testing.T) {
-	const home = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
+	const defaultSlice = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
 	for name, test := range map[string]struct{ given, effective, want string }{
 		"whole CPUs of its own": {"4-5,8", "0-1", "4-5,8"},
 		"all that are shared":   {"0-3,6-7", "0-1", ""},
@@ -412,7 +412,7 @@ func TestGatherIdleCPUs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.cgroup(home, nil)
+			n.cgroup(defaultSlice, nil)
 			n.cgroup(guestB+"/cri-containerd-two.scope", map[string]string{"cpuset.cpus": test.given, "cpuset.cpus.effective": test.effective})
 			n.sandboxes = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
 			n.containers = []cri.Container{{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running}}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/priority"
 	"nodepartition/internal/unitname"
 )
 
@@ -29,10 +30,10 @@ func (d *Decision) move(
 		return
 	}
 	ordered := s.Ordered[pod.UID]
-	var way Way
+	var method Method
 	switch {
 	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
-		way = Restart
+		method = Restart
 	case s.Config.Mode == Never && !ordered:
 		reason(
 			ReasonForbidden,
@@ -40,10 +41,10 @@ func (d *Decision) move(
 		)
 		return
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
-		way = Live
+		method = Live
 	case s.NRI == Working:
-		way = Restart
-		if what := spared(pod); what != "" && s.Config.Mode == Auto {
+		method = Restart
+		if what := protectedPod(pod); what != "" && s.Config.Mode == Auto {
 			reason(
 				ReasonNextStart,
 				"wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
@@ -57,10 +58,10 @@ func (d *Decision) move(
 		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return
 	}
-	next, refusal := refused(pod, way, misplaced, creating)
-	if ordered && way == Live && refusal != "" && s.NRI == Working {
-		way = Restart
-		next, refusal = refused(pod, way, misplaced, creating)
+	next, refusal := refused(pod, method, misplaced, creating)
+	if ordered && method == Live && refusal != "" && s.NRI == Working {
+		method = Restart
+		next, refusal = refused(pod, method, misplaced, creating)
 	}
 	if refusal != "" {
 		d.Wait = d.Wait || creating
@@ -71,63 +72,59 @@ func (d *Decision) move(
 	case s.Moving != "" && ordered, d.Move != nil && ordered:
 		reason(ReasonPending, oneAtATime)
 	case ordered:
-		d.begin(pod, to, way, misplaced, report)
-	case way == Restart && s.RestartsFail:
+		d.begin(pod, to, method, misplaced, report)
+	case method == Restart && s.RestartsFail:
 		reason(
 			ReasonFailed,
 			"no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
 				"container was not where it was to be; the journal of the monitor says which",
 		)
-	case way == Restart && s.GivenUp[pod.UID]:
+	case method == Restart && s.GivenUp[pod.UID]:
 		reason(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:
 		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
-	case way == Restart && s.Awaited != "":
+	case method == Restart && s.Awaited != "":
 		reason(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
 	case s.Moving != "" || d.Move != nil:
 		reason(ReasonPending, oneAtATime)
 	default:
-		d.begin(pod, to, way, misplaced, report)
+		d.begin(pod, to, method, misplaced, report)
 	}
 }
 
 const oneAtATime = "wait: pods are moved one at a time"
 
 // begin decides to move the pod now.
-func (d *Decision) begin(pod Pod, to unitname.Partition, way Way, misplaced []Container, report *PodReport) {
+func (d *Decision) begin(pod Pod, to unitname.Partition, method Method, misplaced []Container, report *PodReport) {
 	report.Reason, report.Next = ReasonPending, "it is moved next"
 	d.Move = &Move{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Way: way, Slice: pod.slice(to),
-		Containers: inOrder(misplaced, way), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Method: method, Slice: pod.slice(to),
+		Containers: inOrder(misplaced, method), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
 	}
 }
 
-// nodeCritical is the priority of the class system-node-critical: SystemCriticalPriority + 1000 of
-// k8s.io/kubernetes/pkg/apis/scheduling.
-const nodeCritical = 2_000_001_000
-
-// spared describes a protected pod, which mode Auto does not restart without an operator's order.
+// protectedPod describes a protected pod, which mode Auto does not restart without an operator's order.
 // It returns "" for any other pod. If the kubelet does not report the priority, a
 // v1.PodQOSGuaranteed pod counts as protected: critical pods are in that class more often than not.
-func spared(pod Pod) string {
+func protectedPod(pod Pod) string {
 	switch {
 	case pod.Static:
 		return "a static pod"
 	case pod.Kubelet == nil && pod.QoS == v1.PodQOSGuaranteed:
 		return "a pod that may be critical for the node"
-	case pod.Kubelet != nil && pod.Kubelet.Priority >= nodeCritical:
+	case pod.Kubelet != nil && pod.Kubelet.Priority >= priority.NodeCritical:
 		return "a pod that is critical for the node"
 	}
 	return ""
 }
 
 // refused returns why the pod cannot be moved that way now, and what can be done about it.
-func refused(pod Pod, way Way, misplaced []Container, creating bool) (next string, r Reason) {
+func refused(pod Pod, method Method, misplaced []Container, creating bool) (next string, r Reason) {
 	if creating {
 		// The runtime is working on the pod: it would lose a scope that is replaced now.
 		return "wait until its containers are created", ReasonStarting
 	}
-	if way == Live {
+	if method == Live {
 		for _, c := range misplaced {
 			if c.OwnCgroups {
 				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", ReasonOwnCgroups
@@ -152,7 +149,7 @@ func refused(pod Pod, way Way, misplaced []Container, creating bool) (next strin
 // inOrder sorts containers for a move. A restart takes the main containers first, then the sidecars
 // from the last to the first, as the kubelet does when it ends a pod (KEP-753). So the containers
 // that the others need are there while those come back.
-func inOrder(containers []Container, way Way) []Container {
+func inOrder(containers []Container, method Method) []Container {
 	list := slices.Clone(containers)
 	slices.SortStableFunc(list, func(a, b Container) int {
 		if a.Sidecar != b.Sidecar {
@@ -161,7 +158,7 @@ func inOrder(containers []Container, way Way) []Container {
 			}
 			return -1
 		}
-		if a.Sidecar && way == Restart {
+		if a.Sidecar && method == Restart {
 			return cmp.Compare(b.Order, a.Order)
 		}
 		return cmp.Compare(a.Order, b.Order)

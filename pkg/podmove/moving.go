@@ -33,7 +33,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	for _, c := range m.Containers {
 		begin := time.Now()
 		r.Events.Moving(*m, c)
-		if m.Way == Restart {
+		if m.Method == Restart {
 			err = r.restart(ctx, m, c)
 		} else {
 			err = r.live(ctx, m, c)
@@ -41,7 +41,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		if ctx.Err() != nil {
 			break // the next start finds the remaining work
 		}
-		r.Events.Placed(Placement{Way: m.Way, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c})
+		r.Events.Placed(Placement{Method: m.Method, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c})
 		if err != nil {
 			break
 		}
@@ -59,7 +59,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	} else {
 		delete(r.failed, m.UID)
 	}
-	u.placed = err == nil && m.Way == Restart && m.WasReady
+	u.placed = err == nil && m.Method == Restart && m.WasReady
 	if !u.placed {
 		r.end(u, m, err)
 	}

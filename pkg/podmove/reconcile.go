@@ -356,7 +356,7 @@ func (r *Reconciler) confirm(s Snapshot) {
 	for _, pod := range s.Pods {
 		for _, c := range pod.Containers {
 			if c.Running && c.Slice != "" {
-				at[c.ID], wanted[c.ID] = c.Slice, pod.Guest.Slice
+				at[c.ID], wanted[c.ID] = c.Slice, pod.PartitionCgroup.Slice
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func (r *Reconciler) confirm(s Snapshot) {
 			err = fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id])
 		}
 		r.Events.Placed(
-			Placement{Way: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}},
+			Placement{Method: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}},
 		)
 	}
 }
@@ -374,8 +374,8 @@ func (r *Reconciler) confirm(s Snapshot) {
 // Prepare creates the slice of a pod whose sandbox has begun, so that the slice has its limits
 // before the first container.
 func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
-	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
-	limits, err := r.Gatherer.Cgroups.Limits(home)
+	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
+	limits, err := r.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {
 		r.Wake() // a pass creates it, or finds the pod gone
 		return

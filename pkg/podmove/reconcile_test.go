@@ -159,7 +159,7 @@ func (e *events) Placed(p Placement) {
 		result = "failure"
 		e.failed, e.all = append(e.failed, p.Err), e.all || errors.Is(p.Err, ErrWrongPlace)
 	}
-	e.placed = append(e.placed, fmt.Sprint(p.Way, " ", p.To, " ", result))
+	e.placed = append(e.placed, fmt.Sprint(p.Method, " ", p.To, " ", result))
 }
 
 func (e *events) Reconciled(_ time.Duration, err error) {
@@ -265,8 +265,8 @@ func (h *host) restarts() (n int) {
 
 // secondPod adds another member in the default partition to a host.
 func (h *host) secondPod() {
-	const home = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
-	h.cgroup(home+"/cri-containerd-two.scope", nil)
+	const defaultSlice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
+	h.cgroup(defaultSlice+"/cri-containerd-two.scope", nil)
 	h.sandboxes = append(h.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true})
 	h.containers = append(h.containers, cri.Container{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running})
 	h.pods[uidB] = &podsapi.Pod{

@@ -20,7 +20,7 @@ func running(name, slice string) Container {
 // TestReport checks the report that status shows of a pod: its place, its number of containers, and
 // how many of them are misplaced.
 func TestReport(t *testing.T) {
-	home, guest := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
+	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	const other = "other.slice"
 	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
 	elsewhere := func(name string) Container {
@@ -40,22 +40,22 @@ func TestReport(t *testing.T) {
 		return c
 	}
 	ended := func(p *Pod) { p.Ready = false }
-	left := func(p *Pod) { p.Home.Bytes = 7000 }
+	left := func(p *Pod) { p.DefaultCgroup.Bytes = 7000 }
 	for name, test := range map[string]struct {
 		pod  Pod
 		want PodReport // only the fields that differ
 	}{
 		"all where they belong": {
-			pod("a", unitname.System, containers(running("one", guest), running("two", guest))),
-			PodReport{Slice: guest, Containers: 2},
+			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", partitionSlice))),
+			PodReport{Slice: partitionSlice, Containers: 2},
 		},
 		"all misplaced": {
-			pod("a", unitname.Default, containers(running("one", home), running("two", home))),
-			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
+			pod("a", unitname.Default, containers(running("one", defaultSlice), running("two", defaultSlice))),
+			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
 		"one of two misplaced": {
-			pod("a", unitname.System, containers(running("one", guest), running("two", home))),
-			PodReport{Slice: home, Containers: 2, Misplaced: 1, Reason: ReasonPending},
+			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", defaultSlice))),
+			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: ReasonPending},
 		},
 		"all in a cgroup of somebody else": {
 			pod("a", unitname.System, containers(elsewhere("one"))),
@@ -63,45 +63,45 @@ func TestReport(t *testing.T) {
 		},
 		"a user's pod in a cgroup of somebody else": {
 			pod("a", unitname.Default, inNamespace("default"), containers(elsewhere("one"))),
-			PodReport{Namespace: "default", Slice: home, Containers: 1},
+			PodReport{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 		"in a cgroup of somebody else": {
-			pod("a", unitname.System, containers(running("one", other), running("two", guest))),
-			PodReport{Slice: guest, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
+			pod("a", unitname.System, containers(running("one", other), running("two", partitionSlice))),
+			PodReport{Slice: partitionSlice, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
 		},
 		// Containers that can be moved come first.
 		"misplaced, and in a cgroup of somebody else": {
-			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", home))),
-			PodReport{Slice: home, Containers: 3, Misplaced: 3, Reason: ReasonPending},
+			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", defaultSlice))),
+			PodReport{Slice: defaultSlice, Containers: 3, Misplaced: 3, Reason: ReasonPending},
 		},
 		"those that have ended do not count": {
-			pod("a", unitname.Default, containers(exited(running("old", home)), running("new", home))),
-			PodReport{Slice: home, Containers: 1, Misplaced: 1, Reason: ReasonPending},
+			pod("a", unitname.Default, containers(exited(running("old", defaultSlice)), running("new", defaultSlice))),
+			PodReport{Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: ReasonPending},
 		},
 		"nor those without a cgroup": {
-			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", guest))),
-			PodReport{Slice: guest, Containers: 1},
+			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", partitionSlice))),
+			PodReport{Slice: partitionSlice, Containers: 1},
 		},
 		// A live move ended half-way: the misplaced half has to move.
 		"half in its place": {
-			pod("a", unitname.System, containers(halves(guest, home), halves(home, guest))),
-			PodReport{Slice: home, Containers: 2, Misplaced: 2, Reason: ReasonPending},
+			pod("a", unitname.System, containers(halves(partitionSlice, defaultSlice), halves(defaultSlice, partitionSlice))),
+			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
-		"none yet: where they are to be": {pod("a", unitname.System, containers()), PodReport{Slice: guest}},
+		"none yet: where they are to be": {pod("a", unitname.System, containers()), PodReport{Slice: partitionSlice}},
 		"moved live, with memory left outside": {
 			pod("a", unitname.System, left, containers(
-				moved(running("one", guest)), moved(running("two", guest)), running("three", guest),
+				moved(running("one", partitionSlice)), moved(running("two", partitionSlice)), running("three", partitionSlice),
 			)),
-			PodReport{Slice: guest, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
+			PodReport{Slice: partitionSlice, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
 		},
 		// A container that was created in its place has left nothing behind.
-		"not moved live": {pod("a", unitname.System, left), PodReport{Slice: guest, Containers: 1}},
+		"not moved live": {pod("a", unitname.System, left), PodReport{Slice: partitionSlice, Containers: 1}},
 		"its sandbox has ended, and a container runs": {
-			pod("a", unitname.System, ended), PodReport{Slice: guest, Containers: 1},
+			pod("a", unitname.System, ended), PodReport{Slice: partitionSlice, Containers: 1},
 		},
 		"of no member": {
 			pod("a", unitname.Default, inNamespace("default")),
-			PodReport{Namespace: "default", Slice: home, Containers: 1},
+			PodReport{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestReport(t *testing.T) {
 		})
 	}
 	// A pod that has ended is not reported.
-	over := pod("a", unitname.System, ended, containers(exited(running("one", guest))))
+	over := pod("a", unitname.System, ended, containers(exited(running("one", partitionSlice))))
 	if d := Decide(snapshot(nil, over)); len(d.Pods) != 0 {
 		t.Errorf("reported %+v of a pod that has ended", d.Pods)
 	}
@@ -148,7 +148,7 @@ func TestReportIsSorted(t *testing.T) {
 
 // TestWait: a change without an event is checked for again soon, whatever pods come after it.
 func TestWait(t *testing.T) {
-	noHome := func(p *Pod) { p.Home.Exists = false }
+	noHome := func(p *Pod) { p.DefaultCgroup.Exists = false }
 	ended := func(p *Pod) { p.Ready = false }
 	creating := func(p *Pod) {
 		p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
@@ -189,7 +189,7 @@ func TestWait(t *testing.T) {
 // TestMoveSaysAll: a Move has everything that the mover needs.
 func TestMoveSaysAll(t *testing.T) {
 	want := Move{
-		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Way: Restart,
+		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Method: Restart,
 		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
 	}
 	for name, test := range map[string]struct {
@@ -202,12 +202,12 @@ func TestMoveSaysAll(t *testing.T) {
 			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), func(*Move) {},
 		},
 		"live": {
-			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", unitname.Default), func(m *Move) { m.Way = Live },
+			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", unitname.Default), func(m *Move) { m.Method = Live },
 		},
 		"the kubelet has not told its grace period": {
 			func(s *Snapshot) { s.Config.Mode = OnlyLive },
 			pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }),
-			func(m *Move) { m.Way, m.GracePeriod = Live, 30*time.Second },
+			func(m *Move) { m.Method, m.GracePeriod = Live, 30*time.Second },
 		},
 		"home": {
 			func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System),
@@ -240,17 +240,17 @@ func TestContainersAreMovedInOrder(t *testing.T) {
 		{Name: "log", Order: 1, Sidecar: true}, {Name: "c", Order: 2},
 		{Name: "mesh", Order: 2, Sidecar: true}, {Name: "a", Order: 0},
 	}
-	for way, want := range map[Way][]string{
+	for method, want := range map[Method][]string{
 		Restart: {"a", "b", "c", "mesh", "log", "proxy"},
 		Live:    {"a", "b", "c", "proxy", "log", "mesh"},
 	} {
 		for shift := range list {
 			got := make([]string, 0, len(list))
-			for _, c := range inOrder(slices.Concat(list[shift:], list[:shift]), way) {
+			for _, c := range inOrder(slices.Concat(list[shift:], list[:shift]), method) {
 				got = append(got, c.Name)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s: moved in the order %q, want %q", way, got, want)
+				t.Errorf("%s: moved in the order %q, want %q", method, got, want)
 			}
 		}
 	}

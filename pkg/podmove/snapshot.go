@@ -96,9 +96,9 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// Home is its slice in the default partition, which the kubelet made. Guest is its slice in the
+	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is its slice in the
 	// system partition.
-	Home, Guest PodCgroup
+	DefaultCgroup, PartitionCgroup PodCgroup
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
 	// Orphans lists the units in its slices that live moves made and whose container has ended.

@@ -54,10 +54,10 @@ func SharesOfMilliCPU(milli int64) uint64 {
 func kubeletFormula(pods []Pod, present Formula) Formula {
 	found := present
 	for _, pod := range pods {
-		if !pod.Home.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
+		if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
 			continue
 		}
-		shares, weight := SharesOfMilliCPU(pod.MilliCPU), pod.Home.Limits.CPUWeight
+		shares, weight := SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight
 		for _, f := range []Formula{Linear, Quadratic} {
 			if f.Weight(shares) != weight || Linear.Weight(shares) == Quadratic.Weight(shares) {
 				continue
@@ -85,20 +85,20 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 	memory := map[string]cgroupfs.Protection{}
 	for _, pod := range pods {
 		if !pod.placed() {
-			if pod.Guest.Exists {
+			if pod.PartitionCgroup.Exists {
 				// It may be charged for memory that its processes left behind, and stays protected as it was.
-				memory[whole] = memory[whole].Plus(pod.Guest.Limits.Protection)
+				memory[whole] = memory[whole].Plus(pod.PartitionCgroup.Limits.Protection)
 				if pod.QoS == v1.PodQOSBurstable {
-					memory[burstable] = memory[burstable].Plus(pod.Guest.Limits.Protection)
+					memory[burstable] = memory[burstable].Plus(pod.PartitionCgroup.Limits.Protection)
 				}
 			}
 			continue
 		}
 		milli[whole] += pod.MilliCPU
-		memory[whole] = memory[whole].Plus(pod.Home.Limits.Protection)
+		memory[whole] = memory[whole].Plus(pod.DefaultCgroup.Limits.Protection)
 		if pod.QoS == v1.PodQOSBurstable {
 			milli[burstable] += pod.MilliCPU
-			memory[burstable] = memory[burstable].Plus(pod.Home.Limits.Protection)
+			memory[burstable] = memory[burstable].Plus(pod.DefaultCgroup.Limits.Protection)
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {
@@ -114,5 +114,5 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 
 // placed reports whether the pod has a container in the partition.
 func (pod Pod) placed() bool {
-	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.Guest.Slice })
+	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.PartitionCgroup.Slice })
 }

@@ -65,7 +65,7 @@ func TestFormulas(t *testing.T) {
 
 // kubelets returns a pod of 300m whose slice the kubelet has given a weight.
 func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
-	return pod(uid, unitname.Default, append(change, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 300, weight })...)
+	return pod(uid, unitname.Default, append(change, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 300, weight })...)
 }
 
 // TestKubeletFormula: the weight that the kubelet wrote, 12 or 40 for 300m, identifies its formula.
@@ -87,10 +87,10 @@ func TestKubeletFormula(t *testing.T) {
 			[]Pod{kubelets("a", 40, untold, (*Pod).terminate)}, Linear, Linear,
 		},
 		"its slice is not there": {
-			[]Pod{kubelets("a", 40, func(p *Pod) { p.Home.Exists = false })}, Linear, Linear,
+			[]Pod{kubelets("a", 40, func(p *Pod) { p.DefaultCgroup.Exists = false })}, Linear, Linear,
 		},
 		"no request": {
-			[]Pod{kubelets("a", 1), pod("b", unitname.Default, func(p *Pod) { p.MilliCPU, p.Home.Limits.CPUWeight = 0, 1 })},
+			[]Pod{kubelets("a", 1), pod("b", unitname.Default, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 0, 1 })},
 			Quadratic, Quadratic,
 		},
 	} {

@@ -64,7 +64,7 @@ func demo(ctx context.Context) error {
 			// default.
 			{
 				Path: "/etc/default/node-partition",
-				Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-spare=node-critical\"\n"),
+				Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
 			},
 		},
 		Restore:  true,
@@ -177,7 +177,7 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 		return err
 	}
 	const (
-		evictions = `systempartition_evictions_total{dry_run="false",threshold="hard",way="restart"}`
+		evictions = `systempartition_evictions_total{dry_run="false",threshold="hard",method="restart"}`
 		available = "systempartition_memory_available_bytes"
 	)
 	last := ""

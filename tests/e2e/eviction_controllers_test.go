@@ -34,7 +34,7 @@ func (e *evictor) withControllers(t *testing.T) {
 func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
 	labels, remove := e.daemonSet(t, d, e.template(d).Spec)
 	seen := e.times(t, d, 2)
-	if d.api && (seen[0].Way != evict.Evict || seen[1].Way != evict.Restart || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner) {
+	if d.api && (seen[0].Method != evict.Evict || seen[1].Method != evict.Restart || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner) {
 		t.Errorf("first %+v\nthen  %+v\nwant one evicted for good, and the next one of the same owner restarted", seen[0], seen[1])
 	}
 	pods := e.labelled(t, labels)
@@ -64,7 +64,7 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	}
 	eventually(t, e.Node, "two pods of the set evicted for good", func(context.Context) (bool, string, error) {
 		seen := e.named(t, d)
-		return len(seen) >= 2 && seen[0].UID != seen[1].UID && seen[0].Way == evict.Evict && seen[1].Way == evict.Evict, fmt.Sprintf("%+v", seen), nil
+		return len(seen) >= 2 && seen[0].UID != seen[1].UID && seen[0].Method == evict.Evict && seen[1].Method == evict.Evict, fmt.Sprintf("%+v", seen), nil
 	})
 	remove()
 }
@@ -72,7 +72,7 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 // nobody returns how often a pod should have been evicted and there was no candidate.
 func (e *evictor) nobody(t *testing.T) float64 {
 	t.Helper()
-	value, err := metric(t.Context(), e.Node, "systempartition_eviction_nobody_total")
+	value, err := metric(t.Context(), e.Node, "systempartition_eviction_no_candidates_total")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (e *evictor) rampJob(t *testing.T, d drawn) {
 	}
 	if d.api {
 		seen := e.times(t, d, 2)
-		if seen[0].Way != evict.Evict || seen[1].Way != evict.Evict || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
+		if seen[0].Method != evict.Evict || seen[1].Method != evict.Evict || seen[0].UID == seen[1].UID || seen[0].Owner != seen[1].Owner {
 			t.Errorf("first %+v\nthen  %+v\nwant two of the same owner evicted for good", seen[0], seen[1])
 		}
 		e.through(t) // the API server cannot be notified about a pod that is deleted

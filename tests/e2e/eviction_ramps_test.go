@@ -82,7 +82,7 @@ func TestEvictionRamps(t *testing.T) {
 		eviction{lab.Part{Name: "user pod"}, (*evictor).userPod},
 		eviction{lab.Part{Name: "without rights", Complaints: []string{evicts, failing}}, (*evictor).withoutRights},
 		eviction{lab.Part{Name: "API server gone", Complaints: []string{evicts, failing}}, (*evictor).apiServerGone},
-		eviction{lab.Part{Name: "only spared pods", Complaints: []string{"all its pods are spared"}, Spends: true}, (*evictor).onlySpared},
+		eviction{lab.Part{Name: "only protected pods", Complaints: []string{"all its pods are protected"}, Spends: true}, (*evictor).onlyProtected},
 	)
 }
 
@@ -176,7 +176,7 @@ func (e *evictor) ramp(t *testing.T, d drawn) {
 		if slices.ContainsFunc(before.evictions, func(old evict.Eviction) bool { return old.UID == v.UID && old.Time.Equal(v.Time) }) {
 			continue
 		}
-		t.Logf("%s: %s with %d MiB left, and it used %d", v.Name, v.Way, v.AvailableBytes>>20, v.UsedBytes>>20)
+		t.Logf("%s: %s with %d MiB left, and it used %d", v.Name, v.Method, v.AvailableBytes>>20, v.UsedBytes>>20)
 		switch {
 		case !e.leakers[v.UID] && !strings.HasPrefix(v.Name, d.name+"-"):
 			t.Errorf("%s/%s went, and %s takes the memory: %+v", v.Namespace, v.Name, d.name, v)
@@ -291,9 +291,9 @@ func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
 // recorded waits until the monitor has finished evicting a pod, and checks the method.
 func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
-	way := evict.Restart
+	method := evict.Restart
 	if d.api {
-		way = evict.Evict
+		method = evict.Evict
 	}
 	var of []evict.Eviction
 	eventually(t, e.Node, pod.Name+" has gone", func(context.Context) (bool, string, error) {
@@ -301,8 +301,8 @@ func (e *evictor) recorded(t *testing.T, d drawn, pod *v1.Pod) {
 		of = a.of(pod)
 		return len(of) > 0 && (a.open == 0 || !d.api), fmt.Sprintf("%+v", a), nil
 	})
-	if of[0].Way != way || d.api && len(of) > 1 {
-		t.Errorf("it went %d times; want once or, without API server, by %s:\n%+v", len(of), way, of)
+	if of[0].Method != method || d.api && len(of) > 1 {
+		t.Errorf("it went %d times; want once or, without API server, by %s:\n%+v", len(of), method, of)
 	}
 }
 
@@ -354,12 +354,12 @@ func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
 		return
 	}
 	e.recorded(t, d, pod)
-	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 1)
+	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 1)
 	if of := e.evictions(t, pod.Name); len(of) != 1 || !strings.Contains(of[0].Problem, "are still there") {
 		t.Errorf("it is not said that the memory stays: %+v", of)
 	}
 	e.remove(t, members, pod.Name)
-	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 0)
+	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 0)
 }
 
 // inMemory gives a pod a folder in memory.

@@ -50,7 +50,7 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.evicted(t, "leaker-final")
 	e.unharmed(t)
 	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" PARTITION_POD=leaker-final | grep -c '^evicting a pod'", "1")
-	if text := run(t, e.Node, monitorPath+" status"); !strings.Contains(text, "leaker-final") || !strings.Contains(text, "WOULD GO") {
+	if text := run(t, e.Node, monitorPath+" status"); !strings.Contains(text, "leaker-final") || !strings.Contains(text, "EVICTION ORDER") {
 		t.Errorf("status does not show it:\n%s", text)
 	}
 	e.remove(t, members, "leaker-final")
@@ -74,8 +74,8 @@ func (e *evictor) userPod(t *testing.T) {
 	e.unharmed(t)
 }
 
-// onlySpared: if all pods are protected, none is evicted, and the monitor logs it.
-func (e *evictor) onlySpared(t *testing.T) {
+// onlyProtected: if all pods are protected, none is evicted, and the monitor logs it.
+func (e *evictor) onlyProtected(t *testing.T) {
 	for _, pod := range []string{"within", "above"} {
 		e.remove(t, members, pod)
 	}
@@ -83,11 +83,11 @@ func (e *evictor) onlySpared(t *testing.T) {
 	s := leaker("static-leaker", "50Mi")
 	s.command[4] = "420Mi" // above the threshold, and below the limit: the kernel does not kill yet
 	apply(t, e.Node, s)
-	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 1)
+	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 1)
 	if after := e.count(t); after != before {
 		t.Errorf("%v evictions, want %v", after, before)
 	}
-	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" MESSAGE_ID=998cfafe9eb4487eb25a0de77a72d557 | grep -c 'all its pods are spared'", "1")
+	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" MESSAGE_ID=998cfafe9eb4487eb25a0de77a72d557 | grep -c 'all its pods are protected'", "1")
 	remove(t, e.Node, s)
-	wantMetric(t, e.Node, "systempartition_eviction_nobody_left", 0)
+	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 0)
 }

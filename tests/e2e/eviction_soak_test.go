@@ -67,7 +67,7 @@ func (e *evictor) killed(t *testing.T, times int) {
 			h := e.history(t)
 			return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
 		})
-		if all := e.evictions(t, name); len(all) != 1 || all[0].UID != string(pod.UID) || all[0].Way != evict.Evict || all[0].Problem != "" {
+		if all := e.evictions(t, name); len(all) != 1 || all[0].UID != string(pod.UID) || all[0].Method != evict.Evict || all[0].Problem != "" {
 			t.Errorf("%d evictions of %s: %+v", len(all), name, all)
 		}
 		e.unharmed(t)

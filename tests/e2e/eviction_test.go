@@ -214,7 +214,7 @@ func TestEviction(t *testing.T) {
 // faster.
 const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
-	failing      = "^(eviction error=|an eviction is through, and did not go as it should|a step of an eviction failed|the event of an eviction could not be made)"
+	failing      = "^(eviction error=|an eviction has ended with a problem|a step of an eviction failed|the event of an eviction could not be made)"
 	disconnected = "^no connection, trying again"
 	stays        = "^the memory of the system partition is low because of memory that the end of processes does not free"
 	kernelKilled = "^the kernel has killed in the system partition, at its limit"
@@ -266,8 +266,8 @@ func (e *evictor) count(t *testing.T) float64 {
 	t.Helper()
 	sum := 0.0
 	for _, threshold := range []evict.Threshold{evict.Hard, evict.Soft} {
-		for _, way := range []evict.Way{evict.Evict, evict.Restart} {
-			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`systempartition_evictions_total{dry_run="false",threshold=%q,way=%q}`, threshold, way))
+		for _, method := range []evict.Method{evict.Evict, evict.Restart} {
+			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`systempartition_evictions_total{dry_run="false",threshold=%q,method=%q}`, threshold, method))
 			if err != nil {
 				t.Fatal(err)
 			}

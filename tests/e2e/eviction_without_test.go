@@ -33,7 +33,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 	e.create(t, leaker("leaker-rights", "60Mi"))
 	eventually(t, e.Node, "an eviction with a word on rights", func(context.Context) (bool, string, error) {
 		seen := e.evictions(t, "leaker-rights")
-		return len(seen) > 0 && seen[0].Way == evict.Restart && strings.Contains(seen[0].Problem, "nobody") && strings.Contains(seen[0].Problem, "not allowed"),
+		return len(seen) > 0 && seen[0].Method == evict.Restart && strings.Contains(seen[0].Problem, "nobody") && strings.Contains(seen[0].Problem, "not allowed"),
 			fmt.Sprintf("%+v", seen), nil
 	})
 	pod, err := e.control.Client().CoreV1().Pods(members).Get(t.Context(), "leaker-rights", metav1.GetOptions{})
@@ -67,7 +67,7 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	if err := errors.Join(err, e.control.Restore(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(seen[0].Problem, "cannot be reached") || seen[0].Way != evict.Restart || seen[1].Containers[0].ID == seen[0].Containers[0].ID {
+	if !strings.Contains(seen[0].Problem, "cannot be reached") || seen[0].Method != evict.Restart || seen[1].Containers[0].ID == seen[0].Containers[0].ID {
 		t.Errorf("first %+v\nthen  %+v", seen[0], seen[1])
 	}
 	if after := e.count(t); after < before+2 {

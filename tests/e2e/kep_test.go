@@ -94,8 +94,8 @@ func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 	if restarted := placed != atHome; restarted != placing(flavour) {
 		t.Errorf("container restarted: %t, want %t", restarted, placing(flavour))
 	}
-	way := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
-	wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",way="`+way+`"}`, 1)
+	method := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
+	wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",method="`+method+`"}`, 1)
 	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
 	if after := containerID(t, n, "default", "user-app"); after != before {
 		t.Error("the user's container was restarted")

@@ -37,10 +37,10 @@ func programs() []lab.File {
 	}
 }
 
-// sparingNobody makes the monitor restart static pods too, because the node's member is one. Most
+// protectingNoPod makes the monitor restart static pods too, because the node's member is one. Most
 // tests switch the partition on and off and do not test which pods are restarted for it. If
 // containers cannot be restarted into the partition, pods are moved live, as by default.
-func sparingNobody(flavour string) []lab.File {
+func protectingNoPod(flavour string) []lab.File {
 	if !placing(flavour) {
 		return nil
 	}
@@ -68,7 +68,7 @@ func runtimeUnit(flavour string) string {
 func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-	if err := n.CopyTo(t.Context(), slices.Concat(programs(), sparingNobody(flavour), []lab.File{kubeletConfig(t, partition(memory, "0-1"))})...); err != nil {
+	if err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{kubeletConfig(t, partition(memory, "0-1"))})...); err != nil {
 		t.Fatal(err)
 	}
 	run(t, n, "systemctl daemon-reload")
@@ -80,7 +80,7 @@ func monitored(t *testing.T, flavour, memory string) *lab.Node {
 // restarted, because it has to join.
 func joined(t *testing.T, flavour, section string, files ...lab.File) (*lab.Node, *lab.ControlPlane) {
 	t.Helper()
-	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), sparingNobody(flavour), []lab.File{kubeletConfig(t, section)})})
+	n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: slices.Concat(files, programs(), protectingNoPod(flavour), []lab.File{kubeletConfig(t, section)})})
 	switchedOn(t, n)
 	return n, control
 }

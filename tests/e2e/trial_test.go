@@ -23,7 +23,7 @@ func TestTrial(t *testing.T) {
 		const file, timer = "/root/partition.yaml", "node-partition-trial.timer"
 		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-		if err := n.CopyTo(t.Context(), slices.Concat(programs(), sparingNobody(flavour), []lab.File{{Path: file, Data: []byte(document), Mode: 0o600}})...); err != nil {
+		if err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{{Path: file, Data: []byte(document), Mode: 0o600}})...); err != nil {
 			t.Fatal(err)
 		}
 		run(t, n, "systemctl daemon-reload")

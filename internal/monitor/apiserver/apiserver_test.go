@@ -60,7 +60,7 @@ const mebi = 1 << 20
 func anEviction() evict.Eviction {
 	return evict.Eviction{
 		UID: fakeapi.UID, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
-		Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Way: evict.Evict,
+		Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Method: evict.Evict,
 		AvailableBytes: 20 * mebi, AtBytes: 32 * mebi, LimitBytes: 512 * mebi, WorkingSetBytes: 130 * mebi, RequestBytes: 70 * mebi,
 		Containers: []evict.Stopped{
 			{ID: "c1", Name: "dns", WorkingSetBytes: 125 * mebi, RequestBytes: 50 * mebi},
@@ -175,7 +175,7 @@ func TestEvictAgain(t *testing.T) {
 	if len(c.Statuses) != 1 || len(c.Events) != 1 {
 		t.Errorf("%d statuses, %d events; want one", len(c.Statuses), len(c.Events))
 	}
-	// Nobody answers at all.
+	// NoCandidate answers at all.
 	c.Close()
 	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("%v; want that it cannot be reached, and not final", err)

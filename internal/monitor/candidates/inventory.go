@@ -18,17 +18,17 @@ func Inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 	var pods []evict.Pod
 	for i := range found {
 		p := &found[i]
-		if !p.Exists || !p.Guest.Exists {
+		if !p.Exists || !p.PartitionCgroup.Exists {
 			continue
 		}
 		pod := evict.Pod{
-			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: unitname.CgroupPath(p.Guest.Slice),
+			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: unitname.CgroupPath(p.PartitionCgroup.Slice),
 			Static: p.Static, GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 		}
 		k := known[types.UID(p.UID)]
 		for _, c := range p.Containers {
-			if unit, ok := scopeIn(c, p.Guest.Slice); ok && (c.Running || c.Creating) {
-				pod.Containers = append(pod.Containers, container(c, k, pod, p.Guest, unit, capacity))
+			if unit, ok := scopeIn(c, p.PartitionCgroup.Slice); ok && (c.Running || c.Creating) {
+				pod.Containers = append(pod.Containers, container(c, k, pod, p.PartitionCgroup, unit, capacity))
 			}
 		}
 		if k != nil {
@@ -93,7 +93,7 @@ func estimate(pod *evict.Pod, p *podmove.Pod) {
 		pod.Request += c.Request
 	}
 	// Containers may share one limit of the pod, and nothing requests more than its limit.
-	pod.Request = min(pod.Request, p.Guest.Limits.MemoryMax)
+	pod.Request = min(pod.Request, p.PartitionCgroup.Limits.MemoryMax)
 	for _, c := range p.Containers {
 		if c.Running {
 			pod.Priority = max(pod.Priority, evict.EstimatePriority(pod.QoS, c.Resources.OOMScoreAdj))

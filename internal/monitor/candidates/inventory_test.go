@@ -29,12 +29,12 @@ const (
 var inside = unitname.CgroupPath(unitname.System.Slice()) + "/"
 
 // placed is a pod on the node without containers; guest tells whether it has a slice in the partition.
-func placed(name string, q v1.PodQOSClass, guest bool) podmove.Pod {
+func placed(name string, q v1.PodQOSClass, partitionSlice bool) podmove.Pod {
 	uid := "uid-of-" + name
 	return podmove.Pod{
 		UID: uid, Namespace: "kube-system", Name: name, QoS: q, Exists: true, Ready: true,
-		Home:  podmove.PodCgroup{Slice: unitname.PodSlice(unitname.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
-		Guest: podmove.PodCgroup{Slice: unitname.PodSlice(unitname.System, q, uid), Exists: guest, Limits: cgroupfs.NoLimits},
+		DefaultCgroup:   podmove.PodCgroup{Slice: unitname.PodSlice(unitname.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
+		PartitionCgroup: podmove.PodCgroup{Slice: unitname.PodSlice(unitname.System, q, uid), Exists: partitionSlice, Limits: cgroupfs.NoLimits},
 	}
 }
 
@@ -49,7 +49,7 @@ func with(p podmove.Pod, slice podmove.PodCgroup, name string, r cri.Resources) 
 func inGuest(name string, q v1.PodQOSClass, resources ...cri.Resources) podmove.Pod {
 	p := placed(name, q, true)
 	for i, r := range resources {
-		p = with(p, p.Guest, string(rune('a'+i)), r)
+		p = with(p, p.PartitionCgroup, string(rune('a'+i)), r)
 	}
 	return p
 }
@@ -83,13 +83,13 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 
 	user := placed("shop", v1.PodQOSBestEffort, false)
 	user.Namespace = "web"
-	add(with(user, user.Home, "shop", none))
+	add(with(user, user.DefaultCgroup, "shop", none))
 
 	misplaced := placed("misplaced", v1.PodQOSBurstable, false)
-	add(with(misplaced, misplaced.Home, "a", none))
+	add(with(misplaced, misplaced.DefaultCgroup, "a", none))
 
 	prepared := placed("prepared", v1.PodQOSBurstable, true) // a slice that is empty: its containers are outside still
-	add(with(prepared, prepared.Home, "a", none))
+	add(with(prepared, prepared.DefaultCgroup, "a", none))
 
 	add(placed("no-containers", v1.PodQOSBurstable, true))
 
@@ -110,19 +110,19 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	add(left)
 
 	gone := inGuest("slice-is-gone", v1.PodQOSBurstable, none)
-	gone.Guest.Exists = false
+	gone.PartitionCgroup.Exists = false
 	add(gone)
 
 	// Its slice has another class than its pod, of what was there before: that is where its containers are.
 	other := inGuest("other-class", v1.PodQOSBestEffort, none)
-	other.Guest.Slice = unitname.PodSlice(unitname.System, v1.PodQOSBurstable, other.UID)
+	other.PartitionCgroup.Slice = unitname.PodSlice(unitname.System, v1.PodQOSBurstable, other.UID)
 	add(other)
 
 	add(inGuest("dns", v1.PodQOSBurstable, none))
 
 	half := placed("half", v1.PodQOSBurstable, true) // one container in each
-	half = with(half, half.Home, "outside", none)
-	half = with(half, half.Guest, "inside", none)
+	half = with(half, half.DefaultCgroup, "outside", none)
+	half = with(half, half.PartitionCgroup, "inside", none)
 	add(half)
 
 	known := make([]*podsapi.Pod, 0, len(found))
@@ -157,15 +157,15 @@ func TestContainerInTwoScopes(t *testing.T) {
 	for _, swapped := range []bool{false, true} {
 		p := placed("dns", v1.PodQOSBurstable, true)
 		c := podmove.Container{
-			ID: "1", Name: "dns", Running: true, Unit: "cri-containerd-1.scope", Slice: p.Home.Slice,
-			AlsoUnit: "partition-cri-containerd-1.scope", AlsoSlice: p.Guest.Slice,
+			ID: "1", Name: "dns", Running: true, Unit: "cri-containerd-1.scope", Slice: p.DefaultCgroup.Slice,
+			AlsoUnit: "partition-cri-containerd-1.scope", AlsoSlice: p.PartitionCgroup.Slice,
 		}
 		if swapped {
 			c.Unit, c.Slice, c.AlsoUnit, c.AlsoSlice = c.AlsoUnit, c.AlsoSlice, c.Unit, c.Slice
 		}
 		p.Containers = []podmove.Container{c}
 		got := one(t, p, nil).Containers
-		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: unitname.CgroupPath(p.Guest.Slice) + "/partition-cri-containerd-1.scope"}}
+		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: unitname.CgroupPath(p.PartitionCgroup.Slice) + "/partition-cri-containerd-1.scope"}}
 		if !slices.EqualFunc(got, want, func(a, b evict.Container) bool { return a.ID == b.ID && a.Name == b.Name && a.Cgroup == b.Cgroup }) {
 			t.Errorf("swapped %t: %+v; want %+v", swapped, got, want)
 		}
@@ -188,13 +188,13 @@ func TestContainersByState(t *testing.T) {
 func TestFiguresOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 500, MemoryLimit: 7 * mebi}, cri.Resources{OOMScoreAdj: -997})
-	p.Guest.Limits.MemoryMax = 9 * mebi
+	p.PartitionCgroup.Limits.MemoryMax = 9 * mebi
 	k := &podsapi.Pod{
 		UID: p.UID, Priority: 2_000_000_000, MemoryRequest: 170 * mebi, Owner: "uid-of-replicaset", GracePeriod: 90 * time.Second,
 		Containers: map[string]podsapi.Container{"a": {MemoryRequest: 70 * mebi}, "b": {MemoryRequest: 30 * mebi}},
 	}
 	got := one(t, p, told(k))
-	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != unitname.CgroupPath(p.Guest.Slice) {
+	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != unitname.CgroupPath(p.PartitionCgroup.Slice) {
 		t.Errorf("%+v; want who it is and where", got)
 	}
 	if got.Priority != k.Priority || got.Request != 170*mebi || got.Owner != "uid-of-replicaset" || got.GracePeriod != 90*time.Second {
@@ -207,7 +207,7 @@ func TestFiguresOfTheKubelet(t *testing.T) {
 		t.Errorf("%d and %d for the containers", a.Request, b.Request)
 	}
 	// An ephemeral container has no request, and the kubelet's list does not have it.
-	if debug := one(t, with(p, p.Guest, "debug", cri.Resources{OOMScoreAdj: 500}), told(k)).Containers[2]; debug.Name != "debug" || debug.Request != 0 {
+	if debug := one(t, with(p, p.PartitionCgroup, "debug", cri.Resources{OOMScoreAdj: 500}), told(k)).Containers[2]; debug.Name != "debug" || debug.Request != 0 {
 		t.Errorf("%+v", debug)
 	}
 	// A grace period of zero is one, and no priority is one too.
@@ -277,7 +277,7 @@ func TestEstimates(t *testing.T) {
 		"a runtime without figures, guaranteed by limit": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{}), limit: 64 * mebi, request: 64 * mebi},
 	} {
 		if test.limit > 0 {
-			test.pod.Guest.Limits.MemoryMax = test.limit
+			test.pod.PartitionCgroup.Limits.MemoryMax = test.limit
 		}
 		got := one(t, test.pod, nil)
 		if got.Request != test.request || got.Priority != test.priority || !got.Estimated || got.GracePeriod != 30*time.Second || got.Terminating {
@@ -286,7 +286,7 @@ func TestEstimates(t *testing.T) {
 	}
 	// What is not in the partition tells the priority of its pod too, and requests nothing in it.
 	p := inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999})
-	p = with(p, p.Home, "outside", cri.Resources{OOMScoreAdj: -997})
+	p = with(p, p.DefaultCgroup, "outside", cri.Resources{OOMScoreAdj: -997})
 	if got := one(t, p, nil); got.Priority != 2_000_001_000 || got.Request != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -362,16 +362,16 @@ func TestContainerScopes(t *testing.T) {
 func TestContainerCgroups(t *testing.T) {
 	t.Parallel()
 	p := placed("dns", v1.PodQOSBurstable, true)
-	p = with(p, p.Guest, "inside", cri.Resources{})
-	p = with(p, p.Home, "outside", cri.Resources{})
-	p = with(p, p.Guest, "both", cri.Resources{})
-	p.Containers[2].AlsoUnit, p.Containers[2].AlsoSlice = "partition-both.scope", p.Home.Slice
+	p = with(p, p.PartitionCgroup, "inside", cri.Resources{})
+	p = with(p, p.DefaultCgroup, "outside", cri.Resources{})
+	p = with(p, p.PartitionCgroup, "both", cri.Resources{})
+	p.Containers[2].AlsoUnit, p.Containers[2].AlsoSlice = "partition-both.scope", p.DefaultCgroup.Slice
 	p.Containers = append(p.Containers, podmove.Container{ID: "id-nowhere", Name: "nowhere", Running: true})
 	other := inGuest("other", v1.PodQOSBurstable, cri.Resources{})
-	home, guest := unitname.CgroupPath(p.Home.Slice), unitname.CgroupPath(p.Guest.Slice)
+	defaultSlice, partitionSlice := unitname.CgroupPath(p.DefaultCgroup.Slice), unitname.CgroupPath(p.PartitionCgroup.Slice)
 	want := []string{
-		guest + "/cri-containerd-id-inside.scope", home + "/cri-containerd-id-outside.scope",
-		guest + "/cri-containerd-id-both.scope", home + "/partition-both.scope",
+		partitionSlice + "/cri-containerd-id-inside.scope", defaultSlice + "/cri-containerd-id-outside.scope",
+		partitionSlice + "/cri-containerd-id-both.scope", defaultSlice + "/partition-both.scope",
 	}
 	found := []podmove.Pod{other, p}
 	if got := Cgroups(found, p.UID); !slices.Equal(got, want) {

@@ -77,7 +77,7 @@ func TestEndedPodKeepsItsName(t *testing.T) {
 	root := t.TempDir()
 	found := inGuest("dns", v1.PodQOSBurstable)
 	found.Ready = false
-	if err := os.MkdirAll(filepath.Join(root, unitname.CgroupPath(found.Guest.Slice)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, unitname.CgroupPath(found.PartitionCgroup.Slice)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	listed := Inventory([]podmove.Pod{found}, nil, capacity)

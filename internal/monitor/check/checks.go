@@ -100,9 +100,9 @@ func (c *checks) configuration(context.Context) []Finding {
 	}
 	looked := c.config.Looked
 	switch p := desired.Partition; {
-	case desired.Yields != "":
+	case desired.ManagedByKubelet != "":
 		c.yields = true
-		found = append(found, Finding{Grade: Warning, Found: desired.Yields, Looked: looked})
+		found = append(found, Finding{Grade: Warning, Found: desired.ManagedByKubelet, Looked: looked})
 	case err != nil:
 		for i, problem := range config.Problems(err) {
 			f := Finding{Grade: Error, Found: problem.Error()}

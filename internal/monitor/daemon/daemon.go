@@ -98,9 +98,9 @@ func Run(ctx context.Context, o Options) error {
 		return errors.New("the configuration is not valid: see above")
 	}
 	m := &monitor{options: o, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1)}
-	if c.Desired.Yields != "" {
-		m.service.status(c.Desired.Yields)
-		log.Info(c.Desired.Yields)
+	if c.Desired.ManagedByKubelet != "" {
+		m.service.status(c.Desired.ManagedByKubelet)
+		log.Info(c.Desired.ManagedByKubelet)
 		return nil
 	}
 	if err := checkListen(ctx, o.Listen); err != nil {
@@ -220,7 +220,7 @@ func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evi
 // cameBack reports whether there is a partition after all: the section may have come back while the last pods left.
 func (m *monitor) cameBack() bool {
 	config, err := node.LoadApplied(m.options.Mode, node.WriteMembers)
-	if err != nil || config.Problem != nil || config.Off || config.Desired.Yields != "" {
+	if err != nil || config.Problem != nil || config.Off || config.Desired.ManagedByKubelet != "" {
 		return false
 	}
 	m.follow(config)

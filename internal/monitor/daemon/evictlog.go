@@ -18,7 +18,7 @@ const (
 	idEvicting     = "89c4cdf13b994233ab91955cce1e6c7e"
 	idEvicted      = "c7c85240183a487bb66a6be20209f91e"
 	idFailed       = "ae4e691e039a44eda873a02e0be8941b"
-	idNobody       = "998cfafe9eb4487eb25a0de77a72d557"
+	idNoCandidate  = "998cfafe9eb4487eb25a0de77a72d557"
 	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
 )
 
@@ -53,10 +53,10 @@ func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 	}
 }
 
-// Nobody implements evict.Events.
-func (v evictionEvents) Nobody(d evict.Decision) {
-	v.evictionJournal.Nobody(d)
-	v.metrics.Nobody()
+// NoCandidate implements evict.Events.
+func (v evictionEvents) NoCandidate(d evict.Decision) {
+	v.evictionJournal.NoCandidate(d)
+	v.metrics.NoCandidate()
 }
 
 // KernelKilled implements evict.Events.
@@ -73,9 +73,9 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	switch {
 	case e.DryRun:
 		what = "dry run: would evict a pod, because the memory of the system partition is low"
-	case e.Way == evict.Restart && e.EndsForGood:
+	case e.Method == evict.Restart && e.EndsForGood:
 		what = "killing a pod that is not started again (restartPolicy Never), because the memory of the system partition is low"
-	case e.Way == evict.Restart:
+	case e.Method == evict.Restart:
 		what = "stopping the containers of a pod, which the kubelet starts again, because the memory of the system partition is low"
 	}
 	j.of(e, idEvicting).
@@ -88,12 +88,12 @@ func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
 	log := j.of(e, idEvicted)
 	if e.Problem != "" {
 		log.Warn(
-			"an eviction is through, and did not go as it should",
+			"an eviction has ended with a problem",
 			"took", took.Round(time.Millisecond), "problem", e.Problem,
 		)
 		return
 	}
-	log.Info("an eviction is through", "took", took.Round(time.Millisecond))
+	log.Info("an eviction has ended", "took", took.Round(time.Millisecond))
 }
 
 func (j evictionJournal) Resumed(e evict.Eviction) {
@@ -103,32 +103,32 @@ func (j evictionJournal) Resumed(e evict.Eviction) {
 
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
 	if e.UID == "" {
-		j.log.Error("a step of evicting failed", journallog.MessageID, idFailed, "step", step, "error", err)
+		j.log.Error("a step of the eviction loop failed", journallog.MessageID, idFailed, "step", step, "error", err)
 		return
 	}
 	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
 }
 
-func (j evictionJournal) Nobody(d evict.Decision) {
+func (j evictionJournal) NoCandidate(d evict.Decision) {
 	pods := make([]string, 0, len(d.Order))
 	for _, c := range d.Order {
 		skip := string(c.Skip)
 		if skip == "" {
-			skip = "would go for nothing"
+			skip = "would free nothing"
 		}
 		pods = append(pods, c.Namespace+"/"+c.Name+" ("+skip+")")
 	}
-	what := "the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, " +
-		"or spare fewer with --" + options.FlagSpare
+	what := "the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, " +
+		"or protect fewer with --" + options.FlagProtected
 	switch {
 	case d.Held == evict.HoldStays:
 		what = "the memory of the system partition is low because of memory that the end of processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:
-		what = "the memory of the system partition is low and no pod is known that could be evicted: the kernel will kill at the limit"
+		what = "the memory of the system partition is low and there is no candidate: the kernel will kill at the limit"
 	}
 	j.log.Error(
-		what, journallog.MessageID, idNobody, "available",
+		what, journallog.MessageID, idNoCandidate, "available",
 		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "),
 	)
 }
@@ -136,7 +136,7 @@ func (j evictionJournal) Nobody(d evict.Decision) {
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
 	what := "the kernel has killed in the system partition, at the limit of a pod, a container or the node"
 	if limit == evict.AtPartition {
-		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had nobody to evict"
+		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had no candidate"
 	}
 	j.log.Error(what+"; journalctl -k has the process", journallog.MessageID, idKernelKilled, "processes", processes)
 }
@@ -144,5 +144,5 @@ func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
 func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }
 
 func (j evictionJournal) of(e evict.Eviction, id string) *slog.Logger {
-	return j.log.With(journallog.MessageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "way", e.Way)
+	return j.log.With(journallog.MessageID, id, "namespace", e.Namespace, "pod", e.Name, "uid", e.UID, "method", e.Method)
 }

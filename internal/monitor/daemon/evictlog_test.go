@@ -27,7 +27,7 @@ const mebi = 1 << 20
 func anEviction() evict.Eviction {
 	return evict.Eviction{
 		UID: uid, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
-		Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Way: evict.Evict,
+		Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Method: evict.Evict,
 		AvailableBytes: 20 * mebi, AtBytes: 32 * mebi, LimitBytes: 512 * mebi, WorkingSetBytes: 130 * mebi, RequestBytes: 70 * mebi,
 	}
 }
@@ -39,7 +39,7 @@ func TestCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := []string{idEvicting, idEvicted, idFailed, idNobody, idKernelKilled}
+	ids := []string{idEvicting, idEvicted, idFailed, idNoCandidate, idKernelKilled}
 	for _, id := range ids {
 		if strings.Count(string(text), "\n-- "+id+"\n") != 1 {
 			t.Errorf("%s is not explained, or twice", id)
@@ -68,7 +68,7 @@ func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
 		"evicted":       {func(v evict.Events) { v.Evicted(anEviction(), time.Second) }, map[string]float64{"evictions_total": 1}, 1},
 		"a step":        {func(v evict.Events) { v.Failed(anEviction(), evict.StepAPI, failed) }, map[string]float64{"eviction_failures_total": 1}, 1},
 		"a look":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepLook, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
-		"nobody":        {func(v evict.Events) { v.Nobody(evict.Decision{}) }, map[string]float64{"eviction_nobody_total": 1}, 1},
+		"nobody":        {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, map[string]float64{"eviction_no_candidates_total": 1}, 1},
 		"killed":        {func(v evict.Events) { v.KernelKilled(evict.AtPod, 2) }, map[string]float64{"kernel_kills_total": 2}, 1},
 		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {
@@ -112,16 +112,16 @@ func TestEvictionJournalRecords(t *testing.T) {
 	e := anEviction()
 	journal.Evicting(e)
 	journal.Evicted(e, 1500*time.Millisecond+1)
-	journal.Nobody(evict.Decision{
+	journal.NoCandidate(evict.Decision{
 		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
 	})
-	const pod = " namespace=kube-system pod=dns uid=" + uid + " way=evict "
+	const pod = " namespace=kube-system pod=dns uid=" + uid + " method=evict "
 	want := []string{
 		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
 			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
-		`level=INFO msg="an eviction is through" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
-		`level=ERROR msg="the memory of the system partition is low and all its pods are spared: the kernel will kill at the limit; raise memoryLimit, ` +
-			`or spare fewer with --eviction-spare" MESSAGE_ID=` + idNobody + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+		`level=INFO msg="an eviction has ended" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
+		`level=ERROR msg="the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, ` +
+			`or protect fewer with --eviction-protect" MESSAGE_ID=` + idNoCandidate + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
 	}
 	if got := strings.Split(strings.TrimSpace(kept.String()), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got\n%s; want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -132,10 +132,10 @@ func TestEvictionJournalRecords(t *testing.T) {
 func TestEvictionJournal(t *testing.T) {
 	t.Parallel()
 	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
-	restart.Way = evict.Restart
+	restart.Method = evict.Restart
 	dry.DryRun = true
 	soft.Threshold, soft.Grace, soft.Estimated = evict.Soft, 20*time.Second, true
-	failed.Way, failed.Problem = evict.Restart, "not tried again: not allowed"
+	failed.Method, failed.Problem = evict.Restart, "not tried again: not allowed"
 	away := errors.New("the API server cannot be reached")
 	for name, test := range map[string]struct {
 		say  func(evictionJournal)

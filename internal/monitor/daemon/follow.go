@@ -19,8 +19,8 @@ func (m *monitor) reload(load load) {
 		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
 		return
 	}
-	if config.Desired.Yields != "" {
-		m.yield(config.Desired.Yields)
+	if config.Desired.ManagedByKubelet != "" {
+		m.yield(config.Desired.ManagedByKubelet)
 		return
 	}
 	m.follow(config)

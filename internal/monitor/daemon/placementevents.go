@@ -43,7 +43,7 @@ func (e *placementEvents) Reconciled(took time.Duration, err error) {
 
 func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
 	what := "moving the processes of a container, because its pod is in the wrong partition"
-	if m.Way == podmove.Restart {
+	if m.Method == podmove.Restart {
 		what = "stopping a container, which the kubelet starts again, because its pod is in the wrong partition"
 	}
 	e.of(m).Info(what, "container", c.Name, "id", c.ID, "from", c.Slice)
@@ -83,5 +83,5 @@ func (e *placementEvents) Killing(scope string) {
 }
 
 func (e *placementEvents) of(m podmove.Move) *slog.Logger {
-	return e.log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "way", m.Way)
+	return e.log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "method", m.Method)
 }

@@ -62,14 +62,14 @@ func (m *monitor) connected(source string) func(bool) {
 	return func(up bool) {
 		if m.metrics.Sources()[source] != up {
 			m.metrics.Connected(source, up)
-			m.keepTime(source, up)
+			m.recordConnection(source, up)
 			m.log.Info("connection", "to", source, "up", up)
 		}
 	}
 }
 
-// keepTime keeps what nri decides from.
-func (m *monitor) keepTime(source string, up bool) {
+// recordConnection keeps what nri decides from.
+func (m *monitor) recordConnection(source string, up bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

@@ -153,12 +153,12 @@ func TestStatusLineWithoutSystemd(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	system, home := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
+	system, defaultSlice := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
 	report := podmove.Report{Pods: []podmove.PodReport{
 		{Member: true, Slice: system, Containers: 2},
 		{Member: true, Slice: system}, // about to start
-		{Member: true, Slice: home, Containers: 2, Misplaced: 1, Reason: podmove.ReasonPending},
-		{Slice: home, Containers: 1},
+		{Member: true, Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: podmove.ReasonPending},
+		{Slice: defaultSlice, Containers: 1},
 		{Slice: system, Containers: 1, Misplaced: 1, Reason: podmove.ReasonMoving}, // no member any more
 	}}
 	for _, test := range []struct {

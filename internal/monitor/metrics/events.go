@@ -21,13 +21,13 @@ func newEvents() events {
 		placements: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "placements_total",
 			Help: "Containers that were placed, or were to be, by way, partition they were to be in, and result.",
-		}, []string{"way", "partition", "result"}),
+		}, []string{"method", "partition", "result"}),
 		placementDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: prefix + "placement_duration_seconds",
 			Help: "Time that placing a container took, by way; failures included.",
 			// From the answer to CreateContainer, made from memory, to a stop with the usual grace period of 30 s.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
-		}, []string{"way"}),
+		}, []string{"method"}),
 		reconcileDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    prefix + "reconcile_duration_seconds",
 			Help:    "Time that a pass over all pods took, failures included.",
@@ -38,11 +38,11 @@ func newEvents() events {
 			Help: "Passes of which not all was done. The journal has the reasons; the next pass tries again.",
 		}),
 	}
-	for _, way := range []podmove.Way{podmove.Creation, podmove.Restart, podmove.Live} {
-		e.placementDuration.WithLabelValues(string(way))
+	for _, method := range []podmove.Method{podmove.Creation, podmove.Restart, podmove.Live} {
+		e.placementDuration.WithLabelValues(string(method))
 		for _, partition := range partitions {
 			for _, result := range []string{succeeded, failed} {
-				e.placements.WithLabelValues(string(way), string(partition), result)
+				e.placements.WithLabelValues(string(method), string(partition), result)
 			}
 		}
 	}
@@ -65,8 +65,8 @@ func (m *Metrics) Placed(p podmove.Placement) {
 	if p.Err != nil {
 		result = failed
 	}
-	m.events.placements.WithLabelValues(string(p.Way), string(p.To), result).Inc()
-	m.events.placementDuration.WithLabelValues(string(p.Way)).Observe(p.Took.Seconds())
+	m.events.placements.WithLabelValues(string(p.Method), string(p.To), result).Inc()
+	m.events.placementDuration.WithLabelValues(string(p.Method)).Observe(p.Took.Seconds())
 }
 
 // Reconciled counts a pass.

@@ -12,11 +12,11 @@ import (
 
 // evictions are counted as they happen.
 type evictions struct {
-	evictions *prometheus.CounterVec
-	reaction  prometheus.Histogram
-	failures  *prometheus.CounterVec
-	nobody    prometheus.Counter
-	kills     *prometheus.CounterVec
+	evictions   *prometheus.CounterVec
+	reaction    prometheus.Histogram
+	failures    *prometheus.CounterVec
+	noCandidate prometheus.Counter
+	kills       *prometheus.CounterVec
 }
 
 func newEvictions() evictions {
@@ -25,7 +25,7 @@ func newEvictions() evictions {
 			Name: prefix + "evictions_total",
 			Help: "Pods of the system partition that have gone because its memory was low, by the threshold that was crossed, and how they went: " +
 				"evicted for good, or restarted. Counted when the eviction has ended.",
-		}, []string{"threshold", "way", "dry_run"}),
+		}, []string{"threshold", "method", "dry_run"}),
 		reaction: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    prefix + "eviction_reaction_seconds",
 			Help:    "Time from the look that saw a threshold crossed to the end of the pod's processes, or, with a grace period, to the request to stop them.",
@@ -35,8 +35,8 @@ func newEvictions() evictions {
 			Name: prefix + "eviction_failures_total",
 			Help: "Steps of evictions that did not work, by step. The journal has the reasons.",
 		}, []string{"step"}),
-		nobody: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: prefix + "eviction_nobody_total",
+		noCandidate: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "eviction_no_candidates_total",
 			Help: "Times, once a minute at most, that a pod should have gone and none could: from there on the kernel kills at the limit.",
 		}),
 		kills: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -45,8 +45,8 @@ func newEvictions() evictions {
 		}, []string{"limit"}),
 	}
 	for _, threshold := range []evict.Threshold{evict.Hard, evict.Soft} {
-		for _, way := range []evict.Way{evict.Evict, evict.Restart} {
-			e.evictions.WithLabelValues(string(threshold), string(way), "false")
+		for _, method := range []evict.Method{evict.Evict, evict.Restart} {
+			e.evictions.WithLabelValues(string(threshold), string(method), "false")
 		}
 	}
 	for _, step := range evict.Steps() {
@@ -59,7 +59,7 @@ func newEvictions() evictions {
 }
 
 func (e evictions) register(to prometheus.Registerer) {
-	to.MustRegister(e.evictions, e.reaction, e.failures, e.nobody, e.kills)
+	to.MustRegister(e.evictions, e.reaction, e.failures, e.noCandidate, e.kills)
 }
 
 // Signalled counts an eviction whose containers were signalled to end, the given time after the look that saw the threshold crossed.
@@ -67,14 +67,14 @@ func (m *Metrics) Signalled(took time.Duration) { m.evictions.reaction.Observe(t
 
 // Evicted counts an eviction that has ended, or a dry run.
 func (m *Metrics) Evicted(e evict.Eviction) {
-	m.evictions.evictions.WithLabelValues(string(e.Threshold), string(e.Way), strconv.FormatBool(e.DryRun)).Inc()
+	m.evictions.evictions.WithLabelValues(string(e.Threshold), string(e.Method), strconv.FormatBool(e.DryRun)).Inc()
 }
 
 // Failed counts a step of an eviction, or a look, that failed.
 func (m *Metrics) Failed(step evict.Step) { m.evictions.failures.WithLabelValues(string(step)).Inc() }
 
-// Nobody counts that a pod should be evicted and none may.
-func (m *Metrics) Nobody() { m.evictions.nobody.Inc() }
+// NoCandidate counts that a pod should be evicted and none may.
+func (m *Metrics) NoCandidate() { m.evictions.noCandidate.Inc() }
 
 // KernelKilled counts processes in the partition that the kernel has killed.
 func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
@@ -83,8 +83,8 @@ func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
 
 // marginCollector shows how far the partition is from an eviction. Before the first look it shows nothing.
 type marginCollector struct {
-	report                               func() evict.Report
-	available, threshold, nobody, looked *prometheus.Desc
+	report                                    func() evict.Report
+	available, threshold, noCandidate, looked *prometheus.Desc
 }
 
 func newMarginCollector(report func() evict.Report) *marginCollector {
@@ -99,9 +99,9 @@ func newMarginCollector(report func() evict.Report) *marginCollector {
 		),
 		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
 			"Available memory below which a pod has to go; absent where the threshold is off.", []string{"threshold"}, nil),
-		nobody: prometheus.NewDesc(prefix+"eviction_nobody_left",
+		noCandidate: prometheus.NewDesc(prefix+"eviction_no_candidates",
 			"1 while a pod should go and none may, else 0.", nil, nil),
-		looked: prometheus.NewDesc(prefix+"eviction_last_look_timestamp_seconds",
+		looked: prometheus.NewDesc(prefix+"eviction_last_poll_timestamp_seconds",
 			"When the memory of the partition was last read; absent while it cannot be.", nil, nil),
 	}
 }
@@ -110,7 +110,7 @@ func newMarginCollector(report func() evict.Report) *marginCollector {
 func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.available
 	to <- c.threshold
-	to <- c.nobody
+	to <- c.noCandidate
 	to <- c.looked
 }
 
@@ -132,9 +132,9 @@ func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
 			send(to, c.threshold, prometheus.GaugeValue, float64(t.bytes), string(t.name))
 		}
 	}
-	nobody := 0.0
-	if report.Nobody {
-		nobody = 1
+	noCandidate := 0.0
+	if report.NoCandidate {
+		noCandidate = 1
 	}
-	send(to, c.nobody, prometheus.GaugeValue, nobody)
+	send(to, c.noCandidate, prometheus.GaugeValue, noCandidate)
 }

@@ -66,14 +66,14 @@ func margin() evict.Report {
 // observe has one of each thing happen.
 func observe(o *Metrics) {
 	o.Signalled(300 * time.Microsecond)
-	o.Evicted(evict.Eviction{Threshold: evict.Hard, Way: evict.Evict})
-	o.Evicted(evict.Eviction{Threshold: evict.Soft, Way: evict.Restart, DryRun: true})
+	o.Evicted(evict.Eviction{Threshold: evict.Hard, Method: evict.Evict})
+	o.Evicted(evict.Eviction{Threshold: evict.Soft, Method: evict.Restart, DryRun: true})
 	o.Failed(evict.StepAPI)
-	o.Nobody()
+	o.NoCandidate()
 	o.KernelKilled(evict.AtPod, 2)
-	o.Placed(podmove.Placement{Way: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
-	o.Placed(podmove.Placement{Way: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
-	o.Placed(podmove.Placement{Way: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
+	o.Placed(podmove.Placement{Method: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
+	o.Placed(podmove.Placement{Method: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
+	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.Connected("systemd", true)
@@ -244,7 +244,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{partition="system",result="success",way="creation"} 200`) {
+	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{partition="system",result="success",method="creation"} 200`) {
 		t.Errorf("200 placements were made, and there are:\n%s", text)
 	}
 }

@@ -41,7 +41,7 @@ func NewDesired(c *config.Config, err error) (*Desired, error) {
 		a.Warnings = append(a.Warnings, deferral.Warning)
 	}
 	if why := RunningYields(); why != "" {
-		a.Partition, a.Yields = nil, why
+		a.Partition, a.ManagedByKubelet = nil, why
 		return a, nil
 	}
 	return a, err

@@ -50,7 +50,7 @@ func presentThresholds() *Thresholds {
 
 // Config returns what the thresholds and the flags of eviction ask for together. Without thresholds there is nothing to guard.
 func (t *Thresholds) Config(o options.Eviction) evict.Config {
-	c := evict.Config{Spare: o.Spare, Cooldown: o.Cooldown, DryRun: o.DryRun, Off: o.Off || t == nil}
+	c := evict.Config{Protected: o.Protected, Cooldown: o.Cooldown, DryRun: o.DryRun, Off: o.Off || t == nil}
 	if t != nil {
 		c.Limit, c.Hard, c.Soft, c.SoftGrace = t.Limit, t.Hard, t.Soft, t.SoftGrace
 		c.MaxPodGrace, c.MinimumReclaim = t.MaxPodGrace, t.MinimumReclaim

@@ -12,7 +12,7 @@ import (
 const (
 	FlagListen     = "listen"
 	FlagEviction   = "eviction"
-	FlagSpare      = "eviction-spare"
+	FlagProtected  = "eviction-protect"
 	FlagKubeconfig = "kubeconfig"
 )
 
@@ -42,8 +42,8 @@ const (
 type Eviction struct {
 	// Off switches evictions off, and DryRun only reports them.
 	Off, DryRun bool
-	// Spare has the pods that are never evicted.
-	Spare evict.Spare
+	// Protected has the pods that are never evicted.
+	Protected evict.Protected
 	// Cooldown is how long the pods of a controller are restarted and not evicted again.
 	Cooldown time.Duration
 	// Kubeconfig is a path, KubeconfigAuto or KubeconfigNone.

@@ -145,7 +145,7 @@ func writeEviction(w io.Writer, s *Eviction) error {
 	if len(s.Order) > 0 {
 		fmt.Fprintln(w)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "WOULD GO\tNAMESPACE\tPOD\tPRIORITY\tUSES\tREQUESTS")
+		fmt.Fprintln(table, "EVICTION ORDER\tNAMESPACE\tPOD\tPRIORITY\tWORKING SET\tREQUESTS")
 		turn := 0
 		for _, c := range s.Order {
 			place := "never: " + string(c.Skip)
@@ -185,7 +185,7 @@ func writeEvictions(w io.Writer, s *Eviction) error {
 	row := func(e evict.Eviction, remark string) {
 		fmt.Fprintf(
 			table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Way,
+			e.Time.Format(time.RFC3339), oneline.Terminal(e.Namespace), oneline.Terminal(e.Name), e.Threshold, e.Method,
 			bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), oneline.Terminal(remark),
 		)
 	}

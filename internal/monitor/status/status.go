@@ -65,7 +65,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	case config.NotApplied:
 		status.Problem = node.NotApplied
 	default:
-		status.Problem = config.Desired.Yields
+		status.Problem = config.Desired.ManagedByKubelet
 	}
 	if status.Trial, err = trial.Read(); err != nil {
 		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")

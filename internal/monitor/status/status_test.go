@@ -178,9 +178,9 @@ func guardedStatus() Status {
 	limit := uint64(512 << 20)
 	s.Partition = &Partition{Namespaces: []string{"kube-system"}, MemoryBytes: 490 << 20, LimitBytes: &limit, CPUWeight: 79}
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	of := func(minutes int, name string, way evict.Way) evict.Eviction {
+	of := func(minutes int, name string, method evict.Method) evict.Eviction {
 		return evict.Eviction{
-			Namespace: "kube-system", Name: name, Time: at.Add(time.Duration(minutes) * time.Minute), Threshold: evict.Hard, Way: way,
+			Namespace: "kube-system", Name: name, Time: at.Add(time.Duration(minutes) * time.Minute), Threshold: evict.Hard, Method: method,
 			WorkingSetBytes: 130 << 20, RequestBytes: 70 << 20,
 		}
 	}
@@ -218,7 +218,7 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s; BELOW THE hard THRESHOLD NOW
             requests and priorities are estimated: the kubelet serves no Pods API
 
-WOULD GO              NAMESPACE    POD    PRIORITY    USES   REQUESTS
+EVICTION ORDER              NAMESPACE    POD    PRIORITY    USES   REQUESTS
 never: static         kube-system  etcd   0           300Mi  100Mi
 next                  kube-system  dns-1  -5          80Mi   70Mi
 2.                    monitoring   agent  2000000000  10Mi   20Mi
@@ -311,7 +311,7 @@ func TestEvictionJSONFields(t *testing.T) {
 		}},
 		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
 		{got.Parts.Open[0], []string{
-			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "way", "availableBytes", "thresholdBytes", "limitBytes",
+			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "method", "availableBytes", "thresholdBytes", "limitBytes",
 			"workingSetBytes", "requestBytes", "usedBytes", "partitionBytes", "containers",
 		}},
 	} {

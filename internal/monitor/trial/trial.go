@@ -152,8 +152,8 @@ func judge(name string, data []byte) (*node.Desired, error) {
 	switch {
 	case err != nil:
 		return asked, err
-	case asked.Yields != "":
-		return asked, errors.New(asked.Yields)
+	case asked.ManagedByKubelet != "":
+		return asked, errors.New(asked.ManagedByKubelet)
 	case asked.Partition == nil:
 		return asked, fmt.Errorf(
 			"%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",

@@ -38,8 +38,8 @@ type Config struct {
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error.
 	Off bool
-	// Yields is a message for the operator, set if the kubelet makes the partition itself.
-	Yields string
+	// ManagedByKubelet is a message for the operator, set if the kubelet makes the partition itself.
+	ManagedByKubelet string
 	// KubeletsFile is a message for the operator, set if the section is in the kubelet's own
 	// configuration. It gives the reasons to move the section.
 	KubeletsFile string
@@ -94,7 +94,7 @@ func (c *Config) judge(n *node) error {
 	case c.section == nil:
 		return nil
 	case c.Kubelet.Kubelet.FeatureGates[Gate]:
-		c.Yields = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
+		c.ManagedByKubelet = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
 			c.Kubelet.FileWith("featureGates"), Gate)
 		return nil
 	}

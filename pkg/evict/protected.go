@@ -6,17 +6,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/priority"
 )
 
-// Priorities of the classes that every cluster has (SystemCriticalPriority and the two above it,
-// pkg/apis/scheduling/types.go of Kubernetes).
-const (
-	clusterCritical = 2_000_000_000
-	nodeCritical    = 2_000_001_000
-)
-
-// Spare selects the protected pods, which are never evicted.
-type Spare struct {
+// Protected selects the protected pods, which are never evicted.
+type Protected struct {
 	// Static pods come from files on the node: they are not started on another node.
 	Static bool
 	// NodeCritical pods have the priority of system-node-critical or more.
@@ -25,17 +20,17 @@ type Spare struct {
 	ClusterCritical bool
 }
 
-// DefaultSpare is the default, KubeletSpare the kubelet's own rule (IsCriticalPod,
+// DefaultProtected is the default, KubeletProtected the kubelet's own rule (IsCriticalPod,
 // pkg/kubelet/types/pod_update.go). The latter leaves next to no candidate if the partition holds
 // only kube-system.
 var (
-	DefaultSpare = Spare{Static: true, NodeCritical: true}
-	KubeletSpare = Spare{Static: true, NodeCritical: true, ClusterCritical: true}
+	DefaultProtected = Protected{Static: true, NodeCritical: true}
+	KubeletProtected = Protected{Static: true, NodeCritical: true, ClusterCritical: true}
 )
 
-// ParseSpare parses a list such as "static,node-critical", or "none", or "kubelet".
-func ParseSpare(text string) (Spare, error) {
-	var s Spare
+// ParseProtected parses a list such as "static,node-critical", or "none", or "kubelet".
+func ParseProtected(text string) (Protected, error) {
+	var s Protected
 	words := strings.Split(text, ",")
 	for _, word := range words {
 		switch word {
@@ -46,7 +41,7 @@ func ParseSpare(text string) (Spare, error) {
 		case "cluster-critical":
 			s.NodeCritical, s.ClusterCritical = true, true
 		case "kubelet":
-			s = KubeletSpare
+			s = KubeletProtected
 		case "none":
 			if len(words) > 1 {
 				return s, fmt.Errorf("%q: none stands alone", text)
@@ -58,8 +53,8 @@ func ParseSpare(text string) (Spare, error) {
 	return s, nil
 }
 
-// String is the inverse of ParseSpare.
-func (s Spare) String() string {
+// String is the inverse of ParseProtected.
+func (s Protected) String() string {
 	words := []string{}
 	for _, word := range []struct {
 		set  bool
@@ -76,15 +71,15 @@ func (s Spare) String() string {
 }
 
 // reason returns the reason for which a pod is not evicted, empty for a candidate.
-func (s Spare) reason(p Pod) Skip {
+func (s Protected) reason(p Pod) Skip {
 	switch {
 	case s.Static && p.Static:
 		return SkipStatic
-	case s.NodeCritical && p.Priority >= nodeCritical:
+	case s.NodeCritical && p.Priority >= priority.NodeCritical:
 		return SkipNodeCritical
 	case s.NodeCritical && p.Estimated && p.QoS == v1.PodQOSGuaranteed:
 		return SkipPriorityUnknown
-	case s.ClusterCritical && p.Priority >= clusterCritical:
+	case s.ClusterCritical && p.Priority >= priority.ClusterCritical:
 		return SkipClusterCritical
 	}
 	return ""
@@ -102,7 +97,7 @@ const (
 	// them the same oom_score_adj (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there
 	// is no Pods API to read it from.
 	SkipPriorityUnknown Skip = "priority-unknown"
-	// SkipStatic, SkipNodeCritical and SkipClusterCritical follow the fields of Spare.
+	// SkipStatic, SkipNodeCritical and SkipClusterCritical follow the fields of Protected.
 	SkipStatic          Skip = "static"
 	SkipNodeCritical    Skip = "node-critical"
 	SkipClusterCritical Skip = "cluster-critical"
