@@ -16,7 +16,7 @@ const flagIgnore = "ignore"
 func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "check",
-		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 where something is wrong",
+		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong",
 		Flags: commonFlags(
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
 			&cli.StringSliceFlag{

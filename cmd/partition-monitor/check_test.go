@@ -86,7 +86,7 @@ func TestCheckWhole(t *testing.T) {
 	for _, part := range []string{
 		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
 		"looked at: /var/lib/kubelet/config.yaml: read", "looked at: /etc/kubernetes/kubelet.conf: not looked at, /var/lib/kubelet/config.yaml is there",
-		"looked at: /etc/kubernetes/node-partition.yaml: not there", "takes the word of /var/lib/kubelet/kubeconfig",
+		"looked at: /etc/kubernetes/node-partition.yaml: not there", "accepts evictions with /var/lib/kubelet/kubeconfig",
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
@@ -103,11 +103,11 @@ func TestCheckWarnings(t *testing.T) {
 	n.check(t, exitOK, []string{
 		"warning nri: dial unix /var/run/nri/nri.sock", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock",
 		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
-		"warning eviction-kernel: the kernel tells no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
+		"warning eviction-kernel: the kernel reports no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
 		"see: docs/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",
 	}, monitorAnswers(t, http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n"))
 	n.check(t, exitOK, []string{"warning service: not running"}, "--listen=127.0.0.1:1")
-	n.check(t, exitOK, []string{"warning service: not asked"}, "--listen=")
+	n.check(t, exitOK, []string{"warning service: not queried"}, "--listen=")
 }
 
 func TestCheckErrors(t *testing.T) {
@@ -125,7 +125,7 @@ func TestCheckErrors(t *testing.T) {
 	if err := os.RemoveAll(n.root + systemCgroup); err != nil {
 		t.Fatal(err)
 	}
-	n.check(t, exitProblem, []string{slice + " does not run"}, "--listen=")
+	n.check(t, exitProblem, []string{slice + " is not active"}, "--listen=")
 	n.check(t, exitProblem, []string{"error   runtime: container runtime: /run/other.sock"}, "--listen=", "--runtime-endpoint=/run/other.sock")
 	// All problems of a configuration, each in a line.
 	n.write("/var/lib/kubelet/config.yaml", broken)
@@ -165,7 +165,7 @@ func TestCheckKubelet(t *testing.T) {
 		"another file":    {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
 		"another folder":  {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
 		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}}, // the partition has all
-		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, says the kubelet's --cgroup-driver"}},
+		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
 		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,10 +192,10 @@ func TestCheckCgroupDriver(t *testing.T) {
 		status int
 		want   string
 	}{
-		"the runtime's":         {of(runtime.CgroupDriver_SYSTEMD), "", exitOK, "ok      cgroup-driver: systemd, says the runtime"},
-		"the runtime's, other":  {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", exitProblem, "error   cgroup-driver: the runtime's is cgroupfs"},
-		"the file's":            {nil, "cgroupDriver: systemd\n", exitOK, "ok      cgroup-driver: systemd, says the kubelet's configuration"},
-		"nobody's, so cgroupfs": {nil, "", exitOK, "warning cgroup-driver: the runtime does not tell"},
+		"the runtime's":        {of(runtime.CgroupDriver_SYSTEMD), "", exitOK, "ok      cgroup-driver: systemd, reported by the runtime"},
+		"the runtime's, other": {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", exitProblem, "error   cgroup-driver: the runtime uses cgroupfs"},
+		"the file's":           {nil, "cgroupDriver: systemd\n", exitOK, "ok      cgroup-driver: systemd, set by the kubelet's configuration"},
+		"neither, so cgroupfs": {nil, "", exitOK, "warning cgroup-driver: the runtime does not report its driver"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestCheckRights(t *testing.T) {
 	n.check(t, exitOK, []string{"ok      eviction-api: "}, "--listen=")
 	n.cluster.Close()
 	n.check(t, exitOK, []string{"warning eviction-api: API server ", "cannot be reached"}, "--listen=")
-	n.check(t, exitOK, []string{"ok      eviction-api: the API server is not told"}, "--listen=", "--kubeconfig=none")
+	n.check(t, exitOK, []string{"ok      eviction-api: evictions are not reported to the API server"}, "--listen=", "--kubeconfig=none")
 }
 
 // What somebody knows of already does not count, and is shown.
@@ -283,7 +283,7 @@ func TestCheckDeferredLimit(t *testing.T) {
 	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
 	n.write(lowering.EvictsFile, "")
 	n.check(t, exitOK, []string{
-		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 comes when partition-monitor has evicted down to it",
+		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 takes effect when partition-monitor has evicted down to it",
 	}, "--listen=")
 	// Down to it: from here on systemd would have to apply it.
 	n.write(systemCgroup+"/memory.current", "50331648")

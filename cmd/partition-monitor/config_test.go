@@ -24,7 +24,7 @@ func (n *fakeNode) follow() (stderr string) {
 	n.t.Helper()
 	status, _, stderr := n.run("run", "--listen=localhost")
 	if status != exitProblem {
-		n.t.Fatalf("status %d, %q; want the end for want of a port", status, stderr)
+		n.t.Fatalf("status %d, %q; want an exit for the missing port", status, stderr)
 	}
 	return stderr
 }
@@ -79,7 +79,7 @@ func TestLastGoodConfiguration(t *testing.T) {
 	// Broken: the last good one counts, and says why.
 	n.write("/var/lib/kubelet/config.yaml", broken)
 	if stderr := n.follow(); !strings.Contains(stderr, "missing port") {
-		t.Errorf("%q; want that it goes on to the port", stderr)
+		t.Errorf("%q; want that it continues to the port", stderr)
 	}
 	s := n.status()
 	if !slices.Equal(s.Partition.Namespaces, []string{"kube-system", "monitoring"}) || !strings.Contains(s.Problem, "memoryLimit") {

@@ -33,6 +33,6 @@ func TestReasonsAreDocumented(t *testing.T) {
 		delete(rows, reason)
 	}
 	for reason := range rows {
-		t.Errorf("docs/troubleshooting.md has the reason %s, which there is not", reason)
+		t.Errorf("docs/troubleshooting.md has the reason %s, which does not exist", reason)
 	}
 }

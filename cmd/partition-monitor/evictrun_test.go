@@ -244,7 +244,7 @@ func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 	n.tellPods()
 	why := 0
 	n.evicting("an eviction has ended", func(line string) {
-		if strings.Contains(line, "evictions go without the API server") && strings.Contains(line, "--kubeconfig") {
+		if strings.Contains(line, "evictions are not reported to the API server") && strings.Contains(line, "--kubeconfig") {
 			why++
 		}
 		if strings.Contains(line, "stopping the containers of a pod") {

@@ -45,12 +45,12 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 		},
 		&cli.DurationFlag{
 			Name:  flagCooldown,
-			Usage: "how long the pods of a controller are restarted and not evicted again",
+			Usage: "after an eviction, how long the pods of the same controller are restarted and not evicted",
 			Value: 5 * time.Minute,
 		},
 		&cli.StringFlag{
 			Name:  options.FlagKubeconfig,
-			Usage: "`FILE` to tell the API server of evictions with; auto is the kubelet's, none is to restart the pods instead",
+			Usage: "kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet's, with none pods are restarted instead",
 			Value: options.KubeconfigAuto,
 		},
 	}, more...)

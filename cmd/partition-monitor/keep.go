@@ -12,12 +12,12 @@ import (
 func keepCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "keep",
-		Usage: "keep the section that is tried: write it to " + kubeletconfig.OverridePath + ", and let its time run out without effect",
+		Usage: "make the present trial permanent: write its section to " + kubeletconfig.OverridePath + ", and stop its timer",
 		Action: func(c *cli.Context) error {
 			if err := trial.Keep(c.Context); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(c.App.Writer, "Kept, in "+kubeletconfig.OverridePath+".")
+			_, err := fmt.Fprintln(c.App.Writer, "Kept in "+kubeletconfig.OverridePath+".")
 			return err
 		},
 	}

@@ -82,7 +82,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {
 			if c.Bool(flagVersion) && c.Args().Present() {
-				return usageError{fmt.Errorf("--%s stands alone", flagVersion)}
+				return usageError{fmt.Errorf("--%s: want no command beside it", flagVersion)}
 			}
 			return nil
 		},

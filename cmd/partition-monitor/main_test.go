@@ -23,7 +23,7 @@ func TestUsageErrors(t *testing.T) {
 		{"", "a command is missing"},
 		{"start", `unknown command "start"`},
 		{"--debug run", "-debug"}, // flags belong behind the command
-		{"--version status", "--version stands alone"},
+		{"--version status", "--version: want no command beside it"},
 		{"run --metrics", "-metrics"},
 		{"run now", `run: unexpected argument "now"`},
 		{"status kube-system", `status: unexpected argument "kube-system"`},
@@ -123,7 +123,7 @@ func TestUnreachable(t *testing.T) {
 	n.oneProblem([]string{"no socket at /run/containerd/containerd.sock", "--runtime-endpoint"}, "status", "--listen=")
 	n.oneProblem([]string{"/run/none.sock", "no such file"}, "status", "--listen=", "--runtime-endpoint=/run/none.sock")
 	n.oneProblem([]string{"tcp://127.0.0.1:1", "only unix sockets"}, "status", "--listen=", "--runtime-endpoint=tcp://127.0.0.1:1")
-	n.oneProblem([]string{"the service moves pods, and it does not run", "systemctl status partition-monitor.service"}, "move", "kube-system/coredns")
+	n.oneProblem([]string{"the service moves pods, and it is not running", "systemctl status partition-monitor.service"}, "move", "kube-system/coredns")
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }
 

@@ -138,7 +138,7 @@ func TestDocumentedMessagesExist(t *testing.T) {
 			known = known || strings.Contains(cell, other)
 		}
 		if !known {
-			t.Errorf("docs/troubleshooting.md has the message %q, which nobody says", cell)
+			t.Errorf("docs/troubleshooting.md has the message %q, which is in no source", cell)
 		}
 	}
 	if rows < 50 {

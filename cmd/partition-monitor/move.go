@@ -17,7 +17,7 @@ func moveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "move",
 		ArgsUsage: "NAMESPACE/POD",
-		Usage: "have the service move one pod to where it belongs, also one that it does not restart by itself (static, node-critical, --move=never); " +
+		Usage: "ask the service to move one pod to where it belongs, even one that it does not restart by itself (static, node-critical, --move=never); " +
 			"returns when the pod is there and Ready again",
 		Action: func(c *cli.Context) error {
 			names, err := arguments(c)

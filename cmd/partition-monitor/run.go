@@ -15,9 +15,9 @@ import (
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
-		Usage: "place pods, keep limits and weights in step, serve metrics; what partition-monitor.service runs",
+		Usage: "place pods, keep limits and weights in step, evict, and serve metrics; partition-monitor.service runs it",
 		Flags: commonFlags(
-			&cli.DurationFlag{Name: "tick", Usage: "longest time between two looks at the node", Value: 30 * time.Second},
+			&cli.DurationFlag{Name: "tick", Usage: "longest time between two passes over the node", Value: 30 * time.Second},
 			&cli.BoolFlag{Name: "per-pod-metrics", Usage: "serve series for each pod too"},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
 		),

@@ -23,7 +23,7 @@ func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 		// It is of another version, or stopped by its own command line in this moment.
 		fmt.Fprintf(
 			c.App.ErrWriter,
-			"partition-monitor: warning: the flags of the running service: %v: going by the defaults; restart it if it was updated\n",
+			"partition-monitor: warning: the flags of the running service: %v; using the defaults; restart the service if it was updated\n",
 			err,
 		)
 		return
@@ -35,7 +35,7 @@ func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 		}
 		if err := c.Set(name, fmt.Sprint(service.Value(name))); err != nil {
 			fmt.Fprintf(
-				c.App.ErrWriter, "partition-monitor: warning: --%s of the running service: %v: going by the default\n",
+				c.App.ErrWriter, "partition-monitor: warning: --%s of the running service: %v; using the default\n",
 				name, err,
 			)
 		}
@@ -54,7 +54,7 @@ func parseRun(args []string) (*cli.Context, error) {
 		return nil, err
 	}
 	if parsed == nil {
-		return nil, fmt.Errorf("%q runs nothing", strings.Join(args, " "))
+		return nil, fmt.Errorf("%q does not run the service", strings.Join(args, " "))
 	}
 	return parsed, nil
 }

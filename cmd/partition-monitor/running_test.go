@@ -58,7 +58,7 @@ func TestLikeService(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != tc.want {
-				t.Errorf("goes by %q, want %q", got, tc.want)
+				t.Errorf("uses %q, want %q", got, tc.want)
 			}
 			if said := stderr.String(); (said == "") != (tc.warned == "") || !strings.Contains(said, tc.warned) {
 				t.Errorf("said %q, want something of %q", said, tc.warned)

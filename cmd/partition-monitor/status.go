@@ -12,7 +12,7 @@ import (
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "show which pods are in which partition, and why not in the other; asks the node itself, so that it works without the service",
+		Usage: "show which pods are in which partition, and why not in the other; reads the node itself and works without the service",
 		Flags: commonFlags(&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")

@@ -72,7 +72,7 @@ func TestStatusWithoutLimit(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	status, stdout, _ := n.run("status")
-	if status != exitOK || !strings.Contains(stdout, "without a memory limit: the partition measures and weighs, and evicts nobody") {
+	if status != exitOK || !strings.Contains(stdout, "without a memory limit: the partition measures and weighs, and evicts no pod") {
 		t.Errorf("status %d:\n%s", status, stdout)
 	}
 }
@@ -108,9 +108,9 @@ func TestStatusOfEviction(t *testing.T) {
 	for flag, parts := range map[string][]string{
 		"--eviction=off":                          {"Eviction    off\n"},
 		"--eviction=dry-run":                      {"Eviction    dry-run, 10Mi available"},
-		"--eviction-protect=none":                 {"2.        kube-system  etcd"},
+		"--eviction-protect=none":                 {"2.              kube-system  etcd"},
 		"--eviction-protect=node-critical":        {"never: node-critical  kube-system  etcd"},
-		"--eviction-protect=static,node-critical": {"never: static  kube-system  etcd", "next           kube-system  dns"},
+		"--eviction-protect=static,node-critical": {"never: static   kube-system  etcd", "next            kube-system  dns"},
 	} {
 		status, stdout, stderr := n.run("status", "--listen=", flag)
 		for _, part := range parts {
@@ -126,13 +126,13 @@ func TestStatusOfEvictionEstimated(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	status, stdout, stderr := n.run("status", "--listen=")
-	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next           kube-system  dns ", "never: static  kube-system  etcd "} {
+	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next            kube-system  dns ", "never: static   kube-system  etcd "} {
 		if status != exitOK || stderr != "" || !strings.Contains(stdout, part) {
 			t.Errorf("status %d, %q; want %q in\n%s", status, stderr, part, stdout)
 		}
 	}
 	if _, table, _ := strings.Cut(stdout, "EVICTION ORDER"); strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
-		t.Errorf("a pod outside the partition would go:\n%s", stdout)
+		t.Errorf("a pod outside the partition is in the order:\n%s", stdout)
 	}
 }
 

@@ -107,7 +107,7 @@ func (n *fakeNode) try(args ...string) {
 	}
 }
 
-// nothingTried: no trial runs, and none is left over.
+// nothingTried: no trial is running, and none is left over.
 func (n *fakeNode) nothingTried() {
 	n.t.Helper()
 	for _, path := range []string{kubeletconfig.TrialPath, trialNext, trialAbout} {
@@ -204,7 +204,7 @@ func TestTryRefused(t *testing.T) {
 		{broken, triedFile + ": systemPartition.memoryLimit"},
 		{broken, triedFile + ": systemPartition.namespaces[0]"},
 		{kubelet(""), triedFile + ": has no systemPartition section; want"},
-		{kubelet("systemPartition: {}"), triedFile + ": no partition comes of it"},
+		{kubelet("systemPartition: {}"), triedFile + ": defines no partition"},
 		{"memoryLimit: 64Mi", triedFile + ": apiVersion"},
 		{"", triedFile + ": is empty"},
 	} {
@@ -220,7 +220,7 @@ func TestTryRefused(t *testing.T) {
 	n.says(exitProblem, "the kubelet makes the system partition itself", "try", triedFile)
 	// Without a way back there is no trial.
 	n.write("/var/lib/kubelet/config.yaml", broken)
-	n.says(exitProblem, "no way back to it: /var/lib/kubelet/config.yaml: ", "try", triedFile)
+	n.says(exitProblem, "a trial could not go back to it: /var/lib/kubelet/config.yaml: ", "try", triedFile)
 	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
 	if calls := n.file("/run/calls"); strings.Contains(calls, "systemd-run") || strings.Contains(calls, "daemon-reload") {
 		t.Errorf("something was applied: %s", calls)
@@ -266,13 +266,13 @@ func TestTryStandardInput(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.says(exitProblem, "no trial runs", "keep")
+	n.says(exitProblem, "no trial is running", "keep")
 	n.try()
-	n.says(exitProblem, "a trial runs already", "try", triedFile)
+	n.says(exitProblem, "a trial is already running", "try", triedFile)
 	n.write(triedFile, "changed meanwhile")
 	tried := n.file(kubeletconfig.TrialPath)
 	n.calls()
-	n.says(exitOK, "Kept, in "+kubeletconfig.OverridePath, "keep")
+	n.says(exitOK, "Kept in "+kubeletconfig.OverridePath, "keep")
 	if got := n.file(kubeletconfig.OverridePath); got != tried || tried != valid("kube-system")+"\n" {
 		t.Errorf("kept %q, tried %q", got, tried)
 	}
@@ -280,8 +280,8 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%q", calls)
 	}
 	n.nothingTried()
-	n.says(exitProblem, "no trial runs", "keep")
-	n.says(exitProblem, "no trial runs", "try", "--end")
+	n.says(exitProblem, "no trial is running", "keep")
+	n.says(exitProblem, "no trial is running", "try", "--end")
 	// What was kept is what the next trial goes back to.
 	n.try()
 	n.timeIsOver()
@@ -289,7 +289,7 @@ func TestKeep(t *testing.T) {
 	if got := n.file(kubeletconfig.OverridePath); got != tried {
 		t.Errorf("after another trial: %q", got)
 	}
-	n.says(exitProblem, "no trial runs", "keep")
+	n.says(exitProblem, "no trial is running", "keep")
 }
 
 // keep loses nothing that somebody else has written meanwhile, and where it cannot write, the trial goes on.
@@ -304,7 +304,7 @@ func TestKeepRefused(t *testing.T) {
 	if err := errors.Join(os.Rename(folder, aside), os.Symlink("/not/there", folder)); err != nil {
 		t.Fatal(err)
 	}
-	n.says(exitProblem, "not kept, the trial goes on: mkdir /etc/kubernetes: ", "keep")
+	n.says(exitProblem, "not kept, the trial continues: mkdir /etc/kubernetes: ", "keep")
 	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestTryEnd(t *testing.T) {
 		t.Errorf("%q", calls)
 	}
 	n.nothingTried()
-	n.says(exitProblem, "no trial runs", "try", "--end")
+	n.says(exitProblem, "no trial is running", "try", "--end")
 }
 
 // Where it was killed, or something fails, nothing is applied, or the timer goes back.
@@ -354,7 +354,7 @@ func TestTryCutShort(t *testing.T) {
 		fails, want string
 		timer       bool // whether it is left running, to go back
 	}{
-		{"systemd-run", "the timer that goes back cannot be started, nothing was applied: systemd-run --quiet: that has failed", false},
+		{"systemd-run", "the timer that ends the trial cannot be started, nothing was applied: systemd-run --quiet: that has failed", false},
 		{"systemctl show", "that has failed", false},
 		{"systemctl daemon-reload", "not applied, going back: systemctl daemon-reload: that has failed", true},
 		{"systemctl start kubepods-system", "not applied, going back: systemctl start: that has failed", false},
@@ -389,7 +389,7 @@ func TestTryCutShort(t *testing.T) {
 	n.timeIsOver()
 	n.nothingTried()
 	n.write("/run/timer", goBackScript)
-	n.says(exitProblem, "where one is left over, partition-monitor try --end", "try", triedFile)
+	n.says(exitProblem, "if one is left over: partition-monitor try --end", "try", triedFile)
 	n.says(exitOK, "The trial has ended", "try", "--end")
 	n.try()
 	// Killed in the middle of keep, behind the override: the timer has nothing to undo.
@@ -405,7 +405,7 @@ func TestTryCutShort(t *testing.T) {
 func TestCheckTrial(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.says(exitProblem, "ok      trial: no trial runs", "check", "--listen=")
+	n.says(exitProblem, "ok      trial: no trial is running", "check", "--listen=")
 	n.try()
 	var about trial.Trial
 	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
@@ -421,6 +421,6 @@ func TestCheckTrial(t *testing.T) {
 	n.remove("/run/timer")
 	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer, and does not end by itself", "check", "--listen=")
 	n.remove(trialAbout)
-	n.says(exitProblem, "warning trial: a trial runs, and nothing tells which: ", "check", "--listen=")
+	n.says(exitProblem, "warning trial: a trial is running, and its description cannot be read: ", "check", "--listen=")
 	n.says(exitOK, "The trial has ended", "try", "--end")
 }

@@ -21,12 +21,12 @@ func tryCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "try",
 		ArgsUsage: "FILE",
-		Usage: "apply the section of FILE (- is standard input), and go back by itself when the time is over, at a reboot, or with --end, " +
-			"unless keep comes first",
+		Usage: "apply the section of FILE (- is standard input), and go back when its time is over, at a reboot, or with --end, " +
+			"unless keep makes it permanent before",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{
 				Name:  flagFor,
-				Usage: "how long; the node goes back by itself after that",
+				Usage: "length of the trial; the node goes back by itself after that",
 				Value: 10 * time.Minute,
 			},
 			&cli.BoolFlag{Name: flagEnd, Usage: "end the trial that runs, and go back at once"},
@@ -43,7 +43,7 @@ func tryCommand() *cli.Command {
 				if err := trial.End(c.Context); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the configuration of before is applied.")
+				_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the previous configuration is applied.")
 				return err
 			}
 			if len(files) != 1 {
@@ -70,7 +70,7 @@ func startCommand(c *cli.Context, file string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, `%s is tried until %s. Then the node goes back by itself.
-partition-monitor status      shows what comes of it
+partition-monitor status      shows its effect
 partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
 `, oneline.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)

@@ -214,7 +214,7 @@ func TestEviction(t *testing.T) {
 // faster.
 const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
-	failing      = "^(eviction error=|an eviction has ended with a problem|a step of an eviction failed|the event of an eviction could not be made)"
+	failing      = "^(eviction error=|an eviction has ended with a problem|a step of an eviction failed|the event of an eviction could not be created)"
 	disconnected = "^no connection, trying again"
 	stays        = "^the memory of the system partition is low because of memory that the end of processes does not free"
 	kernelKilled = "^the kernel has killed in the system partition, at its limit"

@@ -87,7 +87,7 @@ func (a *Reporter) Look() *kubeapi.Client {
 		if text := err.Error(); text != a.said {
 			a.said = text
 			a.log.Info(
-				"evictions go without the API server: the containers of a pod are stopped, and the kubelet starts them again",
+				"evictions are not reported to the API server: the containers of a pod are stopped, and the kubelet starts them again",
 				"error", err,
 			)
 		}
@@ -96,7 +96,7 @@ func (a *Reporter) Look() *kubeapi.Client {
 		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
 			a.files = "" // it was replaced while it was read: the next look reads it again
 		}
-		a.log.Info("evictions are told to the API server", "kubeconfig", path, "server", client.Server())
+		a.log.Info("evictions are reported to the API server", "kubeconfig", path, "server", client.Server())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +216,7 @@ func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 		}
 		if err := client.Event(ctx, event); err != nil {
 			// The pod is evicted, and nobody depends on its event.
-			a.log.Warn("the event of an eviction could not be made", "error", err)
+			a.log.Warn("the event of an eviction could not be created", "error", err)
 		}
 		return nil
 	})

@@ -128,8 +128,8 @@ func TestEvictFails(t *testing.T) {
 		"overload":             {answers: map[string]int{fakeapi.PatchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
 		"overload at first":    {answers: map[string]int{fakeapi.GetPod: http.StatusServiceUnavailable}, fails: true},
 		// The pod is evicted all the same.
-		"event forbidden": {answers: map[string]int{fakeapi.PostEvent: http.StatusForbidden}, log: "the event of an eviction could not be made"},
-		"event overload":  {answers: map[string]int{fakeapi.PostEvent: http.StatusServiceUnavailable}, log: "the event of an eviction could not be made"},
+		"event forbidden": {answers: map[string]int{fakeapi.PostEvent: http.StatusForbidden}, log: "the event of an eviction could not be created"},
+		"event overload":  {answers: map[string]int{fakeapi.PostEvent: http.StatusServiceUnavailable}, log: "the event of an eviction could not be created"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +195,7 @@ func TestEvictHangs(t *testing.T) {
 	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.Statuses) != 1 {
 		t.Errorf("%v, %d statuses; want that the second attempt succeeds", err, len(c.Statuses))
 	}
-	if !strings.Contains(log.String(), "the event of an eviction could not be made") {
+	if !strings.Contains(log.String(), "the event of an eviction could not be created") {
 		t.Errorf("log %q", log)
 	}
 }
@@ -298,7 +298,7 @@ func TestKubeconfigIsReadAgain(t *testing.T) {
 		if err := a.Evict(t.Context(), anEviction()); err != nil || len(renewed.Statuses) != 1 || !a.Available() {
 			t.Errorf("%s: %v, %d statuses, available %t; want that the new server is told", name, err, len(renewed.Statuses), a.Available())
 		}
-		if text := log.String(); strings.Count(text, "told to the API server") != 2 || !strings.Contains(text, renewed.URL) {
+		if text := log.String(); strings.Count(text, "are reported to the API server") != 2 || !strings.Contains(text, renewed.URL) {
 			t.Errorf("%s: log %q", name, text)
 		}
 		renewed.Answers[fakeapi.GetPod] = http.StatusUnauthorized
@@ -426,7 +426,7 @@ func TestKubeconfigComesLater(t *testing.T) {
 				t.Errorf("%v; want an error that is not final", err)
 			}
 		}
-		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "without the API server") || !strings.Contains(text, path) {
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "are not reported to the API server") || !strings.Contains(text, path) {
 			t.Errorf("log %q; want once why not", text)
 		}
 		// A file that is no kubeconfig is another reason.
@@ -442,14 +442,14 @@ func TestKubeconfigComesLater(t *testing.T) {
 		}
 		c.Kubeconfig(t, path)
 		if a.Available() {
-			t.Error("who decides has read a file")
+			t.Error("Available has read a file")
 		}
 		<-time.After(2 * lookAgain)
 		if !a.Available() {
 			t.Errorf("not available: %s", log)
 		}
-		if text := log.String(); strings.Count(text, "\n") != 3 || !strings.Contains(text, "told to the API server") || !strings.Contains(text, c.URL) {
-			t.Errorf("log %q; want who is told", text)
+		if text := log.String(); strings.Count(text, "\n") != 3 || !strings.Contains(text, "are reported to the API server") || !strings.Contains(text, c.URL) {
+			t.Errorf("log %q; want which server", text)
 		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)

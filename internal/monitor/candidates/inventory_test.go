@@ -129,7 +129,7 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	for _, p := range found {
 		known = append(known, &podsapi.Pod{UID: p.UID, QoS: p.QoS})
 	}
-	for name, known := range map[string]map[types.UID]*podsapi.Pod{"the kubelet tells": told(known...), "nobody tells": nil} {
+	for name, known := range map[string]map[types.UID]*podsapi.Pod{"with the Pods API": told(known...), "without": nil} {
 		var names []string
 		for _, p := range Inventory(found, known, capacity) {
 			names = append(names, p.Name)
@@ -241,7 +241,7 @@ func TestTerminatingAndStatic(t *testing.T) {
 	p := inGuest("etcd", v1.PodQOSBurstable, cri.Resources{})
 	p.Static = true
 	if !one(t, p, nil).Static {
-		t.Error("a static pod is none where the kubelet does not tell")
+		t.Error("not static without the kubelet")
 	}
 }
 
@@ -377,7 +377,7 @@ func TestContainerCgroups(t *testing.T) {
 	if got := Cgroups(found, p.UID); !slices.Equal(got, want) {
 		t.Errorf("%q; want %q", got, want)
 	}
-	for _, uid := range []string{"", "uid-of-nobody"} {
+	for _, uid := range []string{"", "uid-of-no-pod"} {
 		if got := Cgroups(found, uid); len(got) > 0 {
 			t.Errorf("of %q: %q", uid, got)
 		}

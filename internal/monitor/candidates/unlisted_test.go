@@ -60,10 +60,10 @@ func TestUnlisted(t *testing.T) {
 	}
 	p = pods["22222222_2222_3333_4444_555555555555"]
 	if !p.Unknown || !p.Estimated || p.Static || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
-		t.Errorf("%+v; want one that nobody knows", p)
+		t.Errorf("%+v; want one that is unknown", p)
 	}
 	if p = pods[static]; !p.Unknown || !p.Static {
-		t.Errorf("%+v; want a static pod, which is spared", p)
+		t.Errorf("%+v; want a static pod, which is protected", p)
 	}
 	// Where there is no partition there is nobody.
 	if pods := Unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {

@@ -141,7 +141,7 @@ func (c *checks) trial(ctx context.Context) []Finding {
 	case err != nil:
 		return changing(Warning, change, "%v", err)
 	case running == nil:
-		return saying(OK, "no trial runs")
+		return saying(OK, "no trial is running")
 	}
 	if waits, err := trial.TimerRuns(ctx); err == nil && !waits {
 		return changing(
@@ -184,14 +184,14 @@ func (c *checks) kubelet(context.Context) []Finding {
 		cpus, err := cpuset.Parse(reserved)
 		if outside := c.desired.Partition.CPUs.Difference(cpus); err == nil && !outside.IsEmpty() {
 			found = append(found, changing(
-				Warning, "make systemPartition.cpuset a part of them, or reserve more",
-				"the running kubelet was started with --reserved-cpus=%s, and CPU %s of the partition is none of them: it may give it to containers exclusively",
+				Warning, "make systemPartition.cpuset a subset of them, or reserve more",
+				"the running kubelet was started with --reserved-cpus=%s, without CPU %s of the partition: it may assign that to containers exclusively",
 				reserved, outside,
 			)...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "process %d goes by the same configuration", kubelet.PID)
+		found = saying(OK, "process %d uses the same configuration", kubelet.PID)
 	}
 	return found
 }
@@ -273,12 +273,12 @@ func (c *checks) slice(context.Context) []Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return changing(
 			Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?",
-			"%s does not run", unitname.System.Slice(),
+			"%s is not active", unitname.System.Slice(),
 		)
 	case err != nil:
 		return saying(Error, "%v", err)
 	case c.desired.Deferred:
-		return saying(Warning, "%s: memory.max is %s; the configured %d comes when partition-monitor has evicted down to it",
+		return saying(Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
 			unitname.System.Slice(), maxText(limits.MemoryMax), want.MemoryLimit)
 	}
 	var found []Finding
@@ -308,7 +308,7 @@ func (c *checks) slice(context.Context) []Finding {
 		}
 	}
 	if found == nil {
-		found = saying(OK, "%s runs with its limits", unitname.System.Slice())
+		found = saying(OK, "%s is active with its limits", unitname.System.Slice())
 	}
 	return found
 }
@@ -355,18 +355,18 @@ func (c *checks) driver(ctx context.Context) []Finding {
 	}
 	switch {
 	case told == "cgroupfs":
-		return changing(Error, setDriver, "the runtime's is cgroupfs: its containers are in no slices of systemd")
+		return changing(Error, setDriver, "the runtime uses cgroupfs: its containers are in no slices of systemd")
 	case told != "":
-		return saying(OK, "systemd, says the runtime")
+		return saying(OK, "systemd, reported by the runtime")
 	case configured == "":
 		return changing(
 			Warning, setDriver,
-			"the runtime does not tell its own, and the kubelet's configuration has none: then it is cgroupfs",
+			"the runtime does not report its driver, and the kubelet's configuration sets none: the default is cgroupfs",
 		)
 	case configured != "systemd":
-		return changing(Error, setDriver, "%s, says %s", configured, from)
+		return changing(Error, setDriver, "%s, set by %s", configured, from)
 	}
-	return saying(OK, "systemd, says %s; the runtime does not tell", from)
+	return saying(OK, "systemd, set by %s; the runtime does not report its driver", from)
 }
 
 func (c *checks) served(ctx context.Context) []Finding {
@@ -402,12 +402,12 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 			found,
 			changing(
 				Warning, "use kernel 5.14 or later",
-				"the kernel has no cgroup.kill: pods are ended by the runtime, which takes longer",
+				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
 			)...)
 	}
 	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
 		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
-			"the kernel tells no memory pressure (PSI): eviction goes by ticks alone")...)
+			"the kernel reports no memory pressure (PSI): eviction polls memory at intervals alone")...)
 	}
 	if found == nil {
 		found = saying(OK, "the kernel has cgroup.kill and PSI")
@@ -420,14 +420,14 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return saying(
 			OK,
-			"the API server is not told of evictions, by --%s or --%s",
+			"evictions are not reported to the API server (--%s, --%s)",
 			options.FlagEviction,
 			options.FlagKubeconfig,
 		)
 	}
 	client, path, err := apiserver.Open(c.options.Eviction.Kubeconfig)
 	if err != nil {
-		return changing(Warning, "name a kubeconfig with --"+options.FlagKubeconfig+", where the node is one of a cluster",
+		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: pods are restarted, and not evicted for good", err)
 	}
 	namespace := "kube-system"
@@ -441,7 +441,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	case err != nil:
 		return saying(Warning, "%v", err)
 	}
-	return saying(OK, "%s takes the word of %s", client.Server(), path)
+	return saying(OK, "%s accepts evictions with %s", client.Server(), path)
 }
 
 // swap: eviction goes by memory alone.
@@ -482,14 +482,14 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 			if running && u[property] == "kill" {
 				found = append(found, changing(
 					Warning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
-					"%s has %s=kill: systemd-oomd may kill pods of the partition, which then are not evicted by the kubelet's order",
+					"%s has %s=kill: systemd-oomd may kill pods of the partition, in an order of its own",
 					u["Id"], property,
 				)...)
 			}
 		}
 	}
 	if found == nil {
-		found = saying(OK, "kills nothing of the partition")
+		found = saying(OK, "does not kill in the partition")
 	}
 	return found
 }
@@ -504,7 +504,7 @@ func (c *checks) service(ctx context.Context) []Finding {
 // limitText is a memoryLimit for people.
 func limitText(bytes int64) string {
 	if bytes == 0 {
-		return "none (the partition measures and weighs, and evicts nobody)"
+		return "none (the partition measures and weighs, and evicts no pod)"
 	}
 	return fmt.Sprint(bytes)
 }

@@ -26,7 +26,7 @@ func TestChecksAreDocumented(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range allChecks {
 		if anchor, ok := strings.CutPrefix(c.docs, docsPage); !ok || !anchors[anchor] {
-			t.Errorf("%s: %s is no section of docs/troubleshooting.md", c.name, c.docs)
+			t.Errorf("%s: %s is not a section of docs/troubleshooting.md", c.name, c.docs)
 		}
 		if seen[c.name] {
 			t.Errorf("%s twice", c.name)

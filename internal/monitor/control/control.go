@@ -32,7 +32,7 @@ type Mover interface {
 }
 
 // errStops is the answer to whoever waits when the service ends.
-var errStops = errors.New("the service stops")
+var errStops = errors.New("the service is stopping")
 
 // Serve serves at the socket until ctx ends. The lock of the service is held: a socket that is there is left from a run
 // that was killed.

@@ -101,7 +101,7 @@ func TestMoveIsNotWaitedFor(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 	if err := <-cause; !errors.Is(err, context.Canceled) {
-		t.Errorf("the service was not told: %v", err)
+		t.Errorf("the request of the service was not cancelled: %v", err)
 	}
 	go ask(t.Context())
 	<-begun
@@ -109,7 +109,7 @@ func TestMoveIsNotWaitedFor(t *testing.T) {
 		t.Errorf("the service ended with %v", err)
 	}
 	if err := <-answer; err == nil || !strings.Contains(err.Error(), errStops.Error()) {
-		t.Errorf("answered %v, want that the service stops", err)
+		t.Errorf("answered %v, want that the service is stopping", err)
 	}
 	if _, err := Move(t.Context(), socket, systemAgent); !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), "systemctl status") {
 		t.Errorf("after the end: %v", err)

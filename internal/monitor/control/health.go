@@ -34,7 +34,7 @@ const maxAnswer = 8 << 20
 const answerTimeout = 2 * time.Second
 
 // errNoService says that the service listens nowhere.
-var errNoService = errors.New("not asked, it serves no health")
+var errNoService = errors.New("not queried: --listen has no address")
 
 // get asks the service at the address that it was told to listen on.
 func get(ctx context.Context, listen, path string) (status int, text []byte, err error) {

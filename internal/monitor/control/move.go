@@ -36,11 +36,11 @@ func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice s
 		return "", fmt.Errorf("%w; it has to be root", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return "", fmt.Errorf(
-			"%w: the service moves pods, and it does not run; see systemctl status %s",
+			"%w: the service moves pods, and it is not running; see systemctl status %s",
 			err, unitname.MonitorService,
 		)
 	case err != nil:
-		return "", fmt.Errorf("%w; whether the pod is being moved, partition-monitor status tells", err)
+		return "", fmt.Errorf("%w; partition-monitor status shows whether the pod is being moved", err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))

@@ -122,7 +122,7 @@ func writeEviction(w io.Writer, s *Eviction) error {
 	switch {
 	case s.Mode == "off":
 	case s.NoLimit:
-		fmt.Fprint(w, ", without a memory limit: the partition measures and weighs, and evicts nobody")
+		fmt.Fprint(w, ", without a memory limit: the partition measures and weighs, and evicts no pod")
 	default:
 		fmt.Fprintf(w, ", %s available", bytesize.Text(s.AvailableBytes))
 		if s.HardBytes+s.SoftBytes == 0 {
@@ -181,7 +181,7 @@ func writeEvictions(w io.Writer, s *Eviction) error {
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tHOW\tUSED\tREQUESTED\tREMARKS")
+	fmt.Fprintln(table, "EVICTED\tNAMESPACE\tPOD\tTHRESHOLD\tMETHOD\tUSED\tREQUESTED\tREMARKS")
 	row := func(e evict.Eviction, remark string) {
 		fmt.Fprintf(
 			table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",

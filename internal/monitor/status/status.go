@@ -169,7 +169,7 @@ func WriteTable(w io.Writer, status Status) error {
 		}
 		fmt.Fprintf(w, "CPU weight  %d\n", p.CPUWeight)
 	} else {
-		fmt.Fprintf(w, "Partition   none: %s does not run\n", unitname.System.Slice())
+		fmt.Fprintf(w, "Partition   none: %s is not active\n", unitname.System.Slice())
 	}
 	if t := status.Trial; t != nil {
 		fmt.Fprintf(
@@ -206,7 +206,7 @@ func why(pod podmove.PodReport) string {
 	case pod.Reason != "":
 		return string(pod.Reason) + ": " + pod.Next
 	case pod.IdleCPUs != "":
-		return "has CPUs " + pod.IdleCPUs + " alone, which are not the partition's: they idle"
+		return "has CPUs " + pod.IdleCPUs + " exclusively, outside the partition's cpuset: they are idle"
 	case pod.LiveMoved > 0:
 		return "moved live, " + bytesize.Text(pod.OutsideBytes) + " stayed outside"
 	}

@@ -66,7 +66,7 @@ Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
 NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
 kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
-kube-system  storage  Guaranteed  yes     system     1           0          has CPUs 4-5 alone, which are not the partition's: they idle
+kube-system  storage  Guaranteed  yes     system     1           0          has CPUs 4-5 exclusively, outside the partition's cpuset: they are idle
 web          shop     Burstable   no      default    1           0          -
 `
 	if got := table(t, s); got != want {
@@ -78,7 +78,7 @@ func TestTableWithoutPartition(t *testing.T) {
 	t.Parallel()
 	s := reportOf()
 	s.Service = "not running"
-	const want = `Partition   none: kubepods-system.slice does not run
+	const want = `Partition   none: kubepods-system.slice is not active
 Service     not running
 
 NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
@@ -218,13 +218,13 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s; BELOW THE hard THRESHOLD NOW
             requests and priorities are estimated: the kubelet serves no Pods API
 
-EVICTION ORDER              NAMESPACE    POD    PRIORITY    USES   REQUESTS
-never: static         kube-system  etcd   0           300Mi  100Mi
-next                  kube-system  dns-1  -5          80Mi   70Mi
-2.                    monitoring   agent  2000000000  10Mi   20Mi
-never: node-critical  kube-system  proxy  2000001000  5Mi    0
+EVICTION ORDER        NAMESPACE    POD    PRIORITY    WORKING SET  REQUESTS
+never: static         kube-system  etcd   0           300Mi        100Mi
+next                  kube-system  dns-1  -5          80Mi         70Mi
+2.                    monitoring   agent  2000000000  10Mi         20Mi
+never: node-critical  kube-system  proxy  2000001000  5Mi          0
 
-EVICTED               NAMESPACE    POD      THRESHOLD  HOW      USED   REQUESTED  REMARKS
+EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED  REMARKS
 2026-07-01T12:01:00Z  kube-system  one      hard       evict    130Mi  70Mi       -
 2026-07-01T12:02:00Z  kube-system  two      hard       restart  130Mi  70Mi       -
 2026-07-01T12:03:00Z  kube-system  refused  hard       restart  130Mi  70Mi       not tried again: not allowed

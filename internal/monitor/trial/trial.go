@@ -79,7 +79,7 @@ func Read() (*Trial, error) {
 	}
 	running := &Trial{From: "a file"}
 	if err := statefile.Read(aboutFile, running); err != nil {
-		return running, fmt.Errorf("a trial runs, and nothing tells which: %w", err)
+		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
 	}
 	return running, nil
 }
@@ -88,7 +88,7 @@ func Read() (*Trial, error) {
 func lockCommands() (*os.File, error) {
 	lock, err := node.LockFile(lockFile)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: another try or keep runs: wait for its end", err)
+		return nil, fmt.Errorf("%w: another try or keep is running: wait until it ends", err)
 	}
 	return lock, err
 }
@@ -126,7 +126,7 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 	case err == nil:
 		err = applySection(ctx, kubeletconfig.TrialPath)
 	case errors.Is(err, fs.ErrNotExist):
-		err = errors.New("the time was over before the section was in place; try it for longer")
+		err = errors.New("the time was over before the section was in place; use a longer --for")
 	}
 	if err != nil {
 		return Trial{}, asked.Warnings, errors.Join(
@@ -139,11 +139,11 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 
 // errNone is for whoever wants to keep or end one.
 var errNone = errors.New(
-	"no trial runs: it was ended, its time is over (journalctl -u " + Unit + "), or the node was rebooted; partition-monitor try starts one",
+	"no trial is running: it was ended, its time is over (see journalctl -u " + Unit + "), or the node was rebooted; partition-monitor try starts one",
 )
 
 var errRuns = errors.New(
-	"a trial runs already: partition-monitor keep makes it permanent, partition-monitor try --end ends it",
+	"a trial is already running: partition-monitor keep makes it permanent, partition-monitor try --end ends it",
 )
 
 // judge says what is wrong with a section that is to be tried or kept, as check would where it were in force.
@@ -156,7 +156,7 @@ func judge(name string, data []byte) (*node.Desired, error) {
 		return asked, errors.New(asked.ManagedByKubelet)
 	case asked.Partition == nil:
 		return asked, fmt.Errorf(
-			"%s: no partition comes of it; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
+			"%s: defines no partition; want a systemPartition section that is not empty, and no %s=0 on the kernel command line",
 			name, config.OffSwitch,
 		)
 	}
@@ -173,7 +173,7 @@ func checkWayBack() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf(
-			"the present configuration is not valid, so that there is no way back to it: %s; repair it first",
+			"the present configuration is not valid, and a trial could not go back to it: %s; repair it first",
 			oneline.Terminal(err.Error()),
 		)
 	case present.NotApplied:
@@ -229,7 +229,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	)
 	if err != nil {
 		return fmt.Errorf(
-			"the timer that goes back cannot be started, nothing was applied: %w (where one is left over, partition-monitor try --end)",
+			"the timer that ends the trial cannot be started, nothing was applied: %w (if one is left over: partition-monitor try --end)",
 			err,
 		)
 	}
@@ -265,7 +265,7 @@ func applySection(ctx context.Context, source string) error {
 	}
 	if of != source {
 		return fmt.Errorf(
-			"%s is not made of %s; does journalctl -b -t partition-generator say why, and is partition-generator installed?",
+			"%s was not generated from %s; see journalctl -b -t partition-generator; is partition-generator installed?",
 			unitname.System.Slice(), source,
 		)
 	}
@@ -291,7 +291,7 @@ func sectionSource(ctx context.Context) (string, error) {
 // goBack does what the timer's service does, and stops the timer.
 func goBack(ctx context.Context) error {
 	if _, err := systemctl.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
-		return fmt.Errorf("going back: %w; the timer does it", err)
+		return fmt.Errorf("going back: %w; the timer retries", err)
 	}
 	source, err := sectionSource(ctx)
 	if err == nil && source == kubeletconfig.TrialPath {
@@ -375,7 +375,7 @@ func Keep(ctx context.Context) error {
 		)
 	}
 	if err := writeOverride(data); err != nil {
-		return fmt.Errorf("not kept, the trial goes on: %w", err)
+		return fmt.Errorf("not kept, the trial continues: %w", err)
 	}
 	// From here on the timer does no harm, and what is left to do it does as well.
 	err = removeAll(kubeletconfig.TrialPath, aboutFile)
