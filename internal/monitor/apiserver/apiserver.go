@@ -21,32 +21,34 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// Reporter reports evictions to the API server. It waits for a kubeconfig, because the node may join later, and reads it again when the file
-// changes, because the node may join anew.
+// Reporter reports evictions to the API server. It waits for a kubeconfig, because the node may
+// join later. It reads the file again when it changes, because the node may join again.
 type Reporter struct {
 	kubeconfig string
 	node       string
 	log        *slog.Logger
-	timeout    time.Duration // of one request, where it is not the client's own
+	timeout    time.Duration // of one request; 0 for the client's own
 
-	looking sync.Mutex // of one who reads files; never waited for by who decides
-	files   string     // what they were like when the client was made
+	looking sync.Mutex // held while files are read; Available does not take it
+	files   string     // their state when the client was created
 	said    string
 
 	mu      sync.Mutex
 	client  *kubeapi.Client
-	refused time.Time // when the credentials were refused last
+	refused time.Time // when the credentials were last refused
 }
 
-// New returns a Reporter that has no client yet. kubeconfig is that of the flag.
+// New returns a Reporter that has no client yet. kubeconfig is the value of the flag.
 func New(kubeconfig string, log *slog.Logger) *Reporter {
 	return &Reporter{kubeconfig: kubeconfig, node: nodeName(), log: log}
 }
 
-// lookAgain is the interval in which Run checks the kubeconfig, and how long an API server that has refused our credentials is not asked.
+// lookAgain is the interval at which Run checks the kubeconfig. It is also the time for which an
+// API server that has refused our credentials gets no requests.
 const lookAgain = 10 * time.Second
 
-// Available implements evict.API. It reads no file: an eviction decides by it, when the disk may be slow.
+// Available implements evict.API. It reads no file, because evictions call it when the disk may be
+// slow.
 func (a *Reporter) Available() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +69,7 @@ func (a *Reporter) Run(ctx context.Context) error {
 
 var errNoKubeconfig = errors.New("without a kubeconfig")
 
-// Look returns the client of the kubeconfig as it is now; nil where there is none.
+// Look returns a client for the kubeconfig as it is now, or nil if there is none.
 func (a *Reporter) Look() *kubeapi.Client {
 	if a.kubeconfig == options.KubeconfigNone {
 		return nil
@@ -91,10 +93,10 @@ func (a *Reporter) Look() *kubeapi.Client {
 				"error", err,
 			)
 		}
-		client = nil // whoever it was has gone with the file
+		client = nil // the file of the previous client is gone or not valid
 	} else {
 		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
-			a.files = "" // it was replaced while it was read: the next look reads it again
+			a.files = "" // it was replaced while it was read: the next check reads it again
 		}
 		a.log.Info("evictions are reported to the API server", "kubeconfig", path, "server", client.Server())
 	}
@@ -110,7 +112,8 @@ func (a *Reporter) present() *kubeapi.Client {
 	return a.client
 }
 
-// places lists the paths at which a kubeconfig is looked for. One before the present one may appear later.
+// places lists the paths that are searched for a kubeconfig. One before the present one may appear
+// later.
 func (a *Reporter) places() []string {
 	if a.kubeconfig == options.KubeconfigAuto {
 		return kubeapi.Places()
@@ -122,7 +125,8 @@ func (a *Reporter) state(client *kubeapi.Client) string {
 	return describe(append(a.places(), client.Files()...))
 }
 
-// describe returns a text that changes when one of the files is replaced (device, inode) or written (size, times).
+// describe returns a text that changes when one of the files is replaced (device, inode) or written
+// (size, times).
 func describe(paths []string) string {
 	var text strings.Builder
 	for _, path := range paths {
@@ -136,7 +140,7 @@ func describe(paths []string) string {
 	return text.String()
 }
 
-// Open returns a client with the kubeconfig of the flag, and the path of it.
+// Open returns a client with the kubeconfig of the flag, and the path of that file.
 func Open(kubeconfig string) (*kubeapi.Client, string, error) {
 	if kubeconfig == options.KubeconfigAuto {
 		found, err := kubeapi.Find(hostfs.FS("/"))
@@ -149,7 +153,8 @@ func Open(kubeconfig string) (*kubeapi.Client, string, error) {
 	return client, kubeconfig, err
 }
 
-// call asks the API server. Where it fails, in whatever way, the kubeconfig may have been replaced: then it is asked once more with the new one.
+// call calls ask with the client. If that fails, for whatever reason, the kubeconfig may have been
+// replaced. Then it calls ask once more with the new one.
 func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
 		return fmt.Errorf("%w: %w", evict.ErrFinal, errNoKubeconfig)
@@ -175,14 +180,15 @@ func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.
 		a.refused = time.Now()
 		a.mu.Unlock()
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
-	case errors.Is(err, kubeapi.ErrStatic): // says nothing of the credentials
+	case errors.Is(err, kubeapi.ErrStatic): // the credentials are not the cause
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
 	return err
 }
 
-// withoutDeadline ends when ctx is cancelled, and not when its time is over: each request has a deadline of its own, so that a server which
-// takes seconds for each gets all of those that make one attempt.
+// withoutDeadline returns a context that ends when ctx is cancelled, and not at its deadline. Each
+// request has a deadline of its own, so that a server that takes seconds for each gets all requests
+// of one attempt.
 func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -215,7 +221,7 @@ func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 			return err
 		}
 		if err := client.Event(ctx, event); err != nil {
-			// The pod is evicted, and nobody depends on its event.
+			// The pod is evicted all the same. No program depends on its event.
 			a.log.Warn("the event of an eviction could not be created", "error", err)
 		}
 		return nil
@@ -230,8 +236,8 @@ func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool,
 		if ended || err != nil {
 			return err
 		}
-		// Where the kubelet knows, it has dropped the reason. While it cleans up it takes it over from the API server; once it has, it would
-		// write over whatever we say.
+		// A kubelet that knows has dropped the reason. While it cleans up, it takes the reason over from
+		// the API server. After that it would overwrite what we write.
 		return mark(ctx, client, e, func(pod *v1.Pod) string {
 			message, _ := kubeapi.Message(figures(e), pod)
 			return message
@@ -246,7 +252,7 @@ func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describ
 		kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time},
 	)
 	if errors.Is(err, kubeapi.ErrGone) {
-		return nil // somebody has deleted it: it does not come back
+		return nil // it was deleted, and does not come back
 	}
 	return err
 }
@@ -259,7 +265,7 @@ func figures(e evict.Eviction) kubeapi.Figures {
 	}
 	for _, c := range e.Containers {
 		if c.Name == "" {
-			continue // it was started a moment ago: whose it is will be known with the next pass
+			continue // it was just started: the next pass finds its name
 		}
 		f.Containers = append(
 			f.Containers,
@@ -273,7 +279,8 @@ func bytesQuantity(n uint64) resource.Quantity {
 	return *resource.NewQuantity(int64(n), resource.BinarySI)
 }
 
-// nodeName is the host of our events. The kubelet's own name for the node may be another; it is in the pod's spec.
+// nodeName returns the host for our events. The kubelet's name for the node may differ. It is in
+// the pod's spec.
 func nodeName() string {
 	name, err := os.Hostname()
 	if err != nil {

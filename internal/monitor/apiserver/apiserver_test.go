@@ -31,7 +31,7 @@ import (
 	"nodepartition/tests/fakeapi"
 )
 
-// logged is a log that a test reads while others write.
+// logged is a log that a test reads while other goroutines write.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -56,7 +56,7 @@ func newReporter(kubeconfig string) (*Reporter, *logged) {
 
 const mebi = 1 << 20
 
-// anEviction is one of kube-system/dns, with figures.
+// anEviction returns an eviction of kube-system/dns, with usage.
 func anEviction() evict.Eviction {
 	return evict.Eviction{
 		UID: fakeapi.UID, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
@@ -69,7 +69,8 @@ func anEviction() evict.Eviction {
 	}
 }
 
-// The pod gets the status of an evicted one, and an event says who used what.
+// TestEvict: the pod gets the status of an evicted pod, and an event with the usage of its
+// containers.
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "TLS": httptest.NewTLSServer} {
@@ -106,7 +107,7 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// What cannot be changed by another attempt is final, and what can is not.
+// TestEvictFails: an error that another attempt cannot change is final. Others are not.
 func TestEvictFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -114,7 +115,7 @@ func TestEvictFails(t *testing.T) {
 		pod     func(*v1.Pod)
 		fails   bool
 		final   bool
-		avoided bool   // the next pods' containers are only stopped for a while
+		avoided bool   // for a while, containers of the next pods are only stopped
 		text    string // in the error
 		log     string
 	}{
@@ -127,7 +128,7 @@ func TestEvictFails(t *testing.T) {
 		"the mirror of static": {pod: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, fails: true, final: true, text: "static"},
 		"overload":             {answers: map[string]int{fakeapi.PatchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
 		"overload at first":    {answers: map[string]int{fakeapi.GetPod: http.StatusServiceUnavailable}, fails: true},
-		// The pod is evicted all the same.
+		// The pod is evicted nevertheless.
 		"event forbidden": {answers: map[string]int{fakeapi.PostEvent: http.StatusForbidden}, log: "the event of an eviction could not be created"},
 		"event overload":  {answers: map[string]int{fakeapi.PostEvent: http.StatusServiceUnavailable}, log: "the event of an eviction could not be created"},
 	} {
@@ -149,7 +150,7 @@ func TestEvictFails(t *testing.T) {
 			if !strings.Contains(log.String(), test.log) {
 				t.Errorf("log %q; want %q", log, test.log)
 			}
-			// After what needs an operator, nothing is tried for a while.
+			// After an error that needs an operator, no request is sent for a while.
 			if available := a.Available(); available == test.avoided {
 				t.Errorf("available: %t", available)
 			}
@@ -157,7 +158,8 @@ func TestEvictFails(t *testing.T) {
 	}
 }
 
-// An API server that is away may be back: the same eviction is told again.
+// TestEvictAgain: an API server that was unavailable may be back. The same eviction is reported
+// again.
 func TestEvictAgain(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
@@ -175,14 +177,15 @@ func TestEvictAgain(t *testing.T) {
 	if len(c.Statuses) != 1 || len(c.Events) != 1 {
 		t.Errorf("%d statuses, %d events; want one", len(c.Statuses), len(c.Events))
 	}
-	// NoCandidate answers at all.
+	// No server answers at all.
 	c.Close()
 	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("%v; want that it cannot be reached, and not final", err)
 	}
 }
 
-// One that takes the connection and does not answer is worth another attempt; the manager bounds each.
+// TestEvictHangs: a server that accepts the connection and does not answer gets another attempt.
+// The manager bounds each attempt.
 func TestEvictHangs(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
@@ -200,7 +203,7 @@ func TestEvictHangs(t *testing.T) {
 	}
 }
 
-// A kubelet that has overwritten the status is put right, without a second event.
+// TestConfirm: a status that the kubelet has overwritten is written again, without a second event.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
@@ -228,7 +231,7 @@ func TestConfirm(t *testing.T) {
 	c.Pod.Status.Phase = v1.PodSucceeded
 	confirm(true, fakeapi.GetPod)
 	c.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
-	confirm(false, fakeapi.GetPod) // the kubelet has not written it
+	confirm(false, fakeapi.GetPod) // the kubelet has not written the end of the container
 	c.Answers[fakeapi.GetPod] = http.StatusNotFound
 	confirm(true, fakeapi.GetPod) // deleted by now
 	c.Answers[fakeapi.GetPod] = http.StatusServiceUnavailable
@@ -242,7 +245,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A container that was started a moment ago has no name yet, and is not named.
+// TestEvictWithoutName: a container that was just started has no name yet. The message does not
+// list it.
 func TestEvictWithoutName(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
@@ -257,8 +261,9 @@ func TestEvictWithoutName(t *testing.T) {
 	}
 }
 
-// The message goes by the pod as the API server has it: an ephemeral container is not blamed, and a request of the pod as a whole is named.
-func TestEvictSaysWhatTheKubeletSays(t *testing.T) {
+// TestEvictMessage: the message follows the pod as the API server has it. It does not list an
+// ephemeral container, and it includes the request of the pod as a whole.
+func TestEvictMessage(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("70Mi")}}
@@ -277,8 +282,9 @@ func TestEvictSaysWhatTheKubeletSays(t *testing.T) {
 	}
 }
 
-// What was refused, or does not answer, may be of a kubeconfig that was replaced: the eviction at hand goes by the new one.
-func TestKubeconfigIsReadAgain(t *testing.T) {
+// TestKubeconfigReplaced: if a server refuses or does not answer, the kubeconfig may have been
+// replaced. The eviction in progress uses the new one.
+func TestKubeconfigReplaced(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*fakeapi.Cluster){
 		"expired":   func(c *fakeapi.Cluster) { c.Answers[fakeapi.GetPod] = http.StatusUnauthorized },
@@ -308,8 +314,9 @@ func TestKubeconfigIsReadAgain(t *testing.T) {
 	}
 }
 
-// A cluster made anew has another authority, which its kubeconfig has inside.
-func TestAnotherAuthority(t *testing.T) {
+// TestAuthorityReplaced: a cluster that was created again has another certificate authority, which
+// its kubeconfig contains.
+func TestAuthorityReplaced(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewTLSServer)
 	path := filepath.Join(t.TempDir(), "kubelet.conf")
@@ -351,8 +358,9 @@ func anotherAuthority(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// One eviction's failure is its own: another that was told is confirmed all the same, and the next is told.
-func TestOthersFailure(t *testing.T) {
+// TestFailureIsolated: the failure of one eviction does not affect another, which is confirmed all
+// the same.
+func TestFailureIsolated(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*fakeapi.Cluster){
 		"the mirror of a static pod": func(c *fakeapi.Cluster) { c.Pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} },
@@ -377,7 +385,8 @@ func TestOthersFailure(t *testing.T) {
 	}
 }
 
-// A server that takes long for each request gets all that one attempt takes, and no more than the end of the program allows.
+// TestSlowServer: a server that takes long for each request gets all requests of one attempt. The
+// end of the program cancels them.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, func(h http.Handler) *httptest.Server {
@@ -385,7 +394,7 @@ func TestSlowServer(t *testing.T) {
 			select {
 			case <-time.After(600 * time.Millisecond):
 				h.ServeHTTP(w, r)
-			case <-r.Context().Done(): // as priority and fairness drops what nobody waits for
+			case <-r.Context().Done(): // as priority and fairness drops requests of clients that are gone
 			}
 		}))
 	})
@@ -402,8 +411,9 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// A node may join its cluster long after we have started. Until then the log says once why evictions go without the API server.
-func TestKubeconfigComesLater(t *testing.T) {
+// TestKubeconfigLater: a node may join its cluster long after the start of the service. Until then
+// the log has once the reason why evictions are not reported.
+func TestKubeconfigLater(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "kubelet.conf")
 	c := fakeapi.New(t, httptest.NewServer)
@@ -415,7 +425,7 @@ func TestKubeconfigComesLater(t *testing.T) {
 			defer close(ended)
 			_ = a.Run(ctx) // it ends with its context
 		}()
-		<-time.After(lookAgain / 2) // files are changed between two looks
+		<-time.After(lookAgain / 2) // files are changed between two checks
 		for range 5 {
 			<-time.After(lookAgain)
 			if a.Available() {
@@ -429,7 +439,7 @@ func TestKubeconfigComesLater(t *testing.T) {
 		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "are not reported to the API server") || !strings.Contains(text, path) {
 			t.Errorf("log %q; want once why not", text)
 		}
-		// A file that is no kubeconfig is another reason.
+		// A file that is not a kubeconfig is another reason.
 		if err := os.WriteFile(path, []byte("kind: [\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -466,8 +476,9 @@ func TestKubeconfigComesLater(t *testing.T) {
 	}
 }
 
-// none is no file, and nothing to say: somebody has asked for it.
-func TestNoKubeconfig(t *testing.T) {
+// TestKubeconfigNone: with none, no file is read and no line is logged, because the user asked for
+// it.
+func TestKubeconfigNone(t *testing.T) {
 	t.Parallel()
 	a, log := newReporter(options.KubeconfigNone)
 	if a.Available() || log.String() != "" {

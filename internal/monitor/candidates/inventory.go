@@ -12,8 +12,10 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Inventory returns the pods that an eviction can choose from: those with a slice in the partition, from what a pass has found and what the
-// kubelet has reported since. A pod may have started a container since, and one that has ended may hold memory. capacity is the node's memory in bytes.
+// Inventory returns the pods that an eviction can choose from: those that a pass has found with a
+// slice in the partition, with what the kubelet has reported since. Pods without a running
+// container are included: one may have been started since, and a pod that has ended may hold
+// memory. capacity is the node's memory in bytes.
 func Inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
@@ -41,7 +43,8 @@ func Inventory(found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity u
 	return pods
 }
 
-// scopeIn is the scope of a container in a slice. A live move that ended half-way leaves it in two.
+// scopeIn returns the scope of a container in a slice. A live move that ended half-way leaves a
+// container in two scopes.
 func scopeIn(c podmove.Container, slice string) (string, bool) {
 	switch {
 	case c.Unit != "" && c.Slice == slice:
@@ -66,7 +69,7 @@ func container(
 		return out
 	}
 	if pod.QoS == v1.PodQOSBurstable && c.Resources.OOMScoreAdj == 0 {
-		return out // the runtime does not tell: the kubelet gives a burstable container no score of 0
+		return out // the runtime reports no score: the kubelet gives a burstable container none of 0
 	}
 	limit := c.Resources.MemoryLimit
 	if limit == 0 && slice.Limits.MemoryMax != cgroupfs.Unlimited {
@@ -92,7 +95,7 @@ func estimate(pod *evict.Pod, p *podmove.Pod) {
 	for _, c := range pod.Containers {
 		pod.Request += c.Request
 	}
-	// Containers may share one limit of the pod, and nothing requests more than its limit.
+	// Containers may share one limit of the pod, and no pod requests more than its limit.
 	pod.Request = min(pod.Request, p.PartitionCgroup.Limits.MemoryMax)
 	for _, c := range p.Containers {
 		if c.Running {
@@ -101,7 +104,8 @@ func estimate(pod *evict.Pod, p *podmove.Pod) {
 	}
 }
 
-// Scopes returns a function that returns the scopes of containers in the slice of a pod, by container ID.
+// Scopes returns a function that returns the scopes of containers in the slice of a pod, by
+// container ID.
 func Scopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, error) {
 	return func(podCgroup string) (map[string]string, error) {
 		units, err := fs.Children(podCgroup)

@@ -25,10 +25,11 @@ const (
 	capacity = 2000 * mebi // of the node
 )
 
-// inside is below the partition, and nothing else is.
+// inside is the prefix of all cgroups in the partition, and of no other.
 var inside = unitname.CgroupPath(unitname.System.Slice()) + "/"
 
-// placed is a pod on the node without containers; guest tells whether it has a slice in the partition.
+// placed returns a pod on the node without containers. partitionSlice means that its slice in the
+// partition exists.
 func placed(name string, q v1.PodQOSClass, partitionSlice bool) podmove.Pod {
 	uid := "uid-of-" + name
 	return podmove.Pod{
@@ -38,7 +39,7 @@ func placed(name string, q v1.PodQOSClass, partitionSlice bool) podmove.Pod {
 	}
 }
 
-// with adds a container that runs in a slice.
+// with adds a container that runs in a slice of the pod.
 func with(p podmove.Pod, slice podmove.PodCgroup, name string, r cri.Resources) podmove.Pod {
 	p.Containers = append(p.Containers, podmove.Container{
 		ID: "id-" + name, Name: name, Running: true, Unit: "cri-containerd-id-" + name + ".scope", Slice: slice.Slice, Resources: r,
@@ -54,7 +55,7 @@ func inGuest(name string, q v1.PodQOSClass, resources ...cri.Resources) podmove.
 	return p
 }
 
-// told is what the kubelet says.
+// told returns pods as the kubelet's Pods API reports them.
 func told(pods ...*podsapi.Pod) map[types.UID]*podsapi.Pod {
 	known := map[types.UID]*podsapi.Pod{}
 	for _, p := range pods {
@@ -63,7 +64,7 @@ func told(pods ...*podsapi.Pod) map[types.UID]*podsapi.Pod {
 	return known
 }
 
-// one is the only pod of an inventory.
+// one returns the only pod of an inventory.
 func one(t *testing.T, p podmove.Pod, known map[types.UID]*podsapi.Pod) evict.Pod {
 	t.Helper()
 	pods := Inventory([]podmove.Pod{p}, known, capacity)
@@ -73,9 +74,10 @@ func one(t *testing.T, p podmove.Pod, known map[types.UID]*podsapi.Pod) evict.Po
 	return pods[0]
 }
 
-// Nothing that runs outside the partition is a candidate, whatever the pod is: it would not give the partition a byte. A pod whose sandbox runs may have
-// a container by now that no pass has seen; evict.Measure leaves it out where nothing runs in its slice.
-func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
+// TestInventoryInPartition: no pod outside the partition is a candidate, because its eviction would
+// not free memory of the partition. A pod whose sandbox runs may have a container that no pass has
+// seen. evict.Measure drops it if no process runs in its slice.
+func TestInventoryInPartition(t *testing.T) {
 	t.Parallel()
 	var found []podmove.Pod
 	add := func(p podmove.Pod) { found = append(found, p) }
@@ -88,7 +90,7 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	misplaced := placed("misplaced", v1.PodQOSBurstable, false)
 	add(with(misplaced, misplaced.DefaultCgroup, "a", none))
 
-	prepared := placed("prepared", v1.PodQOSBurstable, true) // a slice that is empty: its containers are outside still
+	prepared := placed("prepared", v1.PodQOSBurstable, true) // its slice is empty: its containers are still outside
 	add(with(prepared, prepared.DefaultCgroup, "a", none))
 
 	add(placed("no-containers", v1.PodQOSBurstable, true))
@@ -113,7 +115,8 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	gone.PartitionCgroup.Exists = false
 	add(gone)
 
-	// Its slice has another class than its pod, of what was there before: that is where its containers are.
+	// The slice, left from an earlier state, has another class than the pod, and the containers are in
+	// it.
 	other := inGuest("other-class", v1.PodQOSBestEffort, none)
 	other.PartitionCgroup.Slice = unitname.PodSlice(unitname.System, v1.PodQOSBurstable, other.UID)
 	add(other)
@@ -151,7 +154,8 @@ func TestOnlyWhatIsInThePartitionGoes(t *testing.T) {
 	}
 }
 
-// A live move that ended half-way leaves a container in two scopes. The one in the partition counts, in whichever order they are.
+// TestContainerInTwoScopes: a live move that ended half-way leaves a container in two scopes. The
+// one in the partition counts, in either order.
 func TestContainerInTwoScopes(t *testing.T) {
 	t.Parallel()
 	for _, swapped := range []bool{false, true} {
@@ -172,7 +176,8 @@ func TestContainerInTwoScopes(t *testing.T) {
 	}
 }
 
-// Containers that have ended are no part of it; one that is about to start is.
+// TestContainersByState: containers that have ended are left out. One that is being created is
+// included.
 func TestContainersByState(t *testing.T) {
 	t.Parallel()
 	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{}, cri.Resources{}, cri.Resources{})
@@ -184,8 +189,8 @@ func TestContainersByState(t *testing.T) {
 	}
 }
 
-// Where the kubelet tells, its figures count, and nothing of what the runtime has.
-func TestFiguresOfTheKubelet(t *testing.T) {
+// TestKubeletValues: with the Pods API, the kubelet's values are used, and none of the runtime.
+func TestKubeletValues(t *testing.T) {
 	t.Parallel()
 	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 500, MemoryLimit: 7 * mebi}, cri.Resources{OOMScoreAdj: -997})
 	p.PartitionCgroup.Limits.MemoryMax = 9 * mebi
@@ -206,17 +211,18 @@ func TestFiguresOfTheKubelet(t *testing.T) {
 	if a, b := got.Containers[0], got.Containers[1]; a.Request != 70*mebi || b.Request != 30*mebi {
 		t.Errorf("%d and %d for the containers", a.Request, b.Request)
 	}
-	// An ephemeral container has no request, and the kubelet's list does not have it.
+	// An ephemeral container has no request, and is not in the kubelet's list.
 	if debug := one(t, with(p, p.PartitionCgroup, "debug", cri.Resources{OOMScoreAdj: 500}), told(k)).Containers[2]; debug.Name != "debug" || debug.Request != 0 {
 		t.Errorf("%+v", debug)
 	}
-	// A grace period of zero is one, and no priority is one too.
+	// A grace period of 0 and a negative priority are values, too.
 	if got := one(t, p, told(&podsapi.Pod{UID: p.UID, Priority: -5})); got.GracePeriod != 0 || got.Priority != -5 {
 		t.Errorf("%+v; want no grace, priority -5", got)
 	}
 }
 
-// The kubelet knows what the runtime does not: that a pod is on its way out.
+// TestTerminatingAndStatic: only the kubelet reports that a pod terminates. The kubelet or the
+// sandbox reports that it is static.
 func TestTerminatingAndStatic(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -237,7 +243,7 @@ func TestTerminatingAndStatic(t *testing.T) {
 			t.Errorf("%s: terminating %t, static %t", name, got.Terminating, got.Static)
 		}
 	}
-	// Without the kubelet the sandbox alone tells.
+	// Without the kubelet, the sandbox decides.
 	p := inGuest("etcd", v1.PodQOSBurstable, cri.Resources{})
 	p.Static = true
 	if !one(t, p, nil).Static {
@@ -245,34 +251,36 @@ func TestTerminatingAndStatic(t *testing.T) {
 	}
 }
 
-// Without the kubelet requests and priorities are what the runtime lets guess.
+// TestEstimates: without the kubelet, requests and priorities are estimated from the runtime's
+// values.
 func TestEstimates(t *testing.T) {
 	t.Parallel()
-	const step = capacity / 1000 // of memory, for which a score is one less
+	const step = capacity / 1000 // memory per point of the score
 	for name, test := range map[string]struct {
 		pod      podmove.Pod
-		limit    uint64 // of its slice, 0 for none
+		limit    uint64 // of the pod's slice, 0 for none
 		request  uint64
 		priority int32
 	}{
 		"guaranteed: its limit":          {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}), request: 50 * mebi},
 		"guaranteed: its limits":         {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 50 * mebi}, cri.Resources{OOMScoreAdj: -997, MemoryLimit: 10 * mebi}), limit: 60 * mebi, request: 60 * mebi},
 		"guaranteed: the limit of a pod": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
-		// Each of them may use all of it, but it is requested once.
+		// Each container may use all of it, but it is requested once.
 		"guaranteed: that of a pod, for two": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997}, cri.Resources{OOMScoreAdj: -997}), limit: 64 * mebi, request: 64 * mebi},
 		"guaranteed without any":             {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997})},
 		"burstable: its score":               {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 1000 * mebi}), request: 100*step + step/2},
 		"burstable: their scores":            {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 990}), request: 110*step + step},
 		"burstable without a request":        {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999})},
 		"burstable, half of it":              {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900}, cri.Resources{OOMScoreAdj: 1000}), request: 100*step + step/2},
-		// Its request is guessed by halves of a step, and is never above its limit.
+		// The request is estimated to half a step, and is never above the limit.
 		"burstable at its limit": {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900, MemoryLimit: 100 * step}), limit: 100 * step, request: 100 * step},
 		"best effort":            {pod: inGuest("p", v1.PodQOSBestEffort, cri.Resources{OOMScoreAdj: 1000})},
 		"node-critical":          {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
 		"node-critical, by one":  {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999}, cri.Resources{OOMScoreAdj: -997}), priority: 2_000_001_000},
-		// A guaranteed pod has that score whatever its priority is.
+		// A guaranteed pod has that score with any priority.
 		"guaranteed, unknown priority": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997, MemoryLimit: mebi}), request: mebi},
-		// The kubelet gives no container a score of 0: the runtime did not tell. The whole node's memory is no guess.
+		// The kubelet gives no container a score of 0: the runtime reported none. The whole node's memory
+		// is not an estimate.
 		"a runtime without figures":                      {pod: inGuest("p", v1.PodQOSBurstable, cri.Resources{}, cri.Resources{})},
 		"a runtime without figures, guaranteed by limit": {pod: inGuest("p", v1.PodQOSGuaranteed, cri.Resources{}), limit: 64 * mebi, request: 64 * mebi},
 	} {
@@ -284,20 +292,21 @@ func TestEstimates(t *testing.T) {
 			t.Errorf("%s: request %d, priority %d, %+v; want %d, %d, estimated, a grace of 30s", name, got.Request, got.Priority, got, test.request, test.priority)
 		}
 	}
-	// What is not in the partition tells the priority of its pod too, and requests nothing in it.
+	// A container outside the partition counts for the priority of its pod, and not for its request.
 	p := inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 999})
 	p = with(p, p.DefaultCgroup, "outside", cri.Resources{OOMScoreAdj: -997})
 	if got := one(t, p, nil); got.Priority != 2_000_001_000 || got.Request != 0 {
 		t.Errorf("%+v", got)
 	}
-	// The memory of the node could not be read.
+	// The memory of the node is unknown if it could not be read.
 	unknown := Inventory([]podmove.Pod{inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900})}, nil, 0)
 	if len(unknown) != 1 || unknown[0].Request != 0 || !unknown[0].Estimated {
 		t.Errorf("%+v", unknown)
 	}
 }
 
-// The cooldown is for what a controller makes again. A pod without one is by itself, in its namespace.
+// TestOwners: the cooldown is for pods that a controller creates again. A pod without a controller
+// is its own owner, within its namespace.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	owner := func(namespace, name string, known *podsapi.Pod) string {
@@ -313,7 +322,7 @@ func TestOwners(t *testing.T) {
 	if got := bare("kube-system", "etcd"); got != "kube-system/etcd" {
 		t.Errorf("a pod without a controller: %q", got)
 	}
-	// What looks like a controller's name is none, where the kubelet says so.
+	// A name that looks like a controller's is not used if the kubelet reports no controller.
 	if bare("kube-system", "dns-abcde") == bare("kube-system", "dns-fghij") || bare("a", "p") == bare("b", "p") {
 		t.Error("two pods without a controller are one")
 	}
@@ -328,7 +337,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Only the scopes of containers are: not what watches over them, and no slices.
+// TestContainerScopes: only the scopes of containers are returned, not those of conmon, and no
+// slices.
 func TestContainerScopes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -358,7 +368,8 @@ func TestContainerScopes(t *testing.T) {
 	}
 }
 
-// All containers of a pod are part of it, in whichever partition they are, both places of a half-way move, and no other pod's.
+// TestContainerCgroups: all containers of a pod are returned, in either partition, and both cgroups
+// after a half-way move. Containers of other pods are not.
 func TestContainerCgroups(t *testing.T) {
 	t.Parallel()
 	p := placed("dns", v1.PodQOSBurstable, true)

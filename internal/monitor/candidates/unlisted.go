@@ -16,10 +16,11 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// Unlisted returns the pods in the partition that are not among those of the last pass (Inventory): they were started a moment ago, which is when a
-// program that takes all memory takes it. The pass may have seen the pod and not yet its slice. The kubelet's Pods API knows most of them; of the
-// others the name of the cgroup has the UID and the class, and their processes have the score from which requests and priorities are estimated.
-// capacity is the node's memory in bytes.
+// Unlisted returns the pods in the partition that are not in the inventory of the last pass. They
+// have just been started, which is when a program that takes all memory takes it. The pass may have
+// seen the pod before its slice existed. The kubelet's Pods API has most of them. For the others,
+// the name of the cgroup contains the UID and the class, and requests and priorities are estimated
+// from the scores of their processes. capacity is the node's memory in bytes.
 func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	listed := map[string]bool{}
 	for _, pod := range inventory {
@@ -29,7 +30,7 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 	for _, parent := range unitname.System.Slices() {
 		children, err := fs.Children(unitname.CgroupPath(parent))
 		if err != nil {
-			continue // gone, which the next look sees
+			continue // unreadable: the next poll reads it again
 		}
 		for _, slice := range children {
 			partition, qos, uid, ok := unitname.ParsePodSlice(slice)
@@ -46,7 +47,7 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
 				for name, c := range k.Containers {
-					if c.ID != "" { // its cgroup is found when the pod is chosen
+					if c.ID != "" { // its cgroup is determined when the pod is selected
 						pod.Containers = append(
 							pod.Containers,
 							evict.Container{ID: c.ID, Name: name, Request: uint64(max(c.MemoryRequest, 0))},
@@ -56,8 +57,9 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 			} else {
 				pod.Unknown, pod.Estimated, pod.Owner = true, true, uid
 				pod.Name = fmt.Sprintf("(pod %s)", uid)
-				// The kubelet gives a pod from a file or a URL a hash for a UID (applyDefaults, pkg/kubelet/config/common.go), and the API server
-				// one with dashes.
+				// The kubelet gives a pod from a file or a URL a hash as its UID (applyDefaults,
+				// pkg/kubelet/config/common.go). A UID of the API server has dashes, which are underscores in
+				// the name of the slice.
 				pod.Static = !strings.Contains(uid, "_")
 				estimateByScore(fs, &pod, capacity)
 			}
@@ -67,7 +69,7 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 	return pods
 }
 
-// kubeletPod finds the pod that a slice of the partition is for.
+// kubeletPod returns the pod to which a slice of the partition belongs, or nil.
 func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos v1.PodQOSClass) *podsapi.Pod {
 	for uid, k := range known {
 		if unitname.PodSlice(unitname.System, qos, string(uid)) == slice {
@@ -77,7 +79,9 @@ func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos v1.PodQOSCla
 	return nil
 }
 
-// estimateByScore estimates by the oom_score_adj of the first process of each container: the kubelet gives it to all of them.
+// estimateByScore estimates the request and the priority of a pod from the oom_score_adj of the
+// first process of each container. The kubelet sets the same score for all processes of a
+// container.
 func estimateByScore(fs cgroupfs.FS, pod *evict.Pod, capacity uint64) {
 	scopes, err := Scopes(fs)(pod.Cgroup)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// TestUnlisted: what runs in the partition and no pass has found is a candidate too, and is known where the kubelet tells.
+// TestUnlisted: a pod that runs in the partition and that no pass has found is a candidate, too. It
+// has its name and its values if the kubelet reports them.
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -26,7 +27,7 @@ func TestUnlisted(t *testing.T) {
 		if err := os.MkdirAll(scope, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// This process has the score of the one that runs there.
+		// The test's own process stands for the container's, with its score.
 		if err := os.WriteFile(filepath.Join(scope, "cgroup.procs"), fmt.Appendln(nil, os.Getpid()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func TestUnlisted(t *testing.T) {
 	// A pass has seen this pod before it had a slice in the partition.
 	late := placed("late", v1.PodQOSBurstable, false)
 	started(v1.PodQOSBurstable, late.UID, strings.Repeat("4", 64))
-	// The kubelet makes up the UID of a static pod.
+	// The UID of a static pod is a hash from the kubelet.
 	static := "0123456789abcdef0123456789abcdef"
 	started(v1.PodQOSBurstable, static, strings.Repeat("5", 64))
 	known := told(&podsapi.Pod{
@@ -65,14 +66,15 @@ func TestUnlisted(t *testing.T) {
 	if p = pods[static]; !p.Unknown || !p.Static {
 		t.Errorf("%+v; want a static pod, which is protected", p)
 	}
-	// Where there is no partition there is nobody.
+	// Without a partition there are no pods.
 	if pods := Unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
 		t.Errorf("%+v", pods)
 	}
 }
 
-// TestEndedPodKeepsItsName: a pod that has ended keeps its slice while the kubelet's own is there, and its memory is held against it by name.
-func TestEndedPodKeepsItsName(t *testing.T) {
+// TestEndedPodKeepsName: a pod that has ended keeps its slice while the kubelet's slice of it
+// exists. Its memory is attributed to the pod by name.
+func TestEndedPodKeepsName(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	found := inGuest("dns", v1.PodQOSBurstable)

@@ -1,4 +1,5 @@
-// Package check compares the node with what the configuration and the programs need, and returns what is wrong and what to change.
+// Package check compares the node with the requirements of the configuration and the programs. It
+// returns findings: what is wrong, and what to change.
 package check
 
 import (
@@ -16,7 +17,7 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// Grade is how bad a finding is.
+// Grade is the severity of a finding.
 type Grade string
 
 // The grades.
@@ -24,27 +25,28 @@ const (
 	OK      Grade = "ok"
 	Warning Grade = "warning"
 	Error   Grade = "error"
-	// Ignored is a warning or an error that the user does not want to hear of.
+	// Ignored is a warning or an error of a check that the user ignores.
 	Ignored Grade = "ignored"
 )
 
-// Finding is what a check has found. Its JSON is for scripts: fields are added, not changed.
+// Finding is a result of a check. Its JSON is for scripts: new versions add fields and do not
+// change them.
 type Finding struct {
 	// Check is the name of the check. One check may find several things.
 	Check string `json:"check"`
 	Grade Grade  `json:"grade"`
-	// Found is what is there, or what is wrong.
+	// Found describes the state of the node, or the problem.
 	Found string `json:"found"`
-	// Change is what to do about it; empty where Found says it, or where nothing is to be done.
+	// Change is the remedy. It is empty if Found contains it, or if there is nothing to do.
 	Change string `json:"change,omitempty"`
-	// Docs is where it is explained.
+	// Docs is the page and section that explains it, for all grades but OK.
 	Docs string `json:"docs,omitempty"`
-	// Looked are the files that were looked at.
+	// Looked lists the files that were read or skipped, with the reason.
 	Looked []kubeletconfig.Look `json:"looked,omitempty"`
 }
 
-// Node checks the node, in the order in which an operator meets things: first the configuration. What the checks whose names are
-// ignored find, but for what is in order, has the grade Ignored.
+// Node checks the node, in the order in which an operator needs the results: first the
+// configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
 func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
 	c := &checks{options: o, runtime: node.NewRuntime(o.Runtime, func(bool) {}), cgroups: cgroupfs.Mount}
 	var found []Finding
@@ -60,7 +62,7 @@ func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
 			found = append(found, f)
 		}
 		if c.yields {
-			break // nothing of the rest is ours
+			break // the kubelet makes the partition itself
 		}
 	}
 	return found

@@ -30,17 +30,18 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// check is one thing that is looked at. Names never change: they are what --ignore takes.
+// check is a named check of the node. Names never change, because --ignore takes them.
 type check struct {
 	name string
-	// docs is a section of our documentation.
+	// docs is the page and section of our documentation that explains the check.
 	docs string
 	look func(*checks, context.Context) []Finding
 }
 
 const docsPage = "docs/troubleshooting.md#"
 
-// allChecks is in the order in which an operator meets things: what one has read, those behind it go by.
+// allChecks lists the checks in the order in which Node runs them. Later checks use what earlier
+// ones have read.
 var allChecks = []check{
 	{"configuration", docsPage + "configuration", (*checks).configuration},
 	{"trial", docsPage + "trials", (*checks).trial},
@@ -67,7 +68,7 @@ func Names() []string {
 	return names
 }
 
-// checks is what they go by, and what they have read for one another.
+// checks holds the input of the checks, and what they have read for later ones.
 type checks struct {
 	runtime *node.Runtime
 	cgroups cgroupfs.FS
@@ -82,7 +83,7 @@ func saying(g Grade, format string, args ...any) []Finding {
 	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...)}}
 }
 
-// changing is saying, with what to change.
+// changing is saying with a change.
 func changing(g Grade, change, format string, args ...any) []Finding {
 	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...), Change: change}}
 }
@@ -91,7 +92,7 @@ func (c *checks) configuration(context.Context) []Finding {
 	var found []Finding
 	desired, err := node.ReadDesired()
 	c.desired = desired
-	c.config, _ = kubeletconfig.Load(hostfs.FS("/")) // the same error
+	c.config, _ = kubeletconfig.Load(hostfs.FS("/")) // the same error as that of ReadDesired
 	for _, warning := range desired.Warnings {
 		found = append(found, Finding{Grade: Warning, Found: warning})
 	}
@@ -133,7 +134,7 @@ func (c *checks) configuration(context.Context) []Finding {
 	return found
 }
 
-// trial says that what is in force goes by itself, or should.
+// trial warns of a running trial, and reports one that does not end as it should.
 func (c *checks) trial(ctx context.Context) []Finding {
 	const change = "partition-monitor keep makes it permanent, partition-monitor try --end goes back"
 	running, err := trial.Read()
@@ -159,7 +160,8 @@ func (c *checks) trial(ctx context.Context) []Finding {
 	return changing(Warning, change, "%s is tried until %s", running.From, until)
 }
 
-// kubelet compares the command line of the kubelet that runs with what the generator goes by.
+// kubelet compares the command line of the running kubelet with the configuration that the
+// generator reads.
 func (c *checks) kubelet(context.Context) []Finding {
 	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
 	if errors.Is(err, kubeletargs.ErrNotRunning) {
@@ -203,10 +205,11 @@ func orNone(files []string) string {
 	return strings.Join(files, ", ") + " is"
 }
 
-// oldestSystemd is what README names: 249 of Ubuntu 22.04 has no SYSTEMD_SCOPE for generators.
+// oldestSystemd is the minimum that README names. 249 of Ubuntu 22.04 sets no SYSTEMD_SCOPE for
+// generators.
 const oldestSystemd = 252
 
-// ourUnits are those whose failure keeps the configuration from the kernel.
+// ourUnits lists the units whose failure keeps the configuration from being applied.
 var ourUnits = []string{
 	unitname.System.Slice(),
 	partition.ApplyPath,
@@ -313,10 +316,11 @@ func (c *checks) slice(context.Context) []Finding {
 	return found
 }
 
-// wholePages is what the kernel makes of a limit.
+// wholePages rounds a limit down to whole pages, as the kernel does.
 func wholePages(bytes uint64) uint64 { return bytes &^ (uint64(os.Getpagesize()) - 1) }
 
-// file reads a file of a cgroup, false where it is not there: its controller is not on.
+// file reads a file of a cgroup. It returns false if the file cannot be read, for example because
+// its controller is off.
 func (c *checks) file(cgroup, name string) (string, bool) {
 	data, err := os.ReadFile(filepath.Join(c.cgroups.Path(cgroup), name))
 	return strings.TrimSpace(string(data)), err == nil
@@ -339,11 +343,12 @@ func (c *checks) container(ctx context.Context) []Finding {
 
 const setDriver = "set cgroupDriver: systemd for the kubelet, and SystemdCgroup = true for containerd (cgroup_manager = \"systemd\" for CRI-O)"
 
-// driver looks at who decides on it: since kubelet 1.34 the runtime does where it tells, and else the kubelet's flag or file.
+// driver checks that the cgroup driver is systemd. A kubelet uses the driver that the runtime
+// reports (since 1.34), or else that of its own flag or file.
 func (c *checks) driver(ctx context.Context) []Finding {
 	client, err := c.runtime.Client(ctx)
 	if err != nil {
-		return nil // said already
+		return nil // reported by the check runtime
 	}
 	told, err := client.CgroupDriver(ctx)
 	if err != nil {
@@ -387,14 +392,14 @@ func (c *checks) pods(ctx context.Context) []Finding {
 	return saying(OK, "served at %s", c.options.PodsAPI)
 }
 
-// evictionKernel looks at what evictions take of the kernel.
+// evictionKernel checks that the kernel has what evictions use.
 func (c *checks) evictionKernel(context.Context) []Finding {
 	if c.options.Eviction.Off {
 		return saying(OK, "--%s=off", options.FlagEviction)
 	}
 	path := unitname.CgroupPath(unitname.System.Slice())
 	if _, ok := c.file(path, "memory.current"); !ok {
-		return nil // there is no partition to look at
+		return nil // there is no partition
 	}
 	var found []Finding
 	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "cgroup.kill")); err != nil {
@@ -407,7 +412,7 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 	}
 	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
 		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
-			"the kernel reports no memory pressure (PSI): eviction polls memory at intervals alone")...)
+			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
 	}
 	if found == nil {
 		found = saying(OK, "the kernel has cgroup.kill and PSI")
@@ -415,7 +420,7 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 	return found
 }
 
-// evictionAPI asks the API server whether it would take the word of an eviction.
+// evictionAPI asks the API server whether it would accept the report of an eviction.
 func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return saying(
@@ -444,7 +449,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	return saying(OK, "%s accepts evictions with %s", client.Server(), path)
 }
 
-// swap: eviction goes by memory alone.
+// swap warns if the partition may use swap, which eviction does not count.
 func (c *checks) swap(context.Context) []Finding {
 	data, err := os.ReadFile("/proc/swaps")
 	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
@@ -458,7 +463,8 @@ func (c *checks) swap(context.Context) []Finding {
 		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
 }
 
-// oomd: systemd-oomd kills whole cgroups below one that it watches, by rules of its own.
+// oomd warns if systemd-oomd may kill in the partition. It kills whole cgroups below one that it
+// watches, by rules of its own.
 func (c *checks) oomd(ctx context.Context) []Finding {
 	units, err := systemctl.Show(
 		ctx,
@@ -469,7 +475,7 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 		unitname.System.Slice(),
 	)
 	if err != nil {
-		return nil // said already
+		return nil // reported by the check systemd
 	}
 	var found []Finding
 	running := false
@@ -501,7 +507,7 @@ func (c *checks) service(ctx context.Context) []Finding {
 	return saying(OK, "ready, metrics at http://%s/metrics", c.options.Listen)
 }
 
-// limitText is a memoryLimit for people.
+// limitText formats a memoryLimit.
 func limitText(bytes int64) string {
 	if bytes == 0 {
 		return "none (the partition measures and weighs, and evicts no pod)"

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Each check has a name of its own, and a section that there is.
+// TestChecksAreDocumented: each check has a name of its own, a section that exists, and an entry in
+// the manual page.
 func TestChecksAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/troubleshooting.md")

@@ -1,5 +1,6 @@
-// Package control asks the running service, and answers for it: over a socket that only root may open, it moves a pod; over the address
-// of metrics and health, it returns what the service reports.
+// Package control is the interface between the commands and the running service. Over a socket that
+// only root may open, it requests the move of a pod and serves such requests. At the address of
+// metrics and health, it queries readiness and reports.
 package control
 
 import (
@@ -19,11 +20,11 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// Socket is where the service takes an operator's word. Only root may open it: metrics and health, which everybody may
-// ask, have a port of their own.
+// Socket is the path at which the service accepts requests of an operator. Only root may open it.
+// Metrics and health, which any process may query, have a port of their own.
 const Socket = config.StateDir + "/monitor/control"
 
-// movePattern is the request that moves one pod. Its answer comes when the pod is in its place.
+// movePattern is the request that moves one pod. The response is sent when the pod is in its place.
 const movePattern = "POST /move/{namespace}/{name}"
 
 // Mover moves one pod. *podmove.Reconciler is one.
@@ -31,11 +32,11 @@ type Mover interface {
 	MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error)
 }
 
-// errStops is the answer to whoever waits when the service ends.
+// errStops is the cause that ends waiting requests when the service stops.
 var errStops = errors.New("the service is stopping")
 
-// Serve serves at the socket until ctx ends. The lock of the service is held: a socket that is there is left from a run
-// that was killed.
+// Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
+// a socket that exists is left from a run that was killed.
 func Serve(ctx context.Context, path string, pods Mover) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -75,6 +76,6 @@ func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pod
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, slice) // who has gone needs none
+		_, _ = io.WriteString(w, slice) // the client may have disconnected
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// oneMove answers for one pod.
+// oneMove implements Mover by a function.
 type oneMove func(ctx context.Context, pod types.NamespacedName) (string, error)
 
 func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (string, error) {
 	return m(ctx, pod)
 }
 
-// control serves a control socket until stop is called.
+// control serves a control socket until stop is called or the test ends.
 func control(t *testing.T, pods Mover) (socket string, stop func() error) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "control")
@@ -52,7 +52,7 @@ func control(t *testing.T, pods Mover) (socket string, stop func() error) {
 
 var systemAgent = types.NamespacedName{Namespace: "kube-system", Name: "system-agent"}
 
-func TestMoveOverTheSocket(t *testing.T) {
+func TestMoveOverSocket(t *testing.T) {
 	t.Parallel()
 	pods := oneMove(func(_ context.Context, pod types.NamespacedName) (string, error) {
 		switch pod.Name {
@@ -77,8 +77,9 @@ func TestMoveOverTheSocket(t *testing.T) {
 	}
 }
 
-// TestMoveIsNotWaitedFor: who goes away withdraws what they have asked for, and the end of the service is told to those who wait.
-func TestMoveIsNotWaitedFor(t *testing.T) {
+// TestMoveCancelled: a client that disconnects cancels its request. When the service stops, waiting
+// clients get an error with that cause.
+func TestMoveCancelled(t *testing.T) {
 	t.Parallel()
 	begun, cause := make(chan struct{}), make(chan error, 1)
 	pods := oneMove(func(ctx context.Context, _ types.NamespacedName) (string, error) {

@@ -13,7 +13,8 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Reasons asks the service why pods are not where they belong, by UID. It returns nothing where the service does not run.
+// Reasons queries the service for the reports of its pods, with the reasons why pods are misplaced,
+// by UID. It returns nil if the service does not answer.
 func Reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
 	status, text, err := get(ctx, listen, "/report")
 	var report podmove.Report
@@ -27,16 +28,16 @@ func Reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
 	return known
 }
 
-// maxAnswer bounds what the service may answer: a thousand pods are half a megabyte.
+// maxAnswer bounds a response of the service. A thousand pods take half a megabyte.
 const maxAnswer = 8 << 20
 
-// answerTimeout is how long the service may take for an answer.
+// answerTimeout bounds a request to the service.
 const answerTimeout = 2 * time.Second
 
-// errNoService says that the service listens nowhere.
+// errNoService means that the service does not listen.
 var errNoService = errors.New("not queried: --listen has no address")
 
-// get asks the service at the address that it was told to listen on.
+// get sends a request to the service at the address of its flag --listen.
 func get(ctx context.Context, listen, path string) (status int, text []byte, err error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Move has the service move a pod, and returns the slice that it is in then.
+// Move asks the service to move a pod, and returns the slice of the pod after the move.
 func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice string, err error) {
 	client := &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

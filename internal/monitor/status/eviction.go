@@ -20,10 +20,12 @@ import (
 type Eviction struct {
 	// Mode is on, off or dry-run.
 	Mode string `json:"mode"`
-	// AvailableBytes are left below the limit, page cache not counted as used; WorkingSetBytes is what the kubelet would count.
+	// AvailableBytes is the memory left below the limit. Page cache does not count as used.
+	// WorkingSetBytes is the working set as the kubelet would count it.
 	AvailableBytes  uint64 `json:"availableBytes"`
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
-	// NoLimit tells that the partition has no memory limit: nothing is available or evicted.
+	// NoLimit means that the partition has no memory limit: AvailableBytes is 0, and no pod is
+	// evicted.
 	NoLimit bool `json:"noLimit,omitempty"`
 	// HardBytes and SoftBytes are the thresholds, 0 for none; SoftGrace is in nanoseconds.
 	HardBytes uint64        `json:"hardBytes"`
@@ -31,16 +33,18 @@ type Eviction struct {
 	SoftGrace time.Duration `json:"softGrace"`
 	// Crossed is the threshold that is crossed now.
 	Crossed evict.Threshold `json:"crossed,omitempty"`
-	// Estimated tells that requests and priorities are approximations, because the kubelet serves no Pods API.
+	// Estimated means that requests and priorities are approximations, because the kubelet serves no
+	// Pods API.
 	Estimated bool `json:"estimated"`
-	// Order has the pods of the partition as they would go.
+	// Order lists the pods of the partition in eviction order.
 	Order []Candidate `json:"order"`
-	// Open are evictions under way, Last those that are through, the newest last.
+	// Open lists the evictions in progress, and Last those that have ended, the newest last.
 	Open []evict.Eviction `json:"open"`
 	Last []evict.Eviction `json:"last"`
 }
 
-// Candidate is a pod of the partition, with what it is ranked by.
+// Candidate is a pod of the partition, with the values that rank it. Skip is the reason why it is
+// not a candidate.
 type Candidate struct {
 	Namespace       string     `json:"namespace"`
 	Name            string     `json:"name"`
@@ -52,7 +56,7 @@ type Candidate struct {
 	Skip            evict.Skip `json:"skip,omitempty"`
 }
 
-// readEviction looks at the memory as the service does, and does nothing about it.
+// readEviction reads memory and ranks the pods as the service does. It evicts no pod.
 func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*Eviction, error) {
 	history, err := node.ReadEvictions()
 	if err != nil {
@@ -111,7 +115,7 @@ func readEviction(root cgroupfs.FS, config evict.Config, pods []evict.Pod) (*Evi
 	return s, errors.Join(problems...)
 }
 
-// shownEvictions is how many of the last evictions the table has.
+// shownEvictions is the number of ended evictions in the table.
 const shownEvictions = 5
 
 func writeEviction(w io.Writer, s *Eviction) error {
@@ -166,7 +170,7 @@ func writeEviction(w io.Writer, s *Eviction) error {
 	return writeEvictions(w, s)
 }
 
-// ordinal is "next" for 1.
+// ordinal returns "next" for 1, and "n." otherwise.
 func ordinal(n int) string {
 	if n == 1 {
 		return "next"

@@ -1,5 +1,5 @@
-// Package status reads what the node and the service show of the partition, and writes it for people and for scripts. It changes
-// nothing.
+// Package status reads the state of the partition from the node and the service, and writes it for
+// people and for scripts. It changes nothing.
 package status
 
 import (
@@ -25,22 +25,24 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Status is what status shows. Its JSON is for scripts: fields are added, not changed.
+// Status holds the output of the command status. Its JSON is for scripts: new versions add fields
+// and do not change them.
 type Status struct {
-	// Partition is nil where there is none.
+	// Partition is nil if there is none.
 	Partition *Partition `json:"partition,omitempty"`
-	// Problem is why the configuration is not followed, or why there is no partition.
+	// Problem is the reason why the configuration is not applied, or why there is no partition, and
+	// what could not be read.
 	Problem string `json:"problem,omitempty"`
-	// Trial is absent where none runs.
+	// Trial is absent if none is running.
 	Trial *trial.Trial `json:"trial,omitempty"`
-	// Service says whether the service is ready, or why not.
+	// Service is "ready", or the reason why the service is not.
 	Service string `json:"service"`
-	// Eviction is nil where there is no partition.
+	// Eviction is nil if there is no partition.
 	Eviction *Eviction `json:"eviction,omitempty"`
 	podmove.Report
 }
 
-// Partition is the partition that runs. Amounts are in bytes.
+// Partition is the active partition. Amounts are in bytes.
 type Partition struct {
 	Namespaces  []string `json:"namespaces"`
 	MemoryBytes uint64   `json:"memoryBytes"`
@@ -50,10 +52,10 @@ type Partition struct {
 	CPUWeight  uint64  `json:"cpuWeight"`
 }
 
-// podsAPITimeout is how long Read waits for the kubelet's list of pods.
+// podsAPITimeout bounds the wait for the kubelet's list of pods.
 const podsAPITimeout = 2 * time.Second
 
-// Read looks at the node and asks the service, as far as it runs.
+// Read reads the node and queries the service, if it is running.
 func Read(ctx context.Context, o options.Options) (Status, error) {
 	status := Status{Service: control.Ready(ctx, o.Listen)}
 	config, err := node.LoadApplied(o.Mode, node.ReadOnly)
@@ -90,11 +92,11 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	}
 	if status.Partition != nil {
 		if status.Eviction, err = readEviction(fs, config.Thresholds.Config(o.Eviction), ranked); err != nil {
-			// Where the pods are is worth showing all the same.
+			// The places of the pods are shown nevertheless.
 			status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 		}
 	}
-	// What a look at the node cannot tell: what is being moved, and what failed.
+	// Only the service knows which pods are being moved, and which moves have failed.
 	known := control.Reasons(ctx, o.Listen)
 	for i := range pods {
 		if said, ok := known[pods[i].UID]; ok && pods[i].Reason != "" && said.Reason != "" {
@@ -105,7 +107,8 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	return status, nil
 }
 
-// readPods looks at the node as a pass of the service does, and does nothing about it.
+// readPods reads the node as a pass of the service does, and changes nothing. It returns a report
+// of all pods, and the pods that an eviction can choose from.
 func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]podmove.PodReport, []evict.Pod, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,7 +129,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]
 	return podmove.Decide(snapshot).Pods, candidates.Inventory(snapshot.Pods, known, node.MemoryCapacity()), nil
 }
 
-// listPods returns the kubelet's pods, none where it does not tell.
+// listPods returns a watcher with the kubelet's pods. Without the Pods API the watcher has none.
 func listPods(ctx context.Context, socket string) *podsapi.Watcher {
 	told := make(chan struct{}, 1)
 	watcher := podsapi.NewWatcher(socket, func() {}, func(bool) {

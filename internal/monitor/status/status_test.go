@@ -92,10 +92,10 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 	}
 }
 
-// hostile are texts that a name, a message or a file could hold.
+// hostile lists texts that a name, a message or a file could contain.
 var hostile = []string{"</script><b>", `"quotes"\`, "a b", "caf\u00e9 \u202e\u2028", "%s%n", strings.Repeat("x", 300), "\xff\xfe", "\x1b[31mred", "a\tb\nc", "\x00"}
 
-// JSON is for scripts: whatever a name holds, it is one document, and says the same name.
+// TestJSON: whatever a name contains, the output is one JSON document with that name.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
@@ -130,7 +130,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The names of the fields are what scripts go by.
+// TestJSONFields: scripts depend on the names of the fields.
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
@@ -155,7 +155,7 @@ func TestJSONFields(t *testing.T) {
 		got  map[string]any
 		want []string
 	}{
-		{all, []string{"partition", "problem", "service", "time", "pods"}}, // eviction is a test of its own
+		{all, []string{"partition", "problem", "service", "time", "pods"}}, // eviction has a test of its own
 		{got.Partition, []string{"namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight"}},
 		{got.Pods[0], []string{
 			"namespace", "name", "uid", "qosClass", "member", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
@@ -172,7 +172,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// guardedStatus is one with a partition that evicts.
+// guardedStatus returns a status with a partition that evicts.
 func guardedStatus() Status {
 	s := reportOf()
 	limit := uint64(512 << 20)
@@ -237,7 +237,7 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 	if got := table(t, s); got != head+want {
 		t.Errorf("got\n%s; want\n%s", got, head+want)
 	}
-	// Less of all of it.
+	// Statuses with less to show.
 	for name, test := range map[string]struct {
 		eviction *Eviction
 		want     string
@@ -254,8 +254,8 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 	}
 }
 
-// Names and messages come from others.
-func TestEvictionTableIsHarmless(t *testing.T) {
+// TestEvictionTableHostile: names and messages come from other programs, and may contain anything.
+func TestEvictionTableHostile(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
 		s := guardedStatus()
@@ -278,7 +278,7 @@ func TestEvictionTableIsHarmless(t *testing.T) {
 	}
 }
 
-// The names of the fields are what scripts go by.
+// TestEvictionJSONFields: scripts depend on the names of the fields.
 func TestEvictionJSONFields(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -327,7 +327,7 @@ func TestEvictionJSONFields(t *testing.T) {
 	if got.Eviction["mode"] != "on" || got.Eviction["hardBytes"] != float64(32<<20) || got.Eviction["softGrace"] != float64(90*time.Second) {
 		t.Errorf("%v", got.Eviction)
 	}
-	// Nothing is a list too.
+	// Without a partition there is no field eviction.
 	s := guardedStatus()
 	s.Eviction = nil
 	out.Reset()

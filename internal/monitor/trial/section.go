@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 )
 
-// maxSectionBytes is more than a section may have: what is too large is said where it is judged.
+// maxSectionBytes bounds the read. A section may have less: judge reports one that is too large.
 const maxSectionBytes = 1 << 20
 
-// ReadSection reads the file to try, or stdin where file is "-", and returns what to call it.
+// ReadSection reads the file to try, or stdin if file is "-". name is the path or "standard input",
+// for messages.
 func ReadSection(stdin io.Reader, file string) (name string, data []byte, err error) {
 	if file == "-" {
 		data, err = io.ReadAll(io.LimitReader(stdin, maxSectionBytes))

@@ -1,4 +1,5 @@
-// Package trial applies a configuration for a limited time, after which systemd restores the one of before.
+// Package trial applies a configuration for a limited time. After that systemd restores the
+// previous one.
 package trial
 
 import (
@@ -25,19 +26,21 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// A Trial is a file, kubeletconfig.TrialPath, that the generator and the monitor read in place of the override, and a
-// timer that removes it and reloads systemd. Nothing in /etc is touched before it is kept, and a reboot ends it as
-// everything in /run. Whatever dies in the middle, either the file is not there, or the timer runs:
+// A trial consists of a file, kubeletconfig.TrialPath, and a timer. The generator and the monitor
+// read the file in place of the override. The timer removes it and reloads systemd. Nothing in /etc
+// changes before Keep, and a reboot ends the trial like everything in /run. Whichever process is
+// killed in between, either the file does not exist or the timer runs:
 //
-//	trial.next   written; nobody reads it
+//	trial.next   written; no program reads it
 //	timer        started; when its time is over it removes trial.next, and then trial.yaml
 //	trial.yaml   renamed from trial.next, which fails when the time was over before
 //	reload       applied
 //
-// Keeping goes the other way round: the override is written while the timer runs. Its end then finds the same section.
+// Keep works in the opposite order: it writes the override while the timer runs. If the timer then
+// expires, the override has the same section.
 const (
 	nextFile = config.StateDir + "/trial.next"
-	// aboutFile tells people and Keep about the trial. No limit depends on it.
+	// aboutFile describes the trial, for people and for Keep. No limit depends on it.
 	aboutFile = config.StateDir + "/trial.json"
 	lockFile  = config.StateDir + "/trial.lock"
 
@@ -46,31 +49,33 @@ const (
 	timer = Unit + ".timer"
 )
 
-// goBackScript ends a trial, or what has begun of one, and may run any number of times. It needs nothing of this program,
-// which may be updated or removed meanwhile. systemd expands "$" and "%" in it, and 252 writes ";" to the transient unit's
-// file as "\;", which the next reload does not read back: there are none of these.
+// goBackScript ends a trial, or one that has only begun, and may run any number of times. It does
+// not need this program, which may be updated or removed in the meantime. It contains no "$" and no
+// "%", which systemd expands, and no ";", which systemd writes to the transient unit's file as "\;"
+// and does not read back at the next reload (seen with 252).
 //
-// What follows the reload is for a section that is gone with the trial, and one that comes back. The monitor brings the
-// pods back and stops the slices, and is started for that where it has died; where there is no partition left, its
-// condition fails, which is no error.
+// The commands after the reload are for a section that disappears with the trial, and for one that
+// comes back. The monitor moves the pods back and stops the slices, and is started for that if it
+// has died. If no partition is left, its condition fails, which is not an error.
 const goBackScript = "rm -f " + nextFile + " " + kubeletconfig.TrialPath + " " + aboutFile +
 	" && systemctl daemon-reload && systemctl start slices.target" +
 	" && ( systemctl start --no-block " + unitname.MonitorService + " || true )"
 
 // Trial is the content of aboutFile.
 type Trial struct {
-	// From is the file that is tried.
+	// From is the path of the file that is tried.
 	From string `json:"from"`
-	// Until is when the node goes back by itself.
+	// Until is the time at which the timer ends the trial.
 	Until time.Time `json:"until"`
-	// Override is a digest of the override when the trial began, empty where there was none.
+	// Override is a digest of the override when the trial began, empty if there was none.
 	Override string `json:"override,omitempty"`
 }
 
-// TimeOfDay is the layout in which people see a moment.
+// TimeOfDay is the layout of times in messages.
 const TimeOfDay = "2006-01-02 15:04:05 MST"
 
-// Read returns the trial that runs, nil where none does.
+// Read returns the running trial, or nil without one. If the trial's description cannot be read, it
+// returns a trial and an error.
 func Read() (*Trial, error) {
 	if _, err := os.Lstat(kubeletconfig.TrialPath); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -84,7 +89,7 @@ func Read() (*Trial, error) {
 	return running, nil
 }
 
-// lockCommands keeps two commands from being in the middle of a trial at once.
+// lockCommands takes the lock that keeps two commands from changing a trial at the same time.
 func lockCommands() (*os.File, error) {
 	lock, err := node.LockFile(lockFile)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -93,8 +98,8 @@ func lockCommands() (*os.File, error) {
 	return lock, err
 }
 
-// Start applies the section in data, of the file from, and has systemd go back after d. The warnings are about the
-// section.
+// Start applies the section in data, read from the file from, and has systemd restore the previous
+// configuration after d. It returns warnings about the section.
 func Start(ctx context.Context, from string, data []byte, d time.Duration) (Trial, []string, error) {
 	lock, err := lockCommands()
 	if err != nil {
@@ -118,7 +123,7 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 		err = startTimer(ctx, d)
 	}
 	if err != nil {
-		// The timer may run all the same, and then finds nothing to do.
+		// The timer may run nevertheless. It then has nothing to do.
 		return Trial{}, asked.Warnings, errors.Join(err, removeAll(nextFile, aboutFile))
 	}
 	err = os.Rename(nextFile, kubeletconfig.TrialPath)
@@ -137,7 +142,7 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 	return started, asked.Warnings, nil
 }
 
-// errNone is for whoever wants to keep or end one.
+// errNone is the error of Keep and End without a trial.
 var errNone = errors.New(
 	"no trial is running: it was ended, its time is over (see journalctl -u " + Unit + "), or the node was rebooted; partition-monitor try starts one",
 )
@@ -146,7 +151,8 @@ var errRuns = errors.New(
 	"a trial is already running: partition-monitor keep makes it permanent, partition-monitor try --end ends it",
 )
 
-// judge says what is wrong with a section that is to be tried or kept, as check would where it were in force.
+// judge reports the problems of a section that is to be tried or kept, as check would if it were in
+// force.
 func judge(name string, data []byte) (*node.Desired, error) {
 	asked, err := node.NewDesired(config.LoadWith("/", name, data))
 	switch {
@@ -163,8 +169,9 @@ func judge(name string, data []byte) (*node.Desired, error) {
 	return asked, nil
 }
 
-// checkWayBack refuses a trial that would not end in what is in force now: a configuration that is broken leaves the last
-// good units in place, which then are the trial's, and one that was never applied is another one.
+// checkWayBack refuses a trial whose end would not restore the state in force now. With an invalid
+// configuration the last good units stay in place, which then are the trial's. A configuration that
+// was never applied differs from the state in force.
 func checkWayBack() error {
 	present, err := node.LoadApplied(podmove.Never, node.ReadOnly)
 	if present.Problem != nil {
@@ -182,7 +189,8 @@ func checkWayBack() error {
 	return nil
 }
 
-// prepareTrial writes what the trial needs, and nothing that anybody goes by.
+// prepareTrial writes the files that a trial needs before its timer starts. No program applies them
+// yet.
 func prepareTrial(from string, data []byte, d time.Duration) (Trial, error) {
 	override, err := digestOverride()
 	if err != nil {
@@ -199,7 +207,7 @@ func prepareTrial(from string, data []byte, d time.Duration) (Trial, error) {
 	return t, nil
 }
 
-// digestOverride is a digest of the override, empty where there is none.
+// digestOverride returns a digest of the override, empty if there is none.
 func digestOverride() (string, error) {
 	data, err := os.ReadFile(kubeletconfig.OverridePath)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +219,7 @@ func digestOverride() (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256(data)), nil
 }
 
-// startTimer has systemd run goBackScript after d, whatever becomes of us.
+// startTimer has systemd run goBackScript after d, even if this program has ended.
 func startTimer(ctx context.Context, d time.Duration) error {
 	after, err := sinceStartup(ctx, d)
 	if err != nil {
@@ -221,9 +229,9 @@ func startTimer(ctx context.Context, d time.Duration) error {
 		ctx,
 		"systemd-run", "--quiet", "--collect", "--unit="+Unit,
 		"--description=End of a Trial of the System Partition",
-		// OnActiveSec= begins anew at each daemon-reload, our own among them (systemd issue 31914).
+		// OnActiveSec= starts over at each daemon-reload, also at our own (systemd issue 31914).
 		"--on-startup="+after, "--timer-property=AccuracySec=100ms",
-		// A reload that fails on a busy node is made again.
+		// A reload that fails on a busy node is retried.
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
 		"/bin/sh", "-c", goBackScript,
 	)
@@ -236,7 +244,8 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// sinceStartup is the time d from now for OnStartupSec=, which counts from when the service manager was started.
+// sinceStartup returns the value of OnStartupSec= for the time d from now. systemd counts it from
+// the start of the service manager.
 func sinceStartup(ctx context.Context, d time.Duration) (string, error) {
 	const property = "UserspaceTimestampMonotonic"
 	said, err := systemctl.Show(ctx, property)
@@ -254,7 +263,8 @@ func sinceStartup(ctx context.Context, d time.Duration) (string, error) {
 	return strconv.FormatInt(now.Nano()/1000-began+d.Microseconds(), 10) + "us", nil
 }
 
-// applySection has systemd read the configuration, makes sure that the partition's unit is of the file source, and starts it.
+// applySection reloads systemd, verifies that the partition's unit was generated from the file
+// source, and starts it.
 func applySection(ctx context.Context, source string) error {
 	if err := reloadSystemd(ctx); err != nil {
 		return err
@@ -269,7 +279,8 @@ func applySection(ctx context.Context, source string) error {
 			unitname.System.Slice(), source,
 		)
 	}
-	// The slice wants what belongs to it. Without a unit file systemd would make one up, without limits.
+	// The slice wants the partition's other units. Without a unit file systemd would create the slice
+	// implicitly, without limits.
 	_, err = systemctl.Run(ctx, "systemctl", "start", unitname.System.Slice())
 	return err
 }
@@ -279,7 +290,8 @@ func reloadSystemd(ctx context.Context) error {
 	return err
 }
 
-// sectionSource is the file of which systemd has the partition's unit; empty where there is no such unit.
+// sectionSource returns the file from which the partition's unit was generated, empty if systemd
+// has no such unit.
 func sectionSource(ctx context.Context) (string, error) {
 	said, err := systemctl.Show(ctx, "SourcePath", unitname.System.Slice())
 	if err != nil {
@@ -288,7 +300,7 @@ func sectionSource(ctx context.Context) (string, error) {
 	return said[0]["SourcePath"], nil
 }
 
-// goBack does what the timer's service does, and stops the timer.
+// goBack ends the trial as the timer's service does, and stops the timer.
 func goBack(ctx context.Context) error {
 	if _, err := systemctl.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
 		return fmt.Errorf("going back: %w; the timer retries", err)
@@ -325,7 +337,7 @@ func stopTimer(ctx context.Context) error {
 	return err
 }
 
-// End goes back before the time is over.
+// End ends the trial before its time is over.
 func End(ctx context.Context) error {
 	lock, err := lockCommands()
 	if err != nil {
@@ -334,7 +346,7 @@ func End(ctx context.Context) error {
 	defer lock.Close()
 	running, err := Read()
 	if running == nil && err == nil {
-		// One that was cut short has a timer and no section.
+		// A trial that was interrupted before it began has a timer and no section.
 		if waits, err := TimerRuns(ctx); err != nil || !waits {
 			return errors.Join(err, errNone)
 		}
@@ -358,7 +370,7 @@ func Keep(ctx context.Context) error {
 	}
 	data, err := os.ReadFile(kubeletconfig.TrialPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errNone // its time was over in this moment
+		return errNone // its time was over just now
 	}
 	if err != nil {
 		return err
@@ -377,7 +389,7 @@ func Keep(ctx context.Context) error {
 	if err := writeOverride(data); err != nil {
 		return fmt.Errorf("not kept, the trial continues: %w", err)
 	}
-	// From here on the timer does no harm, and what is left to do it does as well.
+	// From here on the timer does no harm. If a step below fails, the timer does it when it expires.
 	err = removeAll(kubeletconfig.TrialPath, aboutFile)
 	if err == nil {
 		err = applySection(ctx, kubeletconfig.OverridePath)
@@ -391,7 +403,8 @@ func Keep(ctx context.Context) error {
 	return nil
 }
 
-// writeOverride replaces the override as a whole, and has it on the disk. Where it is a link, what it leads to is replaced.
+// writeOverride replaces the override atomically and syncs it to disk. If it is a symbolic link,
+// its target is replaced.
 func writeOverride(data []byte) error {
 	path := kubeletconfig.OverridePath
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -405,7 +418,7 @@ func writeOverride(data []byte) error {
 	return renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)))
 }
 
-// removeAll removes files that may be gone already.
+// removeAll removes files. It is no error if one does not exist.
 func removeAll(paths ...string) error {
 	var errs []error
 	for _, path := range paths {
