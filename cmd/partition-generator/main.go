@@ -36,7 +36,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, generator.OpenLog(os.Getenv)))
 }
 
-// run is the whole program. It returns the exit status: 0, also if there is no partition to make, 1
+// run runs the program, and returns its exit status: 0, also if there is no partition to make, 1
 // for an invalid configuration or for units that could not be written, and 2 for wrong arguments.
 func run(args []string, getenv func(string) string, stdout io.Writer, log *generator.Log) int {
 	if len(args) == 1 {

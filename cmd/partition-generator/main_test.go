@@ -39,7 +39,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestInitrd: in the initrd the root is another one, and there is no kubelet.
+// TestInitrd: the initrd has another root and no kubelet, so the generator writes nothing.
 func TestInitrd(t *testing.T) {
 	root := t.TempDir()
 	status, _, messages := runWith(t, map[string]string{"SYSTEMD_IN_INITRD": "1", "PARTITION_ROOT": root}, filepath.Join(root, "out"))

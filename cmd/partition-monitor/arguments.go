@@ -9,7 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// arguments returns those that are no flags. Flags may stand behind them: the library stops at the first.
+// arguments returns the arguments that are not flags. Flags may follow them. The library stops at
+// the first argument, so arguments parses the rest.
 func arguments(c *cli.Context) ([]string, error) {
 	var names []string
 	for rest := c.Args().Slice(); len(rest) > 0; {
@@ -31,7 +32,7 @@ func arguments(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// noArguments is for commands that take none.
+// noArguments returns an error if a command that takes no arguments has one.
 func noArguments(c *cli.Context) error {
 	if c.Args().Present() {
 		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}

@@ -56,7 +56,7 @@ func checkCommand() *cli.Command {
 	}
 }
 
-// problemsFound makes the exit status 1; what was found has been shown.
+// problemsFound makes the exit status 1. The findings have been shown.
 type problemsFound struct{}
 
 func (problemsFound) Error() string { return "problems were found" }

@@ -19,7 +19,7 @@ import (
 	"nodepartition/tests/fakeapi"
 )
 
-// monitorAnswers answers /readyz as a monitor that runs does.
+// monitorAnswers serves /readyz as a running monitor does.
 func monitorAnswers(t *testing.T, status int, text string) (flag string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,13 +27,13 @@ func monitorAnswers(t *testing.T, status int, text string) (flag string) {
 			status = http.StatusNotFound
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text) // fails when the client has gone
+		_, _ = io.WriteString(w, text) // fails if the client has disconnected
 	}))
 	t.Cleanup(server.Close)
 	return "--listen=" + strings.TrimPrefix(server.URL, "http://")
 }
 
-// check runs check, and expects lines.
+// check runs check, and expects an exit status and parts of the output.
 func (n *fakeNode) check(t *testing.T, status int, want []string, args ...string) {
 	t.Helper()
 	got, stdout, stderr := n.run(append([]string{"check"}, args...)...)
@@ -56,7 +56,7 @@ func (n *fakeNode) check(t *testing.T, status int, want []string, args ...string
 	}
 }
 
-// whole is a node on which nothing is wrong.
+// whole returns a node on which all checks are OK.
 func whole(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, valid("kube-system, monitoring"))
@@ -75,8 +75,9 @@ func whole(t *testing.T) *fakeNode {
 	return n
 }
 
-// Each check says in a line what it has found, and the first which files it has looked at, and why it passed others over.
-func TestCheckWhole(t *testing.T) {
+// TestCheckOK: each check reports its finding in a line. The first lists the files that it read,
+// and why it skipped others.
+func TestCheckOK(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	status, stdout, stderr := n.run("check", monitorAnswers(t, http.StatusOK, "ok\n"))
@@ -94,7 +95,7 @@ func TestCheckWhole(t *testing.T) {
 	}
 }
 
-// Warnings are for what works less well: the exit status stays 0.
+// TestCheckWarnings: the partition works, although not as well. The exit status stays 0.
 func TestCheckWarnings(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
@@ -127,7 +128,7 @@ func TestCheckErrors(t *testing.T) {
 	}
 	n.check(t, exitProblem, []string{slice + " is not active"}, "--listen=")
 	n.check(t, exitProblem, []string{"error   runtime: container runtime: /run/other.sock"}, "--listen=", "--runtime-endpoint=/run/other.sock")
-	// All problems of a configuration, each in a line.
+	// Each problem of a configuration is in a line of its own.
 	n.write("/var/lib/kubelet/config.yaml", broken)
 	n.check(t, exitProblem, []string{"memoryLimit", "error   configuration: /var/lib/kubelet/config.yaml: ", "namespaces[0]"}, "--listen=")
 }
@@ -154,7 +155,8 @@ func TestCheckSystemd(t *testing.T) {
 	n.check(t, exitOK, []string{"warning systemd: systemctl show: "}, "--listen=")
 }
 
-// What the running kubelet was told, and what is read here, may be two things.
+// TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read
+// here.
 func TestCheckKubelet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -164,7 +166,7 @@ func TestCheckKubelet(t *testing.T) {
 		"the same":        {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
 		"another file":    {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
 		"another folder":  {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
-		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}}, // the partition has all
+		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}}, // without a cpuset the partition has all CPUs
 		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
 		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
 	} {
@@ -207,29 +209,29 @@ func TestCheckCgroupDriver(t *testing.T) {
 	}
 }
 
-// The rights are asked for with what an eviction does, and nothing is changed.
+// TestCheckRights: the check sends the requests of an eviction, and changes nothing.
 func TestCheckRights(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
-	const nobody = "/api/v1/namespaces/kube-system/pods/node-partition-asks-for-its-rights"
+	const noPod = "/api/v1/namespaces/kube-system/pods/node-partition-asks-for-its-rights"
 	for _, answers := range []map[string]int{
-		{"GET " + nobody: http.StatusNotFound, "PATCH " + nobody + "/status": http.StatusForbidden},
-		{"GET " + nobody: http.StatusUnauthorized},
+		{"GET " + noPod: http.StatusNotFound, "PATCH " + noPod + "/status": http.StatusForbidden},
+		{"GET " + noPod: http.StatusUnauthorized},
 		{"POST /api/v1/namespaces/kube-system/events": http.StatusForbidden},
 	} {
 		n.cluster.Answers = answers
 		n.check(t, exitProblem, []string{"error   eviction-api: API server " + n.cluster.URL}, "--listen=")
 	}
-	// As a kubelet sees a pod that there is not.
-	n.cluster.Answers = map[string]int{"GET " + nobody: http.StatusForbidden, "PATCH " + nobody + "/status": http.StatusNotFound}
+	// The answers that a kubelet gets for a pod that does not exist.
+	n.cluster.Answers = map[string]int{"GET " + noPod: http.StatusForbidden, "PATCH " + noPod + "/status": http.StatusNotFound}
 	n.check(t, exitOK, []string{"ok      eviction-api: "}, "--listen=")
 	n.cluster.Close()
 	n.check(t, exitOK, []string{"warning eviction-api: API server ", "cannot be reached"}, "--listen=")
 	n.check(t, exitOK, []string{"ok      eviction-api: evictions are not reported to the API server"}, "--listen=", "--kubeconfig=none")
 }
 
-// What somebody knows of already does not count, and is shown.
-func TestCheckIgnores(t *testing.T) {
+// TestCheckIgnore: an ignored finding does not count, and is shown.
+func TestCheckIgnore(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	n.partition("max")
@@ -257,7 +259,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// No partition is no error.
+// TestCheckWithoutPartition: a node without a partition is not an error.
 func TestCheckWithoutPartition(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
@@ -270,14 +272,15 @@ func TestCheckWithoutPartition(t *testing.T) {
 	n.check(t, exitOK, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"}, "--listen=")
 }
 
-// A limit that waits for evictions is on its way, and no error: the node is as the monitor has it.
+// TestCheckDeferredLimit: a lowered limit that waits for evictions is a warning, not an error,
+// while the monitor evicts.
 func TestCheckDeferredLimit(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	n.partition("134217728")
 	n.write(systemCgroup+"/memory.current", "104857600")
 	const wrong = "error   slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
-	// NoCandidate would bring it down.
+	// No monitor is running that would evict down to it.
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
 	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
 	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
@@ -285,7 +288,7 @@ func TestCheckDeferredLimit(t *testing.T) {
 	n.check(t, exitOK, []string{
 		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 takes effect when partition-monitor has evicted down to it",
 	}, "--listen=")
-	// Down to it: from here on systemd would have to apply it.
+	// The usage is below the limit: systemd should have applied it.
 	n.write(systemCgroup+"/memory.current", "50331648")
 	n.check(t, exitProblem, []string{wrong}, "--listen=")
 }

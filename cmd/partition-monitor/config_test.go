@@ -19,7 +19,8 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// follow starts the service on a node, as far as to where it has read its configuration: its address is in use.
+// follow runs the service until it has read its configuration. It then exits, because its address
+// has no port.
 func (n *fakeNode) follow() (stderr string) {
 	n.t.Helper()
 	status, _, stderr := n.run("run", "--listen=localhost")
@@ -29,7 +30,7 @@ func (n *fakeNode) follow() (stderr string) {
 	return stderr
 }
 
-// kept are the namespaces in members.json, nil where there is none.
+// kept returns the namespaces in members.json, nil without the file.
 func (n *fakeNode) kept() []string {
 	n.t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.root, node.MembersFile))
@@ -43,7 +44,7 @@ func (n *fakeNode) kept() []string {
 	return m.Namespaces
 }
 
-// status is what status says.
+// status returns the output of the command status.
 func (n *fakeNode) status() (s status.Status) {
 	n.t.Helper()
 	status, stdout, stderr := n.run("status", "--listen=", "--output=json")
@@ -56,7 +57,8 @@ func (n *fakeNode) status() (s status.Status) {
 	return s
 }
 
-// The namespaces of the last valid configuration outlive the configuration, and the service.
+// TestLastGoodConfiguration: the namespaces of the last valid configuration outlive the
+// configuration and the service.
 func TestLastGoodConfiguration(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system, monitoring"))
@@ -64,19 +66,19 @@ func TestLastGoodConfiguration(t *testing.T) {
 	n.serve(&fakeRuntime{})
 	n.servePods()
 
-	// status keeps nothing.
+	// status writes no file.
 	if s := n.status(); s.Problem != "" || !slices.Equal(s.Partition.Namespaces, []string{"kube-system", "monitoring"}) {
 		t.Errorf("%q, %v", s.Problem, s.Partition.Namespaces)
 	}
 	if kept := n.kept(); kept != nil {
 		t.Errorf("status has written %v", kept)
 	}
-	// run does.
+	// run does write it.
 	n.follow()
 	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
 		t.Errorf("kept %v", kept)
 	}
-	// Broken: the last good one counts, and says why.
+	// Broken: the last good one is used, and status has the reason.
 	n.write("/var/lib/kubelet/config.yaml", broken)
 	if stderr := n.follow(); !strings.Contains(stderr, "missing port") {
 		t.Errorf("%q; want that it continues to the port", stderr)
@@ -85,7 +87,7 @@ func TestLastGoodConfiguration(t *testing.T) {
 	if !slices.Equal(s.Partition.Namespaces, []string{"kube-system", "monitoring"}) || !strings.Contains(s.Problem, "memoryLimit") {
 		t.Errorf("%q, %v", s.Problem, s.Partition.Namespaces)
 	}
-	// Switched off: who they were stays known.
+	// Switched off: the last namespaces stay known.
 	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
 	n.follow()
 	if kept := n.kept(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
@@ -99,8 +101,9 @@ func TestLastGoodConfiguration(t *testing.T) {
 	}
 }
 
-// An edit that no reload of systemd has applied is not followed: the units are those of before, and a crash must move no pod.
-func TestUnappliedEdit(t *testing.T) {
+// TestConfigurationNotApplied: an edit that no reload of systemd has applied is not followed. The
+// units are still the previous ones, and a crash of the service must move no pod.
+func TestConfigurationNotApplied(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]string{"other members": valid("monitoring"), "switched off": kubelet("")} {
 		n := newNode(t, valid("kube-system"))
@@ -130,7 +133,7 @@ func TestUnappliedEdit(t *testing.T) {
 	}
 }
 
-// generated has the generator run.
+// generated changes the time of the units as a run of the generator does.
 func (n *fakeNode) generated() {
 	n.t.Helper()
 	later := time.Now().Add(time.Second)
@@ -139,8 +142,8 @@ func (n *fakeNode) generated() {
 	}
 }
 
-// SIGHUP has the configuration read again, applied by systemd or not.
-func TestHangup(t *testing.T) {
+// TestRunHangup: at SIGHUP the configuration is read again, even if systemd has not applied it.
+func TestRunHangup(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.partition("67108864")
@@ -159,7 +162,7 @@ func TestHangup(t *testing.T) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		line := lines.Text()
 		switch {
-		case strings.Contains(line, "no connection"): // it serves by now, and what was configured first is followed
+		case strings.Contains(line, "no connection"): // it serves, and follows the first configuration
 			n.write("/var/lib/kubelet/config.yaml", valid("monitoring"))
 			err = cmd.Process.Signal(syscall.SIGHUP)
 		case strings.Contains(line, "msg=configuration") && strings.Contains(line, "[monitoring]"):
@@ -178,8 +181,9 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// Without a last good one there is nothing to follow, and a file that is not ours to read says which it is.
-func TestNoLastGoodConfiguration(t *testing.T) {
+// TestLastGoodConfigurationMissing: without a last good configuration the service exits. The error
+// names a file that cannot be parsed.
+func TestLastGoodConfigurationMissing(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, broken)
 	n.partition("67108864")
@@ -201,7 +205,7 @@ func TestNoLastGoodConfiguration(t *testing.T) {
 			t.Errorf("%q: status %d, %q, %q; want %q", content, status, stdout, stderr, want)
 		}
 		if s := n.status(); !strings.Contains(s.Problem, want) || len(s.Partition.Namespaces) > 0 {
-			t.Errorf("%q: status says %q, %v; want %q", content, s.Problem, s.Partition.Namespaces, want)
+			t.Errorf("%q: status has the problem %q, %v; want %q", content, s.Problem, s.Partition.Namespaces, want)
 		}
 		if err := os.RemoveAll(filepath.Join(n.root, node.MembersFile)); err != nil {
 			t.Fatal(err)
@@ -209,8 +213,8 @@ func TestNoLastGoodConfiguration(t *testing.T) {
 	}
 }
 
-// Two monitors would undo each other's work.
-func TestSecondMonitor(t *testing.T) {
+// TestRunTwice: a second monitor does not start, because two would undo each other's work.
+func TestRunTwice(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.follow()

@@ -8,7 +8,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Each reason for a misplaced pod stands in the troubleshooting page, with what to do.
+// TestReasonsAreDocumented: each reason for a misplaced pod has a row in the troubleshooting page.
 func TestReasonsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/troubleshooting.md")

@@ -18,7 +18,7 @@ import (
 
 const mebi = 1 << 20
 
-// section is a configuration with a partition of 400Mi and more fields.
+// section returns a configuration with a partition of 400Mi and more fields.
 func section(fields string) string {
 	return kubelet("systemPartition:\n  memoryLimit: 400Mi\n  namespaces: [kube-system]\n" + fields)
 }
@@ -49,7 +49,7 @@ func TestEvictionFlags(t *testing.T) {
 	}
 }
 
-// last are the thresholds that members.json keeps.
+// last returns the thresholds in members.json.
 func (n *fakeNode) last() *node.Thresholds {
 	n.t.Helper()
 	var m node.Members
@@ -60,7 +60,8 @@ func (n *fakeNode) last() *node.Thresholds {
 	return m.Eviction
 }
 
-// The thresholds are those of the configuration, and are kept for when it breaks.
+// TestThresholds: the service writes the thresholds of a valid configuration to members.json, for
+// when it becomes invalid.
 func TestThresholds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "")
@@ -73,7 +74,7 @@ func TestThresholds(t *testing.T) {
 		{"  evictionHard: {memory.available: 48Mi}\n", node.Thresholds{Hard: 48 * mebi, MaxPodGrace: -1}},
 		{"  evictionHard: {memory.available: 0%}\n", node.Thresholds{MaxPodGrace: -1}},
 		{
-			// No evictionMaxPodGracePeriod: what the pod itself asks for.
+			// No evictionMaxPodGracePeriod: the grace period of the pod.
 			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n",
 			node.Thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: -1},
 		},
@@ -92,7 +93,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// A configuration that breaks does not take the thresholds with it, and neither does a restart.
+// TestLastGoodThresholds: the thresholds survive an invalid configuration, and a restart of the
+// service.
 func TestLastGoodThresholds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, section("  evictionHard: {memory.available: 10%}\n"))
@@ -112,7 +114,7 @@ func TestLastGoodThresholds(t *testing.T) {
 	n.follow()
 	hard("broken, after a restart", 40*mebi, "on")
 
-	// As an earlier version has written it: the default below the limit that is in force.
+	// A file of an earlier version has no thresholds: the default for the limit in force is used.
 	n.write(node.MembersFile, `{"namespaces":["kube-system"]}`)
 	hard("an older file", 32*mebi, "on")
 	n.partition("1048576000")
@@ -120,7 +122,7 @@ func TestLastGoodThresholds(t *testing.T) {
 	n.partition("max")
 	hard("an older file, no limit", 0, "off")
 
-	// Without a section there is nothing to guard, whatever was.
+	// Without a section no memory is guarded, whatever the earlier thresholds.
 	n.partition("419430400")
 	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
 	hard("no section", 0, "off")
@@ -131,7 +133,8 @@ func TestLastGoodThresholds(t *testing.T) {
 	hard("valid again", 32*mebi, "on")
 }
 
-// serveOnce starts the service, waits until it talks to the runtime, which is after it has followed its configuration, and ends it.
+// serveOnce starts the service, waits until it connects to NRI, which is after it has read its
+// configuration, and stops it.
 func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 	n.t.Helper()
 	socket := filepath.Join(n.root, "/run/nri/nri.sock")
@@ -153,7 +156,7 @@ func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 	}
 	conn, err := listener.Accept()
 	if err == nil {
-		_ = conn.Close() // all that it is for
+		_ = conn.Close() // only the connection counts
 	}
 	if err := errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 		n.t.Fatalf("%v: %s", err, &text)
@@ -161,7 +164,8 @@ func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 	return text.String()
 }
 
-// The generator leaves a lowered limit to us only while there is somebody who evicts.
+// TestEvictsFile: the file exists while the service evicts. The generator leaves a lowered limit to
+// the service only then.
 func TestEvictsFile(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
@@ -171,9 +175,9 @@ func TestEvictsFile(t *testing.T) {
 		flag          string
 		want          bool
 	}{
-		{valid("kube-system"), "--eviction=off", false}, // there was none
+		{valid("kube-system"), "--eviction=off", false}, // did not exist
 		{valid("kube-system"), "--eviction=on", true},
-		{valid("kube-system"), "--eviction=on", true}, // there is one
+		{valid("kube-system"), "--eviction=on", true}, // exists already
 		{valid("kube-system"), "--eviction=dry-run", false},
 		{valid("kube-system"), "--eviction=on", true},
 		{valid("kube-system"), "--eviction=off", false},
@@ -188,7 +192,7 @@ func TestEvictsFile(t *testing.T) {
 	}
 }
 
-// An operator hears that the generator does not know.
+// TestEvictsFileFails: the log has the error if the file cannot be written or removed.
 func TestEvictsFileFails(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))

@@ -35,7 +35,8 @@ type nodePod struct {
 	static               bool
 }
 
-// nodePods are two of the partition, of which dns is the one to go; one that is misplaced; and a pod of a user, who uses most of all.
+// nodePods lists two pods of the partition, of which dns is the candidate, a misplaced pod, and a
+// user's pod. The last two use the most memory.
 var nodePods = []nodePod{
 	{"kube-system", "dns", uid, unitname.System, "31457280", 10, "10Mi", false},
 	{"kube-system", "etcd", "22222222-2222-3333-4444-555555555555", unitname.System, "33554432", 2_000_001_000, "1Mi", true},
@@ -45,12 +46,12 @@ var nodePods = []nodePod{
 
 func (p nodePod) id() string { return strings.Repeat("0", 56) + p.uid[:8] }
 
-// scope is where its container is, below the node.
+// scope returns the path of the container's scope, below the root of the node.
 func (p nodePod) scope() string {
 	return filepath.Join(cgroupfs.Mount, unitname.CgroupPath(unitname.PodSlice(p.partition, v1.PodQOSBurstable, p.uid)), "cri-containerd-"+p.id()+".scope")
 }
 
-// telling is a kubelet that tells of nodePods.
+// telling is a Pods API that reports nodePods.
 type telling struct {
 	podsv1alpha1.UnimplementedPodsServer
 }
@@ -84,15 +85,16 @@ func (telling) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStr
 	return fakeKubelet{}.WatchPods(nil, stream)
 }
 
-// The memory of the partition on a guarded node: 10Mi are left of 96Mi, for 4Mi are page cache, or more than enough.
+// The memory usage of the partition on a guarded node. With scarce, 10Mi of 96Mi are available,
+// because 4Mi are page cache. plenty leaves more than enough.
 const (
 	scarce = "94371840"
-	// fewer is less by most of what the pod that goes first has, and not enough.
+	// fewer is scarce less most of the usage of dns. It is still too much.
 	fewer  = "77594624"
 	plenty = "20971520"
 )
 
-// guarded is a node with nodePods and a partition of 96Mi.
+// guarded returns a node with nodePods and a partition of 96Mi.
 func guarded(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, kubelet("systemPartition:\n  memoryLimit: 96Mi\n  namespaces: [kube-system]\n"))
@@ -120,7 +122,7 @@ func guarded(t *testing.T) *fakeNode {
 			Id: p.id(), PodSandboxId: sandbox.Id, State: runtime.ContainerState_CONTAINER_RUNNING, Metadata: &runtime.ContainerMetadata{Name: p.name},
 		})
 	}
-	// The slice for the one that is misplaced is there already, and empty.
+	// The misplaced pod has an empty slice in the partition already.
 	prepared := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, nodePods[2].uid))
 	for name, text := range map[string]string{"memory.max": "max", "memory.current": "0", "memory.stat": "inactive_file 0", "cpu.weight": "1"} {
 		n.write(filepath.Join(cgroupfs.Mount, prepared, name), text)
@@ -132,13 +134,13 @@ func guarded(t *testing.T) *fakeNode {
 	return n
 }
 
-// tellPods has the kubelet tell of nodePods.
+// tellPods serves the kubelet's Pods API with nodePods.
 func (n *fakeNode) tellPods() {
 	n.t.Helper()
 	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, telling{}) })
 }
 
-// killed are the pods whose container was killed.
+// killed returns the pods whose container was killed.
 func (n *fakeNode) killed() []string {
 	n.t.Helper()
 	var names []string
@@ -162,8 +164,8 @@ func (n *fakeNode) end(p nodePod) {
 	n.write(filepath.Join(filepath.Dir(p.scope()), "cgroup.events"), "populated 0")
 }
 
-// evicting runs the service, lets memory become scarce when it knows the pods, hears each line of its log until one says something, and
-// ends it.
+// evicting runs the service, makes memory scarce when the service has the pods, and stops it when a
+// line of its log contains until. It calls heard with each line.
 func (n *fakeNode) evicting(until string, heard func(line string), args ...string) {
 	n.t.Helper()
 	cmd := n.program(append([]string{"run", "--listen=", "--move=never"}, args...)...)
@@ -176,7 +178,7 @@ func (n *fakeNode) evicting(until string, heard func(line string), args ...strin
 	}
 	watchdog := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
-	var log strings.Builder // of all lines
+	var log strings.Builder // all lines
 	found, connections := false, 0
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		log.WriteString(lines.Text() + "\n")
@@ -198,7 +200,8 @@ func (n *fakeNode) evicting(until string, heard func(line string), args ...strin
 	}
 }
 
-// The service kills the containers of the pod whose turn it is, tells the API server, and leaves everybody else alone.
+// TestServiceEvicts: the service kills the containers of the first candidate, reports to the API
+// server, and leaves all other pods alone.
 func TestServiceEvicts(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
@@ -225,19 +228,20 @@ func TestServiceEvicts(t *testing.T) {
 			t.Errorf("%q does not say %q", decided, part)
 		}
 	}
-	if came := c.Came(); !slices.Equal(came, []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent, fakeapi.GetPod}) { // and that it stayed so
+	if came := c.Came(); !slices.Equal(came, []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent, fakeapi.GetPod}) { // the last one confirms the status
 		t.Errorf("the API server was asked %v", came)
 	} else if message := c.Events[0].Message; !strings.Contains(message, "Container dns was using 30Mi, request is 10Mi") {
-		t.Errorf("the event says %q", message)
+		t.Errorf("the event has the message %q", message)
 	}
-	// status has it afterwards.
+	// status lists the eviction afterwards.
 	e := n.status().Eviction
 	if e == nil || len(e.Last) != 1 || e.Last[0].Name != "dns" || e.Last[0].Method != evict.Evict || e.Last[0].Problem != "" || len(e.Open) > 0 {
 		t.Errorf("status: %+v", e)
 	}
 }
 
-// Without a kubeconfig the kubelet starts the containers again.
+// TestServiceEvictsWithoutAPIServer: without a kubeconfig the containers are stopped, and the
+// kubelet starts them again.
 func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
@@ -253,14 +257,14 @@ func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 		}
 	})
 	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) || why != 1 {
-		t.Errorf("killed: %v; said %d times why the API server was not told", killed, why)
+		t.Errorf("killed: %v; logged %d times why evictions are not reported", killed, why)
 	}
 	if e := n.status().Eviction; len(e.Last) != 1 || e.Last[0].Method != evict.Restart {
 		t.Errorf("status: %+v", e)
 	}
 }
 
-// A dry run says what it would do, and does nothing.
+// TestServiceDryRun: a dry run logs the pod that it would evict, and evicts none.
 func TestServiceDryRun(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
@@ -280,18 +284,19 @@ func TestServiceDryRun(t *testing.T) {
 	}
 }
 
-// With only pods left that are spared, or that are outside, nobody goes.
-func TestServiceSpares(t *testing.T) {
+// TestServiceNoCandidate: if only protected pods and pods outside the partition are left, no pod is
+// evicted.
+func TestServiceNoCandidate(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()
 	var said string
-	const nobody = "kube-system/etcd (static)"
-	n.evicting(nobody, func(line string) {
-		if strings.Contains(line, nobody) {
+	const left = "kube-system/etcd (static)"
+	n.evicting(left, func(line string) {
+		if strings.Contains(line, left) {
 			said = line
 		}
-		if strings.Contains(line, "stopping the containers of a pod") { // dns ends, and that is not enough
+		if strings.Contains(line, "stopping the containers of a pod") { // dns ends, which is not enough
 			n.end(nodePods[0])
 			n.write(systemCgroup+"/memory.current", fewer)
 		}

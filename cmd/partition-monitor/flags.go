@@ -13,7 +13,8 @@ import (
 	"nodepartition/pkg/podmove/nri"
 )
 
-// The flags that run, status and check have in common, beside those that messages mention.
+// The flags that run, status and check have in common. Package options has those that messages
+// mention.
 const (
 	flagRuntime  = "runtime-endpoint"
 	flagNRI      = "nri-socket"
@@ -22,7 +23,7 @@ const (
 	flagCooldown = "eviction-cooldown"
 )
 
-// commonFlags returns the flags that run, status and check have in common, and more behind them.
+// commonFlags returns the flags that run, status and check have in common, followed by more.
 func commonFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{
@@ -56,7 +57,7 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 	}, more...)
 }
 
-// readOptions returns what the common flags ask for.
+// readOptions returns the options of the common flags, or a usageError.
 func readOptions(c *cli.Context) (options.Options, error) {
 	o := options.Options{
 		Runtime: c.String(flagRuntime),
@@ -75,7 +76,7 @@ func readOptions(c *cli.Context) (options.Options, error) {
 	return o, err
 }
 
-// readEviction returns what the flags of eviction ask for.
+// readEviction returns the options of the flags for eviction, or a usageError.
 func readEviction(c *cli.Context) (options.Eviction, error) {
 	e := options.Eviction{Cooldown: c.Duration(flagCooldown), Kubeconfig: c.String(options.FlagKubeconfig)}
 	switch value := c.String(options.FlagEviction); value {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// runKubelet starts a process that has the name and the flags of a kubelet, in its service.
+// runKubelet starts a process with the name and the flags of a kubelet, in the cgroup of its
+// service.
 func (n *fakeNode) runKubelet(flags ...string) {
 	n.t.Helper()
 	cmd := exec.Command("/bin/sh")
@@ -22,14 +23,15 @@ func (n *fakeNode) runKubelet(flags ...string) {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() {
-		_ = stdin.Close() // which ends it
+		_ = stdin.Close() // the process ends
 		_ = cmd.Wait()
 	})
 	n.write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", fmt.Sprint(cmd.Process.Pid))
 }
 
-// A kubelet that makes the partition itself is left alone, wherever its gate stands.
-func TestGateOfTheCommandLine(t *testing.T) {
+// TestKubeletGate: a kubelet that makes the partition itself is left alone, whether its gate is set
+// by a flag or in its configuration.
+func TestKubeletGate(t *testing.T) {
 	t.Parallel()
 	const gates = "featureGates: {NodeSystemPartition: true}"
 	for name, test := range map[string]struct {
@@ -37,12 +39,12 @@ func TestGateOfTheCommandLine(t *testing.T) {
 		file   string
 		yields bool
 	}{
-		"none":                                  {nil, "", false},
-		"with =":                                {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
-		"as the next argument":                  {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
-		"all that are alpha":                    {[]string{"--feature-gates=AllAlpha=true"}, "", true}, // nobody can look into this kubelet
-		"the file, by which the generator goes": {[]string{"--feature-gates=NodeSystemPartition=false"}, gates, true},
-		"another gate":                          {[]string{"--feature-gates=AllBeta=true"}, "", false},
+		"none":                                {nil, "", false},
+		"with =":                              {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
+		"as the next argument":                {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
+		"all that are alpha":                  {[]string{"--feature-gates=AllAlpha=true"}, "", true}, // its program cannot be read, which counts as one with the gate
+		"the file, which the generator reads": {[]string{"--feature-gates=NodeSystemPartition=false"}, gates, true},
+		"another gate":                        {[]string{"--feature-gates=AllBeta=true"}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,8 +66,8 @@ func TestGateOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// The kubelet starts after us: we end when we see what it does.
-func TestKubeletComesWithTheGate(t *testing.T) {
+// TestKubeletGateLater: if a kubelet with the gate starts after the service, the service exits.
+func TestKubeletGateLater(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Somebody else has the port for metrics: pods are evicted all the same, and the log and the status line say it.
-func TestTakenPort(t *testing.T) {
+// TestListenPortTaken: if another program has the port for metrics, pods are evicted all the same,
+// and the log has the error once.
+func TestListenPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

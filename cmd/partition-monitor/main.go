@@ -1,4 +1,5 @@
-// Command partition-monitor keeps the pods of the system partition's namespaces in the partition, and shows where they are.
+// Command partition-monitor keeps the pods of the system partition's namespaces in the partition,
+// and shows their state.
 package main
 
 import (
@@ -19,17 +20,17 @@ import (
 // version is set by the Makefile, from git.
 var version = "unknown"
 
-// The exit statuses of check and of everything else.
+// The exit statuses of all commands.
 const (
 	exitOK = iota
-	// exitProblem is for a node or a configuration that is not as it has to be, and for whatever failed.
+	// exitProblem is for errors, and for check if the configuration or the node has one.
 	exitProblem
-	// exitUsage is for a command line that is not understood.
+	// exitUsage is for an invalid command line.
 	exitUsage
 )
 
 func main() {
-	// NoCandidate reads a profile of what is allocated, whose tables are resident memory.
+	// No one reads a profile of allocations, and its tables are resident memory.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	status := run(ctx, os.Args, os.Stdout, os.Stderr)
@@ -37,7 +38,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run is the whole program; it returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, args)
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "partition-monitor: error: %v; see partition-monitor --help\n", err)
 		return exitUsage
 	case errors.As(err, &problems):
-		return exitProblem // said already
+		return exitProblem // check has shown the findings
 	default:
 		for _, problem := range config.Problems(err) {
 			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
@@ -59,14 +60,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// usageError is a command line that is not understood.
+// usageError reports an invalid command line.
 type usageError struct{ error }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:        "partition-monitor",
 		Usage:       "keeps the pods of the system partition's namespaces in kubepods-system.slice",
-		HideVersion: true, // the library's says it in other words than the command
+		HideVersion: true, // the library's text differs from that of the command
 		Writer:      stdout,
 		ErrWriter:   stderr,
 		Commands: []*cli.Command{
@@ -86,7 +87,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			}
 			return nil
 		},
-		// Errors are shown by run.
+		// run shows the errors.
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
 			if c.Bool(flagVersion) {

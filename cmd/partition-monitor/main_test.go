@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// command runs a command line that ends before it looks at the node.
+// command runs a command line that ends before it reads the node.
 func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -22,7 +22,7 @@ func TestUsageErrors(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"", "a command is missing"},
 		{"start", `unknown command "start"`},
-		{"--debug run", "-debug"}, // flags belong behind the command
+		{"--debug run", "-debug"}, // flags follow the command
 		{"--version status", "--version: want no command beside it"},
 		{"run --metrics", "-metrics"},
 		{"run now", `run: unexpected argument "now"`},
@@ -84,7 +84,8 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// Every flag stands in the manual page, and those of run in the file that an operator sets them in.
+// TestFlagsAreDocumented: each flag is in the manual page. Those of run are also in the file in
+// which an operator sets them.
 func TestFlagsAreDocumented(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {
@@ -114,7 +115,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 	}
 }
 
-// What cannot be reached is one line, and status 1.
+// TestUnreachable: a socket that cannot be reached is an error of one line, and exit status 1.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
@@ -127,8 +128,8 @@ func TestUnreachable(t *testing.T) {
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }
 
-// A configuration that was never valid gives nothing to go by.
-func TestRunWithoutAConfiguration(t *testing.T) {
+// TestRunInvalidConfiguration: run exits if the configuration was never valid.
+func TestRunInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, broken)
 	status, stdout, stderr := n.run("run", "--listen=")

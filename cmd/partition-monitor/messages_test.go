@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// sources parses the files of our programs and libraries, without their tests.
+// sources parses the Go files below roots, without tests.
 func sources(t *testing.T, roots ...string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -32,7 +32,7 @@ func sources(t *testing.T, roots ...string) map[string]*ast.File {
 	return files
 }
 
-// text is the value of an expression of string literals; other operands are left out.
+// text returns the value of an expression of string literals, without its other operands.
 func text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -45,7 +45,7 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// troubleshooting is the page without its marks of code.
+// troubleshooting returns the page without the backquotes of code.
 func troubleshooting(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
@@ -55,7 +55,7 @@ func troubleshooting(t *testing.T) string {
 	return strings.ReplaceAll(string(page), "`", "")
 }
 
-// What the monitor logs stands in the troubleshooting page: an operator looks for it there.
+// TestLogMessagesAreDocumented: the troubleshooting page has each message that the monitor logs.
 func TestLogMessagesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := troubleshooting(t)
@@ -72,10 +72,10 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 			}
 			message := text(call.Args[0])
 			if message == "" {
-				return true // another type's method, or what is said stands elsewhere
+				return true // another type's method, or a message from elsewhere
 			}
 			found++
-			// The page may leave out what follows a colon or a semicolon: what to do stands in the row.
+			// The page may leave out the text after a colon or a semicolon: the row has the remedy.
 			if head, _, _ := strings.Cut(strings.ReplaceAll(message, ";", ":"), ":"); !strings.Contains(page, head) {
 				t.Errorf("%s: docs/troubleshooting.md does not have %q", path, message)
 			}
@@ -87,10 +87,10 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 	}
 }
 
-// placeholder is what a row of the page has for what changes from time to time.
+// placeholder matches the variable parts of a message in a row of the page.
 var placeholder = regexp.MustCompile(`\d+|\.\.\.|\b[A-Z][A-Z_]{3,}\b|\bN\b|\bM\b|=`)
 
-// The messages of the page are ours, or of those whom it names.
+// TestDocumentedMessagesExist: each message of the page is in our source, or in others.
 func TestDocumentedMessagesExist(t *testing.T) {
 	t.Parallel()
 	var ours strings.Builder
@@ -107,7 +107,7 @@ func TestDocumentedMessagesExist(t *testing.T) {
 		})
 	}
 	code := regexp.MustCompile(`%[a-z]`).ReplaceAllString(ours.String(), "...")
-	// Of systemd and of the kernel, and what describes messages.
+	// Messages of systemd and of the kernel, and rows that describe messages.
 	others := []string{"Condition check resulted in", "too many levels of symbolic links", "no such file or directory", "a path below /sys/fs/cgroup"}
 	inTable, rows := false, 0
 	for line := range strings.Lines(troubleshooting(t)) {

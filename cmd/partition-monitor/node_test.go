@@ -22,13 +22,16 @@ import (
 	"nodepartition/tests/fakeapi"
 )
 
-// nodeRoot in the environment makes this test program partition-monitor on the node in that folder.
+// nodeRoot is an environment variable. With it this test program runs as partition-monitor on the
+// node in that folder.
 const nodeRoot = "PARTITION_MONITOR_NODE"
 
-// nodeShell beside it makes it a shell there, with a script as its second argument.
+// nodeShell is an environment variable. With both, the program runs a shell there, with the script
+// in its second argument.
 const nodeShell = "PARTITION_MONITOR_SHELL"
 
-// onNode are the places of a node that the folder has, and that the program sees as its own.
+// onNode lists the paths of a node that are in the folder, and that are mounted over the program's
+// own.
 var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline"}
 
 func TestMain(m *testing.M) {
@@ -53,16 +56,16 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// fakeNode is a folder that is a node to the program: it runs in a mount namespace.
+// fakeNode is a folder that the program sees as its node. The program runs in a mount namespace.
 type fakeNode struct {
 	t       *testing.T
 	root    string
-	cluster *fakeapi.Cluster // nil where the test has none
+	cluster *fakeapi.Cluster // nil if the test has none
 }
 
 const systemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 
-// newNode is a node with a kubelet's configuration, and nothing that runs.
+// newNode returns a node with a kubelet's configuration and no services.
 func newNode(t *testing.T, configuration string) *fakeNode {
 	t.Helper()
 	root, err := os.MkdirTemp("", "node") // short enough for sockets
@@ -83,7 +86,8 @@ func newNode(t *testing.T, configuration string) *fakeNode {
 	return n
 }
 
-// systemctl has systemd answer with a version, and with properties of units.
+// systemctl installs a systemctl that reports a version, the properties of units, and those of
+// systemd-oomd.
 func (n *fakeNode) systemctl(version, units, oomd string) {
 	n.t.Helper()
 	n.write("/bin/systemctl", "#!/bin/sh\ncase $2 in\n*=Version) echo 'Version="+version+"' ;;\n*ManagedOOM*) echo '"+oomd+"' ;;\n*) echo '"+units+"' ;;\nesac")
@@ -92,17 +96,17 @@ func (n *fakeNode) systemctl(version, units, oomd string) {
 	}
 }
 
-// kubelet is a KubeletConfiguration.
+// kubelet returns a KubeletConfiguration with a section.
 func kubelet(section string) string {
 	return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n" + section
 }
 
-// valid is a configuration with a partition.
+// valid returns a configuration with a partition.
 func valid(namespaces string) string {
 	return kubelet("systemPartition:\n  memoryLimit: 64Mi\n  namespaces: [" + namespaces + "]\n")
 }
 
-// broken is one with two problems.
+// broken is a configuration with two problems.
 var broken = kubelet("systemPartition:\n  memoryLimit: never\n  namespaces: [Kube_System]\n")
 
 func (n *fakeNode) write(path, text string) {
@@ -116,7 +120,7 @@ func (n *fakeNode) write(path, text string) {
 	}
 }
 
-// partition makes the cgroup of a partition that runs with a limit.
+// partition creates the cgroup of an active partition with a limit.
 func (n *fakeNode) partition(limit string) {
 	n.t.Helper()
 	for name, text := range map[string]string{
@@ -127,7 +131,7 @@ func (n *fakeNode) partition(limit string) {
 	}
 }
 
-// listen makes a socket on the node.
+// listen creates a socket on the node.
 func (n *fakeNode) listen(path string) net.Listener {
 	n.t.Helper()
 	path = filepath.Join(n.root, path)
@@ -147,7 +151,7 @@ type fakeRuntime struct {
 	runtime.UnimplementedRuntimeServiceServer
 	sandboxes  []*runtime.PodSandbox
 	containers []*runtime.Container
-	config     *runtime.RuntimeConfigResponse // nil where it has no such call
+	config     *runtime.RuntimeConfigResponse // nil if it does not implement the call
 }
 
 func (f *fakeRuntime) RuntimeConfig(ctx context.Context, r *runtime.RuntimeConfigRequest) (*runtime.RuntimeConfigResponse, error) {
@@ -197,7 +201,8 @@ func (fakeKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Serve
 	return nil
 }
 
-// servePods starts the kubelet's Pods API. status waits two seconds for one that is not there.
+// servePods starts the kubelet's Pods API without pods. status waits two seconds for a socket that
+// does not answer.
 func (n *fakeNode) servePods() {
 	n.t.Helper()
 	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, fakeKubelet{}) })
@@ -219,7 +224,7 @@ func (n *fakeNode) serveGRPC(socket string, register func(*grpc.Server)) {
 	})
 }
 
-// program is partition-monitor on the node.
+// program returns a command that runs partition-monitor on the node.
 func (n *fakeNode) program(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = []string{nodeRoot + "=" + n.root, "PATH=" + filepath.Join(n.root, "bin")}
@@ -232,7 +237,7 @@ func (n *fakeNode) program(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs it to its end.
+// run runs partition-monitor until it exits.
 func (n *fakeNode) run(args ...string) (status int, stdout, stderr string) {
 	n.t.Helper()
 	cmd := n.program(args...)
@@ -248,7 +253,7 @@ func (n *fakeNode) run(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// oneProblem runs the program and expects that it says one thing.
+// oneProblem runs the program, and expects exit status 1 and an error of one line.
 func (n *fakeNode) oneProblem(parts []string, args ...string) {
 	n.t.Helper()
 	status, stdout, stderr := n.run(args...)

@@ -11,8 +11,9 @@ import (
 	"nodepartition/internal/monitor/node"
 )
 
-// applyServiceFlags sets the flags that the user has not given to what the running service was started with: by
-// PARTITION_MONITOR_ARGS, or by a drop-in of its unit. What it shows is then what the service goes by. Where nothing runs, the defaults stay.
+// applyServiceFlags sets the flags that the user has not set to the values of the running service,
+// which has them from PARTITION_MONITOR_ARGS or from a drop-in of its unit. The command then uses
+// what the service uses. If no service is running, the defaults stay.
 func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 	args := node.ServiceArgs(cgroups, proc)
 	if args == nil {
@@ -20,7 +21,7 @@ func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 	}
 	service, err := parseRun(args)
 	if err != nil {
-		// It is of another version, or stopped by its own command line in this moment.
+		// The service is of another version, or is just exiting with a usage error.
 		fmt.Fprintf(
 			c.App.ErrWriter,
 			"partition-monitor: warning: the flags of the running service: %v; using the defaults; restart the service if it was updated\n",
@@ -42,7 +43,7 @@ func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 	}
 }
 
-// parseRun reads a command line of run as run does, and runs nothing.
+// parseRun parses a command line of run as run does, and does not start the service.
 func parseRun(args []string) (*cli.Context, error) {
 	app := newApp(io.Discard, io.Discard)
 	var parsed *cli.Context

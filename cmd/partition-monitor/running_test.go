@@ -14,10 +14,11 @@ import (
 	"nodepartition/internal/monitor/options"
 )
 
-// What status and check go by is what the running service goes by, unless the user says otherwise.
-func TestLikeService(t *testing.T) {
+// TestApplyServiceFlags: status and check use the flags of the running service, unless the user
+// sets them.
+func TestApplyServiceFlags(t *testing.T) {
 	for name, tc := range map[string]struct {
-		service []string // nil where none runs
+		service []string // nil if none is running
 		user    []string
 		want    string // listen, move and cooldown
 		warned  string
@@ -26,7 +27,7 @@ func TestLikeService(t *testing.T) {
 		"as it is delivered":     {[]string{"run"}, nil, "127.0.0.1:9948 auto 5m0s", ""},
 		"with flags":             {[]string{"run", "--listen=:1", "--move", "never", "--eviction-cooldown=1m", "--debug"}, nil, ":1 never 1m0s", ""},
 		"an empty flag":          {[]string{"run", "--listen="}, nil, " auto 5m0s", ""},
-		"the user says more":     {[]string{"run", "--listen=:1", "--move=never"}, []string{"--move=live"}, ":1 live 5m0s", ""},
+		"the user sets another":  {[]string{"run", "--listen=:1", "--move=never"}, []string{"--move=live"}, ":1 live 5m0s", ""},
 		"of another version":     {[]string{"run", "--listen=:1", "--not-here"}, nil, "127.0.0.1:9948 auto 5m0s", "not-here"},
 		"another program of its": {[]string{"version"}, nil, "127.0.0.1:9948 auto 5m0s", ""},
 	} {
@@ -42,7 +43,7 @@ func TestLikeService(t *testing.T) {
 				}
 			}
 			if tc.service != nil {
-				// The first one has ended since.
+				// The first process has ended since.
 				write(filepath.Join(cgroups, "system.slice/partition-monitor.service", "cgroup.procs"), "41\n42\n")
 				write(filepath.Join(proc, "42", "cmdline"), strings.Join(append([]string{"/usr/bin/partition-monitor"}, tc.service...), "\x00")+"\x00")
 			}

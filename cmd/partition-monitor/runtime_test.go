@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// dockers is the containerd of Docker: it answers every call of the CRI with Unimplemented.
+// dockers serves the containerd of Docker, which answers each call of the CRI with Unimplemented.
 func (n *fakeNode) dockers() {
 	n.t.Helper()
 	n.serveGRPC("/run/containerd/containerd.sock", func(*grpc.Server) {})
@@ -19,8 +19,9 @@ const (
 	containerd = "/run/containerd/containerd.sock"
 )
 
-// Which runtime it is: that of the flag, else the kubelet's, else the first that answers.
-func TestWhichRuntime(t *testing.T) {
+// TestRuntimeEndpoint: the flag selects the runtime, else the kubelet's configuration, else the
+// first that answers is used.
+func TestRuntimeEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		prepare func(*fakeNode)
@@ -47,7 +48,7 @@ func TestWhichRuntime(t *testing.T) {
 			n.serveAt(elsewhere, &fakeRuntime{})
 			n.write("/var/lib/kubelet/config.yaml", valid("kube-system")+"containerRuntimeEndpoint: unix://"+elsewhere)
 		}, []string{"--runtime-endpoint=" + crio}, crio},
-		"of another type it says nothing": {func(n *fakeNode) {
+		"another type is ignored": {func(n *fakeNode) {
 			n.serve(&fakeRuntime{})
 			n.write("/var/lib/kubelet/config.yaml", valid("kube-system")+"containerRuntimeEndpoint: [7]")
 		}, nil, containerd},

@@ -17,8 +17,8 @@ import (
 
 const uid = "11111111-2222-3333-4444-555555555555"
 
-// status looks at the node itself and does nothing about what it finds.
-func TestStatusOfNode(t *testing.T) {
+// TestStatusNode: status reads the node itself, and changes nothing.
+func TestStatusNode(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.partition("67108864")
@@ -39,7 +39,7 @@ func TestStatusOfNode(t *testing.T) {
 	if len(s.Pods) != 1 {
 		t.Fatalf("%+v", s)
 	}
-	// No Pods API, so nobody tells whether the kubelet would start it again.
+	// Without the Pods API it is unknown whether the kubelet would start the container again.
 	pod := s.Pods[0]
 	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != podmove.ReasonUnknownPolicy {
 		t.Errorf("%+v", pod)
@@ -52,14 +52,14 @@ func TestStatusOfNode(t *testing.T) {
 			t.Errorf("status has made %s", path)
 		}
 	}
-	// --move says what would be done.
+	// With --move, status shows the effect of that mode.
 	status, stdout, stderr := n.run("status", "--listen=", "--move=never")
 	if status != exitOK || stderr != "" || !strings.Contains(stdout, "forbidden: partition-monitor move kube-system/dns, or delete the pod") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
 	}
 }
 
-// A partition without a limit says that it evicts nobody.
+// TestStatusWithoutLimit: without a limit, status reports that no pod is evicted.
 func TestStatusWithoutLimit(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, kubelet("systemPartition:\n  namespaces: [kube-system]\n"))
@@ -77,8 +77,8 @@ func TestStatusWithoutLimit(t *testing.T) {
 	}
 }
 
-// status ranks the pods as the service would, and evicts nobody.
-func TestStatusOfEviction(t *testing.T) {
+// TestStatusEviction: status ranks the pods as the service would, and evicts none.
+func TestStatusEviction(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()
@@ -90,7 +90,8 @@ func TestStatusOfEviction(t *testing.T) {
 	if e.Open == nil || e.Last == nil || len(e.Open)+len(e.Last) > 0 {
 		t.Errorf("open %v, last %v; want [] and not null", e.Open, e.Last)
 	}
-	// etcd uses more beyond its request, and has more priority. Nobody outside the partition is in the list.
+	// etcd exceeds its request by more, and has a higher priority. No pod outside the partition is in
+	// the list.
 	want := []status.Candidate{
 		{Namespace: "kube-system", Name: "dns", UID: uid, Priority: 10, WorkingSetBytes: 30 << 20, RequestBytes: 10 << 20},
 		{Namespace: "kube-system", Name: "etcd", UID: nodePods[1].uid, Priority: 2_000_001_000, WorkingSetBytes: 32 << 20, RequestBytes: 1 << 20, Skip: evict.SkipStatic},
@@ -104,7 +105,7 @@ func TestStatusOfEviction(t *testing.T) {
 	if _, err := os.Stat(n.root + node.EvictionsFile); err == nil {
 		t.Error("status has written evictions.json")
 	}
-	// The flags say what would be.
+	// With flags, status shows their effect.
 	for flag, parts := range map[string][]string{
 		"--eviction=off":                          {"Eviction    off\n"},
 		"--eviction=dry-run":                      {"Eviction    dry-run, 10Mi available"},
@@ -121,8 +122,9 @@ func TestStatusOfEviction(t *testing.T) {
 	}
 }
 
-// Without the kubelet the figures are guesses, and say so.
-func TestStatusOfEvictionEstimated(t *testing.T) {
+// TestStatusEvictionEstimated: without the kubelet, requests and priorities are estimates, and
+// status reports that.
+func TestStatusEvictionEstimated(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	status, stdout, stderr := n.run("status", "--listen=")
@@ -136,8 +138,9 @@ func TestStatusOfEvictionEstimated(t *testing.T) {
 	}
 }
 
-// A state that is broken says where it is and what to do, and the rest is shown.
-func TestBrokenEvictionsFile(t *testing.T) {
+// TestStatusBrokenEvictionsFile: status names an invalid state file and the remedy, and shows the
+// rest.
+func TestStatusBrokenEvictionsFile(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.tellPods()
@@ -156,13 +159,13 @@ func TestBrokenEvictionsFile(t *testing.T) {
 	}
 }
 
-// There is nothing to say of eviction without a partition.
+// TestStatusWithoutPartition: without a partition, status has no section about eviction.
 func TestStatusWithoutPartition(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, kubelet(""))
 	n.serve(&fakeRuntime{})
 	n.servePods()
-	n.write(node.EvictionsFile, "{") // whatever is left of an earlier one
+	n.write(node.EvictionsFile, "{") // left by an earlier partition
 	status, stdout, stderr := n.run("status", "--listen=")
 	if status != exitOK || stderr != "" || strings.Contains(stdout, "Eviction") || !strings.Contains(stdout, "Partition   none") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)

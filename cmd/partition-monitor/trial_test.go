@@ -16,14 +16,15 @@ import (
 	"nodepartition/internal/monitor/trial"
 )
 
-// The files of a trial, beside the section that is tried.
+// The files of a trial, apart from the section that is tried.
 const (
 	trialNext  = "/run/node-partition/trial.next"
 	trialAbout = "/run/node-partition/trial.json"
 )
 
-// tryingNode is a node without a partition whose systemd has timers, and a generator: the partition's unit is of the file
-// that it would read. It notes what it was asked in /run/calls, and fails where /run/fails has the words.
+// tryingNode returns a node without a partition, whose fake systemd has timers and a generator: it
+// reports the file that the generator would read as the source of the partition's unit. The fakes
+// write their calls to /run/calls, and fail if the call begins with the text in /run/fails.
 func tryingNode(t *testing.T) *fakeNode {
 	t.Helper()
 	n := newNode(t, kubelet(""))
@@ -61,7 +62,7 @@ if test -e /run/timer-is-early; then sh -c "$last"; fi`)
 	return n
 }
 
-// script is a program of the node.
+// script installs a shell script as a program of the node.
 func (n *fakeNode) script(name, text string) {
 	n.t.Helper()
 	n.write("/bin/"+name, "#!/bin/sh\n"+text)
@@ -70,7 +71,7 @@ func (n *fakeNode) script(name, text string) {
 	}
 }
 
-// file is a file of the node, empty where there is none.
+// file returns the content of a file of the node, empty if it does not exist.
 func (n *fakeNode) file(path string) string {
 	n.t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.root, path))
@@ -87,7 +88,7 @@ func (n *fakeNode) remove(path string) {
 	}
 }
 
-// calls are those of programs since the last time.
+// calls returns the calls of programs since the last time, without systemctl show.
 func (n *fakeNode) calls() []string {
 	n.t.Helper()
 	calls := strings.Split(strings.TrimSpace(n.file("/run/calls")), "\n")
@@ -97,7 +98,7 @@ func (n *fakeNode) calls() []string {
 
 const triedFile = "/var/tried.yaml"
 
-// try tries what is in triedFile, and expects that it begins.
+// try writes a valid section to triedFile, and expects that its trial begins.
 func (n *fakeNode) try(args ...string) {
 	n.t.Helper()
 	n.write(triedFile, valid("kube-system"))
@@ -107,7 +108,7 @@ func (n *fakeNode) try(args ...string) {
 	}
 }
 
-// nothingTried: no trial is running, and none is left over.
+// nothingTried expects that no trial is running, and that none has left files.
 func (n *fakeNode) nothingTried() {
 	n.t.Helper()
 	for _, path := range []string{kubeletconfig.TrialPath, trialNext, trialAbout} {
@@ -117,7 +118,7 @@ func (n *fakeNode) nothingTried() {
 	}
 }
 
-// says runs the program and expects its exit status and words of what it says.
+// says runs the program, and expects an exit status and a part of its output.
 func (n *fakeNode) says(status int, want string, args ...string) {
 	n.t.Helper()
 	got, stdout, stderr := n.run(args...)
@@ -126,7 +127,8 @@ func (n *fakeNode) says(status int, want string, args ...string) {
 	}
 }
 
-// The timer runs before anything is in force, and what its service runs goes back without this program.
+// TestTry: the timer starts before the section is in force. Its service restores the previous
+// configuration without this program.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
@@ -134,7 +136,7 @@ func TestTry(t *testing.T) {
 	n.serve(&fakeRuntime{})
 	n.servePods()
 	before := time.Now()
-	n.try("--for", "20m") // behind the file, as people write it
+	n.try("--for", "20m") // after the file, as people write it
 	if got := n.file(kubeletconfig.TrialPath); got != n.file(triedFile) {
 		t.Errorf("tried %q", got)
 	}
@@ -150,7 +152,7 @@ func TestTry(t *testing.T) {
 	if strings.ContainsAny(n.file("/run/timer"), "$%;\"'\\") {
 		t.Errorf("systemd would change %q", n.file("/run/timer"))
 	}
-	// status tells of it, to people and to scripts; check does, and the files say which is in force.
+	// status shows the trial in both formats. check warns of it, and lists the file in force.
 	s := n.status()
 	if s.Trial == nil || s.Trial.From != triedFile || s.Trial.Until.Sub(before) < 19*time.Minute || s.Trial.Until.Sub(before) > 21*time.Minute {
 		t.Errorf("status has %+v", s.Trial)
@@ -177,7 +179,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// timeIsOver runs the timer's service.
+// timeIsOver removes the timer, and runs the command of its service.
 func (n *fakeNode) timeIsOver() {
 	n.t.Helper()
 	script := n.file("/run/timer")
@@ -187,14 +189,15 @@ func (n *fakeNode) timeIsOver() {
 	}
 }
 
-// shell is a shell on the node.
+// shell returns a command that runs a script in a shell on the node.
 func (n *fakeNode) shell(script string) *exec.Cmd {
 	cmd := n.program("shell", script)
 	cmd.Env = append(cmd.Env, nodeShell+"=1")
 	return cmd
 }
 
-// What is tried must be valid, by itself and on this node, and nothing else.
+// TestTryRefused: the section must be valid by itself and on this node, and the node must be able
+// to go back.
 func TestTryRefused(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
@@ -218,7 +221,7 @@ func TestTryRefused(t *testing.T) {
 	n.write("/proc/cmdline", "")
 	n.write("/var/lib/kubelet/config.yaml", kubelet("featureGates: {NodeSystemPartition: true}"))
 	n.says(exitProblem, "the kubelet makes the system partition itself", "try", triedFile)
-	// Without a way back there is no trial.
+	// If the node could not go back, there is no trial.
 	n.write("/var/lib/kubelet/config.yaml", broken)
 	n.says(exitProblem, "a trial could not go back to it: /var/lib/kubelet/config.yaml: ", "try", triedFile)
 	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
@@ -228,7 +231,8 @@ func TestTryRefused(t *testing.T) {
 	n.nothingTried()
 }
 
-// An edit that was never applied is nothing that a trial may bring about by its end.
+// TestTryUnapplied: a trial is refused while an edit is not applied, because its end would apply
+// the edit.
 func TestTryUnapplied(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
@@ -249,7 +253,7 @@ func TestTryStandardInput(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		status int
-	}{{broken, exitProblem}, {valid("kube-system"), exitOK}} { // in this order: one trial runs at a time
+	}{{broken, exitProblem}, {valid("kube-system"), exitOK}} { // in this order, because only one trial can run
 		cmd := n.program("try", "-")
 		cmd.Stdin = strings.NewReader(test.text)
 		out, _ := cmd.CombinedOutput()
@@ -262,7 +266,8 @@ func TestTryStandardInput(t *testing.T) {
 	}
 }
 
-// One trial at a time. keep makes it permanent, while the timer runs, and then stops it.
+// TestKeep: only one trial runs at a time. keep makes it permanent while the timer runs, and then
+// stops the timer.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
@@ -282,7 +287,7 @@ func TestKeep(t *testing.T) {
 	n.nothingTried()
 	n.says(exitProblem, "no trial is running", "keep")
 	n.says(exitProblem, "no trial is running", "try", "--end")
-	// What was kept is what the next trial goes back to.
+	// The next trial goes back to the section that was kept.
 	n.try()
 	n.timeIsOver()
 	n.nothingTried()
@@ -292,7 +297,8 @@ func TestKeep(t *testing.T) {
 	n.says(exitProblem, "no trial is running", "keep")
 }
 
-// keep loses nothing that somebody else has written meanwhile, and where it cannot write, the trial goes on.
+// TestKeepRefused: keep does not overwrite an override that was changed in the meantime. If it
+// cannot write, the trial continues.
 func TestKeepRefused(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
@@ -315,8 +321,8 @@ func TestKeepRefused(t *testing.T) {
 	}
 }
 
-// A link to where the file really is stays one.
-func TestKeepFollowsALink(t *testing.T) {
+// TestKeepSymlink: if the override is a symbolic link, keep writes to its target.
+func TestKeepSymlink(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
 	n.write("/etc/kubernetes/managed.yaml", valid("monitoring"))
@@ -345,14 +351,14 @@ func TestTryEnd(t *testing.T) {
 	n.says(exitProblem, "no trial is running", "try", "--end")
 }
 
-// Where it was killed, or something fails, nothing is applied, or the timer goes back.
-func TestTryCutShort(t *testing.T) {
+// TestTryInterrupted: if try is killed or a step fails, nothing is applied, or the timer goes back.
+func TestTryInterrupted(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
 	n.write(triedFile, valid("kube-system"))
 	for _, tc := range []struct {
 		fails, want string
-		timer       bool // whether it is left running, to go back
+		timer       bool // whether the timer is left running, to go back
 	}{
 		{"systemd-run", "the timer that ends the trial cannot be started, nothing was applied: systemd-run --quiet: that has failed", false},
 		{"systemctl show", "that has failed", false},
@@ -376,13 +382,13 @@ func TestTryCutShort(t *testing.T) {
 	n.says(exitProblem, "is partition-generator installed?", "try", triedFile)
 	n.nothingTried()
 	n.remove("/run/generator-is-missing")
-	// The time is over before the section is in place: it never gets there.
+	// If the time is over before the section is in place, it is never applied.
 	n.write("/run/timer-is-early", "")
 	n.says(exitProblem, "not applied, going back: the time was over before", "try", triedFile)
 	n.nothingTried()
 	n.remove("/run/timer-is-early")
 	n.remove("/run/timer")
-	// Killed before the timer, and behind it.
+	// try is killed before it has started the timer, and after.
 	n.write(trialNext, valid("monitoring"))
 	n.try()
 	goBackScript := n.file("/run/timer")
@@ -392,7 +398,7 @@ func TestTryCutShort(t *testing.T) {
 	n.says(exitProblem, "if one is left over: partition-monitor try --end", "try", triedFile)
 	n.says(exitOK, "The trial has ended", "try", "--end")
 	n.try()
-	// Killed in the middle of keep, behind the override: the timer has nothing to undo.
+	// keep is killed after it has written the override. The timer then has nothing to undo.
 	n.write(kubeletconfig.OverridePath, strings.TrimSpace(n.file(kubeletconfig.TrialPath)))
 	n.timeIsOver()
 	n.nothingTried()
@@ -401,7 +407,7 @@ func TestTryCutShort(t *testing.T) {
 	}
 }
 
-// A trial whose timer somebody has stopped, or whose end fails, is an error of check.
+// TestCheckTrial: check reports an error if the timer of a trial was stopped, or if its end fails.
 func TestCheckTrial(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)

@@ -145,7 +145,7 @@ func TestEvictFails(t *testing.T) {
 				t.Errorf("%v; want an error: %t, final: %t", err, test.fails, test.final)
 			}
 			if err != nil && !strings.Contains(err.Error(), test.text) {
-				t.Errorf("%v; want that it says %q", err, test.text)
+				t.Errorf("%v; want %q in it", err, test.text)
 			}
 			if !strings.Contains(log.String(), test.log) {
 				t.Errorf("log %q; want %q", log, test.log)
@@ -302,7 +302,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 		fail(old)
 		renewed.Kubeconfig(t, path)
 		if err := a.Evict(t.Context(), anEviction()); err != nil || len(renewed.Statuses) != 1 || !a.Available() {
-			t.Errorf("%s: %v, %d statuses, available %t; want that the new server is told", name, err, len(renewed.Statuses), a.Available())
+			t.Errorf("%s: %v, %d statuses, available %t; want a report to the new server", name, err, len(renewed.Statuses), a.Available())
 		}
 		if text := log.String(); strings.Count(text, "are reported to the API server") != 2 || !strings.Contains(text, renewed.URL) {
 			t.Errorf("%s: log %q", name, text)

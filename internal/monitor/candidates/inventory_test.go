@@ -230,12 +230,12 @@ func TestTerminatingAndStatic(t *testing.T) {
 		sandboxStatic       bool
 		terminating, static bool
 	}{
-		"running":                           {},
-		"deleted":                           {known: podsapi.Pod{Terminating: true}, terminating: true},
-		"evicted, or failed":                {known: podsapi.Pod{Ended: true}, terminating: true},
-		"static":                            {known: podsapi.Pod{Static: true}, sandboxStatic: true, static: true},
-		"static, as the kubelet alone says": {known: podsapi.Pod{Static: true}, static: true},
-		"static, as its sandbox alone says": {sandboxStatic: true, static: true},
+		"running":                     {},
+		"deleted":                     {known: podsapi.Pod{Terminating: true}, terminating: true},
+		"evicted, or failed":          {known: podsapi.Pod{Ended: true}, terminating: true},
+		"static":                      {known: podsapi.Pod{Static: true}, sandboxStatic: true, static: true},
+		"static by the kubelet alone": {known: podsapi.Pod{Static: true}, static: true},
+		"static by its sandbox alone": {sandboxStatic: true, static: true},
 	} {
 		p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
 		p.Static, test.known.UID = test.sandboxStatic, p.UID

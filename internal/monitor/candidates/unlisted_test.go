@@ -57,7 +57,7 @@ func TestUnlisted(t *testing.T) {
 	p := pods["11111111-2222-3333-4444-555555555555"]
 	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
 		p.RestartPolicy != v1.RestartPolicyNever || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
-		t.Errorf("%+v; want what the kubelet says", p)
+		t.Errorf("%+v; want the values of the kubelet", p)
 	}
 	p = pods["22222222_2222_3333_4444_555555555555"]
 	if !p.Unknown || !p.Estimated || p.Static || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {

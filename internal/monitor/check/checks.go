@@ -153,7 +153,7 @@ func (c *checks) trial(ctx context.Context) []Finding {
 	until := running.Until.Format(trial.TimeOfDay)
 	if time.Since(running.Until) > time.Minute {
 		return changing(
-			Error, "journalctl -u "+trial.Unit+" says what fails",
+			Error, "journalctl -u "+trial.Unit+" shows what fails",
 			"the trial of %s was to end at %s, and still runs", running.From, until,
 		)
 	}
@@ -246,7 +246,7 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 				changing(
 					Error,
 					fmt.Sprintf(
-						"systemctl status %s says why; then systemctl reset-failed %s && systemctl daemon-reload",
+						"systemctl status %s shows why; then systemctl reset-failed %s && systemctl daemon-reload",
 						u["Id"], u["Id"],
 					),
 					"%s has failed (%s)",
