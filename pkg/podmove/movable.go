@@ -103,8 +103,8 @@ func (d *Decision) begin(pod Pod, to unitname.Partition, method Method, misplace
 	}
 }
 
-// protectedPod describes a protected pod, which mode Auto does not restart without an operator's order.
-// It returns "" for any other pod. If the kubelet does not report the priority, a
+// protectedPod describes a protected pod, which mode Auto does not restart without an operator's
+// order. It returns "" for any other pod. If the kubelet does not report the priority, a
 // v1.PodQOSGuaranteed pod counts as protected: critical pods are in that class more often than not.
 func protectedPod(pod Pod) string {
 	switch {

@@ -96,8 +96,8 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is its slice in the
-	// system partition.
+	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is
+	// its slice in the system partition.
 	DefaultCgroup, PartitionCgroup PodCgroup
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
