@@ -16,7 +16,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Runtime reads from the container runtime. *cri.Client is one.
+// Runtime reads from the container runtime. *cri.Client implements it.
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
@@ -27,7 +27,7 @@ type Runtime interface {
 	Process(ctx context.Context, id string) (pid int, running bool, err error)
 }
 
-// Kubelet reads from the kubelet. *podsapi.Watcher is one.
+// Kubelet reads from the kubelet. *podsapi.Watcher implements it.
 type Kubelet interface {
 	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
@@ -188,16 +188,16 @@ func (g *Gatherer) complete(
 	known *podsapi.Pod,
 	containers []cri.Container,
 ) ([]Pod, error) {
-	told := v1.PodQOSClass("")
+	reported := v1.PodQOSClass("")
 	if known != nil {
-		told = known.QoS
+		reported = known.QoS
 	}
-	defaultSlice, inDefault := choose(found[unitname.Default], told)
+	defaultSlice, inDefault := choose(found[unitname.Default], reported)
 	switch {
 	case inDefault:
 		pod.QoS = defaultSlice.qos // where the kubelet has put it is decisive
-	case told != "":
-		pod.QoS = told
+	case reported != "":
+		pod.QoS = reported
 	case len(found[g.Partition]) > 0:
 		pod.QoS = found[g.Partition][0].qos
 	}
@@ -291,7 +291,7 @@ func (g *Gatherer) complete(
 	return left, nil
 }
 
-// choose returns the slice of a class, or any where there is none of that class.
+// choose returns the slice of the class, or the first one if none has that class.
 func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	if len(found) == 0 {
 		return foundSlice{}, false
