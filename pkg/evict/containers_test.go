@@ -42,8 +42,8 @@ func TestContainersKillFails(t *testing.T) {
 	}
 }
 
-// TestContainersRuntimeFails: that is a failure once per container, unless the container has ended
-// all the same.
+// TestContainersRuntimeFails: a failed stop is a failure once per container, unless the container
+// has ended all the same.
 func TestContainersRuntimeFails(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.noKill, n.stopErr = true, true, errors.New("no runtime")

@@ -21,7 +21,7 @@ var guarded = Config{
 	Protected: DefaultProtected, Cooldown: 10 * time.Minute,
 }
 
-// snapshotOf returns a snapshot with pods of a partition of which so many MiB are left.
+// snapshotOf returns a snapshot with pods of a partition that has so many MiB left.
 func snapshotOf(left int, pods ...Pod) Snapshot {
 	return Snapshot{
 		Now: noon, Config: guarded, API: true, Pods: pods,
@@ -435,17 +435,17 @@ func TestSnapshotEffective(t *testing.T) {
 		hard, soft, more uint64 // more is MinimumReclaim
 	}{
 		"none":                       {limit, cgroupfs.Unlimited, 100 * mi, 200 * mi, 50 * mi},
-		"yet to be lowered":          {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
+		"waiting to be lowered":      {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
 		"the configured one":         {limit, limit, 100 * mi, 200 * mi, 50 * mi},
 		"rounded to pages of 4 KiB":  {limit + 4095, limit, 100 * mi, 200 * mi, 50 * mi},
 		"rounded to pages of 64 KiB": {limit + 65535, limit, 100 * mi, 200 * mi, 50 * mi},
 		"half":                       {limit, limit / 2, 50 * mi, 100 * mi, 25 * mi},
 		"a fifth":                    {limit, limit / 5, 20 * mi, 40 * mi, 10 * mi},
-		"lower by more than it is rounded": {
+		"lower by the rounding": {
 			1 << 30, 1<<30 - rounding, 100*mi - 12800, 200*mi - 25600, 50*mi - 6400,
 		},
-		"lower by a byte less than that": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
-		"a limit smaller than that":      {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
+		"lower by a byte less than the rounding": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
+		"a limit below the rounding":             {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
 	} {
 		s := Snapshot{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi

@@ -23,13 +23,13 @@ func TestExecutionAfterProcesses(t *testing.T) {
 		do      action
 		problem bool
 	}{
-		"they end":                     {atOnce, time.Second, false, ended, readMemory, false},
-		"they end late":                {atOnce, time.Hour, false, ended, readMemory, false},
-		"they run":                     {atOnce, endTimeout, true, stopping, await, false},
-		"they outlast the timeout":     {atOnce, endTimeout + 1, true, reclaimed, abandon, true},
-		"they have their grace period": {graceful, graceful.Grace + endTimeout, true, stopping, await, false},
-		"they outlast that":            {graceful, graceful.Grace + endTimeout + 1, true, reclaimed, abandon, true},
-		"they have ended before":       {hasEnded, time.Hour, false, ended, readMemory, false},
+		"ended":                       {atOnce, time.Second, false, ended, readMemory, false},
+		"ended late":                  {atOnce, time.Hour, false, ended, readMemory, false},
+		"running":                     {atOnce, endTimeout, true, stopping, await, false},
+		"running after the timeout":   {atOnce, endTimeout + 1, true, reclaimed, abandon, true},
+		"running in the grace period": {graceful, graceful.Grace + endTimeout, true, stopping, await, false},
+		"running after the grace period and the timeout": {graceful, graceful.Grace + endTimeout + 1, true, reclaimed, abandon, true},
+		"ended before": {hasEnded, time.Hour, false, ended, readMemory, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := noon.Add(test.after)
@@ -63,15 +63,15 @@ func TestExecutionAfterMemory(t *testing.T) {
 		method Method
 		report reportState
 	}{
-		"less than half is left":     {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
-		"half is left":               {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
-		"nothing was used":           {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
-		"it stays for long":          {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
-		"it comes back slowly":       {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
-		"it flutters":                {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
-		"restarted, and it may come": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
-		"restarted, and it stays":    {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
-		"restarted without an API":   {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
+		"less than half is left":          {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
+		"half is left":                    {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
+		"nothing was used":                {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
+		"memory stays":                    {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
+		"memory comes back slowly":        {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
+		"memory flutters":                 {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
+		"restarted, memory may come back": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
+		"restarted, memory stays":         {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
+		"restarted without an API":        {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
 		"restarted after a refusal": {
 			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
 		},

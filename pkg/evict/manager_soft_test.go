@@ -210,7 +210,7 @@ func TestManagerSoftResumed(t *testing.T) {
 		method Method
 	}{
 		"not reported":              {func(*node, *Eviction) {}, []string{"confirm greedy", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
-		"told":                      {func(_ *node, e *Eviction) { e.Reported = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
+		"reported":                  {func(_ *node, e *Eviction) { e.Reported = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
 		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "evict greedy", "kill greedy.c1", "kill greedy.c2"}, Evict},
 		"not reported, too late":    {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-reportDeadline - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
 		"not reported, refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},

@@ -237,8 +237,8 @@ func TestReporterRestartedBeforeReport(t *testing.T) {
 	}
 }
 
-// TestReporterKubeletIgnoresPod: that is a failure after a while, and the pod counts as evicted,
-// because the API server has accepted it.
+// TestReporterKubeletIgnoresPod: a pod that the kubelet does not end is a failure after a while,
+// and the pod counts as evicted, because the API server has accepted it.
 func TestReporterKubeletIgnoresPod(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*node, *Manager)

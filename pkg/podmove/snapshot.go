@@ -21,7 +21,7 @@ type Snapshot struct {
 	// Weights holds the present weights of the partition's slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64
-	// Protected holds the protected memory of the partition's slices, likewise.
+	// Protected holds the protected memory of the partition's slices, by name.
 	Protected map[string]cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula Formula

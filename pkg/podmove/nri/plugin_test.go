@@ -25,7 +25,7 @@ func TestCgroupsPath(t *testing.T) {
 	}{
 		"containerd": {"/kubepods.slice/kubepods-burstable.slice/" + slice, slice + ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
 		"CRI-O":      {slice, slice + ":crio:one", "cri-o", placed + ":crio:one"},
-		// The runtime has yet to make up the path when it calls.
+		// The runtime has not set the path yet when it calls.
 		"no path, containerd":    {"/kubepods.slice/kubepods-burstable.slice/" + slice, "", "containerd", placed + ":cri-containerd:one"},
 		"no path, CRI-O":         {slice, "", "cri-o", placed + ":crio:one"},
 		"a path without a slice": {slice, ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
