@@ -115,7 +115,11 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	for escaped, left := range found {
 		for _, partitionSlice := range left[g.Partition] {
-			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units)))
+			orphans := liveMoved(partitionSlice.units)
+			if len(left[unitname.Default]) == 0 {
+				orphans = containerScopes(partitionSlice.units)
+			}
+			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], orphans))
 		}
 	}
 	g.forget(containers)
@@ -339,6 +343,23 @@ func abandoned(pod *Pod) []string {
 		}
 	}
 	return units
+}
+
+// containerScopes returns the units that are scopes of containers. If the runtime has no sandbox of
+// a pod and the kubelet has removed its slice, they are left over from a creation that was cut
+// short: the kubelet ended while the runtime was creating the container, runc was killed between
+// making the scope and starting the process, and systemd keeps the empty scope (seen with kubelet
+// 1.37.0, containerd 2.3.7, runc 1.3, systemd 257). In a slice of its own the kubelet stops such a
+// scope, and kills what is in it, with the slice (podContainerManagerImpl.Destroy,
+// pkg/kubelet/cm/pod_container_manager_linux.go).
+func containerScopes(units []string) []string {
+	var scopes []string
+	for _, unit := range units {
+		if unitname.ContainerID(unit) != "" {
+			scopes = append(scopes, unit)
+		}
+	}
+	return scopes
 }
 
 func liveMoved(units []string) []string {

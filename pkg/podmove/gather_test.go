@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -179,6 +180,36 @@ func TestGathererLeftOverSlice(t *testing.T) {
 	pods = n.gather()
 	if d := Decide(snapshot(nil, pods...)); len(d.Stop) != 0 {
 		t.Errorf("stops %+v of a pod that begins", d.Stop)
+	}
+}
+
+// TestGathererLeftOverScope: the creation of a container was cut short, and its scope stays. It is
+// stopped once the runtime and the kubelet have forgotten the pod, and its slice after it.
+func TestGathererLeftOverScope(t *testing.T) {
+	const scope = "cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope"
+	n := newNode(t)
+	n.cgroup(partitionB+"/"+scope, nil)
+	n.cgroup(partitionB+"/crio-conmon-one.scope", nil) // CRI-O ends it
+	if d := Decide(snapshot(nil, n.gather()...)); !slices.Equal(d.KillScopes, []string{scope}) {
+		t.Errorf("ends %q, want %s", d.KillScopes, scope)
+	}
+	// The kubelet has yet to end the pod.
+	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	n.cgroup(defaultB, nil)
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
+		t.Errorf("ends %q of a pod that the kubelet has not ended", d.KillScopes)
+	}
+	removeAll(t, filepath.Join(n.root, defaultB))
+	// The pod comes back: the runtime has announced its sandbox and does not list it yet.
+	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
+		t.Errorf("ends %q of a pod that begins", d.KillScopes)
+	}
+	n.announced = nil
+	removeAll(t, filepath.Join(n.root, partitionB, scope))
+	removeAll(t, filepath.Join(n.root, partitionB, "crio-conmon-one.scope"))
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 || len(d.Stop) != 1 {
+		t.Errorf("ends %q and stops %+v, want the slice stopped", d.KillScopes, d.Stop)
 	}
 }
 

@@ -101,7 +101,8 @@ type Pod struct {
 	DefaultCgroup, PartitionCgroup PodCgroup
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
-	// Orphans lists the units in its slices that live moves made and whose container has ended.
+	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
+	// and their container has ended, or both the runtime and the kubelet have forgotten the pod.
 	Orphans []string
 }
 
