@@ -9,13 +9,13 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkLook on a
+// benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkPoll on a
 // node. BenchmarkScrape of internal/monitor/metrics has the same.
 const benchRoot = "SCRAPE_ROOT"
 
-// BenchmarkLook polls a partition far from its threshold, one near it, for which memory.stat is
+// BenchmarkPoll polls a partition far from its threshold, one near it, for which memory.stat is
 // read too, and one that waits for a pod to end.
-func BenchmarkLook(b *testing.B) {
+func BenchmarkPoll(b *testing.B) {
 	open := []Eviction{{UID: "x", Containers: []Stopped{{Cgroup: partition}}}}
 	for _, test := range []struct {
 		name string
@@ -71,12 +71,12 @@ func BenchmarkDecide(b *testing.B) {
 	listed := n.list()
 	m := n.started(hardOnly)
 	m.Pods = func() []Pod { return listed }
-	s := look(50, m.measured()...)
+	s := snapshotOf(50, m.measured()...)
 	b.Run("pure", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if Decide(s).Victim == nil {
-				b.Fatal("nobody goes")
+				b.Fatal("no victim")
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func BenchmarkDecide(b *testing.B) {
 		for b.Loop() {
 			s.Pods = m.measured()
 			if d := m.choose(s); d.Victim == nil || len(d.Victim.Containers) != 1 {
-				b.Fatal("nobody goes")
+				b.Fatal("no victim")
 			}
 		}
 	})

@@ -25,14 +25,14 @@ type containers struct {
 func (c *containers) stop(ctx context.Context, e Eviction) {
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {
-			c.ask(ctx, e, stopped)
+			c.askRuntime(ctx, e, stopped)
 			continue
 		}
 		if err := c.kill(stopped); err != nil {
 			if !errors.Is(err, errNoKill) {
 				c.Events.Failed(e, StepStop, err)
 			}
-			c.ask(ctx, e, stopped)
+			c.askRuntime(ctx, e, stopped)
 		}
 	}
 }
@@ -65,8 +65,8 @@ func (c *containers) killAll(e Eviction, cgroups []string) {
 	}
 }
 
-// ask requests that the runtime stops a container, in the background.
-func (c *containers) ask(ctx context.Context, e Eviction, stopped Stopped) {
+// askRuntime requests that the runtime stops a container, in the background.
+func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Stopped) {
 	c.background.Go(func() {
 		if err := c.Runtime.Stop(ctx, stopped.ID, e.Grace); err != nil && ctx.Err() == nil {
 			if populated, _ := c.Cgroups.Populated(stopped.Cgroup); populated {

@@ -197,9 +197,9 @@ func Decide(s Snapshot) Decision {
 // is set so that containers get SIGTERM first.
 const leastGrace = 2 * time.Second
 
-// way returns the method by which to evict a pod. Restart is for pods that come back. A pod that is
-// being deleted, one that is never restarted and one without processes are evicted for good, even
-// in the cooldown of their owner.
+// method returns the method by which to evict a pod. Restart is for pods that come back. A pod that
+// is being deleted, one that is never restarted and one without processes are evicted for good,
+// even in the cooldown of their owner.
 func (s Snapshot) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
@@ -249,8 +249,8 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 
 // emergency reports whether available memory keeps falling while evictions are held back, so that
 // another pod grows and the limit is near, or whether the kernel kills already. The latter counts
-// because all memory may go between two polls, and then there is no half of it left to lose. Each
-// such decision halves the Floor for the next.
+// because all memory may be used up between two polls, and then there is no half of it left to
+// lose. Each such decision halves the Floor for the next.
 func (s Snapshot) emergency(crossed Threshold) bool {
 	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
 }

@@ -3,7 +3,6 @@ package evict
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ var guarded = Config{
 	Protected: DefaultProtected, Cooldown: 10 * time.Minute,
 }
 
-// look returns a snapshot with pods of a partition of which so many MiB are left.
-func look(left int, pods ...Pod) Snapshot {
+// snapshotOf returns a snapshot with pods of a partition that has so many MiB left.
+func snapshotOf(left int, pods ...Pod) Snapshot {
 	return Snapshot{
 		Now: noon, Config: guarded, API: true, Pods: pods,
 		Memory: cgroupfs.MemoryReading{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
@@ -41,8 +40,8 @@ func softly(s Snapshot) Snapshot {
 	return s
 }
 
-// TestThresholds follows partitions over time.
-func TestThresholds(t *testing.T) {
+// TestDecideThresholds follows partitions over time.
+func TestDecideThresholds(t *testing.T) {
 	type step struct {
 		at   time.Duration // since the first
 		left int           // MiB available
@@ -55,7 +54,7 @@ func TestThresholds(t *testing.T) {
 	}{
 		"hard":                        {func(c *Config) { c.Soft = 0 }, []step{{0, 101, ""}, {s, 100, ""}, {2 * s, 99, Hard}, {3 * s, 100, ""}, {4 * s, 0, Hard}}},
 		"soft has a grace period":     {nil, []step{{0, 201, ""}, {s, 199, ""}, {60 * s, 199, ""}, {61 * s, 199, Soft}, {62 * s, 200, ""}}},
-		"soft begins anew":            {nil, []step{{0, 199, ""}, {59 * s, 200, ""}, {60 * s, 199, ""}, {119 * s, 150, ""}, {120 * s, 150, Soft}}},
+		"soft begins again":           {nil, []step{{0, 199, ""}, {59 * s, 200, ""}, {60 * s, 199, ""}, {119 * s, 150, ""}, {120 * s, 150, Soft}}},
 		"soft without a grace period": {func(c *Config) { c.SoftGrace = 0 }, []step{{0, 200, ""}, {s, 199, Soft}}},
 		"hard does not wait for soft": {nil, []step{{0, 99, Hard}, {s, 199, ""}, {m, 199, Soft}}},
 		"soft becomes hard":           {nil, []step{{0, 199, ""}, {m, 199, Soft}, {m + s, 99, Hard}, {m + 2*s, 100, Soft}, {m + 3*s, 200, ""}}},
@@ -99,9 +98,9 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatTheKernelCannotTakeBackCounts: page cache and slabs alone never cause an eviction;
+// TestDecideReclaimableMemory: page cache and slabs alone never cause an eviction;
 // the last byte of anything else does.
-func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
+func TestDecideReclaimableMemory(t *testing.T) {
 	a := sized("a", 0, 500, 0)
 	for name, memory := range map[string]cgroupfs.MemoryReading{
 		"inactive page cache": {InactiveFile: 800 * mi},
@@ -109,7 +108,7 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 400 * mi},
 		"read a moment later": {InactiveFile: 1001 * mi},
 	} {
-		s := look(0, a)
+		s := snapshotOf(0, a)
 		s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = memory.InactiveFile, memory.ActiveFile, memory.SlabReclaimable
 		if d := Decide(s); d.Crossed != "" || d.Victim != nil {
 			t.Errorf("%s: crossed %q, evicts %+v", name, d.Crossed, d.Victim)
@@ -118,7 +117,7 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 			t.Errorf("%s: is pressure", name)
 		}
 	}
-	s := look(0, a)
+	s := snapshotOf(0, a)
 	s.Config.Soft = 0
 	s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = 50*mi, 40*mi, 20*mi
 	if d := Decide(s); d.Crossed != "" {
@@ -130,25 +129,25 @@ func TestOnlyWhatTheKernelCannotTakeBackCounts(t *testing.T) {
 	}
 }
 
-func TestTheLimitIsTheLower(t *testing.T) {
+func TestDecideLowerOfTwoLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, max, used uint64
 		left             uint64
 		crossed          Threshold
 		lower            bool
 	}{
-		"as configured":                     {1000, 1000, 850, 150, "", false},
-		"the kernel's is lower":             {2000, 1000, 951, 49, Hard, false}, // thresholds are halved
-		"the kernel's is lower, above it":   {2000, 1000, 949, 51, "", false},
-		"no limit of the kernel's":          {1000, math.MaxUint64, 950, 50, Hard, false},
-		"no limit of the kernel's, below":   {1000, math.MaxUint64, 850, 150, "", true},
-		"lowered below what is used":        {1000, 2000, 1500, 0, Hard, false},
-		"lowered to what is used":           {1000, 2000, 1000, 0, Hard, false},
-		"lowered, and the threshold is met": {1000, 2000, 901, 99, Hard, false},
-		"lowered, evicted down to it":       {1000, 2000, 900, 100, "", true},
-		"lowered, far below":                {1000, 2000, 10, 990, "", true},
+		"as configured":                      {1000, 1000, 850, 150, "", false},
+		"the kernel's is lower, crossed":     {2000, 1000, 951, 49, Hard, false}, // thresholds are halved
+		"the kernel's is lower, not crossed": {2000, 1000, 949, 51, "", false},
+		"no limit of the kernel's":           {1000, math.MaxUint64, 950, 50, Hard, false},
+		"no limit of the kernel's, below":    {1000, math.MaxUint64, 850, 150, "", true},
+		"lowered below what is used":         {1000, 2000, 1500, 0, Hard, false},
+		"lowered to what is used":            {1000, 2000, 1000, 0, Hard, false},
+		"lowered, and the threshold is met":  {1000, 2000, 901, 99, Hard, false},
+		"lowered, evicted down to it":        {1000, 2000, 900, 100, "", true},
+		"lowered, far below":                 {1000, 2000, 10, 990, "", true},
 	} {
-		s := look(0, sized("a", 0, 100, 0))
+		s := snapshotOf(0, sized("a", 0, 100, 0))
 		s.Config.Limit, s.Config.Soft, s.Config.Lowering = test.limit*mi, 0, test.limit < test.max
 		s.Memory = cgroupfs.MemoryReading{Current: test.used * mi, Max: test.max * mi}
 		if test.max == math.MaxUint64 {
@@ -164,18 +163,18 @@ func TestTheLimitIsTheLower(t *testing.T) {
 	}
 }
 
-func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
-	lowered := look(0)
+func TestDecideLowerLimitDelayed(t *testing.T) {
+	lowered := snapshotOf(0)
 	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, cgroupfs.MemoryReading{Current: 500 * mi, Max: 1000 * mi}
 	if !Decide(lowered).LowerLimit {
-		t.Fatal("with nothing in its way it is not lowered")
+		t.Fatal("with nothing to wait for it is not lowered")
 	}
 	for name, change := range map[string]func(*Snapshot){
 		"nothing is configured":                  func(s *Snapshot) { s.Config = Config{} },
 		"off":                                    func(s *Snapshot) { s.Config.Off = true },
 		"dry run":                                func(s *Snapshot) { s.Config.DryRun = true },
 		"an operator has raised it":              func(s *Snapshot) { s.Config.Lowering = false },
-		"an eviction goes on":                    func(s *Snapshot) { s.State.Open = []execution{{Eviction: Eviction{UID: "a"}}} },
+		"an eviction is open":                    func(s *Snapshot) { s.State.Open = []execution{{Eviction: Eviction{UID: "a"}}} },
 		"it fits with page cache that is in use": func(s *Snapshot) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
 		"between threshold and minimum of reclaims": func(s *Snapshot) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
 	} {
@@ -192,7 +191,7 @@ func TestTheLimitIsNotLoweredAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhoGoesAndHow(t *testing.T) {
+func TestDecideVictim(t *testing.T) {
 	a := with(sized("a", 0, 500, 100), func(p *Pod) { p.GracePeriod = 30 * time.Second })
 	static := func(p *Pod) { p.Static = true }
 	for name, test := range map[string]struct {
@@ -201,35 +200,35 @@ func TestWhoGoesAndHow(t *testing.T) {
 		method   Method // empty for no eviction
 		grace    time.Duration
 	}{
-		"hard":                                {look(50, a), nil, Evict, 0},
-		"soft, with the pod's grace period":   {softly(look(150, a)), func(s *Snapshot) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
-		"soft, with the most of it":           {softly(look(150, a)), nil, Evict, 20 * time.Second},
-		"soft, with none of it":               {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, leastGrace},
-		"soft, with nothing said of the most": {softly(look(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
-		"soft and beyond hard":                {softly(look(50, a)), nil, Evict, 0},
-		"no API server":                       {look(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
-		"static, and not spared":              {look(50, with(a, static)), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 0},
-		"static, and not spared, soft":        {softly(look(150, with(a, static))), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 20 * time.Second},
-		"static":                              {look(50, with(a, static)), nil, "", 0},
-		"its owner's last one went lately":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
-		"its owner's last one went before":    {look(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
-		"another owner's went lately":         {look(50, a), func(s *Snapshot) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
-		"dry run decides as ever":             {look(50, a), func(s *Snapshot) { s.Config.DryRun = true }, Evict, 0},
-		"without figures":                     {look(50, sized("a", 0, -1, 100)), nil, Evict, 0},
-		"being deleted":                       {look(50, with(a, func(p *Pod) { p.Terminating = true })), nil, Evict, 0},
-		"being deleted, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.Terminating = true })),
+		"hard":                              {snapshotOf(50, a), nil, Evict, 0},
+		"soft, with the pod's grace period": {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
+		"soft, with the maximum":            {softly(snapshotOf(150, a)), nil, Evict, 20 * time.Second},
+		"soft, with a maximum of zero":      {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, leastGrace},
+		"soft, without a maximum":           {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
+		"soft and beyond hard":              {softly(snapshotOf(50, a)), nil, Evict, 0},
+		"no API server":                     {snapshotOf(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
+		"static, not protected":             {snapshotOf(50, with(a, static)), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 0},
+		"static, not protected, soft":       {softly(snapshotOf(150, with(a, static))), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 20 * time.Second},
+		"static":                            {snapshotOf(50, with(a, static)), nil, "", 0},
+		"owner in cooldown":                 {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
+		"owner's cooldown over":             {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
+		"another owner in cooldown":         {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
+		"dry run":                           {snapshotOf(50, a), func(s *Snapshot) { s.Config.DryRun = true }, Evict, 0},
+		"without usage":                     {snapshotOf(50, sized("a", 0, -1, 100)), nil, Evict, 0},
+		"being deleted":                     {snapshotOf(50, with(a, func(p *Pod) { p.Terminating = true })), nil, Evict, 0},
+		"being deleted, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.Terminating = true })),
 			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
-		"being deleted, soft": {softly(look(150, with(a, func(p *Pod) { p.Terminating = true }))), nil, Evict, 20 * time.Second},
-		"a Job's, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })),
+		"being deleted, soft": {softly(snapshotOf(150, with(a, func(p *Pod) { p.Terminating = true }))), nil, Evict, 20 * time.Second},
+		"pod of a Job, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })),
 			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
-		"a Job's that starts again, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyOnFailure })),
+		"pod of a Job with OnFailure, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyOnFailure })),
 			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
-		"a Job's, without API server":        {look(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })), func(s *Snapshot) { s.API = false }, Restart, 0},
-		"guaranteed, of unknown priority":    {look(50, with(a, func(p *Pod) { p.Estimated, p.QoS = true, v1.PodQOSGuaranteed })), nil, "", 0},
-		"guaranteed, of a priority":          {look(50, with(a, func(p *Pod) { p.QoS = v1.PodQOSGuaranteed })), nil, Evict, 0},
-		"burstable, of unknown priority":     {look(50, with(a, func(p *Pod) { p.Estimated = true })), nil, Evict, 0},
-		"without processes, and with memory": {look(50, with(a, func(p *Pod) { p.Empty = true })), nil, Evict, 0},
-		"without processes, and its owner's last one went lately": {look(50, with(a, func(p *Pod) { p.Empty = true })),
+		"pod of a Job, no API server":        {snapshotOf(50, with(a, func(p *Pod) { p.RestartPolicy = v1.RestartPolicyNever })), func(s *Snapshot) { s.API = false }, Restart, 0},
+		"guaranteed, of unknown priority":    {snapshotOf(50, with(a, func(p *Pod) { p.Estimated, p.QoS = true, v1.PodQOSGuaranteed })), nil, "", 0},
+		"guaranteed, of known priority":      {snapshotOf(50, with(a, func(p *Pod) { p.QoS = v1.PodQOSGuaranteed })), nil, Evict, 0},
+		"burstable, of unknown priority":     {snapshotOf(50, with(a, func(p *Pod) { p.Estimated = true })), nil, Evict, 0},
+		"without processes, and with memory": {snapshotOf(50, with(a, func(p *Pod) { p.Empty = true })), nil, Evict, 0},
+		"without processes, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.Empty = true })),
 			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,10 +238,10 @@ func TestWhoGoesAndHow(t *testing.T) {
 			}
 			d := Decide(s)
 			if d.NoCandidate != (test.method == "") || d.NoCandidate != (d.Victim == nil) {
-				t.Fatalf("nobody is %t, victim %+v; want %q", d.NoCandidate, d.Victim, test.method)
+				t.Fatalf("no candidate: %t, victim %+v; want %q", d.NoCandidate, d.Victim, test.method)
 			}
 			if d.Method != test.method || d.Grace != test.grace {
-				t.Errorf("goes by %q in %s, want %q in %s", d.Method, d.Grace, test.method, test.grace)
+				t.Errorf("method %q with grace %s, want %q with %s", d.Method, d.Grace, test.method, test.grace)
 			}
 			if d.At != s.Config.threshold(d.Crossed) || d.LowerLimit || len(d.Hurry) != 0 {
 				t.Errorf("decided %+v", d)
@@ -251,16 +250,16 @@ func TestWhoGoesAndHow(t *testing.T) {
 	}
 }
 
-func TestCooldownDoesNotChangeTheOrder(t *testing.T) {
-	s := look(50, sized("a", 0, 500, 0), sized("b", 0, 400, 0))
+func TestDecideCooldownKeepsOrder(t *testing.T) {
+	s := snapshotOf(50, sized("a", 0, 500, 0), sized("b", 0, 400, 0))
 	s.State.Cooldown["kube-system/a"] = noon.Add(time.Minute)
 	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" || d.Method != Restart {
-		t.Errorf("%+v goes by %q, want a to be restarted", d.Victim, d.Method)
+		t.Errorf("victim %+v by %q, want a to be restarted", d.Victim, d.Method)
 	}
 }
 
-// TestProtected has the least that is left for the victim under each policy.
-func TestProtected(t *testing.T) {
+// TestDecideProtected has the least that is left for the victim under each policy.
+func TestDecideProtected(t *testing.T) {
 	pods := []Pod{ // in eviction order
 		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
 		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
@@ -282,7 +281,7 @@ func TestProtected(t *testing.T) {
 		{ClusterCritical: true}: {[]Skip{"", "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "terminating", "static"},
 	} {
 		t.Run(protected.String(), func(t *testing.T) {
-			s := look(50, pods...)
+			s := snapshotOf(50, pods...)
 			s.Config.Protected = protected
 			d := Decide(s)
 			for i, candidate := range d.Order {
@@ -291,58 +290,18 @@ func TestProtected(t *testing.T) {
 				}
 			}
 			if d.Victim == nil || d.Victim.Name != test.first {
-				t.Fatalf("goes %+v, want %s", d.Victim, test.first)
+				t.Fatalf("victim %+v, want %s", d.Victim, test.first)
 			}
 			s.Pods = slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Name == test.first })
 			d = Decide(s)
 			if d.Victim == nil || d.Victim.Name != test.then {
-				t.Errorf("then goes %+v, want %s", d.Victim, test.then)
+				t.Errorf("then the victim is %+v, want %s", d.Victim, test.then)
 			}
 		})
 	}
 }
 
-// TestPrioritiesAtTheBounds: a priority just below critical is not critical.
-func TestPrioritiesAtTheBounds(t *testing.T) {
-	for value, want := range map[int32]Skip{
-		priority.ClusterCritical - 1: "",
-		priority.ClusterCritical:     SkipClusterCritical,
-		priority.NodeCritical - 1:    SkipClusterCritical,
-		priority.NodeCritical:        SkipNodeCritical,
-	} {
-		if got := KubeletProtected.reason(Pod{Priority: value}); got != want {
-			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
-		}
-	}
-}
-
-func TestParseProtected(t *testing.T) {
-	for text, want := range map[string]Protected{
-		"none": {}, "static": {Static: true}, "node-critical": {NodeCritical: true},
-		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": KubeletProtected,
-		"static,node-critical": DefaultProtected, "node-critical,static": DefaultProtected, "static,static": {Static: true},
-		"static,cluster-critical": KubeletProtected, "static,node-critical,cluster-critical": KubeletProtected,
-	} {
-		got, err := ParseProtected(text)
-		if err != nil || got != want {
-			t.Errorf("%q: got %+v, %v; want %+v", text, got, err, want)
-		}
-		again, err := ParseProtected(got.String())
-		if err != nil || again != got {
-			t.Errorf("%q is written %q, which is %+v, %v", text, got, again, err)
-		}
-	}
-	for _, text := range []string{"", ",", "static,", ",static", "Static", "static, node-critical", "none,static", "static,none", "none,none", "all", "guaranteed"} {
-		if got, err := ParseProtected(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
-			t.Errorf("%q: got %+v, %v; want an error that quotes it", text, got, err)
-		}
-	}
-	if got := DefaultProtected.String(); got != "static,node-critical" {
-		t.Errorf("the default is written %q", got)
-	}
-}
-
-func TestOneAtATime(t *testing.T) {
+func TestDecideOneAtATime(t *testing.T) {
 	graceful := Eviction{UID: "a", Grace: 10 * time.Second, Threshold: Soft}
 	atOnce := Eviction{UID: "a", Threshold: Hard}
 	gone := func(e Eviction) Eviction {
@@ -355,24 +314,24 @@ func TestOneAtATime(t *testing.T) {
 		victim   bool
 		hurry    bool
 	}{
-		"still below the soft threshold":                  {softly(look(150, sized("b", 0, 100, 0))), graceful, false, false},
-		"its grace period takes too long":                 {look(50, sized("b", 0, 100, 0)), graceful, false, true},
-		"it has none":                                     {look(50, sized("b", 0, 100, 0)), atOnce, false, false},
-		"it has ended, and it was not enough":             {look(50, sized("b", 0, 100, 0)), gone(atOnce), true, false},
-		"it has ended in its grace period, not enough":    {look(50, sized("b", 0, 100, 0)), gone(graceful), true, false},
-		"it has ended, and there is enough":               {look(500, sized("b", 0, 100, 0)), gone(atOnce), false, false},
-		"it goes on, and there is enough":                 {look(500, sized("b", 0, 100, 0)), graceful, false, false},
-		"it has ended, not enough for the soft threshold": {softly(look(150, sized("b", 0, 100, 0))), gone(atOnce), true, false},
+		"open, below the soft threshold":                     {softly(snapshotOf(150, sized("b", 0, 100, 0))), graceful, false, false},
+		"open with a grace period, below the hard threshold": {snapshotOf(50, sized("b", 0, 100, 0)), graceful, false, true},
+		"open without a grace period":                        {snapshotOf(50, sized("b", 0, 100, 0)), atOnce, false, false},
+		"ended, not enough":                                  {snapshotOf(50, sized("b", 0, 100, 0)), gone(atOnce), true, false},
+		"ended in its grace period, not enough":              {snapshotOf(50, sized("b", 0, 100, 0)), gone(graceful), true, false},
+		"ended, and there is enough":                         {snapshotOf(500, sized("b", 0, 100, 0)), gone(atOnce), false, false},
+		"still open, and there is enough":                    {snapshotOf(500, sized("b", 0, 100, 0)), graceful, false, false},
+		"ended, not enough for the soft threshold":           {softly(snapshotOf(150, sized("b", 0, 100, 0))), gone(atOnce), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.snapshot
 			s.State.Open = []execution{newExecution(test.open)}
 			d := Decide(s)
 			if (d.Victim != nil) != test.victim || d.NoCandidate {
-				t.Errorf("evicts %+v, nobody %t; want a victim: %t", d.Victim, d.NoCandidate, test.victim)
+				t.Errorf("evicts %+v, no candidate %t; want a victim: %t", d.Victim, d.NoCandidate, test.victim)
 			}
 			if Pressure(s) != test.victim {
-				t.Errorf("pods are asked for: %t", Pressure(s))
+				t.Errorf("pods are read: %t", Pressure(s))
 			}
 			if test.hurry != (len(d.Hurry) == 1) || test.hurry && d.Hurry[0].UID != "a" {
 				t.Errorf("hurries %+v, want %t", d.Hurry, test.hurry)
@@ -384,9 +343,9 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestOffKeepsWhatWasBegun: open evictions are completed, and closed ones are kept.
-func TestOffKeepsWhatWasBegun(t *testing.T) {
-	s := look(0, sized("a", 0, 100, 0))
+// TestDecideOffKeepsOpen: open evictions are completed, and closed ones are kept.
+func TestDecideOffKeepsOpen(t *testing.T) {
+	s := snapshotOf(0, sized("a", 0, 100, 0))
 	s.Config.Off = true
 	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []execution{{Eviction: Eviction{UID: "a"}}}, Cooldown: map[string]time.Time{"x": noon}}
 	d := Decide(s)
@@ -403,17 +362,17 @@ func TestForgetCooldown(t *testing.T) {
 	}
 }
 
-// TestNoPodIsKnown: if no pod is known there is no candidate, and the kernel will kill, too.
-func TestNoPodIsKnown(t *testing.T) {
+// TestDecideNoPods: if no pod is known there is no candidate, and the kernel will kill, too.
+func TestDecideNoPods(t *testing.T) {
 	t.Parallel()
-	if d := Decide(look(50)); !d.NoCandidate || d.Victim != nil || d.Crossed != Hard {
+	if d := Decide(snapshotOf(50)); !d.NoCandidate || d.Victim != nil || d.Crossed != Hard {
 		t.Errorf("%+v", d)
 	}
 }
 
 // A raised limit reaches the kernel later than it reaches us. Until then the larger threshold of
 // the configuration is not the threshold of the limit in force.
-func TestLimitIsRaised(t *testing.T) {
+func TestDecideLimitRaised(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		used uint64
@@ -440,10 +399,10 @@ func TestLimitIsRaised(t *testing.T) {
 
 // A threshold of 0 is never crossed, not even while pods are evicted because of it. Switching it
 // off takes effect at once.
-func TestThresholdIsSwitchedOff(t *testing.T) {
+func TestDecideThresholdOff(t *testing.T) {
 	t.Parallel()
 	for _, crossed := range []Threshold{Hard, Soft} {
-		s := look(10, sized("a", 0, 100, 0))
+		s := snapshotOf(10, sized("a", 0, 100, 0))
 		s.Config.Hard, s.Config.Soft, s.Config.MinimumReclaim = 0, 0, 50*mi
 		s.State.Reclaiming = crossed
 		if d := Decide(s); d.Crossed != "" || d.Victim != nil || d.State.Reclaiming != "" {
@@ -454,10 +413,10 @@ func TestThresholdIsSwitchedOff(t *testing.T) {
 
 // A limit is lowered when all usage and the next page fit below it: at exactly the limit the kernel
 // would kill for that page. Thresholds keep usage farther away from it, if there are any.
-func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
+func TestDecideLowerLimitNextPage(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
-		s := look(0)
+		s := snapshotOf(0)
 		s.Config = Config{Limit: 900 * mi, Lowering: true}
 		s.Memory = cgroupfs.MemoryReading{Current: used, Max: 1000 * mi}
 		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
@@ -468,7 +427,7 @@ func TestTheLimitIsLoweredWhereTheNextPageFits(t *testing.T) {
 
 // Thresholds are parts of the limit in force. A limit that the kernel has rounded down is the same
 // limit.
-func TestThresholdsOfTheLimitInForce(t *testing.T) {
+func TestSnapshotEffective(t *testing.T) {
 	t.Parallel()
 	const limit = 1000 * mi
 	for name, test := range map[string]struct {
@@ -476,17 +435,17 @@ func TestThresholdsOfTheLimitInForce(t *testing.T) {
 		hard, soft, more uint64 // more is MinimumReclaim
 	}{
 		"none":                       {limit, cgroupfs.Unlimited, 100 * mi, 200 * mi, 50 * mi},
-		"yet to be lowered":          {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
+		"waiting to be lowered":      {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
 		"the configured one":         {limit, limit, 100 * mi, 200 * mi, 50 * mi},
 		"rounded to pages of 4 KiB":  {limit + 4095, limit, 100 * mi, 200 * mi, 50 * mi},
 		"rounded to pages of 64 KiB": {limit + 65535, limit, 100 * mi, 200 * mi, 50 * mi},
 		"half":                       {limit, limit / 2, 50 * mi, 100 * mi, 25 * mi},
 		"a fifth":                    {limit, limit / 5, 20 * mi, 40 * mi, 10 * mi},
-		"lower by more than it is rounded": {
+		"lower by the rounding": {
 			1 << 30, 1<<30 - rounding, 100*mi - 12800, 200*mi - 25600, 50*mi - 6400,
 		},
-		"lower by a byte less than that": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
-		"a limit smaller than that":      {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
+		"lower by a byte less than the rounding": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
+		"a limit below the rounding":             {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
 	} {
 		s := Snapshot{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
@@ -499,10 +458,10 @@ func TestThresholdsOfTheLimitInForce(t *testing.T) {
 }
 
 // Below the hard threshold the grace periods of all open evictions end, and of no other.
-func TestWhoIsHurried(t *testing.T) {
+func TestDecideHurry(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
-	s := look(50, sized("d", 0, 100, 0))
+	s := snapshotOf(50, sized("d", 0, 100, 0))
 	s.State.Open = executions([]Eviction{
 		{UID: "gone", Grace: grace, Gone: true}, {UID: "a", Grace: grace},
 		{UID: "at once"}, {UID: "b", Grace: 1},

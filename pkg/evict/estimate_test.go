@@ -63,7 +63,7 @@ func TestEstimateByClass(t *testing.T) {
 		priority     int32
 	}{
 		{"guaranteed requests its limit", v1.PodQOSGuaranteed, false, limit, 0},
-		{"guaranteed tells nothing of its priority", v1.PodQOSGuaranteed, true, limit, 0},
+		{"guaranteed hides its priority", v1.PodQOSGuaranteed, true, limit, 0},
 		{"burstable", v1.PodQOSBurstable, false, capacity / 2000 * 25, 0}, // 12 thousandths, and a half
 		{"burstable and node-critical hides its request", v1.PodQOSBurstable, true, 0, priority.NodeCritical},
 		{"best effort", v1.PodQOSBestEffort, false, 0, 0},
@@ -83,8 +83,8 @@ func TestEstimateByClass(t *testing.T) {
 	}
 }
 
-// TestEstimateAtTheBounds has the scores between which a burstable pod's request is known.
-func TestEstimateAtTheBounds(t *testing.T) {
+// TestEstimateScoreBounds has the scores between which a burstable pod's request is known.
+func TestEstimateScoreBounds(t *testing.T) {
 	const capacity, thousandth = 2_000_000, 2000
 	for score, want := range map[int]uint64{
 		1000: 0,                // best effort

@@ -20,8 +20,8 @@ type Events interface {
 	// step belongs to none. It is also called for each failed poll; Warn is called for those once a
 	// minute.
 	Failed(e Eviction, step Step, err error)
-	// NoCandidate is called when a pod should be evicted and there is no candidate: the kernel kills at the
-	// limit. It is called once a minute at most.
+	// NoCandidate is called when a pod should be evicted and there is no candidate: the kernel kills
+	// at the limit. It is called once a minute at most.
 	NoCandidate(d Decision)
 	// KernelKilled is called for processes in the partition that the kernel has killed.
 	KernelKilled(limit KilledAt, processes uint64)
@@ -39,11 +39,11 @@ const (
 	StepState   Step = "state"
 	StepTimeout Step = "timeout"
 	StepReclaim Step = "reclaim"
-	StepLook    Step = "look"
+	StepPoll    Step = "look"
 )
 
 // Steps returns all steps, for metrics that must have a value before the first eviction.
-func Steps() []Step { return []Step{StepStop, StepAPI, StepState, StepTimeout, StepReclaim, StepLook} }
+func Steps() []Step { return []Step{StepStop, StepAPI, StepState, StepTimeout, StepReclaim, StepPoll} }
 
 // KilledAt names the limit at which the kernel killed.
 type KilledAt string

@@ -9,7 +9,7 @@ import (
 // Eviction is one eviction as the state file holds it: the decision, and how far it has been
 // carried out. It is written before the first step. A program that is killed in between takes the
 // remaining steps at its next start, and does not select a second pod instead. While it is open it
-// is an execution, which keeps Gone and Told.
+// is an execution, which keeps Gone and Reported.
 type Eviction struct {
 	UID       string         `json:"uid"`
 	Namespace string         `json:"namespace"`
@@ -44,8 +44,9 @@ type Eviction struct {
 	Containers []Stopped `json:"containers"`
 	// Gone means that the containers have ended, or that they did not end in time.
 	Gone bool `json:"gone,omitempty"`
-	// Told means that no report to the API server is left to make: it has ended, or none is needed.
-	Told bool `json:"told,omitempty"`
+	// Reported means that no report to the API server is left to make: it has ended, or none is
+	// needed.
+	Reported bool `json:"told,omitempty"`
 	// Problem describes problems of this eviction.
 	Problem string `json:"problem,omitempty"`
 	// DryRun means that nothing was done.
@@ -85,7 +86,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		PartitionBytes:  s.Memory.Used(),
 		Static:          d.Victim.Static,
 		EndsForGood:     d.Victim.endsForGood(),
-		Told:            d.Method != Evict,
+		Reported:        d.Method != Evict,
 		DryRun:          s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {

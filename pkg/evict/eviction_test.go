@@ -8,9 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestEvictionSaysWhatWasDecided: the journal, the API server and the next run get the values that
+// TestNewEviction: the journal, the API server and the next run get the values that
 // the decision was made from.
-func TestEvictionSaysWhatWasDecided(t *testing.T) {
+func TestNewEviction(t *testing.T) {
 	victim := Pod{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
 		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Request: 100 * mi, Estimated: true,
@@ -20,7 +20,7 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 			{ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi},
 		},
 	}
-	told := Eviction{
+	record := Eviction{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
 		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon,
 		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi, EndsForGood: true,
@@ -33,23 +33,23 @@ func TestEvictionSaysWhatWasDecided(t *testing.T) {
 		change   func(*Snapshot)
 		want     func(*Eviction)
 	}{
-		"hard": {look(50, victim), nil, func(e *Eviction) {
+		"hard": {snapshotOf(50, victim), nil, func(e *Eviction) {
 			e.Threshold, e.Method, e.AvailableBytes, e.AtBytes = Hard, Evict, 50*mi, 100*mi
 		}},
-		"soft": {softly(look(150, victim)), nil, func(e *Eviction) {
+		"soft": {softly(snapshotOf(150, victim)), nil, func(e *Eviction) {
 			e.Threshold, e.Method, e.Grace = Soft, Evict, 5*time.Second
 			e.AvailableBytes, e.AtBytes = 150*mi, 200*mi
 		}},
 		// A pod that is only restarted is not reported to the API server.
-		"restarted": {look(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
-			e.Threshold, e.Method, e.Told, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
+		"restarted": {snapshotOf(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
+			e.Threshold, e.Method, e.Reported, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
 		}},
-		"dry run": {look(50, victim), func(s *Snapshot) { s.Config.DryRun = true }, func(e *Eviction) {
+		"dry run": {snapshotOf(50, victim), func(s *Snapshot) { s.Config.DryRun = true }, func(e *Eviction) {
 			e.Threshold, e.Method, e.DryRun, e.AvailableBytes, e.AtBytes = Hard, Evict, true, 50*mi, 100*mi
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, want := test.snapshot, told
+			s, want := test.snapshot, record
 			if test.change != nil {
 				test.change(&s)
 			}

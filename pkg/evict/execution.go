@@ -42,9 +42,9 @@ import (
 // phase is reclaimed, whatever the report. An execution is closed when it is reclaimed and its
 // report has ended. It is then kept in History.Last.
 //
-// The state file has Gone, which is true for reclaimed, and Told, which is true if the report has
-// ended. The next run of the program begins with decided or reclaimed, and with unreported if the
-// report has not ended. It takes the missing steps again: each of them can be taken twice.
+// The state file has Gone, which is true for reclaimed, and Reported, which is true if the report
+// has ended. The next run of the program begins with decided or reclaimed, and with unreported if
+// the report has not ended. It takes the missing steps again: each of them can be taken twice.
 //
 // Methods that return an execution are pure. They take readings and the time, and return the next
 // state; the executor acts.
@@ -122,9 +122,9 @@ func newExecution(e Eviction) execution {
 		x.phase = reclaimed
 	}
 	switch {
-	case e.Told && e.Method == Evict:
+	case e.Reported && e.Method == Evict:
 		x.report = confirmed
-	case e.Told:
+	case e.Reported:
 		x.report = unneeded
 	}
 	return x
@@ -133,7 +133,7 @@ func newExecution(e Eviction) execution {
 // record returns the Eviction for the state file and for callers outside.
 func (e execution) record() Eviction {
 	record := e.Eviction
-	record.Gone, record.Told = e.phase == reclaimed, e.reportEnded()
+	record.Gone, record.Reported = e.phase == reclaimed, e.reportEnded()
 	return record
 }
 

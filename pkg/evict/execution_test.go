@@ -23,13 +23,13 @@ func TestExecutionAfterProcesses(t *testing.T) {
 		do      action
 		problem bool
 	}{
-		"they end":                     {atOnce, time.Second, false, ended, readMemory, false},
-		"they end late":                {atOnce, time.Hour, false, ended, readMemory, false},
-		"they run":                     {atOnce, endTimeout, true, stopping, await, false},
-		"they outlast the timeout":     {atOnce, endTimeout + 1, true, reclaimed, abandon, true},
-		"they have their grace period": {graceful, graceful.Grace + endTimeout, true, stopping, await, false},
-		"they outlast that":            {graceful, graceful.Grace + endTimeout + 1, true, reclaimed, abandon, true},
-		"they have ended before":       {hasEnded, time.Hour, false, ended, readMemory, false},
+		"ended":                       {atOnce, time.Second, false, ended, readMemory, false},
+		"ended late":                  {atOnce, time.Hour, false, ended, readMemory, false},
+		"running":                     {atOnce, endTimeout, true, stopping, await, false},
+		"running after the timeout":   {atOnce, endTimeout + 1, true, reclaimed, abandon, true},
+		"running in the grace period": {graceful, graceful.Grace + endTimeout, true, stopping, await, false},
+		"running after the grace period and the timeout": {graceful, graceful.Grace + endTimeout + 1, true, reclaimed, abandon, true},
+		"ended before": {hasEnded, time.Hour, false, ended, readMemory, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := noon.Add(test.after)
@@ -63,15 +63,15 @@ func TestExecutionAfterMemory(t *testing.T) {
 		method Method
 		report reportState
 	}{
-		"less than half is left":     {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
-		"half is left":               {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
-		"nothing was used":           {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
-		"it stays for long":          {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
-		"it comes back by and by":    {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
-		"it flutters":                {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
-		"restarted, and it may come": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
-		"restarted, and it stays":    {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
-		"restarted without an API":   {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
+		"less than half is left":          {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
+		"half is left":                    {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
+		"nothing was used":                {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
+		"memory stays":                    {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
+		"memory comes back slowly":        {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
+		"memory flutters":                 {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
+		"restarted, memory may come back": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
+		"restarted, memory stays":         {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
+		"restarted without an API":        {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
 		"restarted after a refusal": {
 			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
 		},
@@ -85,7 +85,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, do := test.before.afterMemory(noon.Add(test.after), test.left, !test.noAPI)
 			if got.phase != test.phase || do != test.do || got.Method != test.method || got.report != test.report {
-				t.Errorf("phase %d, action %d, way %q, report %d; want %d, %d, %q, %d",
+				t.Errorf("phase %d, action %d, method %q, report %d; want %d, %d, %q, %d",
 					got.phase, do, got.Method, got.report, test.phase, test.do, test.method, test.report)
 			}
 			if (got.Problem != "") != (do == rememberStays) {
@@ -95,9 +95,9 @@ func TestExecutionAfterMemory(t *testing.T) {
 	}
 }
 
-// TestExecutionKeepsItsFirstProblem has the memory stay of a pod that was refused before.
-func TestExecutionKeepsItsFirstProblem(t *testing.T) {
-	x, _ := executionAt(Eviction{Method: Restart, Told: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
+// TestExecutionFirstProblemKept has the memory stay of a pod that was refused before.
+func TestExecutionFirstProblemKept(t *testing.T) {
+	x, _ := executionAt(Eviction{Method: Restart, Reported: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
 	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberStays || x.Problem != "first" {
 		t.Errorf("action %d, problem %q", do, x.Problem)
 	}
@@ -126,21 +126,21 @@ func TestExecutionAfterReport(t *testing.T) {
 			x.report = reporting
 			got := x.afterReport(test.answer)
 			if got.report != test.want || got.Method != test.method || got.Problem != test.more || test.answer.refused() != test.refused {
-				t.Errorf("report %d, way %q, problem %q, refused %t; want %d, %q, %q, %t",
+				t.Errorf("report %d, method %q, problem %q, refused %t; want %d, %q, %q, %t",
 					got.report, got.Method, got.Problem, test.answer.refused(), test.want, test.method, test.more, test.refused)
 			}
-			if !got.record().Told || got.closed() {
-				t.Errorf("written down as %+v, closed is %t: want it told, and its memory awaited", got.record(), got.closed())
+			if !got.record().Reported || got.closed() {
+				t.Errorf("record is %+v, closed is %t: want it reported, and its memory awaited", got.record(), got.closed())
 			}
 			if got.phase = reclaimed; !got.closed() || !got.record().Gone {
-				t.Errorf("with its memory back it is written down as %+v, closed is %t", got.record(), got.closed())
+				t.Errorf("with its memory back its record is %+v, closed is %t", got.record(), got.closed())
 			}
 		})
 	}
 }
 
-// TestExecutionIsSignalledAgain hurries executions of all phases: the phase never moves back.
-func TestExecutionIsSignalledAgain(t *testing.T) {
+// TestExecutionHurried hurries executions of all phases: the phase never moves back.
+func TestExecutionHurried(t *testing.T) {
 	for before, want := range map[phase]phase{decided: stopping, stopping: stopping, ended: ended, reclaimed: reclaimed} {
 		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Method: Evict}, phase: before}
 		if got := x.endsRestarted(); got != (before == stopping) {
@@ -153,9 +153,9 @@ func TestExecutionIsSignalledAgain(t *testing.T) {
 	}
 }
 
-// TestExecutionMissesMemory compares the partition after the end of a pod of 100 MiB with the
+// TestExecutionMissing compares the partition after the end of a pod of 100 MiB with the
 // partition before.
-func TestExecutionMissesMemory(t *testing.T) {
+func TestExecutionMissing(t *testing.T) {
 	x := execution{Eviction: Eviction{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}
 	for used, want := range map[uint64]bool{800 * mi: false, 850 * mi: false, 850*mi + 1: true, 900 * mi: true, 0: false} {
 		if got := x.missing(used); got != want {
@@ -167,8 +167,8 @@ func TestExecutionMissesMemory(t *testing.T) {
 	}
 }
 
-// TestExecutionProblemsAreReadable requires the numbers that an operator needs in the texts.
-func TestExecutionProblemsAreReadable(t *testing.T) {
+// TestExecutionProblemText requires the numbers that an operator needs in the texts.
+func TestExecutionProblemText(t *testing.T) {
 	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)
 	if want := "its processes have not ended 10s after they were to; nobody else goes for what they hold"; x.Problem != want {
 		t.Errorf("got %q, want %q", x.Problem, want)

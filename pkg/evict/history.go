@@ -59,8 +59,8 @@ func (x *executor) remember() {
 	x.Mark(evicting)
 }
 
-// knows reports whether a pod has an open eviction, or was evicted for good recently.
-func (x *executor) knows(uid string) bool {
+// isEvicted reports whether a pod has an open eviction, or was evicted for good recently.
+func (x *executor) isEvicted(uid string) bool {
 	return x.evicting[uid] || slices.ContainsFunc(x.state.Open, func(e execution) bool { return e.UID == uid })
 }
 

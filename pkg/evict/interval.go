@@ -43,10 +43,10 @@ func Interval(distance, margin uint64, growth, burst float64) time.Duration {
 	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
 }
 
-// nextLook returns the time until the next poll, after a decision was acted on. open lists the
+// nextPoll returns the time until the next poll, after a decision was acted on. open lists the
 // evictions open at that time, growth is the growth of the partition per second since the last
 // poll, and burst is described at Interval.
-func nextLook(s Snapshot, d Decision, open []execution, growth, burst float64) time.Duration {
+func nextPoll(s Snapshot, d Decision, open []execution, growth, burst float64) time.Duration {
 	c := s.Effective()
 	distance := d.Available - min(c.Hard, d.Available)
 	if c.Soft > c.Hard && d.Available >= c.Soft {

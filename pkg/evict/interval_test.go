@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 func TestInterval(t *testing.T) {
@@ -33,7 +35,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-func TestIntervalIsInTime(t *testing.T) {
+func TestIntervalBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	// All orders of magnitude are equally frequent.
 	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
@@ -63,26 +65,26 @@ func TestIntervalIsInTime(t *testing.T) {
 	}
 }
 
-// TestLooksBeforeTheLimit follows partitions from poll to poll. Each is polled between its
+// TestIntervalPollsBeforeLimit follows partitions from poll to poll. Each is polled between its
 // threshold and its limit, however it grows, unless the threshold is smaller than the growth in the
 // shortest interval.
-func TestLooksBeforeTheLimit(t *testing.T) {
+func TestIntervalPollsBeforeLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		left, seen := float64(random.IntN(4<<30)), 0.0
 		margin := 2*MaxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
-		looks := 0
-		for left > 0 && looks < 10_000 {
+		polls := 0
+		for left > 0 && polls < 10_000 {
 			speed := random.Float64() * MaxBurst
 			d := Interval(uint64(left), uint64(margin), seen, MaxBurst)
 			if left -= speed * d.Seconds(); left < -margin {
-				t.Fatalf("at the limit after %d looks, with a margin of %g", looks, margin)
+				t.Fatalf("at the limit after %d polls, with a margin of %g", polls, margin)
 			}
 			seen = speed
-			looks++
+			polls++
 		}
 		if left > 0 {
-			t.Fatalf("still %g from the threshold after %d looks", left, looks)
+			t.Fatalf("still %g from the threshold after %d polls", left, polls)
 		}
 	}
 }
@@ -122,5 +124,51 @@ func TestMargin(t *testing.T) {
 		if got > test.most {
 			t.Errorf("a growth of %g GiB/s is caught with a threshold of %g MiB, want %g at most", test.speed, got, test.most)
 		}
+	}
+}
+
+// TestNextPollOtherLimit: if the limit in force stays below the configured one, the thresholds
+// are parts of it, for the time of the next poll and for the report, too.
+func TestNextPollOtherLimit(t *testing.T) {
+	t.Parallel()
+	m := New(Options{})
+	s := Snapshot{
+		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
+		State: State{Cooldown: map[string]time.Time{}},
+	}
+	d := Decide(s)
+	m.publish(s, d)
+	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
+		t.Errorf("crossed %q, %+v", d.Crossed, report)
+	}
+	if next := nextPoll(s, d, nil, 0, MaxBurst); next != Interval(50*mi, 100*mi, 0, MaxBurst) {
+		t.Errorf("polls again in %s, want %s", next, Interval(50*mi, 100*mi, 0, MaxBurst))
+	}
+}
+
+// TestNextPollWhileHeld: growth is found before half of the available memory is used up while
+// evictions are held back, and polls are rare without growth.
+func TestNextPollWhileHeld(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		state State
+		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
+		most  time.Duration
+	}{
+		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
+		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := snapshotOf(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
+			s.State = test.state
+			d := Decide(s)
+			var w watch
+			w.growth(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
+			if got := nextPoll(s, d, nil, w.growth(s.Now, s.Memory.Used()), MaxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
+				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
+			}
+		})
 	}
 }

@@ -17,8 +17,8 @@ const (
 	rereadDelay = 3 * time.Millisecond
 	// retryInterval is the pause between repetitions of a dry run, a failed LowerLimit and a message.
 	retryInterval = time.Minute
-	// lookTimeout bounds the time of a poll, which reads kernel files only.
-	lookTimeout = 30 * time.Second
+	// pollTimeout bounds the time of a poll, which reads kernel files only.
+	pollTimeout = 30 * time.Second
 )
 
 // Manager keeps the partition below its limit. Its goroutine polls the memory, decides, acts and
@@ -31,10 +31,10 @@ type Manager struct {
 	warnings   *warnings
 	background sync.WaitGroup
 
-	mu     sync.Mutex
-	config Config
-	report Report
-	looked time.Time
+	mu       sync.Mutex
+	config   Config
+	report   Report
+	polledAt time.Time
 
 	// The goroutine in Run owns these.
 	lowerings     lowerings
@@ -74,14 +74,14 @@ func (m *Manager) present() Config {
 	return m.config
 }
 
-// Alive returns an error if no poll, successful or failed, has ended for lookTimeout.
+// Alive returns an error if no poll, successful or failed, has ended for pollTimeout.
 func (m *Manager) Alive() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.looked.IsZero() {
+	if m.polledAt.IsZero() {
 		return nil // Run has not begun
 	}
-	if since := time.Since(m.looked); since > lookTimeout {
+	if since := time.Since(m.polledAt); since > pollTimeout {
 		return fmt.Errorf("eviction: nobody has looked at the memory of the partition for %s", since.Round(time.Second))
 	}
 	return nil
@@ -104,9 +104,9 @@ func (m *Manager) load() { m.executor.load(m.present().Cooldown) }
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
-	next, err := m.look(ctx)
+	next, err := m.poll(ctx)
 	m.mu.Lock()
-	m.looked = time.Now()
+	m.polledAt = time.Now()
 	if err != nil {
 		m.report = Report{} // without a reading there is nothing to report
 	}
@@ -117,15 +117,15 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 		return maxPollInterval
 	case err != nil:
 		err = fmt.Errorf("nobody is evicted while the memory of the partition cannot be read: %w", err)
-		m.Events.Failed(Eviction{}, StepLook, err)
+		m.Events.Failed(Eviction{}, StepPoll, err)
 		m.warnings.warn(err)
 		return time.Second
 	}
 	return next
 }
 
-// look polls once, decides and acts, and returns the time until the next poll.
-func (m *Manager) look(ctx context.Context) (time.Duration, error) {
+// poll reads the memory, decides, acts, and returns the time until the next poll.
+func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
 	readErr := m.read(&s)
 	m.executor.resume(ctx, s, readErr == nil)
@@ -158,7 +158,7 @@ func (m *Manager) look(ctx context.Context) (time.Duration, error) {
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.growth(s.Now, s.Memory.Used())
-	return nextLook(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, MaxBurst)), nil
+	return nextPoll(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, MaxBurst)), nil
 }
 
 func (m *Manager) read(s *Snapshot) error {

@@ -1,12 +1,16 @@
 package evict
 
 import (
+	"context"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // hardOnly has one threshold.
@@ -28,26 +32,26 @@ func (d *disk) bubble(t *testing.T, test func(*node)) {
 	})
 }
 
-func TestEviction(t *testing.T) {
+func TestManagerEviction(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.start(sized("user", -100, 0, 0)) // without containers here: those of users are elsewhere
 		m := n.started(hardOnly)
 		decided := time.Now()
 		n.run(m, confirmInterval)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
-		n.heard("signalled", "evicting greedy hard evict")
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+		n.expectEvents("signalled", "evicting greedy hard evict")
 		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) {
 			n.t.Errorf("marked are %v, want the pod that is being evicted", n.marked)
 		}
-		if h := n.history(); len(h.Open) != 1 || !h.Open[0].Gone || h.Open[0].Told || len(h.Last) != 0 {
+		if h := n.history(); len(h.Open) != 1 || !h.Open[0].Gone || h.Open[0].Reported || len(h.Last) != 0 {
 			n.t.Fatalf("before it is confirmed the state is %+v", h)
 		}
 		n.run(m, 2*maxPollInterval)
 		n.expect("confirm greedy")
-		n.heard("count hard evict", "evicted greedy evict")
+		n.expectEvents("count hard evict", "evicted greedy evict")
 		n.run(m, 10*time.Minute)
 		n.expect()
-		n.heard()
+		n.expectEvents()
 		n.stop(m)
 
 		h := n.history()
@@ -56,18 +60,18 @@ func TestEviction(t *testing.T) {
 		}
 		e := h.Last[0]
 		if e.UID != "greedy" || e.Cgroup != partition+"/kubepods-system-podgreedy.slice" || e.Namespace != "kube-system" || e.Name != "greedy" || e.QoS == "" || e.Owner != "kube-system/greedy" || !e.Time.Equal(decided) ||
-			e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || !e.Gone || !e.Told || e.Problem != "" || e.DryRun {
-			n.t.Errorf("written down is %+v", e)
+			e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || !e.Gone || !e.Reported || e.Problem != "" || e.DryRun {
+			n.t.Errorf("the state file has %+v", e)
 		}
 		if e.AvailableBytes != 50*mi || e.AtBytes != 100*mi || e.LimitBytes != 1000*mi || e.WorkingSetBytes != 500*mi || e.RequestBytes != 0 {
-			n.t.Errorf("written down are the figures %+v", e)
+			n.t.Errorf("the state file has the usage %+v", e)
 		}
 		want := []Stopped{
 			{"greedy.c1", "c1", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c1.scope", 300 * mi, 1},
 			{"greedy.c2", "c2", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c2.scope", 200 * mi, 1},
 		}
 		if !slices.Equal(e.Containers, want) {
-			n.t.Errorf("written down are the containers %+v, want %+v", e.Containers, want)
+			n.t.Errorf("the state file has the containers %+v, want %+v", e.Containers, want)
 		}
 		report := m.Report()
 		if report.Crossed != "" || report.NoCandidate || report.Available != 550*mi || report.Limit != 1000*mi || report.Hard != 100*mi || report.Soft != 0 ||
@@ -77,7 +81,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-func TestOneAfterTheOther(t *testing.T) {
+func TestManagerOneAtATime(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(Config{Limit: 500 * mi, Lowering: true, Hard: 100 * mi, Protected: DefaultProtected})
 		n.ends, n.noAPI = 500*time.Millisecond, true
@@ -89,7 +93,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestPageCacheEvictsNoPod(t *testing.T) {
+func TestManagerPageCache(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {
 			n.pod("greedy").containers[0].uses = 1 * mi
@@ -107,9 +111,9 @@ func TestPageCacheEvictsNoPod(t *testing.T) {
 	})
 }
 
-// TestTheOthersOfAnOwner: a DaemonSet starts the next pod at once. That pod is restarted, and
+// TestManagerCooldown: a DaemonSet starts the next pod at once. That pod is restarted, and
 // evicted only after the cooldown, even if the program was restarted in between.
-func TestTheOthersOfAnOwner(t *testing.T) {
+func TestManagerCooldown(t *testing.T) {
 	bubble(t, func(n *node) {
 		next := func(name string) {
 			p := sized(name, 0, 0, 0)
@@ -118,7 +122,7 @@ func TestTheOthersOfAnOwner(t *testing.T) {
 		}
 		m := n.started(hardOnly)
 		n.run(m, time.Minute)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
 		next("second")
 		n.run(m, time.Minute)
 		n.expect("kill second.c1")
@@ -134,7 +138,7 @@ func TestTheOthersOfAnOwner(t *testing.T) {
 		n.run(m, 8*time.Minute)
 		next("fourth")
 		n.run(m, time.Minute)
-		n.expect("kill fourth.c1", "tell fourth", "confirm fourth")
+		n.expect("kill fourth.c1", "evict fourth", "confirm fourth")
 		n.stop(m)
 		if h := n.history(); len(h.Last) != 4 || len(h.Cooldown) != 1 {
 			n.t.Errorf("state is %+v", h)
@@ -142,46 +146,46 @@ func TestTheOthersOfAnOwner(t *testing.T) {
 	})
 }
 
-// TestMinimumReclaim: a second pod is evicted if the first frees too little.
-func TestMinimumReclaim(t *testing.T) {
+// TestManagerMinimumReclaim: a second pod is evicted if the first frees too little.
+func TestManagerMinimumReclaim(t *testing.T) {
 	bubble(t, func(n *node) {
 		c := hardOnly
 		c.MinimumReclaim = 500 * mi
 		n.run(n.started(c), time.Minute)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "tell greedy", "tell modest", "confirm greedy", "confirm modest")
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "evict greedy", "evict modest", "confirm greedy", "confirm modest")
 	})
 }
 
-// TestNoCandidateOnceAMinute: NoCandidate is called once a minute, however often candidates appear and
+// TestManagerNoCandidate: NoCandidate is called once a minute, however often candidates appear and
 // disappear.
-func TestNoCandidateOnceAMinute(t *testing.T) {
+func TestManagerNoCandidate(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[2:]; n.pod("critical").containers[0].uses = 950 * mi })
 		m := n.started(hardOnly)
 		n.run(m, retryInterval-time.Second)
 		n.expect()
-		n.heard("nobody critical(node-critical)", "count nobody")
+		n.expectEvents("no candidate critical(node-critical)", "count no candidate")
 		n.run(m, 2*time.Second)
-		n.heard("nobody critical(node-critical)", "count nobody")
+		n.expectEvents("no candidate critical(node-critical)", "count no candidate")
 		if r := m.Report(); !r.NoCandidate || r.Crossed != Hard {
 			n.t.Errorf("reported %+v", r)
 		}
 		n.start(sized("late", 0, 0, 0), 20)
 		n.run(m, 10*time.Second)
-		n.expect("kill late.c1", "tell late", "confirm late")
-		n.heard("signalled", "evicting late hard evict", "count hard evict", "evicted late evict")
+		n.expect("kill late.c1", "evict late", "confirm late")
+		n.expectEvents("signalled", "evicting late hard evict", "count hard evict", "evicted late evict")
 		for i := range 40 { // it hovers at the threshold
 			n.set(func() { n.pod("critical").containers[0].uses = uint64(900+i%2) * mi })
 			n.run(m, maxPollInterval+maxPollInterval/4)
 		}
-		n.heard()
+		n.expectEvents()
 		n.set(func() { n.pod("critical").containers[0].uses = 950 * mi })
 		n.run(m, retryInterval)
-		n.heard("nobody critical(node-critical)", "count nobody")
+		n.expectEvents("no candidate critical(node-critical)", "count no candidate")
 	})
 }
 
-func TestFiguresAreMissing(t *testing.T) {
+func TestManagerUsageUnreadable(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {
 			gone := sized("gone", -5, 0, 0)
@@ -194,26 +198,26 @@ func TestFiguresAreMissing(t *testing.T) {
 		n.files(n.pod("modest").Cgroup, map[string]string{"memory.stat": "inactive_file -1\n"})
 		n.run(n.started(hardOnly), 50*time.Millisecond)
 		want := "warn " + filepath.Join(n.root, n.pod("modest").Cgroup, "memory.stat") + `: inactive_file: strconv.ParseUint: parsing "-1": invalid syntax`
-		if said := n.words(); len(said) == 0 || said[0] != want {
-			n.t.Errorf("told %q, want %q first", said, want)
+		if events := n.takeEvents(); len(events) == 0 || events[0] != want {
+			n.t.Errorf("events %q, want %q first", events, want)
 		}
-		if did := n.all(); !slices.Equal(did, []string{"kill modest.c1", "tell modest"}) {
-			n.t.Errorf("did %q, want the pod without figures to go", did)
+		if did := n.all(); !slices.Equal(did, []string{"kill modest.c1", "evict modest"}) {
+			n.t.Errorf("did %q, want the pod without usage to be evicted", did)
 		}
 	})
 }
 
-func TestDryRun(t *testing.T) {
+func TestManagerDryRun(t *testing.T) {
 	bubble(t, func(n *node) {
 		c := hardOnly
 		c.DryRun = true
 		m := n.started(c)
 		n.run(m, 59*time.Second)
 		n.expect()
-		n.heard("evicting greedy hard evict", "count hard evict dry")
+		n.expectEvents("evicting greedy hard evict", "count hard evict dry")
 		n.run(m, 2*time.Second)
 		n.expect()
-		n.heard("evicting greedy hard evict", "count hard evict dry")
+		n.expectEvents("evicting greedy hard evict", "count hard evict dry")
 		if h := n.history(); len(h.Open) != 0 || len(h.Cooldown) != 0 || len(h.Last) != 2 || !h.Last[0].DryRun || len(h.Last[0].Containers) != 2 {
 			n.t.Errorf("state is %+v", h)
 		}
@@ -223,11 +227,11 @@ func TestDryRun(t *testing.T) {
 		// Without dry run it is evicted, however recent the dry run was.
 		m.SetConfig(hardOnly)
 		n.run(m, time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
 	})
 }
 
-func TestKernelKills(t *testing.T) {
+func TestManagerKernelKills(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses = 1 })
 		c := hardOnly
@@ -235,39 +239,317 @@ func TestKernelKills(t *testing.T) {
 		m := n.started(c)
 		// happen sets the counts of the kernel, and whether it has reported a change.
 		happen := func(killed, atLimit int, reported bool) {
-			n.files(partition, map[string]string{"memory.events": events(atLimit+5, killed), "memory.events.local": events(atLimit, 0)})
+			n.files(partition, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
 			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
 		happen(7, 3, false) // before the first poll
-		n.heard()
+		n.expectEvents()
 		happen(8, 3, true)
-		n.heard("count killed at pod 1", "killed at pod 1")
+		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		happen(10, 4, true)
-		n.heard("count killed at partition 2", "killed at partition 2")
+		n.expectEvents("count killed at partition 2", "killed at partition 2")
 		happen(10, 4, true)
-		n.heard()
+		n.expectEvents()
 		happen(11, 4, false) // events of cgroups below are read once a second
-		n.heard("count killed at pod 1", "killed at pod 1")
+		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		happen(12, 4, true)
-		n.heard("count killed at pod 1", "killed at pod 1")
+		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The kernel counts the limit before the process, and a poll may come in between.
-		n.files(partition, map[string]string{"memory.events": events(10, 12), "memory.events.local": events(5, 0)})
+		n.files(partition, map[string]string{"memory.events": oomEvents(10, 12), "memory.events.local": oomEvents(5, 0)})
 		m.watch.reported = true
 		n.run(m, 10*time.Millisecond)
-		n.heard()
+		n.expectEvents()
 		happen(13, 5, true)
-		n.heard("count killed at partition 1", "killed at partition 1")
+		n.expectEvents("count killed at partition 1", "killed at partition 1")
 		// No process was killed at this limit. One is killed a minute later, at the limit of a pod.
 		happen(13, 6, true)
 		n.run(m, time.Minute)
 		happen(14, 6, true)
-		n.heard("count killed at pod 1", "killed at pod 1")
+		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The counts of a partition that was created again begin at zero.
 		m.watch.close()
 		happen(2, 1, false)
 		happen(3, 1, true)
-		n.heard("count killed at pod 1", "killed at pod 1")
+		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		n.expect()
+	})
+}
+
+// TestManagerReentrantAvailable: API.Available may call the methods of the manager.
+func TestManagerReentrantAvailable(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		n.available = func() { m.Report(); m.SetConfig(hardOnly) }
+		n.run(m, 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+	})
+}
+
+// TestManagerNextVictimBeforeReport: the next pod may be evicted when the memory is back.
+func TestManagerNextVictimBeforeReport(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+		c := hardOnly
+		c.Limit, c.Lowering = 500*mi, true
+		n.lower = func() error { return nil }
+		m := n.started(c)
+		n.run(m, 100*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "lower")
+		if h := n.history(); len(h.Open) != 2 || !h.Open[0].Gone || h.Open[0].Reported || h.Open[1].UID != "modest" {
+			n.t.Errorf("open are %+v", h.Open)
+		}
+		n.run(m, 15*time.Second)
+		if len(n.evicted) != 2 {
+			n.t.Errorf("closed are %+v", n.evicted)
+		}
+	})
+}
+
+// TestManagerTerminatingPod: a leaking pod that was deleted with a grace period is evicted, and the
+// other pods are not evicted in its place.
+func TestManagerTerminatingPod(t *testing.T) {
+	for name, noAPI := range map[string]bool{"evicted": false, "without API server": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.noAPI = noAPI
+				n.set(func() { n.pod("greedy").Terminating = true })
+				m := n.started(hardOnly)
+				n.run(m, 5*time.Second)
+				if did := n.all(); len(did) < 2 || did[0] != "kill greedy.c1" || did[1] != "kill greedy.c2" || slices.Contains(did, "kill modest.c1") {
+					n.t.Errorf("did %q", did)
+				}
+				if len(m.executor.state.Cooldown) != 0 {
+					n.t.Errorf("the owner's next pod is to be restarted only: %v", m.executor.state.Cooldown)
+				}
+			})
+		})
+	}
+}
+
+// TestManagerUnknownPod: an unknown pod that has just started and holds the memory is identified,
+// and no other pod is evicted for it.
+func TestManagerUnknownPod(t *testing.T) {
+	for name, test := range map[string]struct {
+		uses, then int
+		takes      time.Duration
+		want       []string
+	}{
+		"a pass identifies it":     {500, 500, time.Second, []string{"kill newcomer.c1", "evict newcomer", "confirm newcomer"}},
+		"a pass takes too long":    {500, 500, time.Minute, []string{"kill newcomer.c1"}},
+		"it grows until the limit": {500, 540, time.Minute, []string{"kill newcomer.c1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
+				n.listed = n.list()
+				n.passTakes = test.takes
+				n.start(sized("newcomer", 0, 0, 0), test.uses)
+				m := n.started(hardOnly)
+				n.run(m, 500*time.Millisecond)
+				n.expect()
+				if r := m.Report(); r.Held != HoldUnknown {
+					n.t.Errorf("reported %+v", r)
+				}
+				n.set(func() { n.pod("newcomer").containers[0].uses = uint64(test.then) * mi })
+				wait := 10 * time.Second
+				if test.then != test.uses {
+					wait = time.Second
+				}
+				n.run(m, wait)
+				n.expect(test.want...)
+			})
+		})
+	}
+}
+
+// TestManagerSecondLeak: the second pod does not wait until the first one, which cannot end, is
+// given up.
+func TestManagerSecondLeak(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.noAPI = true
+		n.set(func() { n.pod("greedy").containers[0].immortal = true })
+		m := n.started(hardOnly)
+		n.run(m, 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.set(func() { n.pod("modest").containers[0].uses = 510 * mi }) // 40 are left of 250
+		n.run(m, 2*freeingWindow)
+		n.expect("kill modest.c1")
+	})
+}
+
+// TestManagerNoPods: it is reported once, and not polled in a circle.
+func TestManagerNoPods(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = nil; n.cache = [3]uint64{} })
+		n.files(partition, map[string]string{"memory.current": number(950 * mi)})
+		m := n.started(hardOnly)
+		polls := 0
+		pods := m.Pods
+		m.Pods = func() []Pod { polls++; return pods() }
+		n.run(m, 10*time.Second)
+		n.expectEvents("no candidate", "count no candidate")
+		if polls > 110 {
+			n.t.Errorf("%d readings of the pods in 10 s", polls)
+		}
+	})
+}
+
+// TestManagerJobInCooldown: a pod that is never restarted is reported, however many were evicted
+// before.
+func TestManagerJobInCooldown(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").RestartPolicy = v1.RestartPolicyNever })
+		m := n.started(hardOnly)
+		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+		n.run(m, 5*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+	})
+}
+
+// TestManagerPollFails: a failed poll is counted, logged once a minute, and nothing is reported
+// meanwhile.
+func TestManagerPollFails(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		n.set(func() { n.pod("greedy").containers[0].uses = mi })
+		n.run(m, time.Second)
+		n.takeEvents()
+		if m.Report().Time.IsZero() {
+			n.t.Fatal("nothing is reported")
+		}
+		n.files(partition, map[string]string{"memory.current": "twenty characters\n   "})
+		n.run(m, 59*time.Second)
+		events := n.takeEvents()
+		failed := slices.Index(events, "count failed look")
+		warned := 0
+		for _, text := range events {
+			if text != "count failed look" {
+				warned++
+			}
+		}
+		if failed < 0 || warned != 1 || !m.Report().Time.IsZero() {
+			n.t.Errorf("events %q, reported %+v", events, m.Report())
+		}
+		if err := m.Alive(); err != nil {
+			n.t.Errorf("it polls each second: %v", err)
+		}
+		<-time.After(pollTimeout + time.Second) // the goroutine hangs
+		if err := m.Alive(); err == nil {
+			n.t.Error("it does not poll, and is alive")
+		}
+	})
+}
+
+func TestManagerOff(t *testing.T) {
+	bubble(t, func(n *node) {
+		c := hardOnly
+		c.Off = true
+		m := n.started(c)
+		n.run(m, time.Minute)
+		n.expect()
+		if r := m.Report(); r.Crossed != "" || r.Memory.Current != 950*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+		m.SetConfig(Config{}) // nothing was read yet
+		n.run(m, 5*time.Second)
+		n.expect()
+		n.expectEvents()
+	})
+}
+
+func TestManagerPartitionRecreated(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		away := filepath.Join(n.root, "away")
+		if err := os.Rename(filepath.Join(n.root, partition), away); err != nil {
+			n.t.Fatal(err)
+		}
+		n.run(m, time.Minute)
+		n.expect()
+		n.expectEvents()
+		if err := os.Rename(away, filepath.Join(n.root, partition)); err != nil {
+			n.t.Fatal(err)
+		}
+		n.run(m, 5*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+		// A file that is removed can still be read, unlike a cgroup's. This has the effect of a removed
+		// cgroup on a poll.
+		m.watch.close()
+		n.remove(partition)
+		n.takeEvents()
+		n.run(m, time.Minute)
+		n.expectEvents()
+		n.files(partition, map[string]string{"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0)})
+		n.set(func() {
+			n.pod("modest").containers[0].uses = 800 * mi
+			n.files(n.pod("modest").containers[0].cgroup, map[string]string{"cgroup.events": "populated 1\n"})
+		})
+		n.run(m, 5*time.Second)
+		n.expect("kill modest.c1", "evict modest", "confirm modest")
+		want := "warn no wake-up by memory pressure, going on with ticks: set a trigger " + filepath.Join(n.root, partition, "memory.pressure") + ": no such file or directory"
+		if events := n.takeEvents(); len(events) == 0 || events[0] != want {
+			n.t.Errorf("events %q, want %q first", events, want)
+		}
+	})
+}
+
+// TestManagerLeakWhileReclaiming: if memory vanishes between two polls while the last evicted pod
+// does not end, another pod leaks.
+func TestManagerLeakWhileReclaiming(t *testing.T) {
+	t.Run("after there was enough", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI = true
+			n.set(func() { n.pod("greedy").containers[0].immortal = true })
+			m := n.started(hardOnly)
+			n.run(m, 50*time.Millisecond)
+			n.expect("kill greedy.c1", "kill greedy.c2")
+			n.run(m, time.Second) // 250 are left
+			n.set(func() { n.pod("modest").containers[0].uses = 510 * mi })
+			n.run(m, time.Second) // 40 of 100 are left
+			n.expect("kill modest.c1")
+		})
+	})
+	t.Run("after a restart of the program", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI = true
+			n.set(func() { n.pod("greedy").containers[0].immortal = true })
+			m := n.started(hardOnly)
+			n.run(m, 50*time.Millisecond)
+			n.expect("kill greedy.c1", "kill greedy.c2")
+			n.stop(m)
+			n.boot()
+			n.set(func() { n.pod("modest").containers[0].uses = 510 * mi })
+			m = n.started(hardOnly)
+			n.run(m, time.Second)
+			if did := n.all(); !slices.Contains(did, "kill modest.c1") {
+				n.t.Errorf("did %q", did)
+			}
+		})
+	})
+}
+
+// TestManagerUnknownPodNotReported: a pod without a name, such as an unlisted pod, cannot be
+// reported.
+func TestManagerUnknownPodNotReported(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
+		n.listed = n.list()
+		n.passTakes, n.restarts, n.restarted = time.Hour, 10*time.Second, mi
+		n.start(sized("newcomer", 0, 0, 0), 10)
+		n.set(func() { n.pod("newcomer").rest = 490 * mi })
+		m := n.started(hardOnly)
+		pods := m.Pods
+		m.Pods = func() []Pod {
+			list := pods()
+			for i := range list {
+				if list[i].Unknown {
+					list[i].Name = "(pod " + list[i].UID + ")"
+				}
+			}
+			return list
+		}
+		n.run(m, time.Minute)
+		n.expect("kill newcomer.c1")
 	})
 }

@@ -39,7 +39,7 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 func (m *Manager) measured() []Pod {
 	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
 	for i := range pods {
-		pods[i].Evicted = m.executor.knows(pods[i].UID)
+		pods[i].Evicted = m.executor.isEvicted(pods[i].UID)
 	}
 	return pods
 }

@@ -72,11 +72,11 @@ type node struct {
 	// lower is LowerLimit.
 	lower func() error
 
-	// did lists the calls to the node in order, said the events.
-	did, said []string
-	// told counts by pod how often the API server has made it Failed without being overwritten.
-	told    map[string]int
-	evicted []Eviction
+	// did lists the calls to the node in order, events the calls of Events.
+	did, events []string
+	// madeFailed counts by pod how often the API server has made it Failed without being overwritten.
+	madeFailed map[string]int
+	evicted    []Eviction
 	// confirmed holds by UID the result of the last confirmation.
 	confirmed map[string]bool
 	// resting holds the UIDs of pods for which this run of the program has called Rest, which the
@@ -117,8 +117,8 @@ type nodePod struct {
 	containers []*nodeContainer
 	// failed is the state at the API server; ending means that the kubelet follows it.
 	failed, ending bool
-	// looks counts syncs of the kubelet that are still to come because a container has ended.
-	looks int
+	// pendingSyncs counts syncs of the kubelet that are still to come because a container has ended.
+	pendingSyncs int
 	// rest is its usage beside its containers.
 	rest uint64
 }
@@ -138,11 +138,11 @@ type crash struct{}
 func newNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
 	n := &node{
-		t: tb, disk: d, ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, told: map[string]int{}, confirmed: map[string]bool{},
+		t: tb, disk: d, ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
 	n.files(partition, map[string]string{
-		"memory.max": number(1000 * mi), "memory.events": events(0, 0), "memory.events.local": events(0, 0), "memory.pressure": "",
+		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0), "memory.pressure": "",
 	})
 	n.refresh()
 	return n
@@ -167,7 +167,7 @@ func busyNode(tb testing.TB, d *disk) *node {
 // number has a fixed length, so that a file can be overwritten in one write while it is read.
 func number(bytes uint64) string { return fmt.Sprintf("%020d\n", bytes) }
 
-func events(oom, oomKill int) string {
+func oomEvents(oom, oomKill int) string {
 	return fmt.Sprintf("low 0\nhigh 0\nmax 0\noom %020d\noom_kill %020d\noom_group_kill 0\n", oom, oomKill)
 }
 
@@ -332,11 +332,11 @@ func (n *node) exited(p *nodePod, c *nodeContainer) {
 	if delay == 0 {
 		delay = n.fails
 	}
-	p.looks++
+	p.pendingSyncs++
 	time.AfterFunc(delay, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		p.looks--
+		p.pendingSyncs--
 		switch {
 		case p.ending:
 		case p.failed:
@@ -380,7 +380,7 @@ func (n *node) fail(uid string) {
 			continue
 		}
 		p.failed = true
-		n.told[uid]++
+		n.madeFailed[uid]++
 		overwrites := n.overwrites > 0
 		if overwrites {
 			n.overwrites--
@@ -389,21 +389,21 @@ func (n *node) fail(uid string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			again := slices.ContainsFunc(p.containers, func(c *nodeContainer) bool { return c.running && c.starts > 1 })
-			if p.failed && !p.ending && (overwrites || again && p.looks == 0) {
+			if p.failed && !p.ending && (overwrites || again && p.pendingSyncs == 0) {
 				p.failed = false
-				n.told[uid]--
+				n.madeFailed[uid]--
 				n.overwritten++
 			}
 		})
 	}
 }
 
-// toldTimes returns the number of times that the first pod in eviction order was made Failed
+// failedTimes returns the number of times that the first pod in eviction order was made Failed
 // without being overwritten.
-func (n *node) toldTimes() int {
+func (n *node) failedTimes() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.told["greedy"]
+	return n.madeFailed["greedy"]
 }
 
 // call counts calls at which a program may end, and reports whether it ends at this one.

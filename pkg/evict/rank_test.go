@@ -67,7 +67,7 @@ func TestRank(t *testing.T) {
 			sized("below-requests-high-priority-low-usage", 2000, 200, 1024),
 		},
 		// Cases of the kubelet's comparisons that its tests leave out.
-		"without figures, whatever the priority": {
+		"without usage, whatever the priority": {
 			sized("unknown", priority.NodeCritical, -1, 100),
 			sized("greedy", -5, 5000, 0),
 			sized("modest", -5, 10, 100),
@@ -81,7 +81,7 @@ func TestRank(t *testing.T) {
 			sized("a-byte-is-above", 7, 1, 0),
 			sized("nothing", 0, 0, 0),
 		},
-		"equals by name": {
+		"equal pods by name": {
 			sized("a", 1, 100, 50),
 			sized("b", 1, 100, 50),
 			sized("c", 1, 150, 100),
@@ -94,7 +94,7 @@ func TestRank(t *testing.T) {
 				random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 				before := names(pods)
 				if got := names(Rank(pods)); !slices.Equal(got, names(want)) {
-					t.Fatalf("go in the order %q, want %q", got, names(want))
+					t.Fatalf("order %q, want %q", got, names(want))
 				}
 				if !slices.Equal(names(pods), before) {
 					t.Fatal("Rank has changed its argument")
@@ -106,7 +106,7 @@ func TestRank(t *testing.T) {
 
 // goesFirst implements the rules a second time, for two pods: a is evicted before b. It is false
 // for both orders if the kubelet leaves the order to chance.
-func goesFirst(a, b Pod) bool {
+func evictedFirst(a, b Pod) bool {
 	if a.Measured != b.Measured {
 		return !a.Measured
 	}
@@ -127,7 +127,7 @@ func goesFirst(a, b Pod) bool {
 	return a.Usage.WorkingSet+b.Request > b.Usage.WorkingSet+a.Request
 }
 
-func TestRankAgreesWithTheRules(t *testing.T) {
+func TestRankRandomPods(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	// There are few values, so that many are equal.
 	priorities := []int32{-1 << 31, -1, 0, 1, 1000, priority.ClusterCritical, priority.NodeCritical, 1<<31 - 1}
@@ -142,8 +142,8 @@ func TestRankAgreesWithTheRules(t *testing.T) {
 		ranked := Rank(pods)
 		for i, a := range ranked {
 			for _, b := range ranked[i+1:] {
-				if goesFirst(b, a) {
-					t.Fatalf("%+v goes before %+v, want it the other way round", a, b)
+				if evictedFirst(b, a) {
+					t.Fatalf("%+v is before %+v, want the reverse order", a, b)
 				}
 			}
 		}
@@ -155,7 +155,7 @@ func TestRankAgreesWithTheRules(t *testing.T) {
 		slices.SortFunc(ranked, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
 		slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
 		if !slices.Equal(names(ranked), names(pods)) {
-			t.Fatalf("of %q it makes %q", names(pods), names(ranked))
+			t.Fatalf("%q became %q", names(pods), names(ranked))
 		}
 	}
 }

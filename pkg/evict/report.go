@@ -19,7 +19,7 @@ type Report struct {
 	Hard uint64 `json:"hard"`
 	Soft uint64 `json:"soft"`
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
-	// nevertheless. Nobody means that there is no candidate.
+	// nevertheless. NoCandidate means that there is no candidate.
 	Crossed     Threshold `json:"crossed,omitempty"`
 	Held        Hold      `json:"held,omitempty"`
 	NoCandidate bool      `json:"noCandidate,omitempty"`

@@ -54,7 +54,7 @@ type ProtectSpec struct {
 	Memory cgroupfs.Protection
 }
 
-// Move is a pod to move and the way.
+// Move is a pod to move and the method.
 type Move struct {
 	UID, Namespace, Name string
 	To                   unitname.Partition
@@ -82,20 +82,20 @@ func Decide(s Snapshot) Decision {
 			d.place(s, pod) // ordered pods come first
 		}
 	}
-	guests := false
+	inPartition := false
 	for _, pod := range pods {
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.slice(s, pod)
 		if pod.Exists && !s.Ordered[pod.UID] {
 			d.place(s, pod)
 		}
-		guests = guests || pod.PartitionCgroup.Exists
+		inPartition = inPartition || pod.PartitionCgroup.Exists
 	}
 	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	d.weights(s, pods)
-	d.Done = s.Config.Off && !guests && s.Moving == ""
+	d.Done = s.Config.Off && !inPartition && s.Moving == ""
 	return d
 }
 

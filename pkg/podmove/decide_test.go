@@ -50,7 +50,7 @@ func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 
 func inNamespace(name string) func(*Pod) { return func(p *Pod) { p.Namespace = name } }
 
-func TestWhoIsMoved(t *testing.T) {
+func TestDecideMove(t *testing.T) {
 	live := func(s *Snapshot) { s.NRI = Unavailable }
 	restart := func(s *Snapshot) { s.Config.Mode = OnlyRestart }
 	isStatic := func(p *Pod) { p.Static = true }
@@ -64,20 +64,20 @@ func TestWhoIsMoved(t *testing.T) {
 		reason Reason
 	}{
 		{"placed member", nil, pod("a", unitname.System), "", "", ""},
-		{"user pod at home", nil, pod("a", unitname.Default, inNamespace("default")), "", "", ""},
+		{"user pod in its place", nil, pod("a", unitname.Default, inNamespace("default")), "", "", ""},
 		{"misplaced member", nil, pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"user pod in the partition", nil, pod("a", unitname.System, inNamespace("default")), Restart, unitname.Default, ReasonPending},
 		{"namespace that a member's is a prefix of", nil, pod("a", unitname.Default, inNamespace("kube-system-2")), "", "", ""},
 		{"namespace that is a prefix of a member's", nil, pod("a", unitname.Default, inNamespace("kube")), "", "", ""},
 		{"no NRI", live, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"no NRI, restarts asked for", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", ReasonNoNRI},
+		{"no NRI, mode restart", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", ReasonNoNRI},
 		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"live asked for", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"mode live", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", unitname.Default), "", "", ReasonForbidden},
 		{"would not be restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
 		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending},
-		{"kubelet does not tell", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
-		{"kubelet does not tell, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, ReasonPending},
+		{"kubelet does not report", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"kubelet does not report, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, ReasonPending},
 		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
 		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
 		{"one container is being created", live, pod("a", unitname.Default, func(p *Pod) {
@@ -86,19 +86,19 @@ func TestWhoIsMoved(t *testing.T) {
 		{"being created itself", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
 		{"cgroups of its own", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
 		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending},
-		{"in a cgroup of somebody else", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
+		{"in a foreign cgroup", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
 		{"static", nil, pod("a", unitname.Default, isStatic), "", "", ReasonNextStart},
-		{"static, on the way back", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
-		{"static, restarts asked for", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
+		{"static, back to the default partition", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
+		{"static, mode restart", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
 		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, ReasonPending},
 		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", ReasonNextStart},
-		{"critical for the node, restarts asked for", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
+		{"critical for the node, mode restart", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
 		{"critical for the cluster", nil, pod("a", unitname.Default, priority(2_000_000_000)), Restart, unitname.System, ReasonPending},
-		{"kubelet does not tell, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", ReasonNextStart},
-		{"no restart helps", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", ReasonFailed},
-		{"no restart helps, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"kubelet does not report, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", ReasonNextStart},
+		{"restarts fail", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", ReasonFailed},
+		{"restarts fail, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
-		{"another is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", ReasonPending},
+		{"another pod is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", ReasonPending},
 		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
 		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", ReasonPending},
 		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", ReasonMoving},
@@ -108,13 +108,13 @@ func TestWhoIsMoved(t *testing.T) {
 		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"live asked for, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"mode live, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{
-			"live asked for, ordered, would not be restarted", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
+			"mode live, ordered, would not be restarted", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
 			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending,
 		},
 		{
-			"live asked for, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
+			"mode live, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
 			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending,
 		},
 		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
@@ -123,12 +123,12 @@ func TestWhoIsMoved(t *testing.T) {
 			s.RestartsFail, s.GivenUp, s.Backoff, s.Awaited = true, map[string]bool{"a": true}, map[string]bool{"a": true}, "kube-system/b"
 		}), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
-		{"ordered, kubelet does not tell", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"ordered, kubelet does not report", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
 		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
 		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
 		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", ReasonPending},
 		{"ordered, where it belongs", orderedA(), pod("a", unitname.System), "", "", ""},
-		{"switched off, at home", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.Default), "", "", ""},
+		{"switched off, in its place", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.Default), "", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWhoIsMoved(t *testing.T) {
 				t.Errorf("reported %+v, want reason %q", d.Pods, test.reason)
 			}
 			if (d.Pods[0].Reason == "") != (d.Pods[0].Next == "") {
-				t.Errorf("reason %q without what comes next, or the other way round: %q", d.Pods[0].Reason, d.Pods[0].Next)
+				t.Errorf("reason %q with the next step %q: want both or neither", d.Pods[0].Reason, d.Pods[0].Next)
 			}
 		})
 	}
@@ -160,9 +160,9 @@ func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 	}
 }
 
-// TestOrderedPodIsFirst: a pod that an operator wants moved comes before the others, and the report
-// keeps its order.
-func TestOrderedPodIsFirst(t *testing.T) {
+// TestDecideOrderedFirst: a pod that an operator wants moved comes before the others, and the
+// report keeps its order.
+func TestDecideOrderedFirst(t *testing.T) {
 	d := Decide(snapshot(func(s *Snapshot) {
 		s.Ordered = map[string]bool{"c": true}
 	}, pod("b", unitname.Default), pod("c", unitname.Default), pod("a", unitname.Default)))
@@ -176,7 +176,7 @@ func TestOrderedPodIsFirst(t *testing.T) {
 	}
 }
 
-func TestOnePodAtATime(t *testing.T) {
+func TestDecideOneAtATime(t *testing.T) {
 	d := Decide(snapshot(nil, pod("b", unitname.Default), pod("a", unitname.Default), pod("c", unitname.Default)))
 	if d.Move == nil || d.Move.UID != "a" {
 		t.Fatalf("move is %+v, want the first by name", d.Move)
@@ -188,7 +188,7 @@ func TestOnePodAtATime(t *testing.T) {
 	}
 }
 
-func TestSidecarsAreRestartedLast(t *testing.T) {
+func TestDecideSidecarsLast(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
 			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice, Order: order, Sidecar: sidecar}
@@ -205,7 +205,7 @@ func TestSidecarsAreRestartedLast(t *testing.T) {
 	}
 }
 
-func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
+func TestDecideMisplacedContainersOnly(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.PartitionCgroup.Slice})
 		p.PartitionCgroup.Exists, p.PartitionCgroup.Limits, p.PartitionCgroup.Units = true, limited, []string{"cri-containerd-new.scope"}
@@ -217,13 +217,13 @@ func TestOnlyMisplacedContainersAreMoved(t *testing.T) {
 }
 
 // gone turns a pod into one whose containers and sandbox have ended, and that the kubelet has
-// cleaned up. After it, atHome turns the pod into one that the kubelet has yet to clean up.
+// cleaned up. After it, inDefault turns the pod into one that the kubelet has yet to clean up.
 func gone(p *Pod) {
 	p.Exists, p.Ready, p.PartitionCgroup.Units, p.Containers, p.DefaultCgroup.Exists = false, false, nil, nil, false
 }
 func inDefault(p *Pod) { p.DefaultCgroup.Exists = true }
 
-func TestSlicesOfPods(t *testing.T) {
+func TestDecideSlices(t *testing.T) {
 	a := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	tests := []struct {
 		name   string
@@ -265,7 +265,7 @@ func TestSlicesOfPods(t *testing.T) {
 	}
 }
 
-func TestWeights(t *testing.T) {
+func TestDecideWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = v1.PodQOSGuaranteed, 1000 }
 	quadratic := func(s *Snapshot) { s.Formula = Quadratic }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
@@ -310,8 +310,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestProtection: the slices of the partition protect the sum of what their pods have.
-func TestProtection(t *testing.T) {
+// TestDecideProtect: the slices of the partition protect the sum of what their pods have.
+func TestDecideProtect(t *testing.T) {
 	protected := func(low uint64) func(*Pod) {
 		return func(p *Pod) { p.DefaultCgroup.Limits.Protection.Low = low }
 	}
@@ -350,7 +350,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-func TestSwitchedOffIsDone(t *testing.T) {
+func TestDecideDone(t *testing.T) {
 	off := func(s *Snapshot) { s.Config.Off = true }
 	for name, test := range map[string]struct {
 		snapshot Snapshot
@@ -371,19 +371,19 @@ func TestSwitchedOffIsDone(t *testing.T) {
 	}
 }
 
-// TestTerminate: a pod that is being evicted is not moved, whatever the kubelet has reported so
+// TestPodTerminate: a pod that is being evicted is not moved, whatever the kubelet has reported so
 // far.
-func TestTerminate(t *testing.T) {
+func TestPodTerminate(t *testing.T) {
 	t.Parallel()
 	known := &KubeletPod{GracePeriod: time.Minute}
-	told, untold := Pod{Kubelet: known}, Pod{}
-	for _, p := range []*Pod{&told, &untold} {
+	reported, unreported := Pod{Kubelet: known}, Pod{}
+	for _, p := range []*Pod{&reported, &unreported} {
 		p.terminate()
 		if !p.Kubelet.Terminating {
 			t.Errorf("%+v", p.Kubelet)
 		}
 	}
-	if told.Kubelet.GracePeriod != time.Minute || known.Terminating {
-		t.Errorf("%+v of %+v", told.Kubelet, known)
+	if reported.Kubelet.GracePeriod != time.Minute || known.Terminating {
+		t.Errorf("%+v of %+v", reported.Kubelet, known)
 	}
 }

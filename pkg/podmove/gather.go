@@ -16,7 +16,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Runtime reads from the container runtime. *cri.Client is one.
+// Runtime reads from the container runtime. *cri.Client implements it.
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
@@ -27,7 +27,7 @@ type Runtime interface {
 	Process(ctx context.Context, id string) (pid int, running bool, err error)
 }
 
-// Kubelet reads from the kubelet. *podsapi.Watcher is one.
+// Kubelet reads from the kubelet. *podsapi.Watcher implements it.
 type Kubelet interface {
 	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
@@ -115,7 +115,11 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	for escaped, left := range found {
 		for _, partitionSlice := range left[g.Partition] {
-			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units)))
+			orphans := liveMoved(partitionSlice.units)
+			if len(left[unitname.Default]) == 0 {
+				orphans = containerScopes(partitionSlice.units)
+			}
+			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], orphans))
 		}
 	}
 	g.forget(containers)
@@ -188,16 +192,16 @@ func (g *Gatherer) complete(
 	known *podsapi.Pod,
 	containers []cri.Container,
 ) ([]Pod, error) {
-	told := v1.PodQOSClass("")
+	reported := v1.PodQOSClass("")
 	if known != nil {
-		told = known.QoS
+		reported = known.QoS
 	}
-	defaultSlice, inDefault := choose(found[unitname.Default], told)
+	defaultSlice, inDefault := choose(found[unitname.Default], reported)
 	switch {
 	case inDefault:
 		pod.QoS = defaultSlice.qos // where the kubelet has put it is decisive
-	case told != "":
-		pod.QoS = told
+	case reported != "":
+		pod.QoS = reported
 	case len(found[g.Partition]) > 0:
 		pod.QoS = found[g.Partition][0].qos
 	}
@@ -291,7 +295,7 @@ func (g *Gatherer) complete(
 	return left, nil
 }
 
-// choose returns the slice of a class, or any where there is none of that class.
+// choose returns the slice of the class, or the first one if none has that class.
 func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	if len(found) == 0 {
 		return foundSlice{}, false
@@ -339,6 +343,23 @@ func abandoned(pod *Pod) []string {
 		}
 	}
 	return units
+}
+
+// containerScopes returns the units that are scopes of containers. If the runtime has no sandbox of
+// a pod and the kubelet has removed its slice, they are left over from a creation that was cut
+// short: the kubelet ended while the runtime was creating the container, runc was killed between
+// making the scope and starting the process, and systemd keeps the empty scope (seen with kubelet
+// 1.37.0, containerd 2.3.7, runc 1.3, systemd 257). In a slice of its own the kubelet stops such a
+// scope, and kills what is in it, with the slice (podContainerManagerImpl.Destroy,
+// pkg/kubelet/cm/pod_container_manager_linux.go).
+func containerScopes(units []string) []string {
+	var scopes []string
+	for _, unit := range units {
+		if unitname.ContainerID(unit) != "" {
+			scopes = append(scopes, unit)
+		}
+	}
+	return scopes
 }
 
 func liveMoved(units []string) []string {

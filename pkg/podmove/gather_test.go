@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,27 +21,27 @@ import (
 
 // node is a node in a folder, with the answers of its runtime and its kubelet.
 type node struct {
-	t          *testing.T
-	root       string
-	sandboxes  []cri.Sandbox
-	containers []cri.Container
-	shares     map[string]uint64
-	asked      int // counts requests for shares
-	pids       map[string]int
-	located    int // counts requests for a process
-	announced  []cri.Sandbox
-	pods       map[types.UID]*podsapi.Pod
-	err        error
+	t             *testing.T
+	root          string
+	sandboxes     []cri.Sandbox
+	containers    []cri.Container
+	shares        map[string]uint64
+	resourceCalls int // counts calls of Resources
+	pids          map[string]int
+	processCalls  int // counts calls of Process
+	announced     []cri.Sandbox
+	pods          map[types.UID]*podsapi.Pod
+	err           error
 }
 
 func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.sandboxes, n.err }
 func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
 func (n *node) Resources(_ context.Context, id string) (cri.Resources, error) {
-	n.asked++
+	n.resourceCalls++
 	return cri.Resources{Shares: n.shares[id]}, nil
 }
 func (n *node) Process(_ context.Context, id string) (pid int, running bool, err error) {
-	n.located++
+	n.processCalls++
 	pid, running = n.pids[id]
 	return pid, running, nil
 }
@@ -63,19 +64,19 @@ func (n *node) cgroup(path string, files map[string]string) {
 }
 
 const (
-	uidA   = "11111111-2222-3333-4444-555555555555"
-	uidB   = "11111111-2222-3333-4444-666666666666"
-	homeA  = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-	guestA = "kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-	guestB = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_666666666666.slice"
+	uidA       = "11111111-2222-3333-4444-555555555555"
+	uidB       = "11111111-2222-3333-4444-666666666666"
+	defaultA   = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	partitionA = "kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	partitionB = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_666666666666.slice"
 )
 
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, root: t.TempDir(), shares: map[string]uint64{}}
-	n.cgroup(homeA, map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"})
-	n.cgroup(homeA+"/cri-containerd-pause1.scope", nil)
-	n.cgroup(homeA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
+	n.cgroup(defaultA, map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"})
+	n.cgroup(defaultA+"/cri-containerd-pause1.scope", nil)
+	n.cgroup(defaultA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
 	n.cgroup("kubepods.slice/kubepods-burstable.slice/not-a-pod.slice", nil)
 	n.cgroup("kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice", nil)
 	n.sandboxes = []cri.Sandbox{{ID: "pause1", UID: uidA, Namespace: "kube-system", Name: "a", Ready: true}}
@@ -102,7 +103,7 @@ func (n *node) only() Pod {
 	return pods[0]
 }
 
-func TestGather(t *testing.T) {
+func TestGatherer(t *testing.T) {
 	n := newNode(t)
 	n.pods = map[types.UID]*podsapi.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
@@ -117,8 +118,8 @@ func TestGather(t *testing.T) {
 		t.Errorf("pod is %+v", pod)
 	}
 	want := cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
-	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.PartitionCgroup.Exists || pod.PartitionCgroup.Slice != filepath.Base(guestA) {
-		t.Errorf("at home %+v, in the partition %+v", pod.DefaultCgroup, pod.PartitionCgroup)
+	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.PartitionCgroup.Exists || pod.PartitionCgroup.Slice != filepath.Base(partitionA) {
+		t.Errorf("default slice %+v, partition slice %+v", pod.DefaultCgroup, pod.PartitionCgroup)
 	}
 	if len(pod.Containers) != 1 {
 		t.Fatalf("containers %+v: the sandbox's own is none", pod.Containers)
@@ -127,12 +128,12 @@ func TestGather(t *testing.T) {
 	if !c.Running || !c.Restarts || c.Slice != pod.DefaultCgroup.Slice || c.Unit != "cri-containerd-one.scope" || c.OwnCgroups {
 		t.Errorf("container %+v", c)
 	}
-	if n.asked != 0 {
-		t.Errorf("the runtime was asked %d times for what the kubelet has told", n.asked)
+	if n.resourceCalls != 0 {
+		t.Errorf("Resources was called %d times for requests that the kubelet reports", n.resourceCalls)
 	}
 }
 
-func TestGatherWithoutPodsAPI(t *testing.T) {
+func TestGathererNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.shares["one"] = 102
 	g := n.gatherer()
@@ -145,35 +146,35 @@ func TestGatherWithoutPodsAPI(t *testing.T) {
 			t.Errorf("pod %+v; want its request by its containers' shares", pod)
 		}
 	}
-	if n.asked != 1 {
-		t.Errorf("the runtime was asked %d times for the same container", n.asked)
+	if n.resourceCalls != 1 {
+		t.Errorf("Resources was called %d times for the same container", n.resourceCalls)
 	}
 }
 
-func TestGatherOwnCgroups(t *testing.T) {
+func TestGathererOwnCgroups(t *testing.T) {
 	n := newNode(t)
-	n.cgroup(homeA+"/cri-containerd-one.scope/init", nil)
+	n.cgroup(defaultA+"/cri-containerd-one.scope/init", nil)
 	if pod := n.only(); !pod.Containers[0].OwnCgroups {
 		t.Errorf("%+v: want it known that the container has cgroups of its own", pod.Containers[0])
 	}
 }
 
-func TestGatherLeftover(t *testing.T) {
+func TestGathererLeftOverSlice(t *testing.T) {
 	n := newNode(t)
-	n.cgroup(guestB, nil)
+	n.cgroup(partitionB, nil)
 	pods := n.gather()
 	d := Decide(snapshot(nil, pods...))
-	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestB) {
+	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(partitionB) {
 		t.Errorf("stops %+v, want the slice of a pod that is gone", d.Stop)
 	}
 	// The kubelet still has its own slice, because it has yet to unmount what the pod wrote into
 	// memory.
-	homeB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
-	n.cgroup(homeB, nil)
+	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	n.cgroup(defaultB, nil)
 	if d := Decide(snapshot(nil, n.gather()...)); len(d.Stop) != 0 {
 		t.Errorf("stops %+v, whose memory may be there", d.Stop)
 	}
-	removeAll(t, filepath.Join(n.root, homeB))
+	removeAll(t, filepath.Join(n.root, defaultB))
 	// Its sandbox has begun: the runtime announced it, and does not list it yet.
 	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
 	pods = n.gather()
@@ -182,15 +183,45 @@ func TestGatherLeftover(t *testing.T) {
 	}
 }
 
-func TestGatherLiveMoved(t *testing.T) {
+// TestGathererLeftOverScope: the creation of a container was cut short, and its scope stays. It is
+// stopped once the runtime and the kubelet have forgotten the pod, and its slice after it.
+func TestGathererLeftOverScope(t *testing.T) {
+	const scope = "cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope"
 	n := newNode(t)
-	n.cgroup(guestA, map[string]string{"memory.max": "max"})
-	if err := os.RemoveAll(filepath.Join(n.root, homeA, "cri-containerd-one.scope")); err != nil {
+	n.cgroup(partitionB+"/"+scope, nil)
+	n.cgroup(partitionB+"/crio-conmon-one.scope", nil) // CRI-O ends it
+	if d := Decide(snapshot(nil, n.gather()...)); !slices.Equal(d.KillScopes, []string{scope}) {
+		t.Errorf("ends %q, want %s", d.KillScopes, scope)
+	}
+	// The kubelet has yet to end the pod.
+	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	n.cgroup(defaultB, nil)
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
+		t.Errorf("ends %q of a pod that the kubelet has not ended", d.KillScopes)
+	}
+	removeAll(t, filepath.Join(n.root, defaultB))
+	// The pod comes back: the runtime has announced its sandbox and does not list it yet.
+	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
+		t.Errorf("ends %q of a pod that begins", d.KillScopes)
+	}
+	n.announced = nil
+	removeAll(t, filepath.Join(n.root, partitionB, scope))
+	removeAll(t, filepath.Join(n.root, partitionB, "crio-conmon-one.scope"))
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 || len(d.Stop) != 1 {
+		t.Errorf("ends %q and stops %+v, want the slice stopped", d.KillScopes, d.Stop)
+	}
+}
+
+func TestGathererLiveMoved(t *testing.T) {
+	n := newNode(t)
+	n.cgroup(partitionA, map[string]string{"memory.max": "max"})
+	if err := os.RemoveAll(filepath.Join(n.root, defaultA, "cri-containerd-one.scope")); err != nil {
 		t.Fatal(err)
 	}
-	n.cgroup(guestA+"/partition-cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
-	n.cgroup(homeA, map[string]string{"memory.current": "9000"})
-	n.cgroup(homeA+"/cri-containerd-pause1.scope", map[string]string{"memory.current": "2000"})
+	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
+	n.cgroup(defaultA, map[string]string{"memory.current": "9000"})
+	n.cgroup(defaultA+"/cri-containerd-pause1.scope", map[string]string{"memory.current": "2000"})
 	pod := n.only()
 	if len(pod.Orphans) != 0 || pod.DefaultCgroup.Bytes != 7000 || pod.Containers[0].Slice != pod.PartitionCgroup.Slice {
 		t.Errorf("pod is %+v, want its container in the partition and 7000 bytes outside", pod)
@@ -215,9 +246,9 @@ func TestGatherLiveMoved(t *testing.T) {
 	}
 }
 
-func TestGatherHalfMoved(t *testing.T) {
+func TestGathererHalfMoved(t *testing.T) {
 	n := newNode(t)
-	n.cgroup(guestA+"/partition-cri-containerd-one.scope", map[string]string{"memory.current": "1"})
+	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"memory.current": "1"})
 	n.pods = map[types.UID]*podsapi.Pod{uidA: {RestartPolicy: v1.RestartPolicyAlways}}
 	pod := n.only()
 	for state, want := range map[NRIState]string{Unavailable: "cri-containerd-one.scope"} {
@@ -232,7 +263,7 @@ func TestGatherHalfMoved(t *testing.T) {
 	}
 }
 
-func TestGatherTwoSandboxesOfAPod(t *testing.T) {
+func TestGathererTwoSandboxes(t *testing.T) {
 	n := newNode(t)
 	n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause0", UID: uidA, Namespace: "kube-system", Name: "a"})
 	n.containers = append(n.containers, cri.Container{ID: "zero", SandboxID: "pause0", Name: "main", State: cri.Exited})
@@ -241,17 +272,18 @@ func TestGatherTwoSandboxesOfAPod(t *testing.T) {
 	}
 }
 
-func TestGatherFails(t *testing.T) {
+func TestGathererRuntimeFails(t *testing.T) {
 	n := newNode(t)
 	n.err = errors.New("runtime is gone")
 	if _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
-		t.Errorf("error is %v: without the runtime's list every pod would look gone", err)
+		t.Errorf("error is %v: without the runtime's list every pod would count as gone", err)
 	}
 }
 
-// TestGatherElsewhere: a pod whose containers run outside its slices is misplaced, and the report
-// has their cgroup: with the cgroupfs driver, in a virtual machine, or moved by another program.
-func TestGatherElsewhere(t *testing.T) {
+// TestGathererForeignCgroup: a pod whose containers run outside its slices is misplaced, and the
+// report has their cgroup: with the cgroupfs driver, in a virtual machine, or moved by another
+// program.
+func TestGathererForeignCgroup(t *testing.T) {
 	const driver = "/kubepods/burstable/pod" + uidA + "/one"
 	for name, test := range map[string]struct {
 		change func(*node)
@@ -260,28 +292,28 @@ func TestGatherElsewhere(t *testing.T) {
 	}{
 		"another driver": {
 			func(n *node) {
-				removeAll(n.t, filepath.Join(n.root, homeA))
+				removeAll(n.t, filepath.Join(n.root, defaultA))
 				n.process("one", 4711, driver)
 			}, driver, ReasonForeign,
 		},
 		"another place": {
 			func(n *node) {
-				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 				n.process("one", 4711, "/kata/one")
 			}, "/kata/one", ReasonForeign,
 		},
-		"the runtime does not tell": {
+		"process not reported": {
 			func(n *node) {
-				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
+				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 				n.pids = map[string]int{"one": 0}
 			}, Nowhere, ReasonForeign,
 		},
 		// CRI-O and others may name it like this.
 		"a unit of another name": {
 			func(n *node) {
-				removeAll(n.t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
-				n.process("one", 4711, "/"+guestA+"/vm/one")
-			}, filepath.Base(guestA), "",
+				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
+				n.process("one", 4711, "/"+partitionA+"/vm/one")
+			}, filepath.Base(partitionA), "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,19 +336,19 @@ func TestGatherElsewhere(t *testing.T) {
 					t.Errorf("waits: %t, moves %+v; want neither", d.Wait, d.Move)
 				}
 			}
-			if n.located != 1 {
-				t.Errorf("the runtime was asked %d times where the container is", n.located)
+			if n.processCalls != 1 {
+				t.Errorf("Process was called %d times for the same container", n.processCalls)
 			}
 		})
 	}
 }
 
-// TestGatherEnded: a container that has ended since the runtime listed it has no place, and causes
-// no error.
-func TestGatherEnded(t *testing.T) {
+// TestGathererEndedContainer: a container that has ended since the runtime listed it has no place,
+// and causes no error.
+func TestGathererEndedContainer(t *testing.T) {
 	n := newNode(t)
-	removeAll(t, filepath.Join(n.root, homeA, "cri-containerd-one.scope"))
-	for name, pids := range map[string]map[string]int{"the runtime knows": nil, "its process is gone": {"one": 4711}} {
+	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
+	for name, pids := range map[string]map[string]int{"the runtime reports it": nil, "its process is gone": {"one": 4711}} {
 		n.pids = pids
 		if c := n.only().Containers[0]; c.Foreign || c.Slice != "" {
 			t.Errorf("%s: container %+v", name, c)
@@ -344,16 +376,17 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// TestGatherEphemeral: a container for debugging, and one that the kubelet does not report, would
-// not be started again. While it runs outside, its pod is not restarted, but may be moved live.
-func TestGatherEphemeral(t *testing.T) {
+// TestGathererEphemeralContainer: a container for debugging, and one that the kubelet does not
+// report, would not be started again. While it runs outside, its pod is not restarted, but may be
+// moved live.
+func TestGathererEphemeralContainer(t *testing.T) {
 	for name, known := range map[string]map[string]podsapi.Container{
-		"told":    {"main": {}, "debugger-abcde": {Ephemeral: true}},
-		"unknown": {"main": {}},
+		"reported": {"main": {}, "debugger-abcde": {Ephemeral: true}},
+		"unknown":  {"main": {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.cgroup(homeA+"/cri-containerd-dbg.scope", nil)
+			n.cgroup(defaultA+"/cri-containerd-dbg.scope", nil)
 			n.containers = append(n.containers, cri.Container{ID: "dbg", SandboxID: "pause1", Name: "debugger-abcde", State: cri.Running})
 			n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, RestartPolicy: v1.RestartPolicyAlways, Containers: known}}
 			pods := n.gather()
@@ -366,7 +399,7 @@ func TestGatherEphemeral(t *testing.T) {
 			}
 			// When the session is over, the pod is moved.
 			n.containers[1].State = cri.Exited
-			removeAll(t, filepath.Join(n.root, homeA, "cri-containerd-dbg.scope"))
+			removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-dbg.scope"))
 			d = Decide(snapshot(nil, n.gather()...))
 			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
 				t.Errorf("move %+v, want the pod's own container", d.Move)
@@ -375,17 +408,17 @@ func TestGatherEphemeral(t *testing.T) {
 	}
 }
 
-// TestGatherQoSChange: a static pod with a UID of its own is rewritten from burstable to
+// TestGathererQoSChange: a static pod with a UID of its own is rewritten from burstable to
 // guaranteed. The old slice is stopped, the new one has its limits, and the container is in its
 // place.
-func TestGatherQoSChange(t *testing.T) {
+func TestGathererQoSChange(t *testing.T) {
 	const (
 		defaultSlice   = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
 		partitionSlice = "kubepods.slice/kubepods-system.slice/kubepods-system-pod11111111_2222_3333_4444_555555555555.slice"
 	)
 	n := newNode(t)
-	removeAll(t, filepath.Join(n.root, homeA))
-	n.cgroup(guestA, map[string]string{"memory.max": "268435456"})
+	removeAll(t, filepath.Join(n.root, defaultA))
+	n.cgroup(partitionA, map[string]string{"memory.max": "268435456"})
 	n.cgroup(defaultSlice, map[string]string{"memory.max": "1048576000", "cpu.weight": "39", "cpu.max": "max 100000", "pids.max": "max"})
 	n.cgroup(partitionSlice+"/cri-containerd-one.scope", nil)
 	d := Decide(snapshot(nil, n.gather()...))
@@ -395,14 +428,14 @@ func TestGatherQoSChange(t *testing.T) {
 	if len(d.Ensure) != 1 || d.Ensure[0].Name != filepath.Base(partitionSlice) || d.Ensure[0].Limits.MemoryMax != 1048576000 {
 		t.Errorf("ensures %+v, want the new slice with its limits", d.Ensure)
 	}
-	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(guestA) {
+	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(partitionA) {
 		t.Errorf("stops %+v, want the old slice", d.Stop)
 	}
 }
 
-// TestGatherIdleCPUs: the report lists CPUs that the static CPU manager gives to a member and that
-// it cannot use.
-func TestGatherIdleCPUs(t *testing.T) {
+// TestGathererIdleCPUs: the report lists CPUs that the static CPU manager gives to a member and
+// that it cannot use.
+func TestGathererIdleCPUs(t *testing.T) {
 	const defaultSlice = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
 	for name, test := range map[string]struct{ given, effective, want string }{
 		"whole CPUs of its own": {"4-5,8", "0-1", "4-5,8"},
@@ -413,7 +446,7 @@ func TestGatherIdleCPUs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.cgroup(defaultSlice, nil)
-			n.cgroup(guestB+"/cri-containerd-two.scope", map[string]string{"cpuset.cpus": test.given, "cpuset.cpus.effective": test.effective})
+			n.cgroup(partitionB+"/cri-containerd-two.scope", map[string]string{"cpuset.cpus": test.given, "cpuset.cpus.effective": test.effective})
 			n.sandboxes = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
 			n.containers = []cri.Container{{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running}}
 			if d := Decide(snapshot(nil, n.gather()...)); len(d.Pods) != 1 || d.Pods[0].IdleCPUs != test.want {

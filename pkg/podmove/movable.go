@@ -103,8 +103,8 @@ func (d *Decision) begin(pod Pod, to unitname.Partition, method Method, misplace
 	}
 }
 
-// protectedPod describes a protected pod, which mode Auto does not restart without an operator's order.
-// It returns "" for any other pod. If the kubelet does not report the priority, a
+// protectedPod describes a protected pod, which mode Auto does not restart without an operator's
+// order. It returns "" for any other pod. If the kubelet does not report the priority, a
 // v1.PodQOSGuaranteed pod counts as protected: critical pods are in that class more often than not.
 func protectedPod(pod Pod) string {
 	switch {
@@ -118,7 +118,8 @@ func protectedPod(pod Pod) string {
 	return ""
 }
 
-// refused returns why the pod cannot be moved that way now, and what can be done about it.
+// refused returns the reason why the pod cannot be moved by that method now, and what can be done
+// about it.
 func refused(pod Pod, method Method, misplaced []Container, creating bool) (next string, r Reason) {
 	if creating {
 		// The runtime is working on the pod: it would lose a scope that is replaced now.
@@ -134,7 +135,7 @@ func refused(pod Pod, method Method, misplaced []Container, creating bool) (next
 	}
 	switch {
 	case pod.Kubelet == nil:
-		return "delete the pod, or use --move=live: the kubelet does not tell its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
 	case pod.Kubelet.Initializing:
 		return "wait until its init containers have ended", ReasonStarting
 	}

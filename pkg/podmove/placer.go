@@ -6,7 +6,7 @@ import (
 	"nodepartition/internal/cri"
 )
 
-// Placer places containers at their creation, when the runtime asks. *nri.Plugin is one.
+// Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.
 type Placer interface {
 	Announced
 	// SetConfig changes the member namespaces.

@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Units changes units of systemd. *systemd.Client is one.
+// Units changes units of systemd. *systemd.Client implements it.
 type Units interface {
 	// EnsureSlice creates a slice, or changes the limits of an existing one.
 	EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error
@@ -148,7 +148,7 @@ func (r *Reconciler) Err() error {
 	return r.lastErr
 }
 
-// errNoPass means that nothing is known yet.
+// errNoPass means that no pass has ended yet.
 var errNoPass = errors.New("the node has not been looked at yet")
 
 // Ready returns nil if the last pass did everything, and otherwise the reason.

@@ -116,7 +116,7 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 	if id == "two" {
 		return nil // not checked by any test
 	}
-	if err := os.RemoveAll(filepath.Join(h.root, homeA, "cri-containerd-"+id+".scope")); err != nil {
+	if err := os.RemoveAll(filepath.Join(h.root, defaultA, "cri-containerd-"+id+".scope")); err != nil {
 		return err
 	}
 	if h.comesBack != "" {
@@ -227,10 +227,10 @@ func start(t *testing.T, r *Reconciler) <-chan error {
 
 var members = Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}
 
-func TestMisplacedIsRestarted(t *testing.T) {
+func TestReconcilerRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		h.comesBack = guestA
+		h.comesBack = partitionA
 		r, e := h.reconciler(Working, members)
 		start(t, r)
 		<-time.After(time.Minute)
@@ -274,13 +274,13 @@ func (h *host) secondPod() {
 	}
 }
 
-// TestComesBackToTheWrongPlace: if the runtime does not follow its instructions, one container is
+// TestReconcilerWrongPlace: if the runtime does not follow its instructions, one container is
 // restarted and no other one of the node, until the runtime connects again or the configuration
 // changes.
-func TestComesBackToTheWrongPlace(t *testing.T) {
+func TestReconcilerWrongPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		h.comesBack = homeA
+		h.comesBack = defaultA
 		h.secondPod()
 		r, e := h.reconciler(Working, members)
 		start(t, r)
@@ -290,7 +290,7 @@ func TestComesBackToTheWrongPlace(t *testing.T) {
 			t.Fatalf("%d restarts in a day, want 1", n)
 		}
 		if len(e.failed) != 1 || !e.all || !strings.Contains(e.failed[0].Error(), "came back in kubepods-burstable-pod") {
-			t.Fatalf("said %v, that none is restarted: %t; want it once", e.failed, e.all)
+			t.Fatalf("failures %v, no pod is restarted: %t; want it once", e.failed, e.all)
 		}
 		for _, pod := range r.Report().Pods {
 			if pod.Reason != ReasonFailed || pod.Misplaced != 1 {
@@ -321,8 +321,9 @@ func TestComesBackToTheWrongPlace(t *testing.T) {
 	})
 }
 
-// TestDoesNotComeBack: a pod whose container does not run again is not stopped a second time.
-func TestDoesNotComeBack(t *testing.T) {
+// TestReconcilerContainerStaysStopped: a pod whose container does not run again is not stopped a
+// second time.
+func TestReconcilerContainerStaysStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, e := h.reconciler(Working, members)
@@ -330,10 +331,10 @@ func TestDoesNotComeBack(t *testing.T) {
 		<-time.After(moveTimeout + time.Minute)
 		synctest.Wait()
 		if len(e.failed) != 1 || e.all {
-			t.Fatalf("said %v, that none is restarted: %t", e.failed, e.all)
+			t.Fatalf("failures %v, no pod is restarted: %t", e.failed, e.all)
 		}
 		// It crashed all the time, and now runs in its old place.
-		h.cgroup(homeA+"/cri-containerd-late.scope", nil)
+		h.cgroup(defaultA+"/cri-containerd-late.scope", nil)
 		h.mu.Lock()
 		h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
 		h.mu.Unlock()
@@ -345,14 +346,14 @@ func TestDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestNextOnlyWhenReady: the next pod is restarted once the kubelet reports the last one Ready
+// TestReconcilerAwaitsReady: the next pod is restarted once the kubelet reports the last one Ready
 // again.
-func TestNextOnlyWhenReady(t *testing.T) {
+func TestReconcilerAwaitsReady(t *testing.T) {
 	for mode, patient := range map[Mode]bool{Auto: true, OnlyRestart: false} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
-				h.comesBack = guestA
+				h.comesBack = partitionA
 				h.secondPod()
 				h.ready("one", true)
 				c := members
@@ -370,12 +371,12 @@ func TestNextOnlyWhenReady(t *testing.T) {
 				synctest.Wait()
 				if !patient {
 					if n := h.restarts(); n != 2 {
-						t.Errorf("%d restarts; want that nobody is spared in the end", n)
+						t.Errorf("%d restarts; want that the second is restarted in the end", n)
 					}
 					return
 				}
 				if n := h.restarts(); n != 1 || len(e.failed) != 1 {
-					t.Fatalf("%d restarts, said %v; want the second to wait, and that said once", n, e.failed)
+					t.Fatalf("%d restarts, failures %v; want the second to wait, and one failure", n, e.failed)
 				}
 				h.ready("again", true)
 				<-time.After(time.Minute)
@@ -413,9 +414,9 @@ func (hung) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) err
 	return ctx.Err()
 }
 
-// TestSlowPasses: a slow pass is followed by a short pause, and the reconciler stays alive all the
-// time.
-func TestSlowPasses(t *testing.T) {
+// TestReconcilerSlowPasses: a slow pass is followed by a short pause, and the reconciler stays
+// alive all the time.
+func TestReconcilerSlowPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, e := h.reconciler(Working, members)
@@ -434,18 +435,18 @@ func TestSlowPasses(t *testing.T) {
 	})
 }
 
-// TestProtectedMemory: a member's protected memory is protected in the partition as well, and the
-// slices above it have as much.
-func TestProtectedMemory(t *testing.T) {
+// TestReconcilerProtectedMemory: a member's protected memory is protected in the partition as well,
+// and the slices above it have as much.
+func TestReconcilerProtectedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		h.cgroup(homeA, map[string]string{"memory.min": "4096", "memory.low": "67108864"})
-		h.comesBack = guestA
+		h.cgroup(defaultA, map[string]string{"memory.min": "4096", "memory.low": "67108864"})
+		h.comesBack = partitionA
 		r, _ := h.reconciler(Working, members)
 		start(t, r)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		for _, slice := range []string{guestA, filepath.Dir(guestA), filepath.Dir(filepath.Dir(guestA))} {
+		for _, slice := range []string{partitionA, filepath.Dir(partitionA), filepath.Dir(filepath.Dir(partitionA))} {
 			limits, err := cgroupfs.FS(h.root).Limits(slice)
 			if want := (cgroupfs.Protection{Min: 4096, Low: 64 << 20}); err != nil || limits.Protection != want {
 				t.Errorf("%s has %+v, %v; want %+v", filepath.Base(slice), limits.Protection, err, want)
@@ -454,7 +455,7 @@ func TestProtectedMemory(t *testing.T) {
 	})
 }
 
-func TestMisplacedIsMovedLiveAndBack(t *testing.T) {
+func TestReconcilerLiveMoveAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, e := h.reconciler(Unavailable, members)
@@ -474,7 +475,7 @@ func TestMisplacedIsMovedLiveAndBack(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 		did := h.all()
-		if i, j := slices.Index(did, "live cri-containerd-one.scope"), slices.Index(did, "stop "+filepath.Base(guestA)); i < 0 || j < i {
+		if i, j := slices.Index(did, "live cri-containerd-one.scope"), slices.Index(did, "stop "+filepath.Base(partitionA)); i < 0 || j < i {
 			t.Errorf("did %q, want it moved back under its old name, and then the slice stopped", did)
 		}
 		if len(e.placed) != 2 || e.placed[1] != "live default success" {
@@ -483,8 +484,9 @@ func TestMisplacedIsMovedLiveAndBack(t *testing.T) {
 	})
 }
 
-// TestPassesAreApart: a pass waits until wake-ups have stopped, but not for ever, and none is lost.
-func TestPassesAreApart(t *testing.T) {
+// TestReconcilerDebounce: a pass waits until wake-ups have stopped, but not for ever, and none is
+// lost.
+func TestReconcilerDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, e := h.reconciler(Working, members)
@@ -512,11 +514,12 @@ func TestPassesAreApart(t *testing.T) {
 	})
 }
 
-// TestRuntimeAway: while the runtime does not answer nothing is stopped, killed or moved.
-func TestRuntimeAway(t *testing.T) {
+// TestReconcilerRuntimeFails: while the runtime does not answer nothing is stopped, killed or
+// moved.
+func TestReconcilerRuntimeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		h.cgroup(guestB, nil) // left over
+		h.cgroup(partitionB, nil) // left over
 		h.err = errors.New("connection refused")
 		r, e := h.reconciler(Working, members)
 		start(t, r)
@@ -526,21 +529,22 @@ func TestRuntimeAway(t *testing.T) {
 			t.Errorf("did %q", did)
 		}
 		if len(e.failed) != 1 || !errors.Is(r.Ready(), h.err) || r.Alive() != nil {
-			t.Errorf("said %v, ready %v, alive %v; want it said once", e.failed, r.Ready(), r.Alive())
+			t.Errorf("failures %v, ready %v, alive %v; want one failure", e.failed, r.Ready(), r.Alive())
 		}
 		h.mu.Lock()
 		h.err = nil
 		h.mu.Unlock()
 		<-time.After(5 * time.Second)
 		synctest.Wait()
-		if did := h.all(); !slices.Contains(did, "stop "+filepath.Base(guestB)) || r.Ready() != nil {
+		if did := h.all(); !slices.Contains(did, "stop "+filepath.Base(partitionB)) || r.Ready() != nil {
 			t.Errorf("did %q, ready %v", did, r.Ready())
 		}
 	})
 }
 
-// TestSystemdAway: a slice that cannot be created is tried again, and does not stop the other work.
-func TestSystemdAway(t *testing.T) {
+// TestReconcilerSystemdFails: a slice that cannot be created is tried again, and does not stop the
+// other work.
+func TestReconcilerSystemdFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.broken = errors.New("no connection to systemd")
@@ -549,9 +553,9 @@ func TestSystemdAway(t *testing.T) {
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if !errors.Is(r.Ready(), h.broken) || len(e.failed) < 2 {
-			t.Errorf("ready %v, said %v", r.Ready(), e.failed)
+			t.Errorf("ready %v, failures %v", r.Ready(), e.failed)
 		}
-		if _, err := os.Stat(filepath.Join(h.root, homeA, "cri-containerd-one.scope")); err != nil {
+		if _, err := os.Stat(filepath.Join(h.root, defaultA, "cri-containerd-one.scope")); err != nil {
 			t.Errorf("the container is not where it was: %v", err)
 		}
 	})

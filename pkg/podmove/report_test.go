@@ -17,9 +17,9 @@ func running(name, slice string) Container {
 	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
 }
 
-// TestReport checks the report that status shows of a pod: its place, its number of containers, and
-// how many of them are misplaced.
-func TestReport(t *testing.T) {
+// TestDecideReport checks the report that status shows of a pod: its place, its number of
+// containers, and how many of them are misplaced.
+func TestDecideReport(t *testing.T) {
 	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
 	const other = "other.slice"
 	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
@@ -57,28 +57,28 @@ func TestReport(t *testing.T) {
 			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", defaultSlice))),
 			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: ReasonPending},
 		},
-		"all in a cgroup of somebody else": {
+		"all in a foreign cgroup": {
 			pod("a", unitname.System, containers(elsewhere("one"))),
 			PodReport{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: ReasonForeign},
 		},
-		"a user's pod in a cgroup of somebody else": {
+		"a user's pod in a foreign cgroup": {
 			pod("a", unitname.Default, inNamespace("default"), containers(elsewhere("one"))),
 			PodReport{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
-		"in a cgroup of somebody else": {
+		"in a foreign cgroup": {
 			pod("a", unitname.System, containers(running("one", other), running("two", partitionSlice))),
 			PodReport{Slice: partitionSlice, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
 		},
 		// Containers that can be moved come first.
-		"misplaced, and in a cgroup of somebody else": {
+		"misplaced, and in a foreign cgroup": {
 			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", defaultSlice))),
 			PodReport{Slice: defaultSlice, Containers: 3, Misplaced: 3, Reason: ReasonPending},
 		},
-		"those that have ended do not count": {
+		"ended containers do not count": {
 			pod("a", unitname.Default, containers(exited(running("old", defaultSlice)), running("new", defaultSlice))),
 			PodReport{Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: ReasonPending},
 		},
-		"nor those without a cgroup": {
+		"containers without a cgroup do not count": {
 			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", partitionSlice))),
 			PodReport{Slice: partitionSlice, Containers: 1},
 		},
@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 			pod("a", unitname.System, containers(halves(partitionSlice, defaultSlice), halves(defaultSlice, partitionSlice))),
 			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: ReasonPending},
 		},
-		"none yet: where they are to be": {pod("a", unitname.System, containers()), PodReport{Slice: partitionSlice}},
+		"no containers yet": {pod("a", unitname.System, containers()), PodReport{Slice: partitionSlice}},
 		"moved live, with memory left outside": {
 			pod("a", unitname.System, left, containers(
 				moved(running("one", partitionSlice)), moved(running("two", partitionSlice)), running("three", partitionSlice),
@@ -127,7 +127,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestReportIsSorted(t *testing.T) {
+func TestDecideReportSorted(t *testing.T) {
 	named := func(namespace, name, uid string) Pod {
 		return pod(uid, unitname.Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
 	}
@@ -146,9 +146,9 @@ func TestReportIsSorted(t *testing.T) {
 	}
 }
 
-// TestWait: a change without an event is checked for again soon, whatever pods come after it.
-func TestWait(t *testing.T) {
-	noHome := func(p *Pod) { p.DefaultCgroup.Exists = false }
+// TestDecideWait: a change without an event is checked for again soon, whatever pods come after it.
+func TestDecideWait(t *testing.T) {
+	noDefaultSlice := func(p *Pod) { p.DefaultCgroup.Exists = false }
 	ended := func(p *Pod) { p.Ready = false }
 	creating := func(p *Pod) {
 		p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
@@ -163,16 +163,16 @@ func TestWait(t *testing.T) {
 		pod    Pod
 		want   bool
 	}{
-		"in its place":                           {nil, pod("a", unitname.System), false},
-		"the kubelet makes no slice for systemd": {nil, pod("a", unitname.Default, noHome), false},
-		"the kubelet has removed its slice":      {nil, pod("a", unitname.System, noHome, ended), false},
-		"the runtime connects again soon":        {awaited, pod("a", unitname.Default), true},
-		"in its place while it does":             {awaited, pod("a", unitname.System), false},
-		"the runtime serves no NRI":              {noNRI, pod("a", unitname.Default), false},
-		"its containers are being created":       {nil, pod("a", unitname.Default, creating), true},
-		"they are, and it is in its place":       {nil, pod("a", unitname.System, creating), false},
-		"would not be restarted":                 {nil, pod("a", unitname.Default, once), false},
-		"of no member, and without a slice":      {nil, pod("a", unitname.Default, users, noHome), false},
+		"in its place":                                  {nil, pod("a", unitname.System), false},
+		"the kubelet makes no slice for systemd":        {nil, pod("a", unitname.Default, noDefaultSlice), false},
+		"the kubelet has removed its slice":             {nil, pod("a", unitname.System, noDefaultSlice, ended), false},
+		"the runtime connects again soon":               {awaited, pod("a", unitname.Default), true},
+		"in its place while the runtime reconnects":     {awaited, pod("a", unitname.System), false},
+		"the runtime serves no NRI":                     {noNRI, pod("a", unitname.Default), false},
+		"its containers are being created":              {nil, pod("a", unitname.Default, creating), true},
+		"its containers are being created in its place": {nil, pod("a", unitname.System, creating), false},
+		"would not be restarted":                        {nil, pod("a", unitname.Default, once), false},
+		"of no member, and without a slice":             {nil, pod("a", unitname.Default, users, noDefaultSlice), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {
@@ -186,8 +186,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestMoveSaysAll: a Move has everything that the mover needs.
-func TestMoveSaysAll(t *testing.T) {
+// TestDecideMoveFields: a Move has everything that the mover needs.
+func TestDecideMoveFields(t *testing.T) {
 	want := Move{
 		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Method: Restart,
 		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
@@ -198,18 +198,18 @@ func TestMoveSaysAll(t *testing.T) {
 		want   func(*Move)
 	}{
 		"restarted": {nil, pod("a", unitname.Default), func(*Move) {}},
-		"restarts are all that is allowed": {
+		"only restarts are allowed": {
 			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), func(*Move) {},
 		},
 		"live": {
 			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", unitname.Default), func(m *Move) { m.Method = Live },
 		},
-		"the kubelet has not told its grace period": {
+		"grace period not reported": {
 			func(s *Snapshot) { s.Config.Mode = OnlyLive },
 			pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }),
 			func(m *Move) { m.Method, m.GracePeriod = Live, 30*time.Second },
 		},
-		"home": {
+		"back to the default partition": {
 			func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System),
 			func(m *Move) {
 				m.To, m.Slice = unitname.Default, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a")
@@ -231,10 +231,10 @@ func TestMoveSaysAll(t *testing.T) {
 	}
 }
 
-// TestContainersAreMovedInOrder: sidecars last, so that the others end before the sidecars that
+// TestInOrder: sidecars last, so that the others end before the sidecars that
 // they need. A restart ends sidecars from the last to the first, as the kubelet does. A live move
 // ends nothing, and keeps their order.
-func TestContainersAreMovedInOrder(t *testing.T) {
+func TestInOrder(t *testing.T) {
 	list := []Container{
 		{Name: "proxy", Order: 0, Sidecar: true}, {Name: "b", Order: 1},
 		{Name: "log", Order: 1, Sidecar: true}, {Name: "c", Order: 2},
@@ -256,9 +256,9 @@ func TestContainersAreMovedInOrder(t *testing.T) {
 	}
 }
 
-// TestOrphansAreKilled: scopes of containers that have ended are killed, also those of pods that
+// TestDecideKillScopes: scopes of containers that have ended are killed, also those of pods that
 // are gone.
-func TestOrphansAreKilled(t *testing.T) {
+func TestDecideKillScopes(t *testing.T) {
 	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
 	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
 	d := Decide(snapshot(nil,
@@ -269,9 +269,9 @@ func TestOrphansAreKilled(t *testing.T) {
 	}
 }
 
-// TestReportedPartition: a pod is in the partition that its slice names, and otherwise in the
+// TestPodReportPartition: a pod is in the partition that its slice names, and otherwise in the
 // default one.
-func TestReportedPartition(t *testing.T) {
+func TestPodReportPartition(t *testing.T) {
 	for slice, want := range map[string]unitname.Partition{
 		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,
 		"kubepods-burstable-poda.slice": unitname.Default, "kubepods-system-burstable-poda.slice": unitname.System,

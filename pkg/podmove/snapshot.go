@@ -21,7 +21,7 @@ type Snapshot struct {
 	// Weights holds the present weights of the partition's slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64
-	// Protected holds the protected memory of the partition's slices, likewise.
+	// Protected holds the protected memory of the partition's slices, by name.
 	Protected map[string]cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula Formula
@@ -96,12 +96,13 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is its slice in the
-	// system partition.
+	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is
+	// its slice in the system partition.
 	DefaultCgroup, PartitionCgroup PodCgroup
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
-	// Orphans lists the units in its slices that live moves made and whose container has ended.
+	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
+	// and their container has ended, or both the runtime and the kubelet have forgotten the pod.
 	Orphans []string
 }
 

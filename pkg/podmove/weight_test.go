@@ -40,9 +40,9 @@ func TestSharesOfMilliCPU(t *testing.T) {
 	}
 }
 
-// TestFormulas: both formulas map the range of shares, 2 to 262144, to that of weights, 1 to 10000,
-// and differ in between.
-func TestFormulas(t *testing.T) {
+// TestFormulaWeight: both formulas map the range of shares, 2 to 262144, to that of weights, 1 to
+// 10000, and differ in between.
+func TestFormulaWeight(t *testing.T) {
 	for _, test := range []struct {
 		formula Formula
 		weights map[uint64]uint64 // by shares
@@ -70,7 +70,7 @@ func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
 
 // TestKubeletFormula: the weight that the kubelet wrote, 12 or 40 for 300m, identifies its formula.
 func TestKubeletFormula(t *testing.T) {
-	untold := func(p *Pod) { p.Kubelet = nil }
+	unreported := func(p *Pod) { p.Kubelet = nil }
 	for name, test := range map[string]struct {
 		pods    []Pod
 		present Formula
@@ -82,9 +82,9 @@ func TestKubeletFormula(t *testing.T) {
 		"the kubelet was upgraded":  {[]Pod{kubelets("a", 40)}, Linear, Quadratic},
 		"the kubelet was put back":  {[]Pod{kubelets("a", 12)}, Quadratic, Linear},
 		"a resize is under way":     {[]Pod{kubelets("a", 77)}, Quadratic, Quadratic},
-		"requests are approximated": {[]Pod{kubelets("a", 40, untold)}, Linear, Linear},
-		"an eviction's word is not the kubelet's": {
-			[]Pod{kubelets("a", 40, untold, (*Pod).terminate)}, Linear, Linear,
+		"requests are approximated": {[]Pod{kubelets("a", 40, unreported)}, Linear, Linear},
+		"marked terminating by an eviction": {
+			[]Pod{kubelets("a", 40, unreported, (*Pod).terminate)}, Linear, Linear,
 		},
 		"its slice is not there": {
 			[]Pod{kubelets("a", 40, func(p *Pod) { p.DefaultCgroup.Exists = false })}, Linear, Linear,
@@ -102,9 +102,9 @@ func TestKubeletFormula(t *testing.T) {
 	}
 }
 
-// TestFormulaStays: slices of two kubelets leave the formula as it is, in whatever order they are
-// found.
-func TestFormulaStays(t *testing.T) {
+// TestKubeletFormulaTwoKubelets: slices of two kubelets leave the formula as it is, in whatever
+// order they are found.
+func TestKubeletFormulaTwoKubelets(t *testing.T) {
 	pods := []Pod{kubelets("a", 12), kubelets("b", 40), kubelets("c", 77)}
 	for _, present := range []Formula{Linear, Quadratic} {
 		for shift := range pods {
@@ -115,15 +115,15 @@ func TestFormulaStays(t *testing.T) {
 	}
 }
 
-// TestWeightsOfTheKubelet: the runtime's formula, which containers show, does not affect the
-// partition's slices, whose siblings the kubelet writes.
-func TestWeightsOfTheKubelet(t *testing.T) {
+// TestReconcilerWeightsFollowKubelet: the runtime's formula, which containers show, does not affect
+// the partition's slices, whose siblings the kubelet writes.
+func TestReconcilerWeightsFollowKubelet(t *testing.T) {
 	n := newNode(t)
-	n.cgroup(guestA, map[string]string{"memory.max": "max"})
-	if err := os.RemoveAll(filepath.Join(n.root, homeA, "cri-containerd-one.scope")); err != nil {
+	n.cgroup(partitionA, map[string]string{"memory.max": "max"})
+	if err := os.RemoveAll(filepath.Join(n.root, defaultA, "cri-containerd-one.scope")); err != nil {
 		t.Fatal(err)
 	}
-	n.cgroup(guestA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "17"})
+	n.cgroup(partitionA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "17"})
 	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, MilliCPU: 100}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
 		n.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})

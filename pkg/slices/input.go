@@ -28,22 +28,22 @@ type Input struct {
 // output and will take the plan. If the configuration is not valid, Load returns the error of
 // config.Load, and the input is for the units that may still lead to a partition.
 func Load(root string, output Output) (*Input, error) {
-	asked, err := config.Load(root)
-	in := &Input{config: asked}
-	if asked.Off {
+	settings, err := config.Load(root)
+	in := &Input{config: settings}
+	if settings.Off {
 		return in, err
 	}
 	node := hostfs.FS(root)
-	in.running = node.Exists(asked.Name.Cgroup())
+	in.running = node.Exists(settings.Name.Cgroup())
 	if err != nil {
 		return in, err
 	}
-	if in.kept, err = output.kept(keptUnits(asked.Name)); err != nil {
+	if in.kept, err = output.kept(keptUnits(settings.Name)); err != nil {
 		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
-	if asked.Partition != nil {
+	if settings.Partition != nil {
 		in.services = installedServices(node)
-		in.deferral = lowering.Find(root, asked)
+		in.deferral = lowering.Find(root, settings)
 	}
 	return in, nil
 }

@@ -27,7 +27,7 @@ const generatorDir = "/run/systemd/generator"
 // makes the whole set valid.
 //
 // The same directory is the last good output of this boot. After a broken configuration the links
-// lead to it once more.
+// lead to it again.
 //
 //	StateDir/units.new   being written
 //	StateDir/units.old   the previous valid output, while the links are made

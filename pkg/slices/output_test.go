@@ -117,7 +117,7 @@ func TestNewOutput(t *testing.T) {
 		{"/", "/run/systemd/generator/", "/run/node-partition"},
 		{"/node", "/node/run/systemd/generator", "/node/run/node-partition"},
 		{"/node", "/run/systemd/generator", ""},
-		{"", "/tmp/look", ""},
+		{"", "/tmp/manual", ""},
 	} {
 		if o := NewOutput(test.root, test.dir); o.state != test.state {
 			t.Errorf("NewOutput(%q, %q): state %q, want %q", test.root, test.dir, o.state, test.state)
@@ -125,8 +125,8 @@ func TestNewOutput(t *testing.T) {
 	}
 }
 
-// TestWriteReplaces: the valid output is one set, whatever earlier runs have left.
-func TestWriteReplaces(t *testing.T) {
+// TestOutputWriteReplaces: the valid output is one set, whatever earlier runs have left.
+func TestOutputWriteReplaces(t *testing.T) {
 	root, o := onNode(t)
 	write(t, o, oldUnits)
 	wantSeen(t, o, oldUnits)
@@ -145,8 +145,8 @@ func TestWriteReplaces(t *testing.T) {
 	wantSeen(t, o, newUnits)
 }
 
-// TestWriteNothing: a plan without units leaves no trace, not even of a killed run.
-func TestWriteNothing(t *testing.T) {
+// TestOutputWriteEmptyPlan: a plan without units leaves no trace, not even of a killed run.
+func TestOutputWriteEmptyPlan(t *testing.T) {
 	root, o := onNode(t)
 	write(t, o, oldUnits)
 	for _, dir := range []string{newDir, oldDir} {
@@ -162,8 +162,8 @@ func TestWriteNothing(t *testing.T) {
 	write(t, o, nil)
 }
 
-// TestWriteApply: the flag is valid with the units, and no link leads to it.
-func TestWriteApply(t *testing.T) {
+// TestOutputWriteApply: the flag is valid with the units, and no link leads to it.
+func TestOutputWriteApply(t *testing.T) {
 	root, o := onNode(t)
 	plan := planOf(newUnits)
 	plan.Apply = true
@@ -176,28 +176,28 @@ func TestWriteApply(t *testing.T) {
 	}
 }
 
-// TestWriteElsewhere: a run by hand writes plain files, and changes nothing else.
-func TestWriteElsewhere(t *testing.T) {
+// TestOutputWriteOtherDirectory: a run by hand writes plain files, and changes nothing else.
+func TestOutputWriteOtherDirectory(t *testing.T) {
 	root, live := onNode(t)
 	write(t, live, oldUnits)
-	look := NewOutput(root, filepath.Join(root, "look"))
-	write(t, look, newUnits)
-	wantSeen(t, look, newUnits)
+	manual := NewOutput(root, filepath.Join(root, "manual"))
+	write(t, manual, newUnits)
+	wantSeen(t, manual, newUnits)
 	wantSeen(t, live, oldUnits)
-	if info, err := os.Lstat(filepath.Join(look.dir, "a.slice")); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Lstat(filepath.Join(manual.dir, "a.slice")); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("%v, %v; want a file", info, err)
 	}
-	if names, err := look.Restore(true); err != nil || names != nil {
+	if names, err := manual.Restore(true); err != nil || names != nil {
 		t.Errorf("restored %q, %v; want nothing", names, err)
 	}
-	if kept, err := look.kept(keptUnits(unitname.System)); err != nil || len(kept) > 0 {
+	if kept, err := manual.kept(keptUnits(unitname.System)); err != nil || len(kept) > 0 {
 		t.Errorf("kept %q, %v; want nothing", kept, err)
 	}
 }
 
-// TestRestore: Restore brings back the last valid output, as often as it is called, under whichever
-// name a killed run has left it.
-func TestRestore(t *testing.T) {
+// TestOutputRestore: Restore brings back the last valid output, as often as it is called, under
+// whichever name a killed run has left it.
+func TestOutputRestore(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		root, o := onNode(t)
 		if names, err := o.Restore(true); err != nil || len(names) > 0 {
@@ -228,9 +228,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestConflict: if another generator has made a file of the same name, none of our links stays, and
-// the valid output does.
-func TestConflict(t *testing.T) {
+// TestOutputConflict: if another generator has made a file of the same name, none of our links
+// stays, and the valid output does.
+func TestOutputConflict(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"a file":       func(path string) error { return os.WriteFile(path, []byte("foreign"), 0o644) },
 		"a link":       func(path string) error { return os.Symlink("/dev/null", path) },
@@ -258,9 +258,9 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestCannotBeWritten: each step that fails names what it could not do, and leaves no half of a
+// TestOutputWriteFails: each step that fails names what it could not do, and leaves no half of a
 // set.
-func TestCannotBeWritten(t *testing.T) {
+func TestOutputWriteFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		make func(t *testing.T, root string, o Output)
 		want string
@@ -300,14 +300,14 @@ func TestCannotBeWritten(t *testing.T) {
 		}
 	})
 	t.Run("a unit below a file", func(t *testing.T) {
-		look := Output{dir: t.TempDir()}
-		wantErr(t, look.Write(planOf(map[string]string{"a": "", "a/b": ""})), "writing units: ")
+		manual := Output{dir: t.TempDir()}
+		wantErr(t, manual.Write(planOf(map[string]string{"a": "", "a/b": ""})), "writing units: ")
 	})
 }
 
-// TestLastOutputCannotBeRead: an unreadable last output is an error, and does not count as a
+// TestOutputUnreadableLast: an unreadable last output is an error, and does not count as a
 // missing one.
-func TestLastOutputCannotBeRead(t *testing.T) {
+func TestOutputUnreadableLast(t *testing.T) {
 	root, o := onNode(t)
 	put(t, filepath.Join(root, config.StateDir), "") // ENOTDIR, which is not ErrNotExist
 	_, err := o.Restore(true)
@@ -316,8 +316,8 @@ func TestLastOutputCannotBeRead(t *testing.T) {
 	wantErr(t, o.clear(), "removing the last output: ")
 }
 
-// TestKept: kept returns the files that stay for the rest of the boot, and no others.
-func TestKept(t *testing.T) {
+// TestOutputKept: kept returns the files that stay for the rest of the boot, and no others.
+func TestOutputKept(t *testing.T) {
 	root, o := onNode(t)
 	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
 	all := maps.Clone(stays)

@@ -268,7 +268,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
 			option("Service", "Type", "oneshot"),
 			option("Service", "RemainAfterExit", "yes"),
 			// A file is created first and then written, hence the sleep. One process runs all steps, and
-			// goes on if the reload loses this unit.
+			// continues if the reload loses this unit.
 			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+AwaitPath+"; "+
 				"systemctl daemon-reload && systemctl start slices.target\""))
 	}

@@ -11,16 +11,16 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// asking returns the input of a node whose configuration asks for the partition p; nil asks for
+// inputOf returns the input of a node whose configuration asks for the partition p; nil asks for
 // none.
-func asking(p *config.Partition) *Input {
+func inputOf(p *config.Partition) *Input {
 	return &Input{config: &config.Config{Partition: p, Name: unitname.System, Kubelet: &kubeletconfig.Config{}}}
 }
 
-// TestUnitsOfAnotherPartition: the units use the partition's name from the configuration, and no
+// TestUnitsOtherPartition: the units use the partition's name from the configuration, and no
 // other partition's.
-func TestUnitsOfAnotherPartition(t *testing.T) {
-	in := asking(&config.Partition{MemoryLimit: 1 << 30})
+func TestUnitsOtherPartition(t *testing.T) {
+	in := inputOf(&config.Partition{MemoryLimit: 1 << 30})
 	in.services = []string{"kubelet.service", unitname.MonitorService}
 	renamed := strings.NewReplacer("kubepods-system", "kubepods-batch")
 	want := units(in)
@@ -34,9 +34,9 @@ func TestUnitsOfAnotherPartition(t *testing.T) {
 	}
 }
 
-// TestUnitsForTheBoot: the units that apply changes stay until the end of a partition. The services
+// TestUnitsKept: the units that apply changes stay until the end of a partition. The services
 // that reload systemd do not change while they run.
-func TestUnitsForTheBoot(t *testing.T) {
+func TestUnitsKept(t *testing.T) {
 	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
 	keptLate := map[string]string{LateService: "kept"}
 	keptAll := map[string]string{LateService: "kept", ApplyPath: "kept", ApplyService: "kept"}
@@ -58,9 +58,9 @@ func TestUnitsForTheBoot(t *testing.T) {
 		"a partition and a late one again": {true, late, keptAll, "late* wants path service"},
 		"all has ended":                    {false, latemount.Late{}, keptAll, "late* wants path* service*"},
 	} {
-		in := asking(nil)
+		in := inputOf(nil)
 		if test.partition {
-			in = asking(&config.Partition{MemoryLimit: 1 << 30})
+			in = inputOf(&config.Partition{MemoryLimit: 1 << 30})
 		}
 		in.config.Kubelet.Late, in.kept = test.late, test.kept
 		files := units(in)
@@ -85,11 +85,11 @@ func TestUnitsForTheBoot(t *testing.T) {
 	}
 }
 
-// TestSlicesOutliveTheShutdown: a shutdown stops no slice of pods, even if the section is gone and
+// TestUnitsOutliveShutdown: a shutdown stops no slice of pods, even if the section is gone and
 // pods are not.
-func TestSlicesOutliveTheShutdown(t *testing.T) {
-	now := units(asking(&config.Partition{MemoryLimit: 1 << 30}))
-	in := asking(nil)
+func TestUnitsOutliveShutdown(t *testing.T) {
+	now := units(inputOf(&config.Partition{MemoryLimit: 1 << 30}))
+	in := inputOf(nil)
 	in.kept = map[string]string{}
 	for _, file := range now {
 		if slices.Contains(keptUnits(unitname.System), file.Path) {
@@ -113,10 +113,10 @@ func TestSlicesOutliveTheShutdown(t *testing.T) {
 	}
 }
 
-// TestManyReloads: systemd's limits on frequent starts do not apply to the units that each reload
-// starts.
-func TestManyReloads(t *testing.T) {
-	files := units(asking(&config.Partition{MemoryLimit: 1 << 30}))
+// TestUnitsManyReloads: systemd's limits on frequent starts do not apply to the units that each
+// reload starts.
+func TestUnitsManyReloads(t *testing.T) {
+	files := units(inputOf(&config.Partition{MemoryLimit: 1 << 30}))
 	want := map[string][]string{
 		ApplyPath:    {"StartLimitIntervalSec=0\n", "TriggerLimitIntervalSec=0\n"},
 		ApplyService: {"StartLimitIntervalSec=0\n", "Restart=on-failure\nRestartSec=5s\n"},

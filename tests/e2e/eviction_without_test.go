@@ -61,7 +61,7 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	var seen []evict.Eviction
 	err := e.Eventually(t.Context(), "the container stopped, started again, and stopped again", func(context.Context) (bool, string, error) {
 		seen = e.account(t).of(pod) // the second may be over before the first is known to stay unreported
-		return len(seen) >= 2 && seen[0].Told, fmt.Sprintf("%+v", seen), nil
+		return len(seen) >= 2 && seen[0].Reported, fmt.Sprintf("%+v", seen), nil
 	})
 	// In any case the following parts need the API server.
 	if err := errors.Join(err, e.control.Restore(t.Context())); err != nil {

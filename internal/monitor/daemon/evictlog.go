@@ -48,7 +48,7 @@ func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
 // Failed implements evict.Events. A look that failed has a warning in the log, once a minute.
 func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 	v.metrics.Failed(step)
-	if step != evict.StepLook {
+	if step != evict.StepPoll {
 		v.evictionJournal.Failed(e, step, err)
 	}
 }

@@ -54,8 +54,9 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestCarried: each carried property with a value other than its default is given to the new scope.
-func TestCarried(t *testing.T) {
+// TestPropertiesCarried: each carried property with a value other than its default is given to the
+// new scope.
+func TestPropertiesCarried(t *testing.T) {
 	for _, c := range carried {
 		var value any
 		switch standard := c.standard.(type) {
@@ -95,8 +96,8 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestControls reads all control files, of which one may be larger than the buffer.
-func TestControls(t *testing.T) {
+// TestReadControls reads all control files, of which one may be larger than the buffer.
+func TestReadControls(t *testing.T) {
 	dir := t.TempDir()
 	var want []control
 	for _, name := range controlFiles {
@@ -151,7 +152,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestValidScope(t *testing.T) {
 	scope := "cri-containerd-0123.scope"
 	for name, want := range map[string]bool{
 		scope: true, `crio-a\x2db:1_2.scope`: true, "": false, ".scope": false, "../a.scope": false, "a/b.scope": false, "a b.scope": false, "a.slice": false,
@@ -226,7 +227,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestMoveRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *fake, r *Request, dir string) error
 		want   error
@@ -303,9 +304,9 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestFirstRoundFails: a container that cannot be moved at all is in the old scope, and not in
+// TestMoveFirstRoundFails: a container that cannot be moved at all is in the old scope, and not in
 // both.
-func TestFirstRoundFails(t *testing.T) {
+func TestMoveFirstRoundFails(t *testing.T) {
 	f, m, r, dir := node(t)
 	write(t, filepath.Join(dir, "cgroup.events"), "populated 1")
 	write(t, filepath.Join(dir, "cgroup.procs"), "not a process")

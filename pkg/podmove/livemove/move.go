@@ -12,7 +12,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Systemd reads, starts and freezes scopes. *systemd.Client is one.
+// Systemd reads, starts and freezes scopes. *systemd.Client implements it.
 type Systemd interface {
 	ScopeProperties(ctx context.Context, name string) (systemd.Properties, error)
 	StartScope(ctx context.Context, name string, properties []systemd.Property, pids []uint32) error

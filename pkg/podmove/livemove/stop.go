@@ -7,7 +7,7 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// Stopper kills and stops units of systemd. *systemd.Client is one.
+// Stopper kills and stops units of systemd. *systemd.Client implements it.
 type Stopper interface {
 	Kill(ctx context.Context, name string) error
 	StopUnit(ctx context.Context, name string) error

@@ -25,7 +25,7 @@ func TestCgroupsPath(t *testing.T) {
 	}{
 		"containerd": {"/kubepods.slice/kubepods-burstable.slice/" + slice, slice + ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
 		"CRI-O":      {slice, slice + ":crio:one", "cri-o", placed + ":crio:one"},
-		// The runtime has yet to make up the path when it calls.
+		// The runtime has not set the path yet when it calls.
 		"no path, containerd":    {"/kubepods.slice/kubepods-burstable.slice/" + slice, "", "containerd", placed + ":cri-containerd:one"},
 		"no path, CRI-O":         {slice, "", "cri-o", placed + ":crio:one"},
 		"a path without a slice": {slice, ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
@@ -45,13 +45,13 @@ func TestCgroupsPath(t *testing.T) {
 				t.Errorf("%q, %v; want %q", got, err, test.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), "kube-system/") {
-				t.Errorf("%v: does not say whose", err)
+				t.Errorf("%v: does not name the pod", err)
 			}
 		})
 	}
 }
 
-func TestPlacerKnowsMembersByNamespace(t *testing.T) {
+func TestPluginMembersByNamespace(t *testing.T) {
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
@@ -77,7 +77,7 @@ func TestPlacerKnowsMembersByNamespace(t *testing.T) {
 	}
 }
 
-func TestAnnouncedUntilRemoved(t *testing.T) {
+func TestPluginAnnounced(t *testing.T) {
 	var begun []string
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
 	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
@@ -91,15 +91,15 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 		t.Errorf("slices prepared for %v, want that of the member", begun)
 	}
 	if !p.IsAnnounced("uid-a") || !p.IsAnnounced("uid-b") {
-		t.Error("a sandbox that has begun is not known")
+		t.Error("a sandbox that has begun is not announced")
 	}
 	if list := p.Announced(func(id string) bool { return id == "b" }); len(list) != 1 || list[0].ID != "a" || p.IsAnnounced("uid-b") {
-		t.Errorf("announced are %+v, want the one that is not listed; the list tells of the other from now on", list)
+		t.Errorf("announced are %+v, want the one that is not listed; the runtime lists the other", list)
 	}
 	_ = p.RunPodSandbox(t.Context(), sandbox("b", "default"))
 	_ = p.RemovePodSandbox(t.Context(), sandbox("a", "kube-system"))
 	if p.IsAnnounced("uid-a") {
-		t.Error("a sandbox that was removed is still known")
+		t.Error("a removed sandbox is still announced")
 	}
 	p.Disconnected()
 	if p.IsAnnounced("uid-b") || p.Connected() {
@@ -107,8 +107,8 @@ func TestAnnouncedUntilRemoved(t *testing.T) {
 	}
 }
 
-// quietPlacer returns a connected plugin with one member namespace and empty callbacks.
-func quietPlacer(t *testing.T) *Plugin {
+// connectedPlugin returns a connected plugin with one member namespace and empty callbacks.
+func connectedPlugin(t *testing.T) *Plugin {
 	t.Helper()
 	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
@@ -118,11 +118,11 @@ func quietPlacer(t *testing.T) *Plugin {
 	return p
 }
 
-// TestAnnouncedFor: a sandbox that the runtime never lists counts as long as the kubelet may wait
-// for it. If it counted longer, the slice of its pod would never be stopped.
-func TestAnnouncedFor(t *testing.T) {
+// TestPluginAnnouncementExpires: a sandbox that the runtime never lists counts as long as the
+// kubelet may wait for it. If it counted longer, the slice of its pod would never be stopped.
+func TestPluginAnnouncementExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := quietPlacer(t)
+		p := connectedPlugin(t)
 		_ = p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "a", Uid: "uid-a", Namespace: "kube-system"})
 		nothing := func(string) bool { return false }
 		for _, step := range []struct {
@@ -138,10 +138,10 @@ func TestAnnouncedFor(t *testing.T) {
 	})
 }
 
-// TestAnnouncedButListed: the runtime's list replaces the announcements of the sandboxes in it, and
-// of no others.
-func TestAnnouncedButListed(t *testing.T) {
-	p := quietPlacer(t)
+// TestPluginAnnouncedListed: the runtime's list replaces the announcements of the sandboxes in it,
+// and of no others.
+func TestPluginAnnouncedListed(t *testing.T) {
+	p := connectedPlugin(t)
 	listed, want := map[string]bool{}, []string{}
 	for i := range 40 {
 		id := fmt.Sprintf("%02d", i)
@@ -162,11 +162,11 @@ func TestAnnouncedButListed(t *testing.T) {
 	}
 }
 
-// TestAnswers: an answer is returned once its container is seen, and dropped once it cannot be seen
-// any more.
-func TestAnswers(t *testing.T) {
+// TestPluginAnswers: an answer is returned once its container is seen, and dropped once it cannot
+// be seen any more.
+func TestPluginAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := quietPlacer(t)
+		p := connectedPlugin(t)
 		create := func(id, namespace, path string) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: namespace, Linux: &api.LinuxPodSandbox{}}
 			c := &api.Container{Id: id, Linux: &api.LinuxContainer{CgroupsPath: path}}
@@ -206,13 +206,14 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// TestNotConnected: events before or after a connection are answered, and nothing of them is kept.
-func TestNotConnected(t *testing.T) {
-	var said []string
+// TestPluginNotConnected: events before or after a connection are answered, and nothing of them is
+// kept.
+func TestPluginNotConnected(t *testing.T) {
+	var calls []string
 	p := &Plugin{
-		Wake:       func() { said = append(said, "wake") },
-		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { said = append(said, "announce "+s.ID) },
-		Connection: func(up bool) { said = append(said, map[bool]string{true: "up", false: "down"}[up]) },
+		Wake:       func() { calls = append(calls, "wake") },
+		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { calls = append(calls, "announce "+s.ID) },
+		Connection: func(up bool) { calls = append(calls, map[bool]string{true: "up", false: "down"}[up]) },
 	}
 	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	sandbox := func(parent string) *api.PodSandbox {
@@ -223,10 +224,10 @@ func TestNotConnected(t *testing.T) {
 	member := unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidA)
 	expect := func(what string, want ...string) {
 		t.Helper()
-		if !slices.Equal(said, want) {
-			t.Errorf("%s: %q was called, want %q", what, said, want)
+		if !slices.Equal(calls, want) {
+			t.Errorf("%s: %q was called, want %q", what, calls, want)
 		}
-		said = nil
+		calls = nil
 	}
 	_ = p.RunPodSandbox(t.Context(), sandbox(member))
 	expect("a sandbox of a member", "announce s")
@@ -254,8 +255,8 @@ func TestNotConnected(t *testing.T) {
 	expect("disconnected again")
 }
 
-// TestIsAnnounced: a sandbox that has begun is found by its UID, plain or escaped.
-func TestIsAnnounced(t *testing.T) {
+// TestPluginIsAnnounced: a sandbox that has begun is found by its UID, plain or escaped.
+func TestPluginIsAnnounced(t *testing.T) {
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)

@@ -109,8 +109,9 @@ func (m *mortal) kill() {
 	}
 }
 
-// TestRuntimeRestarts: after a restart of the runtime the containers it creates are placed again.
-func TestRuntimeRestarts(t *testing.T) {
+// TestServeRuntimeRestarts: after a restart of the runtime the containers it creates are placed
+// again.
+func TestServeRuntimeRestarts(t *testing.T) {
 	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
 	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
@@ -136,7 +137,7 @@ func TestRuntimeRestarts(t *testing.T) {
 			t.Fatal("connected with a runtime that has ended")
 		}
 		if p.Connected() {
-			t.Error("says that it is connected")
+			t.Error("reports that it is connected")
 		}
 		runtime.Stop()
 	}

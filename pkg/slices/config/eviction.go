@@ -145,7 +145,7 @@ func (c *checker) maxPodGracePeriod() *time.Duration {
 }
 
 // minimumReclaim reads evictionMinimumReclaim. The sum of it and the threshold has to be below
-// memoryLimit. The kubelet does not check that: its eviction goes on until no pod is left.
+// memoryLimit. The kubelet does not check that: its eviction continues until no pod is left.
 func (c *checker) minimumReclaim(p *Partition) int64 {
 	value := c.signal(reclaimField, "50Mi")
 	if value == nil || p.MemoryLimit <= 0 {

@@ -147,7 +147,7 @@ func TestThresholdOf(t *testing.T) {
 	}
 }
 
-func TestParseAmountOfNone(t *testing.T) {
+func TestParseAmountZero(t *testing.T) {
 	for _, test := range []struct {
 		raw  string
 		want amount

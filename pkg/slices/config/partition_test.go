@@ -28,8 +28,8 @@ func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Part
 	})
 }
 
-// TestPartition: every field is read, in the unit that it has in Partition.
-func TestPartition(t *testing.T) {
+// TestNewPartition: every field is read, in the unit that it has in Partition.
+func TestNewPartition(t *testing.T) {
 	got, warnings, err := planned(t, `{"memoryLimit": "1Gi", "memoryHigh": "90%", "cpuset": "0-1", "namespaces": ["a", "b"],
 		"evictionHard": {"memory.available": "64Mi"}, "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 30,
@@ -45,9 +45,9 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestPartitionEdges tries each rule at its edge: the last value that is allowed, or that gets no
-// warning, and the first that is not or does.
-func TestPartitionEdges(t *testing.T) {
+// TestNewPartitionEdges tries each rule at its edge: the last value that is allowed, or that gets
+// no warning, and the first that is not or does.
+func TestNewPartitionEdges(t *testing.T) {
 	with := func(fields string) string { return `{"memoryLimit": "1Gi", "namespaces": ["a"]` + fields + `}` }
 	limit := func(bytes int) string { return fmt.Sprintf(`{"memoryLimit": %d, "namespaces": ["a"]}`, bytes) }
 	namespaces := func(n int) string {
@@ -78,15 +78,15 @@ func TestPartitionEdges(t *testing.T) {
 		problem, warn string // a fragment of the one problem, or of the one warning
 	}{
 		"a limit just below the node's memory": {limit(4*gi - 1), none, "", ""},
-		"a limit of the node's memory":         {limit(4 * gi), none, "is not below the node's memory", ""},
+		"a limit equal to the node's memory":   {limit(4 * gi), none, "is not below the node's memory", ""},
 		"a limit that is not small":            {limit(64 * mi), none, "", ""},
 		"a small limit":                        {limit(64*mi - 1), none, "", "is less than 64 MiB"},
-		"as many namespaces as can be":         {namespaces(1000), none, "", ""},
-		"more namespaces than can be":          {namespaces(1001), none, "has 1001 entries", ""},
+		"the maximum of namespaces":            {namespaces(1000), none, "", ""},
+		"too many namespaces":                  {namespaces(1001), none, "has 1001 entries", ""},
 
 		"memoryHigh just below the limit":  {with(`, "memoryHigh": 1073741823`), none, "", ""},
-		"memoryHigh of the limit":          {with(`, "memoryHigh": 1073741824`), none, "is not above zero and below memoryLimit", ""},
-		"memoryHigh of nothing":            {with(`, "memoryHigh": "0.00000001%"`), none, "is not above zero and below memoryLimit", ""},
+		"memoryHigh equal to the limit":    {with(`, "memoryHigh": 1073741824`), none, "is not above zero and below memoryLimit", ""},
+		"memoryHigh of zero":               {with(`, "memoryHigh": "0.00000001%"`), none, "is not above zero and below memoryLimit", ""},
 		"memoryHigh where eviction begins": {with(signal("evictionHard", "64Mi") + `, "memoryHigh": "960Mi"`), none, "", ""},
 		"memoryHigh before eviction begins": {
 			with(signal("evictionHard", "64Mi") + `, "memoryHigh": 1006632959`), none, "", "before a pod is evicted at 1006632960",
@@ -94,15 +94,15 @@ func TestPartitionEdges(t *testing.T) {
 		"memoryHigh before soft eviction begins": {
 			with(soft("128Mi") + `, "memoryHigh": "895Mi"`), none, "", "before a pod is evicted at 939524096",
 		},
-		"memoryHigh before no eviction at all": {with(signal("evictionHard", "0%") + `, "memoryHigh": "1Mi"`), none, "", ""},
+		"memoryHigh without eviction": {with(signal("evictionHard", "0%") + `, "memoryHigh": "1Mi"`), none, "", ""},
 
 		"a threshold just below the limit": {with(signal("evictionHard", bytes(gi-1))), none, "", ""},
-		"a threshold of the limit":         {with(signal("evictionHard", bytes(gi))), none, "is not below memoryLimit", ""},
+		"a threshold equal to the limit":   {with(signal("evictionHard", bytes(gi))), none, "is not below memoryLimit", ""},
 		"soft just above hard":             {with(signal("evictionHard", "64Mi") + soft(bytes(64*mi+1))), none, "", ""},
-		"soft of hard":                     {with(signal("evictionHard", "64Mi") + soft("64Mi")), none, "", "are not above the 67108864 of evictionHard"},
+		"soft equal to hard":               {with(signal("evictionHard", "64Mi") + soft("64Mi")), none, "", "are not above the 67108864 of evictionHard"},
 		"soft without hard":                {with(signal("evictionHard", "0%") + soft("1Mi")), none, "", ""},
 		"soft that is off needs no period": {with(signal("evictionSoft", "100%")), none, "", ""},
-		"soft that is wrong needs no period": {
+		"an invalid soft threshold needs no period": {
 			with(signal("evictionSoft", "x")), none, "evictionSoft[memory.available]: \"x\": is not a quantity", "",
 		},
 		"reclaim up to what eviction leaves": {
@@ -111,29 +111,29 @@ func TestPartitionEdges(t *testing.T) {
 		"reclaim of all that eviction leaves": {
 			with(signal("evictionHard", "64Mi") + signal("evictionMinimumReclaim", bytes(960*mi))), none, "eviction would not end", "",
 		},
-		"a grace period of none":          {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": 0`), none, "", ""},
-		"a grace period of less":          {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": -1`), none, "is not a number of seconds", ""},
-		"a grace period of a null signal": {with(`, "evictionHard": {"memory.available": null}`), none, "", ""},
+		"a grace period of zero":  {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": 0`), none, "", ""},
+		"a negative grace period": {with(soft("128Mi") + `, "evictionMaxPodGracePeriod": -1`), none, "is not a number of seconds", ""},
+		"a null signal":           {with(`, "evictionHard": {"memory.available": null}`), none, "", ""},
 
-		"thresholds of a limit that is wrong": {
+		"thresholds of an invalid limit": {
 			`{"memoryLimit": "x", "namespaces": ["a"], "memoryHigh": "1Mi"` + signal("evictionHard", "1Mi") + soft("2Mi") +
 				signal("evictionMinimumReclaim", "1Mi") + `}`, none, "memoryLimit: \"x\": is not a quantity", "",
 		},
 
-		"as many unknown fields as are named": {unknown(1), none, "", "unknown field \"x00\""},
+		"one unknown field": {unknown(1), none, "", "unknown field \"x00\""},
 
-		"the CPUs that are reserved":   {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "0-1", CPUManagerPolicy: "static"}, "", ""},
-		"CPUs besides":                 {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "1"}, "CPU 0 is not one of reservedSystemCPUs", ""},
-		"no CPUs":                      {with(`, "cpuset": ""`), none, "", ""},
-		"no CPUs with exclusive ones":  {with(`, "cpuset": ""`), kubeletconfig.Kubelet{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}, "", "is missing: with cpuManagerPolicy static"},
-		"no CPUs and none reserved":    {with(""), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "", "is missing: with cpuManagerPolicy static"},
-		"CPUs and none reserved":       {with(`, "cpuset": "0"`), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "reservedSystemCPUs: is missing", ""},
-		"another driver":               {with(""), kubeletconfig.Kubelet{CgroupDriver: "cgroupfs"}, "", "with another driver no pod comes into it"},
-		"a field of other capitals":    {with(`, "cpuSet": "0"`), none, "", `unknown field "cpuSet", ignoring; is cpuset meant?`},
-		"the driver of its own":        {with(""), kubeletconfig.Kubelet{CgroupDriver: "systemd"}, "", ""},
-		"the root of its own":          {with(""), kubeletconfig.Kubelet{CgroupRoot: "/"}, "", ""},
-		"cgroups per QoS, said so":     {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &yes}, "", ""},
-		"cgroups per QoS switched off": {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &no}, "without it the kubelet makes no cgroups", ""},
+		"the CPUs that are reserved":        {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "0-1", CPUManagerPolicy: "static"}, "", ""},
+		"CPUs outside of the reserved ones": {with(`, "cpuset": "0-1"`), kubeletconfig.Kubelet{ReservedSystemCPUs: "1"}, "CPU 0 is not one of reservedSystemCPUs", ""},
+		"no CPUs":                           {with(`, "cpuset": ""`), none, "", ""},
+		"no CPUs with the static policy":    {with(`, "cpuset": ""`), kubeletconfig.Kubelet{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}, "", "is missing: with cpuManagerPolicy static"},
+		"no CPUs and none reserved":         {with(""), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "", "is missing: with cpuManagerPolicy static"},
+		"CPUs and none reserved":            {with(`, "cpuset": "0"`), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "reservedSystemCPUs: is missing", ""},
+		"another driver":                    {with(""), kubeletconfig.Kubelet{CgroupDriver: "cgroupfs"}, "", "with another driver no pod comes into it"},
+		"a field with other capitals":       {with(`, "cpuSet": "0"`), none, "", `unknown field "cpuSet", ignoring; is cpuset meant?`},
+		"driver systemd":                    {with(""), kubeletconfig.Kubelet{CgroupDriver: "systemd"}, "", ""},
+		"cgroupRoot of /":                   {with(""), kubeletconfig.Kubelet{CgroupRoot: "/"}, "", ""},
+		"cgroupsPerQOS on":                  {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &yes}, "", ""},
+		"cgroupsPerQOS off":                 {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &no}, "without it the kubelet makes no cgroups", ""},
 	} {
 		_, warnings, err := planned(t, test.section, test.kubelet)
 		problems := 0
@@ -143,7 +143,7 @@ func TestPartitionEdges(t *testing.T) {
 		if !matches(err, test.problem) || problems > 1 {
 			t.Errorf("%s: %v, want %q and no more", name, err, test.problem)
 		}
-		if said := strings.Join(warnings, "\n"); !strings.Contains(said, test.warn) || (test.warn == "") != (said == "") || len(warnings) > 1 {
+		if joined := strings.Join(warnings, "\n"); !strings.Contains(joined, test.warn) || (test.warn == "") != (joined == "") || len(warnings) > 1 {
 			t.Errorf("%s: it warns %q, want %q and no more", name, warnings, test.warn)
 		}
 	}
@@ -158,8 +158,9 @@ func TestPartitionEdges(t *testing.T) {
 	}
 }
 
-// TestMaxPodGracePeriod: a missing field means the pod's own grace period, and not none at all.
-func TestMaxPodGracePeriod(t *testing.T) {
+// TestNewPartitionMaxPodGracePeriod: a missing field means the pod's own grace period, and not none
+// at all.
+func TestNewPartitionMaxPodGracePeriod(t *testing.T) {
 	const section = `{"memoryLimit": "1Gi", "namespaces": ["a"], "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m"}`
 	for fields, want := range map[string]string{

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestProblemsAreJoined: callers print one line for each problem.
-func TestProblemsAreJoined(t *testing.T) {
+// TestProblemsJoined: callers print one line for each problem.
+func TestProblemsJoined(t *testing.T) {
 	var list problems
 	list.add("/a", "x", `"1"`, "is %s", "wrong")
 	list.add("/b", "", "", "is missing")

@@ -27,9 +27,9 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
-// TestDefers: a limit waits for evictions only if it is lowered to usage or below it. Usage can be
-// above the limit in force (memory_max_write).
-func TestDefers(t *testing.T) {
+// TestStateDefers: a limit waits for evictions only if it is lowered to usage or below it. Usage
+// can be above the limit in force (memory_max_write).
+func TestStateDefers(t *testing.T) {
 	const mi = 1 << 20
 	lowered := config.Partition{MemoryLimit: 200 * mi}
 	never, soft := lowered, lowered
@@ -42,14 +42,14 @@ func TestDefers(t *testing.T) {
 		want      bool
 	}{
 		"used":                     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
-		"used, all of it":          {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true},
-		"used, less":               {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
-		"used, and no monitor":     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
+		"used exactly":             {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true},
+		"used less":                {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
+		"used, no monitor":         {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
 		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false},
 		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false},
 		"not read":                 {lowered, memory{}, true, false},
-		"there was no limit":       {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
-		"there is to be none":      {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
+		"no limit before":          {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
+		"limit removed":            {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
 		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
 		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
 	} {
@@ -93,7 +93,7 @@ func TestReadMemory(t *testing.T) {
 }
 
 // TestOperatorLimited: a limit set with systemctl set-property or edit is in force whatever the
-// units say, and no limit waits for evictions.
+// units have, and no limit waits for evictions.
 func TestOperatorLimited(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,

@@ -13,8 +13,8 @@ import (
 // are open.
 const stateFile = "testdata/evictions.json"
 
-// TestStateFileFormatIsResumed has a run continue from a file of an earlier version.
-func TestStateFileFormatIsResumed(t *testing.T) {
+// TestStoreFormatResumed has a run continue from a file of an earlier version.
+func TestStoreFormatResumed(t *testing.T) {
 	bubble(t, func(n *node) { // at the beginning of the year 2000, 20 s after the file was written
 		data, err := os.ReadFile(stateFile)
 		if err != nil {
@@ -32,8 +32,8 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 			}
 		}
 		n.run(m, 30*time.Second)
-		n.expectSorted("confirm gone", "confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell gone", "tell greedy")
-		n.heard("resumed greedy", "resumed told", "resumed gone", "count hard restart", "evicted told restart",
+		n.expectSorted("confirm gone", "confirm greedy", "evict gone", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.expectEvents("resumed greedy", "resumed told", "resumed gone", "count hard restart", "evicted told restart",
 			"count hard evict", "evicted gone evict", "count soft evict", "evicted greedy evict")
 		h := n.history()
 		last := make([]string, 0, len(h.Last))
@@ -41,7 +41,7 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 			last = append(last, e.UID)
 		}
 		if !slices.Equal(last, []string{"dry", "through", "refused", "given-up", "told", "gone", "greedy"}) || len(h.Open)+len(h.Stays) != 0 {
-			n.t.Errorf("written down is %+v", h)
+			n.t.Errorf("the state file has %+v", h)
 		}
 		if len(h.Cooldown) != 1 || !h.Cooldown["kube-system/greedy"].Equal(time.Date(2000, 1, 1, 0, 0, 40, 0, time.UTC)) {
 			n.t.Errorf("cooldowns are %v", h.Cooldown)
@@ -49,9 +49,9 @@ func TestStateFileFormatIsResumed(t *testing.T) {
 	})
 }
 
-// TestStateFileFormatIsWritten reads a file of an earlier version and writes the same bytes, so
+// TestStoreFormatWritten reads a file of an earlier version and writes the same bytes, so
 // that an earlier version can continue from it, too.
-func TestStateFileFormatIsWritten(t *testing.T) {
+func TestStoreFormatWritten(t *testing.T) {
 	h, err := Store(stateFile).Read()
 	if err != nil {
 		t.Fatal(err)

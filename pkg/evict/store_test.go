@@ -12,39 +12,39 @@ import (
 	"time"
 )
 
-func TestStateFileIsBroken(t *testing.T) {
+func TestStoreBrokenFile(t *testing.T) {
 	bubble(t, func(n *node) {
 		path := filepath.Join(n.root, "evictions.json")
 		if err := os.WriteFile(path, []byte(`{"open":[{"uid":"mod`), 0o600); err != nil {
 			n.t.Fatal(err)
 		}
 		m := n.started(hardOnly)
-		n.heard("count failed state", "failed state : state of evictions: "+path+": unexpected end of JSON input; remove it")
+		n.expectEvents("count failed state", "failed state : state of evictions: "+path+": unexpected end of JSON input; remove it")
 		n.run(m, 4*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
 		if h := n.history(); len(h.Last) != 1 {
 			n.t.Errorf("state is %+v", h)
 		}
 	})
 }
 
-func TestStateFileCannotBeWritten(t *testing.T) {
+func TestStoreUnwritableFile(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.manager(hardOnly)
 		m.Store = Store(filepath.Join(n.root, "nowhere", "evictions.json"))
 		m.load()
 		n.run(m, 4*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy", "confirm greedy")
-		said := n.words()
-		if !slices.Contains(said, "count failed state") || !slices.Contains(said, "evicted greedy evict") {
-			n.t.Errorf("told %q", said)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+		events := n.takeEvents()
+		if !slices.Contains(events, "count failed state") || !slices.Contains(events, "evicted greedy evict") {
+			n.t.Errorf("events %q", events)
 		}
 	})
 }
 
-// TestStateFileIsReplaced: the remains of a program that was killed during a write do not prevent
+// TestStoreReplacesFile: the remains of a program that was killed during a write do not prevent
 // the next write.
-func TestStateFileIsReplaced(t *testing.T) {
+func TestStoreReplacesFile(t *testing.T) {
 	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
 	if h, err := s.Read(); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {
 		t.Errorf("of nothing it reads %+v, %v", h, err)
@@ -82,7 +82,7 @@ func TestStateFileIsReplaced(t *testing.T) {
 	}
 }
 
-func TestHistoryIsBounded(t *testing.T) {
+func TestHistoryBounded(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
 		for i := range historySize + 5 {

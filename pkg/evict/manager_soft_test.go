@@ -13,7 +13,7 @@ var softOnly = Config{
 	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Protected: DefaultProtected, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
 }
 
-func TestSoftThreshold(t *testing.T) {
+func TestManagerSoft(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
 		m := n.softBegun()
@@ -21,8 +21,8 @@ func TestSoftThreshold(t *testing.T) {
 		n.run(m, 20*time.Second)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 5*time.Second)
-		n.expectSorted("confirm greedy", "tell greedy")
-		n.heard("signalled", "evicting greedy soft evict", "count soft evict", "evicted greedy evict")
+		n.expectSorted("confirm greedy", "evict greedy")
+		n.expectEvents("signalled", "evicting greedy soft evict", "count soft evict", "evicted greedy evict")
 		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
 			n.t.Errorf("running are %q", got)
 		}
@@ -53,8 +53,8 @@ func (n *node) expectSorted(want ...string) {
 	n.expect(want...)
 }
 
-// TestSoftWithoutAPIServer: without an API server only the manager calls the runtime.
-func TestSoftWithoutAPIServer(t *testing.T) {
+// TestManagerSoftNoAPIServer: without an API server only the manager calls the runtime.
+func TestManagerSoftNoAPIServer(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI = true
 		m := n.softBegun()
@@ -62,13 +62,13 @@ func TestSoftWithoutAPIServer(t *testing.T) {
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.run(m, 25*time.Second)
 		n.expect()
-		n.heard("signalled", "evicting greedy soft restart", "count soft restart", "evicted greedy restart")
+		n.expectEvents("signalled", "evicting greedy soft restart", "count soft restart", "evicted greedy restart")
 	})
 }
 
-// TestSoftOutlastsItsGrace: a container that the runtime does not end is killed endTimeout after
-// its grace period.
-func TestSoftOutlastsItsGrace(t *testing.T) {
+// TestManagerSoftGraceExceeded: a container that the runtime does not end is killed endTimeout
+// after its grace period.
+func TestManagerSoftGraceExceeded(t *testing.T) {
 	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -80,40 +80,40 @@ func TestSoftOutlastsItsGrace(t *testing.T) {
 				m := n.softBegun()
 				n.run(m, 20*time.Second+endTimeout-time.Second)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				n.words()
+				n.takeEvents()
 				n.set(func() { n.ends = time.Millisecond })
 				n.run(m, 2*time.Second)
 				if noKill {
-					n.expectSorted("stop greedy.c1 0s", "stop greedy.c2 0s", "tell greedy")
+					n.expectSorted("evict greedy", "stop greedy.c1 0s", "stop greedy.c2 0s")
 				} else {
-					n.expectSorted("kill greedy.c1", "kill greedy.c2", "tell greedy")
+					n.expectSorted("evict greedy", "kill greedy.c1", "kill greedy.c2")
 				}
 				n.run(m, 5*time.Second)
 				n.expectSorted("confirm greedy")
 				if got := n.running(); !slices.Equal(got, []string{"critical.c1"}) {
 					n.t.Errorf("running are %q", got)
 				}
-				if said := n.words(); !slices.Contains(said, "count failed timeout") || !slices.Contains(said, "evicted greedy evict") {
-					n.t.Errorf("told %q", said)
+				if events := n.takeEvents(); !slices.Contains(events, "count failed timeout") || !slices.Contains(events, "evicted greedy evict") {
+					n.t.Errorf("events %q", events)
 				}
 				if e := n.evicted[0]; e.Threshold != Soft || e.Method != Evict || !strings.Contains(e.Problem, "have not ended 10s after") {
-					n.t.Errorf("ended as %+v, want that it went by the soft threshold, and late", e)
+					n.t.Errorf("ended as %+v, want it evicted by the soft threshold, and late", e)
 				}
 			})
 		})
 	}
 }
 
-// TestSoftEvictedBecomesHard: a container with a grace period is killed if that turns out to be too
+// TestManagerSoftBecomesHard: a container with a grace period is killed if that turns out to be too
 // long.
-func TestSoftEvictedBecomesHard(t *testing.T) {
+func TestManagerSoftBecomesHard(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.softBegun()
 		n.run(m, 10*time.Second)
 		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
 		n.set(func() { n.pod("modest").containers[0].uses = 349 * mi })
 		n.run(m, 150*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
 		n.run(m, time.Minute)
 		n.expect("confirm greedy")
 		if e := n.evicted[0]; e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || e.Problem != "" {
@@ -122,8 +122,8 @@ func TestSoftEvictedBecomesHard(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotTold: the runtime was already called, and the grace period stays as it was.
-func TestSoftIsNotTold(t *testing.T) {
+// TestManagerSoftReportFails: the runtime was already called, and the grace period stays as it was.
+func TestManagerSoftReportFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
 		known time.Duration // since it has ended
@@ -135,16 +135,16 @@ func TestSoftIsNotTold(t *testing.T) {
 				m := n.softBegun()
 				n.run(m, 24*time.Second)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Open[0].Method != Evict || h.Open[0].Told || len(h.Cooldown) != 1 {
-					n.t.Errorf("written down is %+v", h)
+				if h := n.history(); h.Open[0].Method != Evict || h.Open[0].Reported || len(h.Cooldown) != 1 {
+					n.t.Errorf("the state file has %+v", h)
 				}
 				n.run(m, test.known+2*time.Second)
 				n.expect()
-				if said := n.words(); len(said) == 0 || said[len(said)-1] != "evicted greedy restart" {
-					n.t.Errorf("told %q", said)
+				if events := n.takeEvents(); len(events) == 0 || events[len(events)-1] != "evicted greedy restart" {
+					n.t.Errorf("events %q", events)
 				}
 				if h := n.history(); len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
-					n.t.Errorf("written down is %+v", h)
+					n.t.Errorf("the state file has %+v", h)
 				}
 				if e := n.evicted[0]; e.Threshold != Soft || e.Problem == "" || strings.Contains(e.Problem, "have not ended") {
 					n.t.Errorf("ended as %+v", e)
@@ -155,9 +155,9 @@ func TestSoftIsNotTold(t *testing.T) {
 	}
 }
 
-// TestSoftIsNotToldAndBecomesHard: after a failed report the grace period still ends at the hard
+// TestManagerSoftReportFailsThenHard: after a failed report the grace period still ends at the hard
 // threshold.
-func TestSoftIsNotToldAndBecomesHard(t *testing.T) {
+func TestManagerSoftReportFailsThenHard(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return ErrFinal }
 		m := n.softBegun()
@@ -169,8 +169,9 @@ func TestSoftIsNotToldAndBecomesHard(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotToldInItsGrace: no call is repeated if the report fails only after the grace period.
-func TestSoftIsNotToldInItsGrace(t *testing.T) {
+// TestManagerSoftReportFailsLate: no call is repeated if the report fails only after the grace
+// period.
+func TestManagerSoftReportFailsLate(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return errBusy }
 		n.ends = 8 * time.Second // until after the report has failed
@@ -187,35 +188,35 @@ func TestSoftIsNotToldInItsGrace(t *testing.T) {
 	})
 }
 
-// TestSoftIsNotConfirmed: the pod was evicted, and keeps its grace period.
-func TestSoftIsNotConfirmed(t *testing.T) {
+// TestManagerSoftUnconfirmed: the pod was evicted, and keeps its grace period.
+func TestManagerSoftUnconfirmed(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.confirm = func(context.Context, int) error { return ErrFinal }
 		m := n.softBegun()
 		n.run(m, 25*time.Second)
-		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy")
+		n.expectSorted("evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s")
 		if e := n.evicted[0]; e.Method != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
 			n.t.Errorf("ended as %+v", e)
 		}
 	})
 }
 
-// TestSoftResumed: a new run calls the runtime again, and reports to the API server if the state
-// file does not have that as done.
-func TestSoftResumed(t *testing.T) {
+// TestManagerSoftResumed: a new run calls the runtime again, and reports to the API server if the
+// state file does not have that as done.
+func TestManagerSoftResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*node, *Eviction)
 		want   []string
 		method Method
 	}{
-		"not told":                  {func(*node, *Eviction) {}, []string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
-		"told":                      {func(_ *node, e *Eviction) { e.Told = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
-		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "tell greedy"}, Evict},
-		"not told, and no more":     {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-reportDeadline - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
-		"not told, and refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
-		"told that it cannot be":    {func(_ *node, e *Eviction) { e.Told, e.Method = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
-		"with a kubelet that takes long": {func(n *node, _ *Eviction) { n.fails = time.Hour },
-			[]string{"confirm greedy", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}, Evict},
+		"not reported":              {func(*node, *Eviction) {}, []string{"confirm greedy", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
+		"reported":                  {func(_ *node, e *Eviction) { e.Reported = true }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
+		"hurried":                   {func(_ *node, e *Eviction) { e.Grace = 0 }, []string{"confirm greedy", "evict greedy", "kill greedy.c1", "kill greedy.c2"}, Evict},
+		"not reported, too late":    {func(_ *node, e *Eviction) { e.Time = e.Time.Add(-reportDeadline - 1) }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"not reported, refused now": {func(n *node, _ *Eviction) { n.api = func(context.Context, int) error { return ErrFinal } }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"refused before":            {func(_ *node, e *Eviction) { e.Reported, e.Method = true, Restart }, []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}, Restart},
+		"slow kubelet": {func(n *node, _ *Eviction) { n.fails = time.Hour },
+			[]string{"confirm greedy", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s"}, Evict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -231,8 +232,8 @@ func TestSoftResumed(t *testing.T) {
 				m.load()
 				n.run(m, 30*time.Second)
 				n.expectSorted(test.want...)
-				if len(n.evicted) != 1 || n.evicted[0].Method != test.method || !n.evicted[0].Gone || !n.evicted[0].Told {
-					n.t.Errorf("through are %+v", n.evicted)
+				if len(n.evicted) != 1 || n.evicted[0].Method != test.method || !n.evicted[0].Gone || !n.evicted[0].Reported {
+					n.t.Errorf("closed are %+v", n.evicted)
 				}
 				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
 					n.t.Errorf("running are %q", got)
@@ -242,37 +243,9 @@ func TestSoftResumed(t *testing.T) {
 	}
 }
 
-// TestResumedLate: a new run has as long as any to report to the API server, and confirms an
-// accepted report, however late that is.
-func TestResumedLate(t *testing.T) {
-	for _, age := range []time.Duration{0, 30 * time.Second, reportDeadline - time.Second, reportDeadline} {
-		t.Run(age.String(), func(t *testing.T) {
-			bubble(t, func(n *node) {
-				m := n.manager(hardOnly)
-				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, Gone: true}
-				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
-					n.t.Fatal(err)
-				}
-				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted
-				begin := time.Now()
-				n.api = func(context.Context, int) error {
-					if time.Since(begin) < apiTimeout/2 {
-						return errBusy
-					}
-					return nil
-				}
-				m.load()
-				n.run(m, 15*time.Second)
-				n.expect("tell greedy", "kill greedy.c1", "kill greedy.c2", "confirm greedy") // they run here
-				n.heard("resumed greedy", "count hard evict", "evicted greedy evict")
-			})
-		})
-	}
-}
-
-// TestSoftBecomesHard: a grace period ends at the hard threshold, with cgroup.kill or without, and
-// from then on the same timeouts apply as for any other eviction.
-func TestSoftBecomesHard(t *testing.T) {
+// TestManagerSoftRestartBecomesHard: a grace period ends at the hard threshold, with cgroup.kill or
+// without, and from then on the same timeouts apply as for any other eviction.
+func TestManagerSoftRestartBecomesHard(t *testing.T) {
 	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -295,7 +268,7 @@ func TestSoftBecomesHard(t *testing.T) {
 				}
 				n.run(m, 10*time.Second)
 				n.expect()
-				n.heard("signalled", "evicting greedy soft restart", "count hard restart", "evicted greedy restart")
+				n.expectEvents("signalled", "evicting greedy soft restart", "count hard restart", "evicted greedy restart")
 				if e := n.evicted[0]; e.Threshold != Hard || e.Grace != 0 || e.Problem != "" {
 					n.t.Errorf("ended as %+v", e)
 				}
@@ -304,9 +277,9 @@ func TestSoftBecomesHard(t *testing.T) {
 	}
 }
 
-// TestSoftEndsOneByOne: containers that the kubelet restarts while others of the pod have their
-// grace period are killed until the pod is reported.
-func TestSoftEndsOneByOne(t *testing.T) {
+// TestManagerSoftContainersEndSeparately: containers that the kubelet restarts while others of the
+// pod have their grace period are killed until the pod is reported.
+func TestManagerSoftContainersEndSeparately(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = 300*time.Millisecond, 5*mi
 		m := n.softBegun()
@@ -315,11 +288,11 @@ func TestSoftEndsOneByOne(t *testing.T) {
 		n.set(func() { n.exited(n.pod("greedy"), n.pod("greedy").containers[0]) }) // it takes no time
 		n.run(m, time.Second)
 		did := n.all()
-		if len(did) == 0 || did[0] != "kill greedy.c1.2" || slices.Contains(did, "tell greedy") {
+		if len(did) == 0 || did[0] != "kill greedy.c1.2" || slices.Contains(did, "evict greedy") {
 			n.t.Errorf("did %q", did)
 		}
 		n.run(m, 30*time.Second)
-		if did := n.all(); !slices.Contains(did, "tell greedy") {
+		if did := n.all(); !slices.Contains(did, "evict greedy") {
 			n.t.Errorf("did %q", did)
 		}
 		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {

@@ -21,18 +21,18 @@ func (n *node) all() []string {
 }
 
 // words returns the calls of Events since the last call of words.
-func (n *node) words() []string {
+func (n *node) takeEvents() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	said := n.said
-	n.said = nil
-	return said
+	events := n.events
+	n.events = nil
+	return events
 }
 
-func (n *node) say(format string, args ...any) {
+func (n *node) addEvent(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.said = append(n.said, fmt.Sprintf(format, args...))
+	n.events = append(n.events, fmt.Sprintf(format, args...))
 }
 
 type nodeEvents node
@@ -44,10 +44,10 @@ func (v *nodeEvents) Evicting(e Eviction, reaction time.Duration) {
 		if reaction < 0 || reaction > time.Second {
 			n.t.Errorf("the signal took %s", reaction)
 		}
-		n.say("signalled")
+		n.addEvent("signalled")
 	}
-	n.inMain("said")
-	n.say("evicting %s %s %s", e.Name, e.Threshold, e.Method)
+	n.inMain("logged")
+	n.addEvent("evicting %s %s %s", e.Name, e.Threshold, e.Method)
 	if e.DryRun {
 		n.count(e)
 	}
@@ -60,14 +60,14 @@ func (n *node) count(e Eviction) {
 	if e.DryRun {
 		text += " dry"
 	}
-	n.say("%s", text)
+	n.addEvent("%s", text)
 }
 
 func (v *nodeEvents) Evicted(e Eviction, _ time.Duration) {
 	n := (*node)(v)
 	n.count(e)
-	n.inMain("said done")
-	n.say("evicted %s %s", e.Name, e.Method)
+	n.inMain("logged done")
+	n.addEvent("evicted %s %s", e.Name, e.Method)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.evicted = append(n.evicted, e)
@@ -75,32 +75,32 @@ func (v *nodeEvents) Evicted(e Eviction, _ time.Duration) {
 
 func (v *nodeEvents) Resumed(e Eviction) {
 	n := (*node)(v)
-	n.inMain("said resumed")
-	n.say("resumed %s", e.Name)
+	n.inMain("logged resumed")
+	n.addEvent("resumed %s", e.Name)
 }
 
 func (v *nodeEvents) Failed(e Eviction, step Step, err error) {
-	(*node)(v).say("count failed %s", step)
-	if step != StepLook { // which has a warning
-		(*node)(v).say("failed %s %s: %v", step, e.Name, err)
+	(*node)(v).addEvent("count failed %s", step)
+	if step != StepPoll { // which has a warning
+		(*node)(v).addEvent("failed %s %s: %v", step, e.Name, err)
 	}
 }
 
 func (v *nodeEvents) NoCandidate(d Decision) {
-	text := "nobody"
+	text := "no candidate"
 	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
 	}
-	(*node)(v).say("%s", text)
-	(*node)(v).say("count nobody")
+	(*node)(v).addEvent("%s", text)
+	(*node)(v).addEvent("count no candidate")
 }
 
 func (v *nodeEvents) KernelKilled(limit KilledAt, processes uint64) {
-	(*node)(v).say("count killed at %s %d", limit, processes)
-	(*node)(v).say("killed at %s %d", limit, processes)
+	(*node)(v).addEvent("count killed at %s %d", limit, processes)
+	(*node)(v).addEvent("killed at %s %d", limit, processes)
 }
 
-func (v *nodeEvents) Warn(err error) { (*node)(v).say("warn %v", err) }
+func (v *nodeEvents) Warn(err error) { (*node)(v).addEvent("warn %v", err) }
 
 // history reads the state file as another program would.
 func (n *node) history() History {
@@ -116,15 +116,15 @@ func (n *node) history() History {
 func (n *node) expect(want ...string) {
 	n.t.Helper()
 	if did := n.all(); !slices.Equal(did, want) {
-		n.t.Fatalf("did %q, want %q; it was said: %q", did, want, n.words())
+		n.t.Fatalf("did %q, want %q; events: %q", did, want, n.takeEvents())
 	}
 }
 
 // heard compares the calls of Events since the last time.
-func (n *node) heard(want ...string) {
+func (n *node) expectEvents(want ...string) {
 	n.t.Helper()
-	if said := n.words(); !slices.Equal(said, want) {
-		n.t.Fatalf("told %q, want %q", said, want)
+	if events := n.takeEvents(); !slices.Equal(events, want) {
+		n.t.Fatalf("events %q, want %q", events, want)
 	}
 }
 

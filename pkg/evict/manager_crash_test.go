@@ -31,17 +31,17 @@ func slowAPI(ctx context.Context, _ int) error {
 	}
 }
 
-// TestCrashes ends the program at each of its calls, starts it again after a while, and ends it
-// there once more.
-func TestCrashes(t *testing.T) {
+// TestManagerCrashes ends the program at each of its calls, starts it again after a while, and ends
+// it there once more.
+func TestManagerCrashes(t *testing.T) {
 	soft := softOnly
 	soft.SoftGrace, soft.MaxPodGrace = time.Second, time.Second
 	const enough = 8 * time.Second                             // for all steps
 	slowKubelet := func(n *node) { n.fails = 3 * time.Second } // longer than the grace period
 	refuses := func(n *node) { n.api = func(context.Context, int) error { return ErrFinal } }
 	// The calls to end at.
-	begun := []string{"pods", "counted", "said", "before API", "said done"}
-	told := append(slices.Clone(begun), "after API", "before confirming", "after confirming")
+	begun := []string{"pods", "counted", "logged", "before API", "logged done"}
+	reporting := append(slices.Clone(begun), "after API", "before confirming", "after confirming")
 	killed := []string{"before kill greedy.c1", "after kill greedy.c1", "before kill greedy.c2", "after kill greedy.c2"}
 	stopped := []string{"stop"}
 	rest := []string{"before killing the rest", "after killing the rest"}
@@ -53,23 +53,23 @@ func TestCrashes(t *testing.T) {
 		change func(*node)
 		points [][]string
 	}{
-		{"at once", hardOnly, 0, true, nil, [][]string{told, killed}},
-		{"at once, without cgroup.kill", hardOnly, 0, false, func(n *node) { n.noKill = true }, [][]string{told, killed, stopped}},
-		{"at once, with a slow API server", hardOnly, 0, true, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
+		{"at once", hardOnly, 0, true, nil, [][]string{reporting, killed}},
+		{"at once, without cgroup.kill", hardOnly, 0, false, func(n *node) { n.noKill = true }, [][]string{reporting, killed, stopped}},
+		{"at once, with a slow API server", hardOnly, 0, true, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
 		{"at once, refused", hardOnly, 0, false, refuses, [][]string{begun, killed}},
-		{"at once, overwritten", hardOnly, 0, false, func(n *node) { n.overwrites = 1 }, [][]string{told, killed, rest}},
-		{"after a second", hardOnly, time.Second, true, nil, [][]string{told, killed, rest}},
-		{"after a second, overwritten", hardOnly, time.Second, false, func(n *node) { n.overwrites = 1 }, [][]string{told, killed, rest}},
+		{"at once, overwritten", hardOnly, 0, false, func(n *node) { n.overwrites = 1 }, [][]string{reporting, killed, rest}},
+		{"after a second", hardOnly, time.Second, true, nil, [][]string{reporting, killed, rest}},
+		{"after a second, overwritten", hardOnly, time.Second, false, func(n *node) { n.overwrites = 1 }, [][]string{reporting, killed, rest}},
 		{"after a second, refused", hardOnly, time.Second, false, refuses, [][]string{begun, killed}},
-		{"after a second, with a slow API server", hardOnly, time.Second, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
-		{"too late for the API server", hardOnly, reportDeadline + 1, true, nil, [][]string{told, killed}},
-		{"too late for a slow API server", hardOnly, reportDeadline + 1, false, func(n *node) { n.api = slowAPI }, [][]string{told, killed}},
-		{"soft", soft, 0, true, nil, [][]string{told, stopped}},
-		{"soft, after a second", soft, time.Second, false, nil, [][]string{told, stopped}},
-		{"soft, too late for the API server", soft, reportDeadline + 1, false, nil, [][]string{told, stopped}},
-		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{told, stopped}},
-		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{told, stopped}},
-		{"soft, with a slow kubelet, too late", soft, reportDeadline + 1, false, slowKubelet, [][]string{told, stopped}},
+		{"after a second, with a slow API server", hardOnly, time.Second, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
+		{"too late for the API server", hardOnly, reportDeadline + 1, true, nil, [][]string{reporting, killed}},
+		{"too late for a slow API server", hardOnly, reportDeadline + 1, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
+		{"soft", soft, 0, true, nil, [][]string{reporting, stopped}},
+		{"soft, after a second", soft, time.Second, false, nil, [][]string{reporting, stopped}},
+		{"soft, too late for the API server", soft, reportDeadline + 1, false, nil, [][]string{reporting, stopped}},
+		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{reporting, stopped}},
+		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{reporting, stopped}},
+		{"soft, with a slow kubelet, too late", soft, reportDeadline + 1, false, slowKubelet, [][]string{reporting, stopped}},
 		{"soft, refused", soft, 0, false, refuses, [][]string{begun, stopped}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestCrashes(t *testing.T) {
 					t.Errorf("has not ended at %q, only at %q", point, slices.Sorted(maps.Keys(seen)))
 				}
 			}
-			if test.twice && !seen["said resumed"] {
-				t.Error("has not ended where it goes on")
+			if test.twice && !seen["logged resumed"] {
+				t.Error("has not ended while it resumed")
 			}
 		})
 	}
@@ -146,15 +146,15 @@ func TestCrashes(t *testing.T) {
 // had reported to the API server before, or was about to when the last of them had ended. A run
 // that comes late gives up an eviction that is no longer needed.
 //
-// told means that the API server had to be called, refused that it had to refuse.
-func (n *node) crashCheck(told, refused bool, what string) {
+// reported means that the API server had to be called, refused that it had to refuse.
+func (n *node) crashCheck(reported, refused bool, what string) {
 	n.t.Helper()
 	evicts := false
 	for _, did := range n.did {
 		switch {
 		case did == startedAgain:
 			evicts = false
-		case did == "tell greedy":
+		case did == "evict greedy":
 			evicts = true
 		case strings.HasPrefix(did, "stop greedy.c1 "), strings.HasPrefix(did, "stop greedy.c2 "):
 			evicts = true
@@ -165,7 +165,7 @@ func (n *node) crashCheck(told, refused bool, what string) {
 		}
 	}
 	h := n.history()
-	givenUp := !told && len(h.Last) == 1 && strings.HasPrefix(h.Last[0].Problem, "given up")
+	givenUp := !reported && len(h.Last) == 1 && strings.HasPrefix(h.Last[0].Problem, "given up")
 	var rest []string
 	for _, id := range n.running() {
 		if !givenUp && (id == "greedy.c1" || id == "greedy.c2") {
@@ -181,25 +181,25 @@ func (n *node) crashCheck(told, refused bool, what string) {
 	if givenUp {
 		return
 	}
-	if len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "greedy" || !h.Last[0].Gone || !h.Last[0].Told {
-		n.t.Fatalf("%s: written down is %+v", what, h)
+	if len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "greedy" || !h.Last[0].Gone || !h.Last[0].Reported {
+		n.t.Fatalf("%s: the state file has %+v", what, h)
 	}
 	e := h.Last[0]
-	if len(n.told) > 1 || n.told["greedy"] > 1 || told && n.told["greedy"] != 1 {
-		n.t.Fatalf("%s: the API server was told %v; written down is %+v; said %q", what, n.told, e, n.said)
+	if len(n.madeFailed) > 1 || n.madeFailed["greedy"] > 1 || reported && n.madeFailed["greedy"] != 1 {
+		n.t.Fatalf("%s: the API server made Failed %v; the state file has %+v; events %q", what, n.madeFailed, e, n.events)
 	}
 	if refused && (e.Method != Restart || len(h.Cooldown) != 0) || !refused && len(h.Cooldown) != 1 {
-		n.t.Fatalf("%s: written down is %+v with the cooldown %v", what, e, h.Cooldown)
+		n.t.Fatalf("%s: the state file has %+v with the cooldown %v", what, e, h.Cooldown)
 	}
 	// The file and the API server agree on whether the pod is evicted, unless the program ended before
 	// it could read the answer.
-	if e.Method == Evict && n.told["greedy"] != 1 {
-		n.t.Fatalf("%s: written down as evicted, and nobody was told", what)
+	if e.Method == Evict && n.madeFailed["greedy"] != 1 {
+		n.t.Fatalf("%s: the state file has it as evicted, and the API server was not called", what)
 	}
 	if e.Method == Evict && (!n.confirmed["greedy"] || len(n.running()) != 2) {
 		n.t.Fatalf("%s: written down as evicted, confirmed is %v, and %q run", what, n.confirmed, n.running())
 	}
-	if told && (e.Method != Evict || e.Problem != "") {
-		n.t.Fatalf("%s: written down is %+v", what, e)
+	if reported && (e.Method != Evict || e.Problem != "") {
+		n.t.Fatalf("%s: the state file has %+v", what, e)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAPIServer(t *testing.T) {
+func TestReporterServerAnswers(t *testing.T) {
 	type answers = func(ctx context.Context, n int) error
 	hangs := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 	busy := func(until int) answers {
@@ -50,8 +50,8 @@ func TestAPIServer(t *testing.T) {
 		"is busy for a moment": {api: busy(4), method: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval + time.Second},
 		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), method: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmInterval},
 		"takes too long once":  {api: takes(apiAttempt + 1), method: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmInterval, late: apiAttempt + confirmInterval + time.Second},
-		"says no":              {api: no, method: Restart, problem: "forbidden: not tried again", calls: 1},
-		"says no at last": {api: func(_ context.Context, n int) error {
+		"refuses":              {api: no, method: Restart, problem: "forbidden: not tried again", calls: 1},
+		"refuses the third call": {api: func(_ context.Context, n int) error {
 			if n < 3 {
 				return errBusy
 			}
@@ -62,15 +62,15 @@ func TestAPIServer(t *testing.T) {
 			earliest: apiTimeout, late: apiTimeout},
 		"hangs": {api: hangs, method: Restart, problem: errLate.Error() + ": context deadline exceeded", calls: 2, cooldown: true,
 			earliest: apiTimeout, late: apiTimeout + time.Second},
-		"is not known": {off: true, method: Restart},
+		"is not configured": {off: true, method: Restart},
 		// It was evicted all the same.
-		"is busy for a moment when it is confirmed": {confirm: busy(4), method: Evict, calls: 1, confirms: 4, cooldown: true,
+		"is busy for a moment at the confirmation": {confirm: busy(4), method: Evict, calls: 1, confirms: 4, cooldown: true,
 			earliest: confirmInterval, late: confirmInterval + time.Second},
-		"is busy when it is confirmed": {confirm: busy(1000), method: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
+		"is busy at the confirmation": {confirm: busy(1000), method: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: 15,
 			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout},
-		"hangs when it is confirmed": {confirm: hangs, method: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
+		"hangs at the confirmation": {confirm: hangs, method: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 2,
 			cooldown: true, earliest: confirmInterval + apiTimeout, late: confirmInterval + apiTimeout + time.Second},
-		"says no when it is confirmed": {confirm: no, method: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
+		"refuses the confirmation": {confirm: no, method: Evict, problem: errUnconfirmed.Error() + ": forbidden: not tried again", calls: 1, confirms: 1,
 			cooldown: true, earliest: confirmInterval, late: confirmInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,10 +87,10 @@ func TestAPIServer(t *testing.T) {
 				}
 				n.run(m, 10*time.Second)
 				if len(n.evicted) != 1 {
-					n.t.Fatalf("came to an end: %+v; did %q", n.evicted, n.all())
+					n.t.Fatalf("closed are %+v; did %q", n.evicted, n.all())
 				}
 				e := n.evicted[0]
-				if e.Method != test.method || !e.Told || !e.Gone || e.Problem != test.problem {
+				if e.Method != test.method || !e.Reported || !e.Gone || e.Problem != test.problem {
 					n.t.Errorf("ended as %+v, want %s, %q", e, test.method, test.problem)
 				}
 				for _, calls := range [][2]int{{n.apiCalls, test.calls}, {n.confirms, test.confirms}} {
@@ -100,7 +100,7 @@ func TestAPIServer(t *testing.T) {
 				}
 				want := []string{"kill greedy.c1", "kill greedy.c2"}
 				if test.method == Evict {
-					want = append(want, "tell greedy")
+					want = append(want, "evict greedy")
 				}
 				if test.rest {
 					want = append(want, "kill greedy.c1.2", "kill greedy.c2.2")
@@ -113,7 +113,7 @@ func TestAPIServer(t *testing.T) {
 				if _, cooldown := h.Cooldown["kube-system/greedy"]; cooldown != test.cooldown {
 					n.t.Errorf("cooldown %v, want one: %t", h.Cooldown, test.cooldown)
 				}
-				failed := slices.Contains(n.words(), "count failed api")
+				failed := slices.Contains(n.takeEvents(), "count failed api")
 				if failed != (test.problem != "") {
 					n.t.Errorf("failure was counted: %t", failed)
 				}
@@ -122,9 +122,9 @@ func TestAPIServer(t *testing.T) {
 	}
 }
 
-// TestRefusedIsTriedAgain: a pod that the API server refused to evict is evicted through it the
+// TestReporterRefusedOnce: a pod that the API server refused to evict is evicted through it the
 // next time.
-func TestRefusedIsTriedAgain(t *testing.T) {
+func TestReporterRefusedOnce(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(_ context.Context, number int) error {
 			if number == 1 {
@@ -135,13 +135,13 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 		n.restarts, n.restarted = time.Second, 250*mi
 		m := n.started(hardOnly)
 		n.run(m, 30*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2", "tell greedy", "confirm greedy")
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2", "evict greedy", "confirm greedy")
 	})
 }
 
-// TestUnknownIsNotTriedAgain: a pod that may or may not have been evicted is restarted the next
+// TestReporterUnansweredOnce: a pod that may or may not have been evicted is restarted the next
 // time.
-func TestUnknownIsNotTriedAgain(t *testing.T) {
+func TestReporterUnansweredOnce(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.api = func(context.Context, int) error { return errBusy }
 		n.restarts, n.restarted = 20*time.Second, 250*mi
@@ -153,27 +153,28 @@ func TestUnknownIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestKubeletOverwrites: if the kubelet overwrites the status, the report is repeated before the
-// eviction counts as reported, and the containers that were started meanwhile are killed.
-func TestKubeletOverwrites(t *testing.T) {
+// TestReporterStatusOverwritten: if the kubelet overwrites the status, the report is repeated
+// before the eviction counts as reported, and the containers that were started meanwhile are
+// killed.
+func TestReporterStatusOverwritten(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
 		m := n.started(hardOnly)
 		n.run(m, confirmInterval)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
-		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.toldTimes() != 0 {
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.failedTimes() != 0 {
 			n.t.Fatalf("running are %q: want it overwritten", got)
 		}
 		n.run(m, time.Second)
 		n.expect("confirm greedy", "kill greedy.c1.2", "kill greedy.c2.2")
-		n.heard("signalled", "evicting greedy hard evict")
-		if h := n.history(); len(h.Open) != 1 || h.Open[0].Told {
-			n.t.Errorf("before it is found to be so the state is %+v", h)
+		n.expectEvents("signalled", "evicting greedy hard evict")
+		if h := n.history(); len(h.Open) != 1 || h.Open[0].Reported {
+			n.t.Errorf("before the next confirmation the state is %+v", h)
 		}
 		n.run(m, 3*time.Second)
 		n.expect("confirm greedy")
-		n.heard("count hard evict", "evicted greedy evict")
-		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
+		n.expectEvents("count hard evict", "evicted greedy evict")
+		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.failedTimes() != 1 {
 			n.t.Errorf("running are %q", got)
 		}
 	})
@@ -194,15 +195,15 @@ func (n *node) restartedMeanwhile() {
 	if got := n.running(); !slices.Equal(got, []string{"critical.c1", "greedy.c1.2", "greedy.c2.2", "modest.c1"}) {
 		n.t.Fatalf("running are %q: want them started again", got)
 	}
-	n.words()
+	n.takeEvents()
 	n.boot()
 }
 
-// TestRestartedBeforeTheAPIServerHears: the kubelet overwrites the report of the next run with the
+// TestReporterRestartedBeforeReport: the kubelet overwrites the report of the next run with the
 // present status of the pod, and does not sync the pod until one of its containers ends (seen on a
 // node).
-func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
-	const tell, confirm = "tell greedy", "confirm greedy"
+func TestReporterRestartedBeforeReport(t *testing.T) {
+	const evict, confirm = "evict greedy", "confirm greedy"
 	kill := func(start int) []string {
 		return []string{fmt.Sprint("kill greedy.c1.", start), fmt.Sprint("kill greedy.c2.", start)}
 	}
@@ -210,9 +211,9 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 		overwrites int
 		want       []string
 	}{
-		"ended before the kubelet writes":       {0, slices.Concat([]string{tell}, kill(2), []string{confirm})},
-		"ended after the kubelet has written":   {1, slices.Concat([]string{tell}, kill(2), []string{confirm}, kill(3), []string{confirm})},
-		"ended after the kubelet wrote 4 times": {4, slices.Concat([]string{tell}, kill(2), []string{confirm}, kill(3), []string{confirm}, kill(4), []string{confirm}, kill(5), []string{confirm}, kill(6), []string{confirm})},
+		"ended before the kubelet writes":       {0, slices.Concat([]string{evict}, kill(2), []string{confirm})},
+		"ended after the kubelet has written":   {1, slices.Concat([]string{evict}, kill(2), []string{confirm}, kill(3), []string{confirm})},
+		"ended after the kubelet wrote 4 times": {4, slices.Concat([]string{evict}, kill(2), []string{confirm}, kill(3), []string{confirm}, kill(4), []string{confirm}, kill(5), []string{confirm}, kill(6), []string{confirm})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -221,14 +222,14 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 20*time.Second)
 				n.expect(test.want...)
-				n.heard("resumed greedy", "count hard evict", "evicted greedy evict")
+				n.expectEvents("resumed greedy", "count hard evict", "evicted greedy evict")
 				if n.overwritten != test.overwrites {
 					n.t.Errorf("overwritten %d times, want %d", n.overwritten, test.overwrites)
 				}
-				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.toldTimes() != 1 {
-					n.t.Errorf("running are %q, and Failed was greedy %d times: want it Failed, and nothing of it running", got, n.toldTimes())
+				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.failedTimes() != 1 {
+					n.t.Errorf("running are %q, made Failed %d times: want it Failed, and no container of it running", got, n.failedTimes())
 				}
-				if e := n.evicted[0]; e.Method != Evict || e.Problem != "" || !e.Gone || !e.Told {
+				if e := n.evicted[0]; e.Method != Evict || e.Problem != "" || !e.Gone || !e.Reported {
 					n.t.Errorf("ended as %+v", e)
 				}
 			})
@@ -236,21 +237,21 @@ func TestRestartedBeforeTheAPIServerHears(t *testing.T) {
 	}
 }
 
-// TestKubeletDoesNotEndIt: that is a failure after a while, and the pod counts as evicted, because
-// the API server has accepted it.
-func TestKubeletDoesNotEndIt(t *testing.T) {
+// TestReporterKubeletIgnoresPod: a pod that the kubelet does not end is a failure after a while,
+// and the pod counts as evicted, because the API server has accepted it.
+func TestReporterKubeletIgnoresPod(t *testing.T) {
 	for name, test := range map[string]struct {
-		change   func(*node, *Manager)
-		runs     []string // containers of it that run
-		toldLast int
-		kills    int // after the report to the API server
+		change func(*node, *Manager)
+		runs   []string // containers of it that run
+		failed int
+		kills  int // after the report to the API server
 	}{
 		// This was seen on a node.
-		"it runs and is not killed": {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
-		"it writes again and again": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirmAttempts+2), fmt.Sprint("greedy.c2.", confirmAttempts+2)}, 0, 2 * confirmAttempts},
-		"it cannot be killed":       {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirmAttempts + 1},
-		"it may not be killed":      {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
-		"there is no cgroup.kill":   {func(n *node, _ *Manager) { n.noKill = true }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"runs and is not killed":          {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"overwrites the status each time": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirmAttempts+2), fmt.Sprint("greedy.c2.", confirmAttempts+2)}, 0, 2 * confirmAttempts},
+		"cannot be killed":                {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirmAttempts + 1},
+		"kill is forbidden":               {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"there is no cgroup.kill":         {func(n *node, _ *Manager) { n.noKill = true }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -263,7 +264,7 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 				}
 				n.run(m, 10*time.Second)
 				if len(n.evicted) != 1 || n.confirms != confirmAttempts {
-					n.t.Fatalf("through are %+v after %d tries", n.evicted, n.confirms)
+					n.t.Fatalf("closed are %+v after %d tries", n.evicted, n.confirms)
 				}
 				if e := n.evicted[0]; e.Method != Evict || e.Problem != errUnconfirmed.Error()+": "+errRunsOn.Error() || n.history().Cooldown["kube-system/greedy"].IsZero() {
 					n.t.Errorf("ended as %+v", e)
@@ -277,30 +278,30 @@ func TestKubeletDoesNotEndIt(t *testing.T) {
 				if kills != test.kills {
 					n.t.Errorf("killed %d times, want %d", kills, test.kills)
 				}
-				said := n.words()
-				if !slices.Contains(said, "count failed api") || slices.Contains(said, "count failed stop") != (n.killErr != nil) {
-					n.t.Errorf("told %q", said)
+				events := n.takeEvents()
+				if !slices.Contains(events, "count failed api") || slices.Contains(events, "count failed stop") != (n.killErr != nil) {
+					n.t.Errorf("events %q", events)
 				}
 				got := slices.DeleteFunc(n.running(), func(id string) bool { return !strings.HasPrefix(id, "greedy.") })
-				if !slices.Equal(got, test.runs) || n.toldTimes() != test.toldLast {
-					n.t.Errorf("running are %q, want %q; Failed is it %d times, want %d", got, test.runs, n.toldTimes(), test.toldLast)
+				if !slices.Equal(got, test.runs) || n.failedTimes() != test.failed {
+					n.t.Errorf("running are %q, want %q; made Failed %d times, want %d", got, test.runs, n.failedTimes(), test.failed)
 				}
 			})
 		})
 	}
 }
 
-// TestRestOutsideThePartition: a container of the pod outside of the partition ends as well, at
-// once if there is no grace period, and only if the pod is evicted.
-func TestRestOutsideThePartition(t *testing.T) {
+// TestReporterContainerOutsidePartition: a container of the pod outside of the partition ends as
+// well, at once if there is no grace period, and only if the pod is evicted.
+func TestReporterContainerOutsidePartition(t *testing.T) {
 	for name, test := range map[string]struct {
 		config Config
 		noAPI  bool
 		want   []string
 	}{
-		"evicted":    {hardOnly, false, []string{"confirm greedy", "kill greedy.c1", "kill greedy.c2", "kill greedy.outside", "tell greedy"}},
+		"evicted":    {hardOnly, false, []string{"confirm greedy", "evict greedy", "kill greedy.c1", "kill greedy.c2", "kill greedy.outside"}},
 		"stopped":    {hardOnly, true, []string{"kill greedy.c1", "kill greedy.c2"}},
-		"with grace": {softOnly, false, []string{"confirm greedy", "kill greedy.outside", "stop greedy.c1 20s", "stop greedy.c2 20s", "tell greedy"}},
+		"with grace": {softOnly, false, []string{"confirm greedy", "evict greedy", "kill greedy.outside", "stop greedy.c1 20s", "stop greedy.c2 20s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -311,7 +312,7 @@ func TestRestOutsideThePartition(t *testing.T) {
 				n.run(n.started(test.config), 40*time.Second)
 				n.expectSorted(test.want...)
 				if len(n.evicted) != 1 || n.evicted[0].Problem != "" || slices.ContainsFunc(n.evicted[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
-					n.t.Errorf("through are %+v", n.evicted)
+					n.t.Errorf("closed are %+v", n.evicted)
 				}
 				if runs := slices.Contains(n.running(), outside.id); runs == slices.Contains(test.want, "kill "+outside.id) {
 					n.t.Errorf("it runs: %t", runs)
@@ -321,32 +322,30 @@ func TestRestOutsideThePartition(t *testing.T) {
 	}
 }
 
-// TestMayBeAskedByAnybody: API.Available may call the methods of the manager.
-func TestMayBeAskedByAnybody(t *testing.T) {
-	bubble(t, func(n *node) {
-		m := n.started(hardOnly)
-		n.available = func() { m.Report(); m.SetConfig(hardOnly) }
-		n.run(m, 50*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2", "tell greedy")
-	})
-}
-
-// TestTheNextOneDoesNotWaitForTheAPIServer: the next pod may be evicted when the memory is back.
-func TestTheNextOneDoesNotWaitForTheAPIServer(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
-		c := hardOnly
-		c.Limit, c.Lowering = 500*mi, true
-		n.lower = func() error { return nil }
-		m := n.started(c)
-		n.run(m, 100*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "lower")
-		if h := n.history(); len(h.Open) != 2 || !h.Open[0].Gone || h.Open[0].Told || h.Open[1].UID != "modest" {
-			n.t.Errorf("open are %+v", h.Open)
-		}
-		n.run(m, 15*time.Second)
-		if len(n.evicted) != 2 {
-			n.t.Errorf("through are %+v", n.evicted)
-		}
-	})
+// TestReporterResumedLate: a new run has as long as any to report to the API server, and confirms
+// an accepted report, however late that is.
+func TestReporterResumedLate(t *testing.T) {
+	for _, age := range []time.Duration{0, 30 * time.Second, reportDeadline - time.Second, reportDeadline} {
+		t.Run(age.String(), func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.manager(hardOnly)
+				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, Gone: true}
+				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+					n.t.Fatal(err)
+				}
+				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted
+				begin := time.Now()
+				n.api = func(context.Context, int) error {
+					if time.Since(begin) < apiTimeout/2 {
+						return errBusy
+					}
+					return nil
+				}
+				m.load()
+				n.run(m, 15*time.Second)
+				n.expect("evict greedy", "kill greedy.c1", "kill greedy.c2", "confirm greedy") // they run here
+				n.expectEvents("resumed greedy", "count hard evict", "evicted greedy evict")
+			})
+		})
+	}
 }

@@ -192,7 +192,7 @@ func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
 	case <-time.After(4 * time.Millisecond): // to the server and back: killed containers have ended
 	}
 	n.mu.Lock()
-	n.do("tell %s", e.Name)
+	n.do("evict %s", e.Name)
 	n.fail(e.UID)
 	n.mu.Unlock()
 	if n.call("after API") {

@@ -81,94 +81,15 @@ func TestAlarmWithoutPressure(t *testing.T) {
 	}
 }
 
-func TestAlarmOfNothing(t *testing.T) {
+func TestAlarmNoCgroup(t *testing.T) {
 	if _, _, err := NewAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
 
-func TestKillCgroup(t *testing.T) {
-	dir := cgroup(t, "cgroup.kill")
-	if err := KillCgroup(dir); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || string(text) != "1" {
-		t.Errorf("written was %q, %v", text, err)
-	}
-	for _, dir := range []string{cgroup(t), filepath.Join(dir, "gone.scope")} {
-		if err := KillCgroup(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %v, want fs.ErrNotExist", err)
-		}
-	}
-}
-
-// TestRun runs in real time: fake time does not advance during a wait for the kernel.
-func TestRun(t *testing.T) {
-	n := busyNode(t, newDisk(t))
-	defer n.cancel()
-	n.noAPI = true
-	evicted := make(chan string, 1)
-	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next poll is a second away
-	looked := make(chan struct{}, 1)
-	pods := m.Pods
-	m.Pods = func() []Pod {
-		select {
-		case looked <- struct{}{}:
-		default:
-		}
-		return pods()
-	}
-	m.Events = &eventsOf{(*nodeEvents)(n), evicted}
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(n.ctx) }()
-	m.SetConfig(hardOnly)
-	<-looked
-	if name := <-evicted; name != "greedy" {
-		t.Errorf("evicted %s", name)
-	}
-	n.expect("kill greedy.c1", "kill greedy.c2")
-	n.cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended by %v", err)
-	}
-	if m.watch.alarm != nil || m.watch.meter != nil {
-		t.Error("files are left open")
-	}
-	m.SetConfig(hardOnly) // late
-}
-
-// eventsOf sends the names of evicted pods.
-type eventsOf struct {
-	Events
-	evicted chan<- string
-}
-
-func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
-	v.Events.Evicted(e, took)
-	v.evicted <- e.Name
-}
-
-// TestRunWithoutAPartition: the partition is created later, or the program ends before.
-func TestRunWithoutAPartition(t *testing.T) {
-	n := busyNode(t, newDisk(t))
-	defer n.cancel()
-	m := n.manager(hardOnly)
-	m.Slice = "kubepods.slice/kubepods-none.slice"
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(n.ctx) }()
-	n.cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended by %v", err)
-	}
-	if !m.Report().Time.IsZero() {
-		t.Error("there is a report of nothing")
-	}
-	n.expect()
-}
-
-// TestAlarmIsInterrupted: signals to the thread, such as those with which the Go runtime stops
+// TestAlarmInterrupted: signals to the thread, such as those with which the Go runtime stops
 // goroutines, neither end nor prolong a wait.
-func TestAlarmIsInterrupted(t *testing.T) {
+func TestAlarmInterrupted(t *testing.T) {
 	a, _, err := NewAlarm(cgroup(t, "memory.events.local"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,130 @@
+package evict
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDecideHeld has the reasons for which no pod is evicted, and the cases in which one is
+// nevertheless.
+func TestDecideHeld(t *testing.T) {
+	t.Parallel()
+	killed := func(ago time.Duration) []execution {
+		return []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-ago)}}
+	}
+	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
+	stays := func(bytes uint64) map[string]uint64 { return map[string]uint64{"tmpfs": bytes * mi} }
+	for name, test := range map[string]struct {
+		snapshot    Snapshot
+		state       State
+		held        Hold
+		victim      string
+		noCandidate bool
+		floor       uint64 // MiB
+	}{
+		"not held": {snapshotOf(50, sized("a", 0, 500, 0)), State{}, "", "a", false, 25},
+		// While an eviction is open.
+		"reclaiming":                             {snapshotOf(50, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, HoldReclaiming, "", false, 50},
+		"reclaiming, and there was enough since": {snapshotOf(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
+		"reclaiming, below the floor":            {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"reclaiming, at the floor":               {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"below the floor, still freeing":         {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"below the floor, no longer freeing":     {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"above the floor again":                  {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
+		"nothing left, floor of zero":            {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
+		// Memory that stays.
+		"enough without the memory that stays":    {snapshotOf(50, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, HoldStays, "", true, 25},
+		"memory that stays is the shortage":       {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(50)}, HoldStays, "", true, 25},
+		"memory that stays is below the shortage": {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(49)}, "", "a", false, 25},
+		"processes use more than the shortage":    {snapshotOf(50, sized("tmpfs", 0, 449, 0), sized("a", 0, 100, 0)), State{Stays: stays(40)}, "", "tmpfs", false, 25},
+		"memory that stayed has shrunk":           {snapshotOf(50, sized("tmpfs", 0, 30, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
+		"another pod grows beside it":             {snapshotOf(24, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"memory of a removed pod":                 {snapshotOf(50, sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
+		"evicted, memory still there":             {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldStays, "", true, 25},
+		"evicted, runs again":                     {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Evicted = true }), sized("a", 0, 100, 0)), State{}, "", "b", false, 25},
+		// After an eviction that did not help.
+		"last eviction freed nothing":                    {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1)}, HoldDoubt, "", false, 25},
+		"last eviction freed nothing, doubt is over":     {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon}, "", "a", false, 25},
+		"last eviction freed nothing, another pod grows": {snapshotOf(24, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		// An unknown pod.
+		"a pod is unknown":                   {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{}, HoldUnknown, "", false, 25},
+		"a pod has been unknown for long":    {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-unknownPatience)}, "", "unknown", false, 25},
+		"a pod is unknown, and less is left": {snapshotOf(24, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-1), Floor: 25 * mi, Floored: true}, "", "unknown", false, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := test.snapshot
+			s.State = test.state
+			if s.State.Cooldown == nil {
+				s.State.Cooldown = map[string]time.Time{}
+			}
+			d := Decide(s)
+			victim := ""
+			if d.Victim != nil {
+				victim = d.Victim.Name
+			}
+			if d.Held != test.held || victim != test.victim || d.NoCandidate != test.noCandidate || d.State.Floor/mi != test.floor {
+				t.Errorf("held %q, victim %q, no candidate %t, floor %d MiB; want %q, %q, %t, %d", d.Held, victim, d.NoCandidate, d.State.Floor/mi,
+					test.held, test.victim, test.noCandidate, test.floor)
+			}
+		})
+	}
+}
+
+// TestDecideHeldEnds: reasons to hold evictions back do not outlast the pressure.
+func TestDecideHeldEnds(t *testing.T) {
+	t.Parallel()
+	s := snapshotOf(500)
+	s.State.Floor, s.State.Floored, s.State.UnknownSince = 25*mi, true, noon
+	if d := Decide(s); d.State.Floored || d.State.Floor != 0 || !d.State.UnknownSince.IsZero() || d.Held != "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestDecideOutOfMemory: the report of the kernel counts more than the computed value.
+func TestDecideOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := snapshotOf(300, sized("a", 0, 500, 0))
+	s.OutOfMemory = true
+	if d := Decide(s); d.Crossed != Hard || d.Victim == nil {
+		t.Errorf("crossed %q, victim %+v", d.Crossed, d.Victim)
+	}
+	s.Config.Hard = 0
+	if d := Decide(s); d.Crossed != "" || d.Victim != nil {
+		t.Errorf("without a hard threshold crossed %q", d.Crossed)
+	}
+}
+
+// TestDecideOutOfMemoryBesideStays: a little memory that stays does not hold evictions back if
+// the computed value is high enough and the kernel reports that the limit is reached.
+func TestDecideOutOfMemoryBesideStays(t *testing.T) {
+	t.Parallel()
+	s := snapshotOf(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
+	s.OutOfMemory = true
+	s.State.Stays = map[string]uint64{"tmpfs": mi}
+	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
+		t.Errorf("held %q, victim %+v", d.Held, d.Victim)
+	}
+}
+
+// TestDecideOutOfMemoryWhileHeld: if all memory has gone between two polls, an eviction does not
+// wait until half of nothing is lost.
+func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
+	t.Parallel()
+	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
+	for name, state := range map[string]State{
+		"doubt":     {Doubt: noon.Add(time.Second)},
+		"unknown":   {UnknownSince: noon.Add(-time.Second)},
+		"reclaimed": {Open: []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := snapshotOf(0, unknown, sized("a", 0, 500, 0))
+			s.State, s.OutOfMemory = state, true
+			s.State.Floored, s.State.Cooldown = true, map[string]time.Time{}
+			if d := Decide(s); !Pressure(s) || d.Victim == nil || d.Victim.Name != "a" {
+				t.Errorf("held %q, victim %+v", d.Held, d.Victim)
+			}
+		})
+	}
+}

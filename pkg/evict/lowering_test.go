@@ -1,0 +1,111 @@
+package evict
+
+import (
+	"testing"
+	"time"
+)
+
+func TestManagerLowerLimit(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses = 1 * mi }) // 651 MiB
+		failures := 2
+		n.lower = func() error {
+			if failures--; failures >= 0 {
+				return errBusy
+			}
+			n.files(partition, map[string]string{"memory.max": number(500 * mi)})
+			return nil
+		}
+		m := n.started(hardOnly)
+		n.run(m, time.Minute)
+		n.expect()
+		c := hardOnly
+		c.Limit, c.Lowering = 500*mi, true
+		m.SetConfig(c)
+		n.run(m, 59*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "evict greedy", "lower", "evict modest", "confirm greedy", "confirm modest")
+		const failed = "warn applying the lowered memory limit: the server is busy; it is tried again"
+		n.expectEvents("signalled", "evicting greedy hard evict", "signalled", "evicting modest hard evict", failed,
+			"count hard evict", "evicted greedy evict", "count hard evict", "evicted modest evict")
+		n.run(m, time.Minute)
+		n.expect("lower")
+		n.expectEvents(failed)
+		n.run(m, time.Minute)
+		n.expect("lower")
+		n.run(m, 10*time.Minute)
+		n.expect()
+		n.expectEvents()
+		if r := m.Report(); r.Limit != 500*mi || r.Available != 350*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+	})
+}
+
+// TestManagerLowerLimitDryRun: the limit is lowered only after the dry run.
+func TestManagerLowerLimitDryRun(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
+		n.lower = func() error { return nil }
+		c := hardOnly
+		c.Limit, c.Lowering, c.DryRun = 600*mi, true, true
+		m := n.started(c)
+		n.run(m, time.Minute)
+		n.expect()
+		c.DryRun = false
+		m.SetConfig(c)
+		n.run(m, 30*time.Second)
+		n.expect("lower")
+	})
+}
+
+// TestManagerLimitRaised: the limit in force counts, and is not changed.
+func TestManagerLimitRaised(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses = 3000 * mi })
+		n.lower = func() error { return nil }
+		n.files(partition, map[string]string{"memory.max": number(8000 * mi)})
+		m := n.started(hardOnly)
+		n.run(m, 10*time.Minute)
+		n.expect()
+		if events := n.takeEvents(); len(events) == 0 || len(events) > 11 || events[0][:15] != "warn memory.max" {
+			n.t.Errorf("events %q", events)
+		}
+		if r := m.Report(); r.Limit != 8000*mi || r.Crossed != "" {
+			n.t.Errorf("reported %+v", r)
+		}
+		n.set(func() { n.pod("greedy").containers[0].uses = 7300 * mi })
+		n.run(m, time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+	})
+}
+
+// TestManagerLimitBeingApplied: until systemd has applied a lowered limit the limit in force is
+// higher, without an operator having raised it.
+func TestManagerLimitBeingApplied(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
+		n.files(partition, map[string]string{"memory.max": number(2000 * mi)})
+		m := n.started(hardOnly)
+		n.run(m, retryInterval/2)
+		n.files(partition, map[string]string{"memory.max": number(1000 * mi)})
+		n.run(m, 10*time.Minute)
+		if events := n.takeEvents(); len(events) != 0 {
+			n.t.Errorf("events %q", events)
+		}
+	})
+}
+
+// TestManagerLowerLimitGivesUp: systemd is not reloaded for ever.
+func TestManagerLowerLimitGivesUp(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
+		n.lower = func() error { return nil } // and memory.max stays
+		c := hardOnly
+		c.Limit, c.Lowering = 600*mi, true
+		m := n.started(c)
+		n.run(m, time.Hour)
+		if did := n.all(); len(did) != maxLowerings {
+			n.t.Errorf("did %q", did)
+		}
+	})
+}

@@ -1,0 +1,296 @@
+package evict
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// full makes the first pod in eviction order hold most of its usage in files.
+func full(n *node) {
+	n.set(func() {
+		greedy := n.pod("greedy")
+		greedy.rest = 480 * mi
+		greedy.containers[0].uses, greedy.containers[1].uses = 10*mi, 10*mi
+	})
+}
+
+// TestManagerMemoryStays: no other pod is evicted for memory that outlives the processes.
+func TestManagerMemoryStays(t *testing.T) {
+	others := func(did []string) bool {
+		return slices.ContainsFunc(did, func(what string) bool { return what == "kill modest.c1" || what == "kill critical.c1" })
+	}
+	t.Run("the pod stays, no other is evicted", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi
+			full(n)
+			m := n.started(hardOnly)
+			n.run(m, 10*time.Minute)
+			if did := n.all(); !slices.Equal(did, []string{"kill greedy.c1", "kill greedy.c2"}) {
+				n.t.Errorf("did %q", did)
+			}
+			if r := m.Report(); r.Held != HoldStays || !r.NoCandidate {
+				n.t.Errorf("reported %+v", r)
+			}
+			if events := n.takeEvents(); !slices.Contains(events, "count failed reclaim") || !slices.Contains(events, "no candidate greedy(memory-stays) critical(node-critical) modest()") {
+				n.t.Errorf("events %q", events)
+			}
+			// Another run has the same state.
+			n.stop(m)
+			n.boot()
+			m = n.started(hardOnly)
+			n.run(m, time.Minute)
+			n.expect()
+			// After the operator has deleted the files, the pod is treated like any other.
+			n.set(func() { n.pod("greedy").rest = 0 })
+			n.run(m, time.Second)
+			n.set(func() { n.pod("modest").containers[0].uses = 800 * mi })
+			n.run(m, time.Second)
+			n.expect("kill modest.c1")
+		})
+	})
+	t.Run("evicted for good in the cooldown", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.restarts, n.restarted = 10*time.Second, mi
+			full(n)
+			m := n.started(hardOnly)
+			m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+			n.run(m, 30*time.Second)
+			if did := n.all(); !slices.Contains(did, "evict greedy") || others(did) {
+				n.t.Errorf("did %q", did)
+			}
+			if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
+				n.t.Errorf("running are %q", got)
+			}
+		})
+	})
+	t.Run("the kubelet takes long to unmount", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.fails = 20 * time.Second
+			full(n)
+			m := n.started(hardOnly)
+			n.run(m, time.Minute)
+			if did := n.all(); !slices.Contains(did, "evict greedy") || others(did) {
+				n.t.Errorf("did %q", did)
+			}
+		})
+	})
+	t.Run("its processes have ended by themselves", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			full(n)
+			n.set(func() {
+				for _, c := range n.pod("greedy").containers {
+					n.exited(n.pod("greedy"), c)
+				}
+			})
+			m := n.started(hardOnly)
+			n.run(m, 10*time.Second)
+			if did := n.all(); len(did) == 0 || did[0] != "evict greedy" || others(did) {
+				n.t.Errorf("did %q", did)
+			}
+		})
+	})
+	t.Run("another pod grows beside it", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI = true
+			full(n)
+			m := n.started(hardOnly)
+			n.run(m, 10*time.Second)
+			n.expect("kill greedy.c1", "kill greedy.c2")
+			n.set(func() { n.pod("modest").containers[0].uses = 340 * mi }) // 30 are left of 70
+			n.run(m, time.Second)
+			n.expect("kill modest.c1")
+		})
+	})
+}
+
+// TestManagerProcessesStay: the memory of a pod that does not end is no reason to evict the next
+// one, and the pod itself is left alone. The next one is evicted when it grows.
+func TestManagerProcessesStay(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].immortal = true; n.pod("greedy").containers[0].uses = 350 * mi })
+		n.api = func(context.Context, int) error { return ErrFinal }    // so that the pod stays
+		n.set(func() { n.pod("modest").containers[0].uses = 430 * mi }) // 70 are left without the other
+		m := n.started(hardOnly)
+		n.run(m, endTimeout)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.takeEvents()
+		n.run(m, time.Second)
+		n.expect()
+		events := n.takeEvents()
+		if !slices.Contains(events, "count failed timeout") || !slices.Contains(events, "evicted greedy restart") {
+			n.t.Errorf("events %q", events)
+		}
+		if e := n.evicted[0]; e.UID != "greedy" || !strings.Contains(e.Problem, "have not ended 10s after") {
+			n.t.Errorf("ended as %+v", e)
+		}
+		n.run(m, reclaimTimeout)
+		n.expect()
+		if r := m.Report(); r.Held != HoldStays || !r.NoCandidate {
+			n.t.Errorf("reported %+v", r)
+		}
+		// 34 are left.
+		n.set(func() { n.cache = [3]uint64{}; n.pod("modest").containers[0].uses = 466 * mi })
+		n.run(m, time.Second)
+		n.expect("kill modest.c1")
+	})
+}
+
+// TestManagerMemoryBackWithinPoll: the processes end between the reading of the partition and the
+// reading of the pod. The poll reads again before it decides, and does not call NoCandidate.
+func TestManagerMemoryBackWithinPoll(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() {
+			n.pods = slices.DeleteFunc(n.pods, func(p *nodePod) bool { return p.Name == "modest" })
+			n.pod("critical").containers[0].uses = 450 * mi
+		})
+		n.noAPI, n.ends = true, time.Hour
+		m := n.started(hardOnly)
+		n.run(m, 10*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.expectEvents("signalled", "evicting greedy hard restart")
+		s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
+		if err := m.read(&s); err != nil {
+			n.t.Fatal(err)
+		}
+		n.set(func() { // now the processes end, and the kernel has their memory
+			for _, c := range n.pod("greedy").containers {
+				c.running = false
+				n.files(c.cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
+			}
+		})
+		if freed := m.executor.progress(n.ctx, s); !freed {
+			n.t.Fatal("the memory is back, and the poll would continue with its first reading")
+		}
+		if err := m.read(&s); err != nil {
+			n.t.Fatal(err)
+		}
+		if d := m.decide(s); d.NoCandidate || d.Held != "" || d.Available != 550*mi {
+			n.t.Errorf("550 of 1000 MiB are available, and decided is %+v", d)
+		}
+	})
+}
+
+// TestExecutorForgetStays: memory that a pod once did not give back does not protect memory that
+// it takes later.
+func TestExecutorForgetStays(t *testing.T) {
+	back := func(n *node, m *Manager) {
+		n.t.Helper()
+		n.set(func() { n.pod("greedy").containers[0].immortal = true })
+		n.run(m, 20*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		if len(m.executor.state.Stays) != 1 {
+			n.t.Fatalf("remembered is %v", m.executor.state.Stays)
+		}
+		n.set(func() { // it ends, and is started again
+			c := n.pod("greedy").containers[0]
+			c.immortal = false
+			n.exited(n.pod("greedy"), c)
+		})
+		n.run(m, 20*time.Second)
+		n.all()
+	}
+	leaks := func(n *node, m *Manager) {
+		n.t.Helper()
+		n.set(func() { n.pod("greedy").containers[0].uses = 500 * mi })
+		n.run(m, time.Second)
+		if did := n.all(); len(did) == 0 || did[0] != "kill greedy.c1.2" {
+			n.t.Errorf("did %q, reported %+v", did, m.Report())
+		}
+	}
+	t.Run("in this run", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
+			m := n.started(hardOnly)
+			back(n, m)
+			leaks(n, m)
+		})
+	})
+	t.Run("in the next run", func(t *testing.T) {
+		bubble(t, func(n *node) {
+			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
+			m := n.started(hardOnly)
+			back(n, m)
+			n.stop(m)
+			n.boot()
+			m = n.started(hardOnly)
+			leaks(n, m)
+		})
+	})
+}
+
+// TestExecutorForgetStaysPodsUnknown: State.Stays is kept until the pods are known.
+func TestExecutorForgetStaysPodsUnknown(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi
+		full(n)
+		m := n.started(hardOnly)
+		n.run(m, time.Minute)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.stop(m)
+		n.boot()
+		m = n.started(hardOnly)
+		pods, begin := m.Pods, time.Now()
+		m.Pods = func() []Pod {
+			if time.Since(begin) < time.Second {
+				return nil // the kubelet has not answered
+			}
+			return pods()
+		}
+		n.run(m, time.Minute)
+		n.expect()
+	})
+}
+
+// TestManagerMemoryFlutters: memory that comes and goes is not coming back, and the pod is evicted
+// for good like one whose files stay the same.
+func TestManagerMemoryFlutters(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = 50*time.Millisecond, mi
+		full(n)
+		m := n.started(hardOnly)
+		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
+		for i := range 200 {
+			n.mu.Lock()
+			stays := slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.Name == "greedy" && !p.ending })
+			n.mu.Unlock()
+			if stays {
+				n.set(func() { n.pod("greedy").rest = 480*mi + uint64(i%2)*4096 })
+			}
+			n.run(m, 50*time.Millisecond)
+		}
+		if did := n.all(); !slices.Contains(did, "evict greedy") {
+			n.t.Errorf("did %q, reported %+v", did, m.Report())
+		}
+	})
+}
+
+// TestManagerEmptyPodWithoutCgroups: a pod that only the kubelet has listed has containers without
+// cgroups. After they have ended there is nothing to wait for.
+func TestManagerEmptyPodWithoutCgroups(t *testing.T) {
+	bubble(t, func(n *node) {
+		full(n)
+		n.set(func() {
+			for _, c := range n.pod("greedy").containers {
+				n.exited(n.pod("greedy"), c)
+			}
+		})
+		m := n.started(hardOnly)
+		pods := m.Pods
+		m.Pods = func() []Pod {
+			list := pods()
+			for i := range list {
+				if list[i].Name == "greedy" {
+					list[i].Containers = []Container{{ID: "greedy.c1", Name: "c1"}}
+				}
+			}
+			return list
+		}
+		n.run(m, 5*time.Second)
+		if did := n.all(); !slices.Equal(did, []string{"evict greedy", "confirm greedy"}) {
+			n.t.Errorf("did %q, events %q", did, n.takeEvents())
+		}
+	})
+}

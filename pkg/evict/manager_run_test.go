@@ -1,0 +1,72 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestManagerRun runs in real time: fake time does not advance during a wait for the kernel.
+func TestManagerRun(t *testing.T) {
+	n := busyNode(t, newDisk(t))
+	defer n.cancel()
+	n.noAPI = true
+	evicted := make(chan string, 1)
+	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next poll is a second away
+	polled := make(chan struct{}, 1)
+	pods := m.Pods
+	m.Pods = func() []Pod {
+		select {
+		case polled <- struct{}{}:
+		default:
+		}
+		return pods()
+	}
+	m.Events = &eventsOf{(*nodeEvents)(n), evicted}
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(n.ctx) }()
+	m.SetConfig(hardOnly)
+	<-polled
+	if name := <-evicted; name != "greedy" {
+		t.Errorf("evicted %s", name)
+	}
+	n.expect("kill greedy.c1", "kill greedy.c2")
+	n.cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	if m.watch.alarm != nil || m.watch.meter != nil {
+		t.Error("files are left open")
+	}
+	m.SetConfig(hardOnly) // late
+}
+
+// eventsOf sends the names of evicted pods.
+type eventsOf struct {
+	Events
+	evicted chan<- string
+}
+
+func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
+	v.Events.Evicted(e, took)
+	v.evicted <- e.Name
+}
+
+// TestManagerRunNoPartition: the partition is created later, or the program ends before.
+func TestManagerRunNoPartition(t *testing.T) {
+	n := busyNode(t, newDisk(t))
+	defer n.cancel()
+	m := n.manager(hardOnly)
+	m.Slice = "kubepods.slice/kubepods-none.slice"
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(n.ctx) }()
+	n.cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	if !m.Report().Time.IsZero() {
+		t.Error("there is a report of nothing")
+	}
+	n.expect()
+}

@@ -1,0 +1,28 @@
+package evict
+
+import (
+	"testing"
+	"time"
+)
+
+// TestReportPageCache: this holds far from the threshold, too.
+func TestReportPageCache(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() {
+			n.pods = n.pods[2:] // 150 MiB
+			n.cache = [3]uint64{200 * mi, 200 * mi, 0}
+		})
+		m := n.started(hardOnly)
+		for range 30 {
+			n.run(m, 110*time.Millisecond)
+			if r := m.Report(); r.Available != 850*mi || r.Memory.ActiveFile != 200*mi {
+				n.t.Fatalf("reported %+v", r)
+			}
+		}
+		n.set(func() { n.cache = [3]uint64{50 * mi, 50 * mi, 0}; n.pod("critical").containers[0].uses = 250 * mi })
+		n.run(m, statInterval+maxPollInterval)
+		if r := m.Report(); r.Available != 750*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+	})
+}
