@@ -17,9 +17,9 @@ import (
 // memory.high.
 const stall = "some 20000 1000000"
 
-// Alarm waits until the kernel reports a change of the memory of a cgroup, or until a time is over.
+// alarm waits until the kernel reports a change of the memory of a cgroup, or until a time is over.
 // All methods but Wake and Close belong to one goroutine.
-type Alarm struct {
+type alarm struct {
 	events, pressure int
 	wake             int
 
@@ -27,11 +27,11 @@ type Alarm struct {
 	closed bool
 }
 
-// NewAlarm opens the files of the cgroup in dir. If a PSI trigger cannot be set (a kernel with
-// psi=0, or without the right to set one), the Alarm works without it, and pressureErr is the
+// newAlarm opens the files of the cgroup in dir. If a PSI trigger cannot be set (a kernel with
+// psi=0, or without the right to set one), the alarm works without it, and pressureErr is the
 // reason.
-func NewAlarm(dir string) (a *Alarm, pressureErr, err error) {
-	a = &Alarm{events: -1, pressure: -1, wake: -1}
+func newAlarm(dir string) (a *alarm, pressureErr, err error) {
+	a = &alarm{events: -1, pressure: -1, wake: -1}
 	if a.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, nil, fmt.Errorf("eventfd: %w", err)
 	}
@@ -60,7 +60,7 @@ func NewAlarm(dir string) (a *Alarm, pressureErr, err error) {
 }
 
 // Wake ends a Wait, or the next one. It may be called from any goroutine.
-func (a *Alarm) Wake() {
+func (a *alarm) Wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.closed {
@@ -72,7 +72,7 @@ func (a *Alarm) Wake() {
 // Wait waits for the kernel, for Wake, for ctx to end, or for d. It reports whether
 // memory.events.local has changed. An epoll that the Go runtime waits for, as for a socket, costs
 // as much as this ppoll (tried).
-func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
+func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
 	stop := context.AfterFunc(ctx, a.Wake)
 	defer stop()
 	fds := []unix.PollFd{
@@ -108,7 +108,7 @@ func (a *Alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 }
 
 // drain reads memory.events.local: poll reports a change until it is read.
-func (a *Alarm) drain() {
+func (a *alarm) drain() {
 	var buffer [256]byte
 	if _, err := unix.Pread(a.events, buffer[:], 0); errors.Is(err, unix.ENODEV) {
 		_ = unix.Close(a.events) // the cgroup is gone
@@ -117,7 +117,7 @@ func (a *Alarm) drain() {
 }
 
 // Close closes the files.
-func (a *Alarm) Close() {
+func (a *alarm) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true

@@ -27,7 +27,7 @@ func cgroup(t *testing.T, files ...string) string {
 
 func TestAlarm(t *testing.T) {
 	dir := cgroup(t, "memory.events.local", "memory.pressure")
-	a, pressureErr, err := NewAlarm(dir)
+	a, pressureErr, err := newAlarm(dir)
 	if err != nil || pressureErr != nil {
 		t.Fatal(err, pressureErr)
 	}
@@ -70,7 +70,7 @@ func TestAlarm(t *testing.T) {
 }
 
 func TestAlarmWithoutPressure(t *testing.T) {
-	a, pressureErr, err := NewAlarm(cgroup(t, "memory.events.local"))
+	a, pressureErr, err := newAlarm(cgroup(t, "memory.events.local"))
 	if err != nil || !errors.Is(pressureErr, fs.ErrNotExist) {
 		t.Fatalf("%v, pressure %v; want that there is none", err, pressureErr)
 	}
@@ -82,7 +82,7 @@ func TestAlarmWithoutPressure(t *testing.T) {
 }
 
 func TestAlarmNoCgroup(t *testing.T) {
-	if _, _, err := NewAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := newAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestAlarmNoCgroup(t *testing.T) {
 // TestAlarmInterrupted: signals to the thread, such as those with which the Go runtime stops
 // goroutines, neither end nor prolong a wait.
 func TestAlarmInterrupted(t *testing.T) {
-	a, _, err := NewAlarm(cgroup(t, "memory.events.local"))
+	a, _, err := newAlarm(cgroup(t, "memory.events.local"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import "testing"
 // TestMeasureBurst: the burst is never below minBurst, which a loop of an earlier design assumed.
 func TestMeasureBurst(t *testing.T) {
 	burst, err := MeasureBurst()
-	if err != nil || burst < minBurst || burst > MaxBurst {
-		t.Errorf("%g, %v; want %d to %d", burst, err, minBurst, MaxBurst)
+	if err != nil || burst < minBurst || burst > maxBurst {
+		t.Errorf("%g, %v; want %d to %d", burst, err, minBurst, maxBurst)
 	}
 	t.Logf("%.1f GiB/s", burst/(1<<30))
 }

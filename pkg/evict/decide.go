@@ -74,8 +74,8 @@ type Candidate struct {
 	Skip Skip
 }
 
-// Pressure reports whether Decide needs the pods.
-func Pressure(s Snapshot) bool {
+// underPressure reports whether Decide needs the pods.
+func underPressure(s Snapshot) bool {
 	crossed, state := s.crossed()
 	s.State = state
 	return crossed != "" && (!waiting(state.Open) || s.emergency(crossed))
@@ -133,7 +133,7 @@ func Decide(s Snapshot) Decision {
 		shortage = d.At + c.MinimumReclaim // the computed value is wrong by an unknown amount
 	}
 	stays := uint64(0) // sum over all pods
-	for _, pod := range Rank(s.Pods) {
+	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
 		stays += remains

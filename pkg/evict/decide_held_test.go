@@ -122,7 +122,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 			s := snapshotOf(0, unknown, sized("a", 0, 500, 0))
 			s.State, s.OutOfMemory = state, true
 			s.State.Floored, s.State.Cooldown = true, map[string]time.Time{}
-			if d := Decide(s); !Pressure(s) || d.Victim == nil || d.Victim.Name != "a" {
+			if d := Decide(s); !underPressure(s) || d.Victim == nil || d.Victim.Name != "a" {
 				t.Errorf("held %q, victim %+v", d.Held, d.Victim)
 			}
 		})

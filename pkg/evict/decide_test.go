@@ -86,8 +86,8 @@ func TestDecideThresholds(t *testing.T) {
 				if d.Crossed != step.want {
 					t.Fatalf("step %d, %s and %d MiB left: crossed %q, want %q", i, step.at, step.left, d.Crossed, step.want)
 				}
-				if Pressure(snapshot) != (step.want != "") {
-					t.Fatalf("step %d: pressure is %t with %q crossed", i, Pressure(snapshot), step.want)
+				if underPressure(snapshot) != (step.want != "") {
+					t.Fatalf("step %d: pressure is %t with %q crossed", i, underPressure(snapshot), step.want)
 				}
 				if want := uint64(max(step.left, 0)) * mi; d.Available != want {
 					t.Fatalf("step %d: %d available, want %d", i, d.Available, want)
@@ -113,7 +113,7 @@ func TestDecideReclaimableMemory(t *testing.T) {
 		if d := Decide(s); d.Crossed != "" || d.Victim != nil {
 			t.Errorf("%s: crossed %q, evicts %+v", name, d.Crossed, d.Victim)
 		}
-		if Pressure(s) {
+		if underPressure(s) {
 			t.Errorf("%s: is pressure", name)
 		}
 	}
@@ -275,7 +275,7 @@ func TestDecideProtected(t *testing.T) {
 	}{
 		{}:                      {[]Skip{"", "", "", "", "", ""}, "terminating", "static"},
 		DefaultProtected:        {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
-		KubeletProtected:        {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
+		kubeletProtected:        {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
 		{Static: true}:          {[]Skip{"", SkipStatic, "", "", "", ""}, "terminating", "plain"},
 		{NodeCritical: true}:    {[]Skip{"", "", "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "static"},
 		{ClusterCritical: true}: {[]Skip{"", "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "terminating", "static"},
@@ -330,8 +330,8 @@ func TestDecideOneAtATime(t *testing.T) {
 			if (d.Victim != nil) != test.victim || d.NoCandidate {
 				t.Errorf("evicts %+v, no candidate %t; want a victim: %t", d.Victim, d.NoCandidate, test.victim)
 			}
-			if Pressure(s) != test.victim {
-				t.Errorf("pods are read: %t", Pressure(s))
+			if underPressure(s) != test.victim {
+				t.Errorf("pods are read: %t", underPressure(s))
 			}
 			if test.hurry != (len(d.Hurry) == 1) || test.hurry && d.Hurry[0].UID != "a" {
 				t.Errorf("hurries %+v, want %t", d.Hurry, test.hurry)

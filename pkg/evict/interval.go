@@ -19,10 +19,10 @@ const (
 // The growth in bytes per second that must not carry a partition from above its threshold to its
 // limit between two polls, even after a time without growth.
 const (
-	// MaxBurst is the growth on a server. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB,
+	// maxBurst is the growth on a server. A thread touches new memory at 2.5 GiB/s in pages of 4 KiB,
 	// and at 7 to 9 in huge pages, which Debian and RHEL use by default: the kernel clears each page
 	// first (measured on two cores of an AMD EPYC).
-	MaxBurst = 10 << 30
+	maxBurst = 10 << 30
 	// minBurst is the lower bound, for a machine that was busy or emulated when it was measured.
 	minBurst = 1 << 30
 	// threads is the assumed speed of several threads, or of huge pages, relative to the one thread
@@ -30,12 +30,12 @@ const (
 	threads = 4
 )
 
-// Interval returns the time until the next poll. distance is the number of bytes left before a
+// pollInterval returns the time until the next poll. distance is the number of bytes left before a
 // threshold is crossed, margin the number from there to the limit, and growth the bytes per second
 // since the last poll. burst is the growth, in bytes per second, that may set in without warning.
 // PSI and memory.events report when the kernel reclaims or kills. A partition full of anonymous
 // memory has nothing to reclaim: a single page takes it from no report at all to the kill.
-func Interval(distance, margin uint64, growth, burst float64) time.Duration {
+func pollInterval(distance, margin uint64, growth, burst float64) time.Duration {
 	seconds := (float64(distance) + float64(margin)) / burst
 	if growth > 0 {
 		seconds = min(seconds, float64(distance)/(pollsToThreshold*growth))
@@ -53,7 +53,7 @@ func nextPoll(s Snapshot, d Decision, open []execution, growth, burst float64) t
 		distance = d.Available - c.Soft
 	}
 	// Under pressure the threshold is already crossed, and the memory left below the limit counts.
-	interval := Interval(distance, min(c.Hard, d.Available), growth, burst)
+	interval := pollInterval(distance, min(c.Hard, d.Available), growth, burst)
 	switch {
 	case s.Config.Off, s.unlimited():
 		return statInterval
@@ -64,7 +64,7 @@ func nextPoll(s Snapshot, d Decision, open []execution, growth, burst float64) t
 	case d.Held == HoldStays:
 		// That may last for days, and each poll reads all pods. A pod that grows meanwhile is followed
 		// from when its growth is first measured.
-		return Interval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
+		return pollInterval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return maxPollInterval
 	}

@@ -24,13 +24,13 @@ func TestInterval(t *testing.T) {
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth at the measured rate is found before the threshold.
-		{512 << 20, 512 << 20, MaxBurst, 25 * time.Millisecond},
-		{512 << 20, 512 << 20, MaxBurst / 8, maxPollInterval},
+		{512 << 20, 512 << 20, maxBurst, 25 * time.Millisecond},
+		{512 << 20, 512 << 20, maxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
-		if got := Interval(test.distance, test.margin, test.growth, MaxBurst); got != test.want {
-			t.Errorf("Interval(%d, %d, %g) is %s, want %s", test.distance, test.margin, test.growth, got, test.want)
+		if got := pollInterval(test.distance, test.margin, test.growth, maxBurst); got != test.want {
+			t.Errorf("pollInterval(%d, %d, %g) is %s, want %s", test.distance, test.margin, test.growth, got, test.want)
 		}
 	}
 }
@@ -41,19 +41,19 @@ func TestIntervalBounds(t *testing.T) {
 	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
 	for range 100_000 {
 		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
-		d := Interval(distance, margin, growth, MaxBurst)
+		d := pollInterval(distance, margin, growth, maxBurst)
 		if d < minPollInterval || d > maxPollInterval {
-			t.Fatalf("Interval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, minPollInterval, maxPollInterval)
+			t.Fatalf("pollInterval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, minPollInterval, maxPollInterval)
 		}
-		if farther := Interval(distance+uint64(amount(1<<40)), margin, growth, MaxBurst); farther < d {
+		if farther := pollInterval(distance+uint64(amount(1<<40)), margin, growth, maxBurst); farther < d {
 			t.Fatalf("farther from the threshold than %d is %s, and that is %s", distance, farther, d)
 		}
-		if faster := Interval(distance, margin, growth+amount(1<<38), MaxBurst); faster > d {
+		if faster := pollInterval(distance, margin, growth+amount(1<<38), maxBurst); faster > d {
 			t.Fatalf("growth above %g gives %s, and that %s", growth, faster, d)
 		}
-		// Growth of up to MaxBurst that sets in without warning is found before the limit, or fits into
+		// Growth of up to maxBurst that sets in without warning is found before the limit, or fits into
 		// the shortest interval. Rounding loses a nanosecond.
-		speed := min(amount(MaxBurst), MaxBurst)
+		speed := min(amount(maxBurst), maxBurst)
 		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*minPollInterval.Seconds()) {
 			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
 		}
@@ -72,11 +72,11 @@ func TestIntervalPollsBeforeLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		left, seen := float64(random.IntN(4<<30)), 0.0
-		margin := 2*MaxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
+		margin := 2*maxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
 		polls := 0
 		for left > 0 && polls < 10_000 {
-			speed := random.Float64() * MaxBurst
-			d := Interval(uint64(left), uint64(margin), seen, MaxBurst)
+			speed := random.Float64() * maxBurst
+			d := pollInterval(uint64(left), uint64(margin), seen, maxBurst)
 			if left -= speed * d.Seconds(); left < -margin {
 				t.Fatalf("at the limit after %d polls, with a margin of %g", polls, margin)
 			}
@@ -97,7 +97,7 @@ func TestMargin(t *testing.T) {
 	caught := func(distance, margin, speed float64) bool {
 		seen := 0.0
 		for {
-			d := Interval(uint64(max(distance, 0)), uint64(margin), seen, MaxBurst)
+			d := pollInterval(uint64(max(distance, 0)), uint64(margin), seen, maxBurst)
 			distance, seen = distance-speed*(d+cost/2).Seconds(), speed
 			if distance < 0 {
 				return margin+distance-speed*(rereadDelay+cost/2).Seconds() > 0
@@ -141,8 +141,8 @@ func TestNextPollOtherLimit(t *testing.T) {
 	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
 		t.Errorf("crossed %q, %+v", d.Crossed, report)
 	}
-	if next := nextPoll(s, d, nil, 0, MaxBurst); next != Interval(50*mi, 100*mi, 0, MaxBurst) {
-		t.Errorf("polls again in %s, want %s", next, Interval(50*mi, 100*mi, 0, MaxBurst))
+	if next := nextPoll(s, d, nil, 0, maxBurst); next != pollInterval(50*mi, 100*mi, 0, maxBurst) {
+		t.Errorf("polls again in %s, want %s", next, pollInterval(50*mi, 100*mi, 0, maxBurst))
 	}
 }
 
@@ -166,7 +166,7 @@ func TestNextPollWhileHeld(t *testing.T) {
 			d := Decide(s)
 			var w watch
 			w.growth(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
-			if got := nextPoll(s, d, nil, w.growth(s.Now, s.Memory.Used()), MaxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
+			if got := nextPoll(s, d, nil, w.growth(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
 				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
 			}
 		})

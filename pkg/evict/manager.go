@@ -158,7 +158,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.growth(s.Now, s.Memory.Used())
-	return nextPoll(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, MaxBurst)), nil
+	return nextPoll(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, maxBurst)), nil
 }
 
 func (m *Manager) read(s *Snapshot) error {
@@ -168,7 +168,7 @@ func (m *Manager) read(s *Snapshot) error {
 // decide reads the pods if they are needed, and decides.
 func (m *Manager) decide(s Snapshot) Decision {
 	s.State = m.executor.state // progress has changed it
-	if Pressure(s) {
+	if underPressure(s) {
 		s.Pods = m.measured()
 	}
 	return m.choose(s)

@@ -34,7 +34,7 @@ type Options struct {
 	// LowerLimit has systemd apply a memory limit that was lowered below the partition's usage.
 	LowerLimit func(ctx context.Context) error
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning
-	// (MeasureBurst); 0 for MaxBurst.
+	// (MeasureBurst); 0 for maxBurst.
 	Burst  float64
 	Events Events
 }

@@ -20,12 +20,12 @@ type Protected struct {
 	ClusterCritical bool
 }
 
-// DefaultProtected is the default, KubeletProtected the kubelet's own rule (IsCriticalPod,
+// DefaultProtected is the default, kubeletProtected the kubelet's own rule (IsCriticalPod,
 // pkg/kubelet/types/pod_update.go). The latter leaves next to no candidate if the partition holds
 // only kube-system.
 var (
 	DefaultProtected = Protected{Static: true, NodeCritical: true}
-	KubeletProtected = Protected{Static: true, NodeCritical: true, ClusterCritical: true}
+	kubeletProtected = Protected{Static: true, NodeCritical: true, ClusterCritical: true}
 )
 
 // ParseProtected parses a list such as "static,node-critical", or "none", or "kubelet".
@@ -41,7 +41,7 @@ func ParseProtected(text string) (Protected, error) {
 		case "cluster-critical":
 			s.NodeCritical, s.ClusterCritical = true, true
 		case "kubelet":
-			s = KubeletProtected
+			s = kubeletProtected
 		case "none":
 			if len(takeEvents) > 1 {
 				return s, fmt.Errorf("%q: none stands alone", text)

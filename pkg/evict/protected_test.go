@@ -15,7 +15,7 @@ func TestProtectedPriorityBounds(t *testing.T) {
 		priority.NodeCritical - 1:    SkipClusterCritical,
 		priority.NodeCritical:        SkipNodeCritical,
 	} {
-		if got := KubeletProtected.reason(Pod{Priority: value}); got != want {
+		if got := kubeletProtected.reason(Pod{Priority: value}); got != want {
 			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
 		}
 	}
@@ -24,9 +24,9 @@ func TestProtectedPriorityBounds(t *testing.T) {
 func TestParseProtected(t *testing.T) {
 	for text, want := range map[string]Protected{
 		"none": {}, "static": {Static: true}, "node-critical": {NodeCritical: true},
-		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": KubeletProtected,
+		"cluster-critical": {NodeCritical: true, ClusterCritical: true}, "kubelet": kubeletProtected,
 		"static,node-critical": DefaultProtected, "node-critical,static": DefaultProtected, "static,static": {Static: true},
-		"static,cluster-critical": KubeletProtected, "static,node-critical,cluster-critical": KubeletProtected,
+		"static,cluster-critical": kubeletProtected, "static,node-critical,cluster-critical": kubeletProtected,
 	} {
 		got, err := ParseProtected(text)
 		if err != nil || got != want {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Rank returns the pods in eviction order, as the kubelet's rankMemoryPressure
+// rank returns the pods in eviction order, as the kubelet's rankMemoryPressure
 // (pkg/kubelet/eviction/helpers.go, 1.37):
 //
 //  1. exceedMemoryRequests: a pod without a reading comes first, then one that uses more than
@@ -15,7 +15,7 @@ import (
 //
 // The kubelet leaves the order of equal pods to chance. Here it follows namespace and name, so that
 // status shows the order of evictions.
-func Rank(pods []Pod) []Pod {
+func rank(pods []Pod) []Pod {
 	ranked := slices.Clone(pods)
 	slices.SortStableFunc(ranked, func(a, b Pod) int {
 		return cmp.Or(

@@ -93,7 +93,7 @@ func TestRank(t *testing.T) {
 				pods := slices.Clone(want)
 				random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 				before := names(pods)
-				if got := names(Rank(pods)); !slices.Equal(got, names(want)) {
+				if got := names(rank(pods)); !slices.Equal(got, names(want)) {
 					t.Fatalf("order %q, want %q", got, names(want))
 				}
 				if !slices.Equal(names(pods), before) {
@@ -139,7 +139,7 @@ func TestRankRandomPods(t *testing.T) {
 				amounts[random.IntN(len(amounts))], max(0, amounts[random.IntN(len(amounts))]))
 			pods[i].UID = fmt.Sprint(i)
 		}
-		ranked := Rank(pods)
+		ranked := rank(pods)
 		for i, a := range ranked {
 			for _, b := range ranked[i+1:] {
 				if evictedFirst(b, a) {
@@ -148,7 +148,7 @@ func TestRankRandomPods(t *testing.T) {
 			}
 		}
 		random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		again := Rank(pods)
+		again := rank(pods)
 		if !slices.EqualFunc(ranked, again, func(a, b Pod) bool { return a.UID == b.UID }) {
 			t.Fatalf("another order of the same pods gives %q, not %q", names(again), names(ranked))
 		}

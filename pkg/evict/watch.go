@@ -29,7 +29,7 @@ type watch struct {
 	reported bool
 
 	mu    sync.Mutex
-	alarm *Alarm
+	alarm *alarm
 }
 
 // open opens the files of the partition, unless they are open.
@@ -41,7 +41,7 @@ func (w *watch) open() error {
 	if err != nil {
 		return err
 	}
-	alarm, pressureErr, err := NewAlarm(w.Cgroups.Path(w.Slice))
+	alarm, pressureErr, err := newAlarm(w.Cgroups.Path(w.Slice))
 	if err != nil {
 		meter.Close()
 		return err

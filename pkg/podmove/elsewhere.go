@@ -40,7 +40,7 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 	if err != nil || !running {
 		return "", false // if the runtime is away, its lists have failed already
 	}
-	found := Nowhere
+	found := nowhere
 	if pid != 0 {
 		if found, err = g.cgroupOf(pid); err != nil {
 			return "", false

@@ -306,7 +306,7 @@ func TestGathererForeignCgroup(t *testing.T) {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 				n.pids = map[string]int{"one": 0}
-			}, Nowhere, ReasonForeign,
+			}, nowhere, ReasonForeign,
 		},
 		// CRI-O and others may name it like this.
 		"a unit of another name": {

@@ -260,7 +260,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 		return Decision{}, err
 	}
 	// Before acting, which takes long if systemd does not answer. An eviction does not wait for that.
-	r.Table.SetPods(snapshot.Pods)
+	r.Table.setPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	r.judgeOrders(snapshot, &decision)

@@ -129,9 +129,9 @@ type KubeletPod struct {
 	GracePeriod time.Duration
 }
 
-// Nowhere stands for the cgroup of a container that runs and whose process the runtime does not
+// nowhere stands for the cgroup of a container that runs and whose process the runtime does not
 // report.
-const Nowhere = "nowhere"
+const nowhere = "nowhere"
 
 // PodCgroup is one of the slices of a pod.
 type PodCgroup struct {

@@ -21,8 +21,8 @@ func (t *Table) Pods() []Pod {
 	return t.pods
 }
 
-// SetPods replaces the pods.
-func (t *Table) SetPods(pods []Pod) {
+// setPods replaces the pods.
+func (t *Table) setPods(pods []Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pods = pods

@@ -313,7 +313,7 @@ func TestMoveFirstRoundFails(t *testing.T) {
 	to := filepath.Join(string(m.Cgroups), "kubepods.slice/kubepods-system.slice", r.NewName)
 	f.start = func() { write(t, filepath.Join(to, "memory.oom.group"), "0") }
 	_, err := m.Move(t.Context(), r)
-	if !errors.Is(err, errFirstRound) || errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "cgroup.procs") {
+	if !errors.Is(err, errFirstRound) || errors.Is(err, errIncomplete) || !strings.Contains(err.Error(), "cgroup.procs") {
 		t.Errorf("error %v, want it moved back", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {

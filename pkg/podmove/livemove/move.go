@@ -31,9 +31,9 @@ var (
 	ErrPaused = errors.New("the container is paused")
 )
 
-// ErrIncomplete means that some of a container's processes are in the old scope and some in the new
+// errIncomplete means that some of a container's processes are in the old scope and some in the new
 // one. The next Move of the same request finishes it.
-var ErrIncomplete = errors.New("moved in part")
+var errIncomplete = errors.New("moved in part")
 
 // Mover moves containers, each from one goroutine at a time.
 type Mover struct {

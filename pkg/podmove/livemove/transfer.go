@@ -77,7 +77,7 @@ func (t *transfer) run(ctx context.Context) error {
 		return errors.Join(err, finishErr)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		return fmt.Errorf("%w: %w", errIncomplete, err)
 	}
 	if t.moved.Pids == 0 {
 		err = ErrGone
@@ -116,10 +116,10 @@ func (t *transfer) rollBack(why error) error {
 		}
 		held.release()
 		if err != nil {
-			return fmt.Errorf("%w: %w; moving back: %w", ErrIncomplete, why, err)
+			return fmt.Errorf("%w: %w; moving back: %w", errIncomplete, why, err)
 		}
 	}
-	return fmt.Errorf("%w: %w; the new scope gets new processes again and again", ErrIncomplete, why)
+	return fmt.Errorf("%w: %w; the new scope gets new processes again and again", errIncomplete, why)
 }
 
 // finish writes to the new scope what the properties do not carry.

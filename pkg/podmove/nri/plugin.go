@@ -78,8 +78,8 @@ func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Containe
 	return nil, nil
 }
 
-// Disconnected drops the state that a disconnected plugin cannot keep up to date.
-func (p *Plugin) Disconnected() {
+// disconnected drops the state that a disconnected plugin cannot keep up to date.
+func (p *Plugin) disconnected() {
 	p.mu.Lock()
 	was := p.connected
 	p.connected = false

@@ -101,7 +101,7 @@ func TestPluginAnnounced(t *testing.T) {
 	if p.IsAnnounced("uid-a") {
 		t.Error("a removed sandbox is still announced")
 	}
-	p.Disconnected()
+	p.disconnected()
 	if p.IsAnnounced("uid-b") || p.Connected() {
 		t.Error("what no event will remove is kept")
 	}
@@ -241,7 +241,7 @@ func TestPluginNotConnected(t *testing.T) {
 	if got := p.Answers(func(string) bool { return true }); len(got) != 0 {
 		t.Errorf("without a connection the answers %+v are kept", got)
 	}
-	p.Disconnected()
+	p.disconnected()
 	expect("a connection that never was ends")
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil || !p.Connected() {
 		t.Errorf("connected is %t, %v", p.Connected(), err)
@@ -249,9 +249,9 @@ func TestPluginNotConnected(t *testing.T) {
 	expect("connected", "up", "wake")
 	_ = p.RunPodSandbox(t.Context(), sandbox("kubepods"))
 	expect("a sandbox that is in no pod's slice")
-	p.Disconnected()
+	p.disconnected()
 	expect("disconnected", "down", "wake")
-	p.Disconnected()
+	p.disconnected()
 	expect("disconnected again")
 }
 

@@ -64,7 +64,7 @@ func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err 
 		return false, err
 	}
 	defer conn.Close()
-	defer p.Disconnected()
+	defer p.disconnected()
 	closed := make(chan struct{})
 	// Without WithOnClose the stub ends the process.
 	plugin, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn),
