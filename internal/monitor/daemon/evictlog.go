@@ -12,8 +12,9 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// The MESSAGE_IDs of what an operator searches the journal for: journalctl MESSAGE_ID=...; journalctl -x explains them, from
-// units/node-partition.catalog. They never change.
+// The MESSAGE_IDs of the messages that an operator searches the journal for, with journalctl
+// MESSAGE_ID=ID. units/node-partition.catalog has the explanations that journalctl -x prints. The
+// IDs never change.
 const (
 	idEvicting     = "89c4cdf13b994233ab91955cce1e6c7e"
 	idEvicted      = "c7c85240183a487bb66a6be20209f91e"
@@ -28,7 +29,7 @@ type evictionEvents struct {
 	metrics *metrics.Metrics
 }
 
-// Evicting implements evict.Events. Of a dry run nothing follows, so it is counted here.
+// Evicting implements evict.Events. It counts a dry run, because no other event follows.
 func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 	if reaction > 0 {
 		v.metrics.Signalled(reaction)
@@ -45,7 +46,8 @@ func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
 	v.evictionJournal.Evicted(e, took)
 }
 
-// Failed implements evict.Events. A look that failed has a warning in the log, once a minute.
+// Failed implements evict.Events. A poll that failed is only counted here: it has a warning in the
+// log, once a minute.
 func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 	v.metrics.Failed(step)
 	if step != evict.StepLook {

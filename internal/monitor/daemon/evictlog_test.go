@@ -18,12 +18,12 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// uid is that of a pod.
+// uid is the UID of a pod.
 const uid = "11111111-2222-3333-4444-555555555555"
 
 const mebi = 1 << 20
 
-// anEviction is one of kube-system/dns, with figures.
+// anEviction returns an eviction of kube-system/dns, with numbers.
 func anEviction() evict.Eviction {
 	return evict.Eviction{
 		UID: uid, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
@@ -32,7 +32,7 @@ func anEviction() evict.Eviction {
 	}
 }
 
-// What an operator can search the journal for is explained in the catalog.
+// TestCatalog: the catalog explains each MESSAGE_ID.
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../units/node-partition.catalog")
@@ -50,7 +50,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// TestEvictionEventsAreCountedAndLogged has each event once in the metrics and once in the log.
+// TestEvictionEvents: each event is counted once and logged once.
 func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
 	t.Parallel()
 	dry := anEviction()
@@ -128,7 +128,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 	}
 }
 
-// What an operator reads says what is done, and what did not work.
+// TestEvictionJournal: the messages name the action, and what failed.
 func TestEvictionJournal(t *testing.T) {
 	t.Parallel()
 	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()

@@ -9,7 +9,7 @@ import (
 	"nodepartition/pkg/slices/lowering"
 )
 
-// load is node.LoadApplied, or node.LoadConfig where an operator has asked for it by SIGHUP.
+// load is node.LoadApplied, or node.LoadConfig if an operator has sent SIGHUP.
 type load func(podmove.Mode, node.Keep) (node.Configuration, error)
 
 // reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
@@ -26,7 +26,7 @@ func (m *monitor) reload(load load) {
 	m.follow(config)
 }
 
-// yield ends this program, because the kubelet does its work.
+// yield stops this program, because the kubelet makes the partition itself.
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
@@ -64,11 +64,12 @@ func (m *monitor) follow(c node.Configuration) {
 func (m *monitor) noteReloaded() {
 	select {
 	case m.reloaded <- struct{}{}:
-	default: // one is noted
+	default: // one is pending
 	}
 }
 
-// reloads reads the configuration again, one time after the other: of two at once the older might be followed.
+// reloads reads the configuration again after each signal. It never reads two at once, because then
+// the older one might win.
 func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {

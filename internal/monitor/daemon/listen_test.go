@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What fails again and again is counted, and said once; its end is said too.
+// TestListeningRepeatedFailure: each failure is counted. Only the first one and the recovery are
+// logged.
 func TestListeningIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// placementEvents counts what happens to pods, and writes it to the log. It implements podmove.Events.
+// placementEvents counts and logs the placements of pods. It implements podmove.Events.
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger

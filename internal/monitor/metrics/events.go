@@ -8,7 +8,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// events are counted as they happen.
+// events counts the work of passes.
 type events struct {
 	placements        *prometheus.CounterVec
 	placementDuration *prometheus.HistogramVec
@@ -25,7 +25,8 @@ func newEvents() events {
 		placementDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: prefix + "placement_duration_seconds",
 			Help: "Time that placing a container took, by way; failures included.",
-			// From the answer to CreateContainer, made from memory, to a stop with the usual grace period of 30 s.
+			// From the answer to CreateContainer, which is made from memory, to a stop with the usual grace
+			// period of 30 s.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
 		}, []string{"method"}),
 		reconcileDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -59,7 +60,7 @@ const (
 	failed    = "failure"
 )
 
-// Placed counts a container that was placed, or was to be.
+// Placed counts a container that was placed, or failed to be.
 func (m *Metrics) Placed(p podmove.Placement) {
 	result := succeeded
 	if p.Err != nil {

@@ -10,7 +10,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// evictions are counted as they happen.
+// evictions counts evictions and kills by the kernel.
 type evictions struct {
 	evictions   *prometheus.CounterVec
 	reaction    prometheus.Histogram
@@ -62,7 +62,8 @@ func (e evictions) register(to prometheus.Registerer) {
 	to.MustRegister(e.evictions, e.reaction, e.failures, e.noCandidate, e.kills)
 }
 
-// Signalled counts an eviction whose containers were signalled to end, the given time after the look that saw the threshold crossed.
+// Signalled counts an eviction whose containers were signalled to end, took after the poll that
+// found the threshold crossed.
 func (m *Metrics) Signalled(took time.Duration) { m.evictions.reaction.Observe(took.Seconds()) }
 
 // Evicted counts an eviction that has ended, or a dry run.
@@ -70,18 +71,19 @@ func (m *Metrics) Evicted(e evict.Eviction) {
 	m.evictions.evictions.WithLabelValues(string(e.Threshold), string(e.Method), strconv.FormatBool(e.DryRun)).Inc()
 }
 
-// Failed counts a step of an eviction, or a look, that failed.
+// Failed counts a failed step of an eviction, or a failed poll.
 func (m *Metrics) Failed(step evict.Step) { m.evictions.failures.WithLabelValues(string(step)).Inc() }
 
-// NoCandidate counts that a pod should be evicted and none may.
+// NoCandidate counts that a pod has to be evicted and there is no candidate.
 func (m *Metrics) NoCandidate() { m.evictions.noCandidate.Inc() }
 
-// KernelKilled counts processes in the partition that the kernel has killed.
+// KernelKilled counts processes of the partition that the kernel has killed.
 func (m *Metrics) KernelKilled(limit evict.KilledAt, processes uint64) {
 	m.evictions.kills.WithLabelValues(string(limit)).Add(float64(processes))
 }
 
-// marginCollector shows how far the partition is from an eviction. Before the first look it shows nothing.
+// marginCollector collects how much memory is left until an eviction. It has no metrics before the
+// first poll.
 type marginCollector struct {
 	report                                    func() evict.Report
 	available, threshold, noCandidate, looked *prometheus.Desc

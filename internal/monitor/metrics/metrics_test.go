@@ -30,7 +30,7 @@ type report podmove.Report
 
 func (r report) Report() podmove.Report { return podmove.Report(r) }
 
-// uid of a pod of testdata/node, but for its last digit.
+// uid is the UID of a pod of testdata/node without its last digit.
 const uid = "0a1b2c3d-0000-4000-8000-00000000000"
 
 func sampleReport() report {
@@ -43,7 +43,7 @@ func sampleReport() report {
 			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
 		},
-		{ // its slice has just gone
+		{ // its slice was just removed
 			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
 		},
@@ -63,7 +63,7 @@ func margin() evict.Report {
 	return evict.Report{Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Hard: 100 << 20, Soft: 200 << 20}
 }
 
-// observe has one of each thing happen.
+// observe counts each kind of event.
 func observe(o *Metrics) {
 	o.Signalled(300 * time.Microsecond)
 	o.Evicted(evict.Eviction{Threshold: evict.Hard, Method: evict.Evict})
@@ -80,13 +80,13 @@ func observe(o *Metrics) {
 	o.Connected("nri", false)
 	for range 3 {
 		o.Connected("nri", true)
-		o.Connected("nri", true) // said twice
+		o.Connected("nri", true) // a second time
 		o.Connected("nri", false)
 		o.Connected("nri", false)
 	}
 }
 
-// scrape returns what Prometheus gets of the metrics that are ours.
+// scrape returns our metrics in the text format.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -125,7 +125,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// withoutGo hides the version of Go, which is not ours to fix.
+// withoutGo removes the version of Go, which differs between builds.
 func withoutGo(text string) string {
 	before, after, _ := strings.Cut(text, `goversion="`)
 	_, after, _ = strings.Cut(after, `"`)
@@ -139,7 +139,8 @@ func TestExposition(t *testing.T) {
 	golden(t, "expected.txt", withoutGo(scrape(t, m)))
 }
 
-// What is there before anything happened, on a node without a partition, without controllers and before the first pass.
+// TestExpositionAtStart: the metrics before any event, on a node without a partition, without
+// controllers and before the first pass.
 func TestExpositionAtStart(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Evictions: margin, Reports: report{}, PerPod: true})
@@ -196,7 +197,7 @@ func TestUnreadableCgroup(t *testing.T) {
 	}
 }
 
-// A name that is not UTF-8 costs its own series and no other.
+// TestPodMetricsHostileName: a name that is not UTF-8 costs its own series and no other.
 func TestHostileName(t *testing.T) {
 	t.Parallel()
 	r := sampleReport()
@@ -224,7 +225,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Scrapes and what is counted come from many goroutines; the race detector is the judge.
+// TestMetricsConcurrent: scrapes and events come from many goroutines. The race detector is the
+// judge.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})

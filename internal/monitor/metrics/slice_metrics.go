@@ -6,7 +6,8 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// sliceMetric is a metric with the label slice alone. value reports false where there is none: no controller, no limit.
+// sliceMetric is a metric with the label slice alone. value returns false if a slice has no value,
+// because it has no controller or no limit.
 type sliceMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

@@ -9,7 +9,7 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// EvictionsFile keeps evictions that are not through, and the last ones.
+// EvictionsFile holds the evictions in progress and the last ones.
 const EvictionsFile = config.StateDir + "/monitor/evictions.json"
 
 // ReadEvictions reads what the service has written to EvictionsFile.

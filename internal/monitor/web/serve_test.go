@@ -38,7 +38,7 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// serve starts a server and returns what stops it and where its error comes.
+// serve starts a server. It returns a function that stops it and the channel with its error.
 func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), result chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

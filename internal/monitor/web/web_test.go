@@ -31,7 +31,7 @@ type fake struct {
 
 func (f *fake) Report() podmove.Report { return f.report }
 
-// hostile is what a name may not be, and what a runtime may say that it is.
+// hostile is not allowed as a name, but a runtime may report it.
 const hostile = `"><script>alert(1)</script>`
 
 func newFake() *fake {
@@ -179,7 +179,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A browser takes the style only if it is, byte for byte, what the policy has the hash of.
+// TestPolicyFitsStyle: a browser applies the style only if the hash in the policy fits it byte for
+// byte.
 func TestPolicyFitsStyle(t *testing.T) {
 	t.Parallel()
 	_, header, body := do(t, newFake().handler(t, t.TempDir()), "GET", "http://localhost/")

@@ -24,7 +24,7 @@ const (
 	cgroups   = cgroupfs.FS(cgroupfs.Mount)
 )
 
-// pod is a pod that is made as the kubelet makes pods, and that the kubelet does not know.
+// pod is a pod that is made as the kubelet makes pods, but unknown to the kubelet.
 type pod struct {
 	uid     string
 	systemd *systemd.Client
