@@ -23,7 +23,7 @@ func TestTrial(t *testing.T) {
 	if got := c.SectionFileWith("cpuset"); got != TrialPath {
 		t.Errorf("a message about its cpuset names %s", got)
 	}
-	for _, want := range []Look{{main, lookRead}, {OverridePath, "not looked at, " + TrialPath + " is there: a trial runs"}, {TrialPath, lookRead}} {
+	for _, want := range []Look{{main, lookRead}, {OverridePath, "not read, " + TrialPath + " exists: a trial runs"}, {TrialPath, lookRead}} {
 		if !slices.Contains(c.Looked, want) {
 			t.Errorf("%v; want %v", c.Looked, want)
 		}

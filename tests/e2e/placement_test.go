@@ -428,7 +428,7 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	for _, source := range []string{"systemd", "kubelet", "runtime"} {
 		wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
 	}
-	wantMetric(t, n, `systempartition_placements_total{partition="system",result="failure",method="creation"}`, 0)
+	wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="failure"}`, 0)
 	if placing(flavour) {
 		// The log has the number within 5 ms. BenchmarkAnswer of pkg/podmove/nri measures it.
 		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{method="creation"}`)

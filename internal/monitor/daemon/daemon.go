@@ -199,7 +199,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		defer m.cancel()
 		// A move that a kill interrupted is finished first: it may have left a container frozen.
 		if err := m.live.Recover(ctx); err != nil {
-			m.log.Error("a move that was cut short could not be ended; it is tried again with the next start", "error", err)
+			m.log.Error("finishing an interrupted move failed; the next start tries again", "error", err)
 		}
 		for {
 			if err := m.reconciler.Run(ctx); err != nil {
@@ -236,7 +236,7 @@ func (m *monitor) removePartition(ctx context.Context) {
 		// A failure is logged but not returned: exiting with an error would make systemd restart this
 		// program, again and again.
 		if err := m.units.StopConfiguredSlice(ctx, slice); err != nil {
-			m.log.Error("a slice of the partition stays; stop it with systemctl stop", "slice", slice, "error", err)
+			m.log.Error("stopping a slice of the partition failed; stop it with systemctl stop", "slice", slice, "error", err)
 		}
 	}
 	m.service.status("The system partition is switched off")

@@ -100,7 +100,7 @@ func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
 
 func (j evictionJournal) Resumed(e evict.Eviction) {
 	j.of(e, idEvicting).
-		Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
+		Warn("resuming an eviction that an earlier run of this program left unfinished", "decided", e.Time.Format(time.RFC3339))
 }
 
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
@@ -124,7 +124,7 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 		"or protect fewer with --" + options.FlagProtected
 	switch {
 	case d.Held == evict.HoldStays:
-		what = "the memory of the system partition is low because of memory that the end of processes does not free, and no other pod is evicted for it: " +
+		what = "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:
 		what = "the memory of the system partition is low and there is no candidate: the kernel will kill at the limit"
@@ -136,11 +136,11 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
-	what := "the kernel has killed in the system partition, at the limit of a pod, a container or the node"
+	what := "the kernel has killed processes in the system partition, at the limit of a pod, a container or the node"
 	if limit == evict.AtPartition {
-		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had no candidate"
+		what = "the kernel has killed processes in the system partition, at its limit: eviction came too late, or had no candidate"
 	}
-	j.log.Error(what+"; journalctl -k has the process", journallog.MessageID, idKernelKilled, "processes", processes)
+	j.log.Error(what+"; journalctl -k names them", journallog.MessageID, idKernelKilled, "processes", processes)
 }
 
 func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }

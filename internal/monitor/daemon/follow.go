@@ -16,7 +16,7 @@ type load func(podmove.Mode, node.Keep) (node.Configuration, error)
 func (m *monitor) reload(load load) {
 	config, err := load(m.options.Mode, node.WriteMembers)
 	if err != nil {
-		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
+		m.log.Error("the configuration is not valid; keeping the present one", "error", err)
 		return
 	}
 	if config.Desired.ManagedByKubelet != "" {
@@ -54,7 +54,7 @@ func (m *monitor) follow(c node.Configuration) {
 	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
 	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
 		m.log.Error(
-			"the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once",
+			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",
 			"error", err,
 		)
 	}

@@ -35,7 +35,7 @@ func (m *monitor) nri() podmove.NRIState {
 func (m *monitor) ready() error {
 	errs := []error{m.reconciler.Ready()}
 	if m.nri() == podmove.Awaited {
-		errs = append(errs, fmt.Errorf("NRI: %s: not connected with the runtime", m.options.NRI))
+		errs = append(errs, fmt.Errorf("NRI: %s: not connected to the runtime", m.options.NRI))
 	}
 	if !m.units.Connected() {
 		errs = append(errs, errors.New("systemd: not connected"))

@@ -78,7 +78,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 func summary(report podmove.Report, err, problem, unserved error) string {
 	line := whereabouts(report)
 	if err != nil {
-		line = "Failing, and trying again: " + oneline.Terminal(err.Error())
+		line = "Failing, retrying: " + oneline.Terminal(err.Error())
 	}
 	if problem != nil {
 		line += "; the configuration is not valid, following the last good one"

@@ -170,7 +170,7 @@ func TestSummary(t *testing.T) {
 	}{
 		{podmove.Report{}, nil, nil, "0 pods in the system partition, 0 pods in the wrong partition"},
 		{report, nil, nil, "2 pods in the system partition, 2 pods in the wrong partition"},
-		{report, errors.New("container runtime: away"), nil, "Failing, and trying again: container runtime: away"},
+		{report, errors.New("container runtime: away"), nil, "Failing, retrying: container runtime: away"},
 		{podmove.Report{}, nil, errors.New("listen: in use"), "0 pods in the system partition, 0 pods in the wrong partition; " +
 			"metrics and health are not served: listen: in use"},
 	} {

@@ -63,7 +63,7 @@ func newSliceCollector(r reader) *sliceCollector {
 		),
 		limit: prometheus.NewDesc(
 			"kubelet_partition_memory_limit_bytes",
-			"Memory that the pods of a partition may use; absent without a limit. That of default is for both together (KEP-5894).",
+			"Memory that the pods of a partition may use; absent without a limit. The limit of default applies to both together (KEP-5894).",
 			partition,
 			nil,
 		),

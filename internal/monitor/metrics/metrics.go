@@ -62,12 +62,12 @@ func New(o Options) *Metrics {
 		sources:   newSources(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
-			Help: "Attempts to serve metrics and health that failed, because somebody else had the port or it was no address of the node.",
+			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
 		}),
 	}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "cgroup_read_failures_total",
-		Help: "Cgroups that could not be read at a scrape, and whose series it lacks. One that is gone is none of them.",
+		Help: "Cgroups that a scrape failed to read; their series are missing. Removed cgroups are not counted.",
 	})
 	read := reader{cgroups: o.Cgroups, failed: func(err error) {
 		failures.Inc()

@@ -246,7 +246,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{partition="system",result="success",method="creation"} 200`) {
+	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{method="creation",partition="system",result="success"} 200`) {
 		t.Errorf("200 placements were made, and there are:\n%s", text)
 	}
 }

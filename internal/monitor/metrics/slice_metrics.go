@@ -31,7 +31,7 @@ func sliceMetrics() []sliceMetric {
 		metric(
 			"memory_limit_hits_total",
 			counter,
-			"Times that a slice was about to go over its own limit (max of memory.events.local).",
+			"Times that a slice was about to exceed its own limit (max of memory.events.local).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.LocalMemoryEvents.Max), s.HasMemory },
 		),
 		metric(
@@ -43,7 +43,7 @@ func sliceMetrics() []sliceMetric {
 		metric(
 			"oom_kills_total",
 			counter,
-			"Processes in a slice, or below, that the kernel killed, for whatever limit (oom_kill of memory.events).",
+			"Processes in a slice, or below, that the kernel killed, for any limit (oom_kill of memory.events).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.MemoryEvents.OOMKill), s.HasMemory },
 		),
 		metric("cpu_seconds_total", counter, "CPU time that a slice used.",

@@ -16,7 +16,7 @@ const EvictionsFile = config.StateDir + "/monitor/evictions.json"
 func ReadEvictions() (evict.History, error) {
 	history, err := evict.Store(EvictionsFile).Read()
 	if errors.Is(err, os.ErrPermission) {
-		return history, fmt.Errorf("%w; it has to be root", err)
+		return history, fmt.Errorf("%w; it has to run as root", err)
 	}
 	return history, err
 }

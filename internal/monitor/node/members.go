@@ -43,7 +43,7 @@ func readMembers(path string) (Members, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return m, errors.New(
-			"there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload",
+			"there is no earlier valid configuration of this boot to follow; repair the configuration and run systemctl daemon-reload",
 		)
 	case errors.As(err, &file):
 		return m, err
