@@ -9,9 +9,9 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// TestTrial: a section on trial replaces those of the override and of the kubelet, and Looked lists
-// them.
-func TestTrial(t *testing.T) {
+// TestLoadTrial: a section on trial replaces those of the override and of the kubelet, and Looked
+// lists them.
+func TestLoadTrial(t *testing.T) {
 	t.Parallel()
 	const main = "/var/lib/kubelet/config.yaml"
 	section := func(cpus string) string { return head + "systemPartition: {cpuset: '" + cpus + "'}" }
@@ -35,9 +35,9 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestTrialRefused: a trial without a section, or with another kind of object, is refused by its
+// TestLoadWithRefused: a trial without a section, or with another kind of object, is refused by its
 // name. The section of the override does not become the trial's.
-func TestTrialRefused(t *testing.T) {
+func TestLoadWithRefused(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
 	for data, want := range map[string]string{

@@ -32,8 +32,8 @@ func anEviction() evict.Eviction {
 	}
 }
 
-// TestCatalog: the catalog explains each MESSAGE_ID.
-func TestCatalog(t *testing.T) {
+// TestEvictionJournalCatalog: the catalog explains each MESSAGE_ID.
+func TestEvictionJournalCatalog(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../units/node-partition.catalog")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestCatalog(t *testing.T) {
 }
 
 // TestEvictionEvents: each event is counted once and logged once.
-func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
+func TestEvictionEvents(t *testing.T) {
 	t.Parallel()
 	dry := anEviction()
 	dry.DryRun = true

@@ -10,7 +10,7 @@ import (
 
 // TestListeningRepeatedFailure: each failure is counted. Only the first one and the recovery are
 // logged.
-func TestListeningIsSaidOnce(t *testing.T) {
+func TestListeningRepeatedFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	count := 0

@@ -101,8 +101,8 @@ func serving(t *testing.T, during func(m *manager, ready, alive *atomic.Bool, af
 	})
 }
 
-// TestReady: the kubelet is ordered after us, so it must not wait for long.
-func TestReady(t *testing.T) {
+// TestServiceReady: the kubelet is ordered after us, so it must not wait for long.
+func TestServiceReady(t *testing.T) {
 	serving(t, func(m *manager, ready, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		after(time.Second)
@@ -113,7 +113,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-func TestReadyInTheEnd(t *testing.T) {
+func TestServiceReadyTimeout(t *testing.T) {
 	serving(t, func(m *manager, _, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		after(readyTimeout - time.Second)
@@ -123,9 +123,9 @@ func TestReadyInTheEnd(t *testing.T) {
 	})
 }
 
-// TestWatchdog: systemd is notified three times per period while we are alive. Otherwise it is not,
-// and it restarts us.
-func TestWatchdog(t *testing.T) {
+// TestServiceWatchdog: systemd is notified three times per period while we are alive. Otherwise it
+// is not, and it restarts us.
+func TestServiceWatchdog(t *testing.T) {
 	serving(t, func(m *manager, ready, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		ready.Store(true)
@@ -137,7 +137,7 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
-func TestStatusLine(t *testing.T) {
+func TestServiceStatus(t *testing.T) {
 	m := newManager(t)
 	var s service
 	s.status("1 pods in the system partition, 0 pods in the wrong partition")
@@ -146,8 +146,8 @@ func TestStatusLine(t *testing.T) {
 	m.want("STATUS=1 pods in the system partition, 0 pods in the wrong partition", "STATUS=other")
 }
 
-// TestStatusLineWithoutSystemd: without systemd the status is dropped.
-func TestStatusLineWithoutSystemd(t *testing.T) {
+// TestServiceStatusWithoutSystemd: without systemd the status is dropped.
+func TestServiceStatusWithoutSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	(&service{}).status("x")
 }

@@ -32,9 +32,9 @@ func documented(t *testing.T) map[string][2]string {
 	return rows
 }
 
-// TestDocumented: docs/metrics.md has each of our metrics with its type and its labels, and no
-// other.
-func TestDocumented(t *testing.T) {
+// TestMetricsDocumented: docs/metrics.md has each of our metrics with its type and its labels, and
+// no other.
+func TestMetricsDocumented(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})

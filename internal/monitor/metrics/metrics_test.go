@@ -132,22 +132,22 @@ func withoutGo(text string) string {
 	return before + `goversion=""` + after
 }
 
-func TestExposition(t *testing.T) {
+func TestMetricsText(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
 	golden(t, "expected.txt", withoutGo(scrape(t, m)))
 }
 
-// TestExpositionAtStart: the metrics before any event, on a node without a partition, without
+// TestMetricsTextAtStart: the metrics before any event, on a node without a partition, without
 // controllers and before the first pass.
-func TestExpositionAtStart(t *testing.T) {
+func TestMetricsTextAtStart(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Evictions: margin, Reports: report{}, PerPod: true})
 	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
 }
 
-func TestLint(t *testing.T) {
+func TestMetricsLint(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
@@ -163,7 +163,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestUnreadableCgroup(t *testing.T) {
+func TestMetricsUnreadableCgroup(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
@@ -198,7 +198,7 @@ func TestUnreadableCgroup(t *testing.T) {
 }
 
 // TestPodMetricsHostileName: a name that is not UTF-8 costs its own series and no other.
-func TestHostileName(t *testing.T) {
+func TestPodMetricsHostileName(t *testing.T) {
 	t.Parallel()
 	r := sampleReport()
 	r.Pods[0].Name = "etcd\xff"
@@ -227,7 +227,7 @@ func TestSources(t *testing.T) {
 
 // TestMetricsConcurrent: scrapes and events come from many goroutines. The race detector is the
 // judge.
-func TestConcurrent(t *testing.T) {
+func TestMetricsConcurrent(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	var all sync.WaitGroup

@@ -52,7 +52,7 @@ func runtimeAt(t *testing.T, path string, f *fakeRuntime) (stop func()) {
 
 // TestRuntimeReconnect: a runtime that does not serve the CRI is dropped, and one that the kubelet
 // uses later replaces the present one.
-func TestRuntimeIsLookedForAgain(t *testing.T) {
+func TestRuntimeReconnect(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "node") // short enough for sockets
 	if err != nil {

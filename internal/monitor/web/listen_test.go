@@ -14,7 +14,7 @@ import (
 
 // TestListenerPortTaken: the listener waits while another process has the port, and serves when it
 // is free.
-func TestListenerWaitsForItsPort(t *testing.T) {
+func TestListenerPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
