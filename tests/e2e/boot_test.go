@@ -44,8 +44,8 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	// The partition has the weight of its one pod, as the kubelet wrote it: the slices beside the
 	// partition and in it are written by the kubelet. The runtime of forky uses another formula for
 	// the container.
-	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
-	weight := run(t, n, "cat "+cgroupRoot+home+"/cpu.weight")
+	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
+	weight := run(t, n, "cat "+cgroupRoot+defaultSlice+"/cpu.weight")
 	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")
 	if other := flavour == "forky"; (container != weight) != other {
 		t.Errorf("the kubelet gave the pod the weight %s, the runtime gave its container %s; want another one: %t", weight, container, other)

@@ -142,9 +142,9 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
 	}
-	home := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
+	defaultSlice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
 	// Only the sandbox is charged to the pod's slice there: the container has never been in it.
-	want(t, n, "cd "+home+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
+	want(t, n, "cd "+defaultSlice+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
 	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
 	remove(t, n, s)
 }

@@ -67,8 +67,8 @@ func TestEvictionEvents(t *testing.T) {
 		"resumed":       {func(v evict.Events) { v.Resumed(anEviction()) }, nil, 1},
 		"evicted":       {func(v evict.Events) { v.Evicted(anEviction(), time.Second) }, map[string]float64{"evictions_total": 1}, 1},
 		"a step":        {func(v evict.Events) { v.Failed(anEviction(), evict.StepAPI, failed) }, map[string]float64{"eviction_failures_total": 1}, 1},
-		"a look":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepLook, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
-		"nobody":        {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, map[string]float64{"eviction_no_candidates_total": 1}, 1},
+		"a poll":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepLook, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
+		"no candidate":  {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, map[string]float64{"eviction_no_candidates_total": 1}, 1},
 		"killed":        {func(v evict.Events) { v.KernelKilled(evict.AtPod, 2) }, map[string]float64{"kernel_kills_total": 2}, 1},
 		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {
@@ -141,14 +141,14 @@ func TestEvictionJournal(t *testing.T) {
 		say  func(evictionJournal)
 		want []string
 	}{
-		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
-		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
-		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
-		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
-		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
-		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
-		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
-		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
+		"restart":            {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":            {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":               {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"problem":            {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
+		"resumed":            {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
+		"failed":             {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
+		"failed without pod": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
+		"killed":             {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
 		"killed at our limit": {
 			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
 		},
