@@ -86,7 +86,7 @@ func TestCheckOK(t *testing.T) {
 	}
 	for _, part := range []string{
 		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
-		"looked at: /var/lib/kubelet/config.yaml: read", "looked at: /etc/kubernetes/kubelet.conf: not looked at, /var/lib/kubelet/config.yaml is there",
+		"looked at: /var/lib/kubelet/config.yaml: read", "looked at: /etc/kubernetes/kubelet.conf: not read, /var/lib/kubelet/config.yaml exists",
 		"looked at: /etc/kubernetes/node-partition.yaml: not there", "accepts evictions with /var/lib/kubelet/kubeconfig",
 	} {
 		if !strings.Contains(stdout, part) {

@@ -198,7 +198,7 @@ func TestEvictsFileFails(t *testing.T) {
 	n := newNode(t, valid("kube-system"))
 	n.write(lowering.EvictsFile+"/in-the-way", "")
 	for _, flag := range []string{"--eviction=on", "--eviction=off"} {
-		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "the generator cannot be told") || !strings.Contains(stderr, lowering.EvictsFile) {
+		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "recording for the generator whether pods are evicted failed") || !strings.Contains(stderr, lowering.EvictsFile) {
 			t.Errorf("%s: %s", flag, stderr)
 		}
 	}

@@ -161,7 +161,7 @@ func TestTry(t *testing.T) {
 	_, checked, _ := n.run("check", "--listen=")
 	for _, part := range []string{
 		"warning trial: " + triedFile + " is tried until ", "change: partition-monitor keep makes it permanent",
-		"looked at: " + kubeletconfig.TrialPath + ": read", "looked at: " + kubeletconfig.OverridePath + ": not looked at, " + kubeletconfig.TrialPath + " is there",
+		"looked at: " + kubeletconfig.TrialPath + ": read", "looked at: " + kubeletconfig.OverridePath + ": not read, " + kubeletconfig.TrialPath + " exists",
 	} {
 		if !strings.Contains(checked, part) {
 			t.Errorf("want %q in\n%s", part, checked)

@@ -31,7 +31,7 @@ func (f FS) read(cgroup, name string) (string, error) {
 		return "", gone(&fs.PathError{Op: "read", Path: path, Err: err})
 	}
 	if n == len(buffer) {
-		return "", fmt.Errorf("%s: holds %d bytes or more: not what was to be read", path, n)
+		return "", fmt.Errorf("%s: holds %d bytes or more: not a file of a cgroup", path, n)
 	}
 	return strings.TrimSuffix(string(buffer[:n]), "\n"), nil
 }

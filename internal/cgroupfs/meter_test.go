@@ -56,9 +56,8 @@ func TestMemoryMeter(t *testing.T) {
 	}
 }
 
-// TestMemoryMeterLeavesOut has a memory.stat that cannot be parsed, and must not be read without
-// need.
-func TestMemoryMeterLeavesOut(t *testing.T) {
+// TestMemoryMeterSkipsStat: a memory.stat that cannot be parsed is not read without need.
+func TestMemoryMeterSkipsStat(t *testing.T) {
 	t.Parallel()
 	root := FS(t.TempDir())
 	write(t, root, map[string]string{"memory.current": "1000\n", "memory.max": "5000\n", "memory.stat": "inactive_file x\n"})
@@ -79,7 +78,7 @@ func TestMemoryMeterLeavesOut(t *testing.T) {
 	}
 }
 
-func TestMemoryMeterOfBrokenFiles(t *testing.T) {
+func TestMemoryMeterBrokenFiles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ file, text string }{
 		"current": {"memory.current", "-1\n"}, "nothing": {"memory.current", "\n"}, "limit": {"memory.max", "none\n"}, "empty": {"memory.max", ""},
@@ -96,7 +95,7 @@ func TestMemoryMeterOfBrokenFiles(t *testing.T) {
 	}
 }
 
-func TestMemoryMeterOfNothing(t *testing.T) {
+func TestMemoryMeterMissing(t *testing.T) {
 	t.Parallel()
 	root := FS(t.TempDir())
 	all := map[string]string{"memory.current": "1\n", "memory.max": "2\n", "memory.stat": ""}
@@ -137,8 +136,8 @@ func openFiles(t *testing.T) map[string]int {
 	return count
 }
 
-// TestMemoryMeterOfRemoved: the kernel answers ENODEV for a file of a cgroup that was removed.
-func TestMemoryMeterOfRemoved(t *testing.T) {
+// TestMemoryMeterRemoved: the kernel answers ENODEV for a file of a cgroup that was removed.
+func TestMemoryMeterRemoved(t *testing.T) {
 	t.Parallel()
 	err := gone(&os.PathError{Op: "read", Path: "memory.current", Err: unix.ENODEV})
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -65,7 +65,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-func TestStatOfNothing(t *testing.T) {
+func TestStatMissing(t *testing.T) {
 	t.Parallel()
 	if _, err := sample.Stat("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat: got %v, want fs.ErrNotExist", err)
@@ -76,7 +76,7 @@ func TestStatOfNothing(t *testing.T) {
 }
 
 // A cgroup that is removed while it is read must not look like one with all controllers off.
-func TestStatOfRemoved(t *testing.T) {
+func TestStatRemoved(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "pod.slice"), 0o755); err != nil {
@@ -96,7 +96,7 @@ func TestStatOfRemoved(t *testing.T) {
 	}
 }
 
-func TestStatOfBrokenFiles(t *testing.T) {
+func TestStatBrokenFiles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ file, text, want string }{
 		"number":   {"memory.current", "-1\n", `memory.current: strconv.ParseUint: parsing "-1": invalid syntax`},
@@ -122,7 +122,7 @@ func TestStatOfBrokenFiles(t *testing.T) {
 
 // A scrape reads hundreds of cgroups: the only allocations left are a path for each cgroup, and a
 // name for each system call.
-func TestUsageAllocates(t *testing.T) {
+func TestUsageAllocations(t *testing.T) {
 	const cgroup, most = "all", 6
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := sample.Usage(cgroup); err != nil {

@@ -160,7 +160,7 @@ func TestVersion(t *testing.T) {
 
 // A pod's author chooses its labels, and images choose theirs: the identity of a pod is in the
 // metadata.
-func TestIdentityIsNotOfLabels(t *testing.T) {
+func TestSandboxesIgnoreLabels(t *testing.T) {
 	t.Parallel()
 	lies := map[string]string{
 		"io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.name": "etcd", "io.kubernetes.pod.uid": "0",
@@ -206,7 +206,7 @@ func TestIdentityIsNotOfLabels(t *testing.T) {
 
 // The kubelet notes the source of a pod in its sandbox, and overwrites the value of the pod's
 // author.
-func TestStaticSandboxes(t *testing.T) {
+func TestSandboxesStatic(t *testing.T) {
 	t.Parallel()
 	const source = "kubernetes.io/config.source"
 	tests := []struct {
@@ -236,7 +236,7 @@ func TestStaticSandboxes(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestContainersStates(t *testing.T) {
 	t.Parallel()
 	want := map[runtime.ContainerState]State{
 		runtime.ContainerState_CONTAINER_CREATED: Created,
@@ -281,7 +281,7 @@ func TestStopRoundsGraceUp(t *testing.T) {
 	}
 }
 
-func TestStopEndsWithItsContext(t *testing.T) {
+func TestStopContextEnds(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	f := &fake{stopping: func(ctx context.Context) error {
@@ -301,7 +301,7 @@ func TestStopEndsWithItsContext(t *testing.T) {
 }
 
 // Calls that read are bounded, so that a hanging runtime does not delay a pass for longer.
-func TestReadsAreBounded(t *testing.T) {
+func TestClientReadDeadlines(t *testing.T) {
 	t.Parallel()
 	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{"c1": {}}}
 	client := f.connect(t)
@@ -386,7 +386,7 @@ func TestProcess(t *testing.T) {
 }
 
 // An error names the runtime, the call and the container, and keeps its code.
-func TestErrors(t *testing.T) {
+func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	client := (&fake{stopping: func(context.Context) error { return status.Error(codes.NotFound, "no such container") }}).connect(t)
 	err := client.Stop(t.Context(), "c1", 0)
@@ -406,7 +406,7 @@ func TestErrors(t *testing.T) {
 
 // A restarting runtime is away for a second. grpc's own pauses would be 1, 1.6, 2.6 and 4.1 s by
 // the fifth attempt.
-func TestReconnect(t *testing.T) {
+func TestClientReconnects(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
@@ -453,7 +453,7 @@ func refuse(ctx context.Context, t *testing.T, path string, times int) {
 
 // The list of a full node is within the kubelet's limit. An answer beyond the limit is a
 // ResourceExhausted error.
-func TestLargeAnswers(t *testing.T) {
+func TestContainersLargeAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	label := map[string]string{"annotation": strings.Repeat("x", 10<<10)}

@@ -59,7 +59,7 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 		levelWarning,
 		[]string{
 			fmt.Sprintf("%v: writing the units one by one. A later configuration that is broken will end the partition, "+
-				"for the last good units cannot be kept; does a security policy keep generators out of %s?", err, config.StateDir),
+				"because the last good units cannot be kept; does a security policy keep generators out of %s?", err, config.StateDir),
 		},
 	)
 	return 0

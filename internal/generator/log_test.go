@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestKernelLog: each message is one record, of the facility of daemons, so that journald does not
+// TestLogKernel: each message is one record, of the facility of daemons, so that journald does not
 // take it for the kernel's own. There are no more records than the kernel takes.
-func TestKernelLog(t *testing.T) {
+func TestLogKernel(t *testing.T) {
 	var records recorder
 	log := &Log{out: &records, kernel: true}
 	log.Errorf("a\nb\x1b[31m%s", strings.Repeat("x", 2000))

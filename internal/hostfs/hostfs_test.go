@@ -58,8 +58,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestReadFileOfTheKernel: files in /proc have the size 0, and are read all the same.
-func TestReadFileOfTheKernel(t *testing.T) {
+// TestReadFileKernel: files in /proc have the size 0, and are read all the same.
+func TestReadFileKernel(t *testing.T) {
 	data, err := FS("/").ReadFile("/proc/self/status", 1<<16)
 	if err != nil || len(data) == 0 {
 		t.Errorf("%d bytes, %v", len(data), err)

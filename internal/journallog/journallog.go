@@ -1,4 +1,5 @@
-// Package journallog writes log records to the systemd journal, with their attributes as fields and in the text.
+// Package journallog writes log records to the systemd journal, with their attributes as fields and
+// in the text.
 package journallog
 
 import (
@@ -14,8 +15,8 @@ import (
 	slogjournal "github.com/systemd/slog-journal"
 )
 
-// New returns a logger that writes to the journal, with fields, where systemd has connected our standard error with it, and to standard error as
-// text elsewhere.
+// New returns a logger. It writes to the journal, with fields, if systemd has connected our
+// standard error to it, and otherwise writes text to standard error.
 func New(stderr *os.File, level slog.Level) *slog.Logger {
 	if connectedToJournal(stderr, os.Getenv("JOURNAL_STREAM")) {
 		journal, err := slogjournal.NewHandler(&slogjournal.Options{Level: level, ReplaceAttr: journalField})
@@ -26,8 +27,8 @@ func New(stderr *os.File, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// connectedToJournal compares standard error with JOURNAL_STREAM, device:inode, as systemd.exec(5) asks for: the variable
-// alone is inherited by programs whose output goes elsewhere.
+// connectedToJournal compares standard error with JOURNAL_STREAM, device:inode, as systemd.exec(5)
+// recommends: the variable alone is also inherited by programs with another output.
 func connectedToJournal(stderr *os.File, stream string) bool {
 	device, inode, ok := strings.Cut(stream, ":")
 	if !ok {
@@ -41,10 +42,11 @@ func connectedToJournal(stderr *os.File, stream string) bool {
 	return ok && strconv.FormatUint(stat.Dev, 10) == device && strconv.FormatUint(stat.Ino, 10) == inode
 }
 
-// MessageID is the key of the journal's own field for the kind of a message (systemd.journal-fields(7)).
+// MessageID is the key of the journal's own field for the kind of a message
+// (systemd.journal-fields(7)).
 const MessageID = "MESSAGE_ID"
 
-// journalField makes the key of an attribute one that the journal takes.
+// journalField converts the key of an attribute to a field name that the journal accepts.
 func journalField(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == MessageID {
 		return a
@@ -53,7 +55,7 @@ func journalField(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// readable puts the attributes into the message too: journalctl and systemctl status show nothing else.
+// readable adds the attributes to the message: journalctl and systemctl status show nothing else.
 type readable struct {
 	slog.Handler
 	attrs []slog.Attr

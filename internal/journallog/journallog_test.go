@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// identity is what JOURNAL_STREAM says of a file.
+// identity returns the parts of JOURNAL_STREAM for a file.
 func identity(t *testing.T, file *os.File) (device, inode uint64) {
 	t.Helper()
 	info, err := file.Stat()
@@ -29,7 +29,7 @@ func identity(t *testing.T, file *os.File) (device, inode uint64) {
 	return stat.Dev, stat.Ino
 }
 
-// The variable is inherited by programs whose output goes elsewhere: the file decides.
+// TestConnectedToJournal: programs with another output inherit the variable, so the file decides.
 func TestConnectedToJournal(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -60,7 +60,7 @@ func TestConnectedToJournal(t *testing.T) {
 	}
 }
 
-// Not parallel: it sets the environment.
+// Not parallel, because it sets the environment.
 func TestNewWithoutJournal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestNewWithoutJournal(t *testing.T) {
 	}
 }
 
-// records keeps what comes to the journal's handler.
+// records keeps the records for the journal.
 type records struct {
 	attrs *[]slog.Attr
 	all   *[]slog.Record
@@ -96,7 +96,8 @@ func (r records) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// journalctl and systemctl status show the message alone, so it has the attributes, and the fields have them too.
+// TestReadable: journalctl and systemctl status show only the message, so it contains the
+// attributes. The fields have them too.
 func TestReadable(t *testing.T) {
 	t.Parallel()
 	kept := records{new([]slog.Attr), new([]slog.Record)}
@@ -129,7 +130,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// The journal drops fields whose names it does not take.
+// TestJournalField: the journal drops fields with names that it does not accept.
 func TestJournalField(t *testing.T) {
 	t.Parallel()
 	valid := regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
@@ -141,7 +142,8 @@ func TestJournalField(t *testing.T) {
 	}
 }
 
-// A MESSAGE_ID is the journal's own field, by which an operator searches, and nothing to read.
+// TestMessageID: the MESSAGE_ID is a field of the journal, by which an operator searches, and not
+// part of the text.
 func TestMessageID(t *testing.T) {
 	t.Parallel()
 	const id = "c7c85240183a487bb66a6be20209f91e"

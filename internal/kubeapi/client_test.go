@@ -201,7 +201,7 @@ func TestMarkEvictedAgain(t *testing.T) {
 
 // An existing condition keeps the time of its transition while its status stays; its reason and
 // message are replaced.
-func TestMarkEvictedConditionsThatAreThere(t *testing.T) {
+func TestMarkEvictedExistingConditions(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	pod.Generation = 0 // an API server before 1.33
@@ -264,7 +264,7 @@ func otherUID() *v1.Pod {
 
 // Pods that must not be changed are not. This includes pods that change between the read and the
 // patch.
-func TestNotMarked(t *testing.T) {
+func TestMarkEvictedUnchangedPods(t *testing.T) {
 	t.Parallel()
 	mirror := otherUID()
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "1"}
@@ -372,7 +372,7 @@ func TestEnded(t *testing.T) {
 }
 
 // A pod that changes at each attempt does not block the caller.
-func TestAlwaysChanged(t *testing.T) {
+func TestMarkEvictedAlwaysChanged(t *testing.T) {
 	t.Parallel()
 	var tries int
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -411,7 +411,7 @@ func wantError(t *testing.T, err, want error, texts ...string) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	terminating := metav1.StatusCause{Type: v1.NamespaceTerminatingCause}
 	later := refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
@@ -465,7 +465,7 @@ func silent(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-func TestUnreachable(t *testing.T) {
+func TestClientUnreachable(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
@@ -558,7 +558,7 @@ func TestEvent(t *testing.T) {
 }
 
 // An earlier run of the program has created it: that is success.
-func TestEventIsThere(t *testing.T) {
+func TestEventExists(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists))
 	if err := newTestClient(t, s.URL).Event(t.Context(), event); err != nil {
@@ -567,7 +567,7 @@ func TestEventIsThere(t *testing.T) {
 }
 
 // Each request has its own timeout: a server that uses most of it for each request does not fail.
-func TestEachRequestHasItsTime(t *testing.T) {
+func TestMarkEvictedRequestTimeout(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, give(running()), give(running()))
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -588,7 +588,7 @@ func TestEachRequestHasItsTime(t *testing.T) {
 
 // A cluster that was created again has another certificate authority. No retry helps, only a new
 // file.
-func TestUnknownAuthority(t *testing.T) {
+func TestClientUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	one, other := httptest.NewTLSServer(http.NotFoundHandler()), unlike(t)
 	defer one.Close()

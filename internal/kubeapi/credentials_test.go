@@ -78,7 +78,7 @@ func secureServer(t *testing.T, handler http.Handler) (server *httptest.Server, 
 }
 
 // The kubelet's certificate is replaced while we run, and the old one soon becomes invalid.
-func TestCertificateRotates(t *testing.T) {
+func TestClientCertificateRotates(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var user string
@@ -162,7 +162,7 @@ func (c *relayed) Close() error {
 }
 
 // A dead connection costs the timeout of one call, and not of every call until it is detected.
-func TestDeadConnection(t *testing.T) {
+func TestClientDeadConnection(t *testing.T) {
 	t.Parallel()
 	api := newAPIServer(t, give(running()))
 	server := httptest.NewUnstartedServer(api)
@@ -203,7 +203,7 @@ func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, script string) *Clie
 	}}))
 }
 
-func TestPlugin(t *testing.T) {
+func TestClientPlugin(t *testing.T) {
 	t.Parallel()
 	// Credentials are for TLS alone. No server listens there, and the plugin is called before any
 	// connection.

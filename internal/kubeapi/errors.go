@@ -61,7 +61,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return c.pluginHint(), ErrCredentials
 	case unanswered(err) && errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Sprintf(
-			"; is %s of another cluster, or has the cluster another certificate authority now? Have it made anew (kubeadm join), or name "+
+			"; is %s from another cluster, or does the cluster have a new certificate authority? Create it again (kubeadm join), or name "+
 				"another with --kubeconfig",
 			c.kubeconfig,
 		), ErrCredentials

@@ -139,7 +139,7 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 	if string(pod.UID) != e.UID {
 		return nil, c.about(
 			"get pods",
-			e.Namespace, e.Name, fmt.Errorf("%w: its name is that of %s now, and not of %s", ErrGone, pod.UID, e.UID),
+			e.Namespace, e.Name, fmt.Errorf("%w: its name now belongs to %s, not to %s", ErrGone, pod.UID, e.UID),
 		)
 	}
 	return pod, nil

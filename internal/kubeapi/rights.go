@@ -9,25 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nobody is the name of a pod that does not exist.
-const nobody = "node-partition-asks-for-its-rights"
+// noPod is the name and the UID of a pod that does not exist.
+const noPod = "node-partition-asks-for-its-rights"
 
 // Rights returns the error that prevents reporting an eviction in a namespace, nil if there is
 // none. It makes the requests of an eviction, for a pod that does not exist and as a dry run. A
 // SelfSubjectAccessReview would deny a kubelet's user the requests that it may make for the pods of
 // its node.
 func (c *Client) Rights(ctx context.Context, namespace string) error {
-	e := Eviction{UID: nobody, Namespace: namespace, Name: nobody, Now: time.Now()}
+	e := Eviction{UID: noPod, Namespace: namespace, Name: noPod, Now: time.Now()}
 	if _, err := c.pod(ctx, e); err != nil && !errors.Is(err, ErrGone) {
 		return err
 	}
 	var patch statusPatch
-	patch.Metadata.UID = nobody
+	patch.Metadata.UID = noPod
 	_, err := c.do(ctx, c.patch(e, patch).Param("dryRun", metav1.DryRunAll))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return c.failed("patch pods/status", namespace, nobody, err)
+		return c.failed("patch pods/status", namespace, noPod, err)
 	}
-	event := newEvent(Event{UID: nobody, Namespace: namespace, Name: nobody, Reason: ReasonEvicted, Now: e.Now})
+	event := newEvent(Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now})
 	_, err = c.do(ctx, c.rest.Post().Namespace(namespace).Resource("events").Param("dryRun", metav1.DryRunAll).Body(event))
-	return c.failed("create events about", namespace, nobody, err)
+	return c.failed("create events about", namespace, noPod, err)
 }

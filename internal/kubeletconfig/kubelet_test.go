@@ -9,9 +9,9 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// TestKubeletIsTheKubelets compares the fields of Kubelet with those of the kubelet's type. It
+// TestKubeletFields compares the fields of Kubelet with those of the kubelet's type. It
 // fails if another version of k8s.io/kubelet has removed or renamed a field or changed its type.
-func TestKubeletIsTheKubelets(t *testing.T) {
+func TestKubeletFields(t *testing.T) {
 	ours, theirs := reflect.TypeFor[Kubelet](), reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
 	for i := range ours.NumField() {
 		got := ours.Field(i)

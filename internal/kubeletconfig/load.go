@@ -302,13 +302,13 @@ func (l *loader) mainFile(settings Settings) error {
 			if other := new(errOtherKind); !errors.As(err, &other) || other.kind != "Config" {
 				l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%v, ignoring the file", err))
 			}
-			l.looked(name, "passed over, it is no KubeletConfiguration")
+			l.looked(name, "skipped, not a KubeletConfiguration")
 			continue
 		}
 		l.hasMain = true
 		err = l.add(doc, err)
 		for _, other := range wellKnownFiles[i+1:] {
-			l.looked(other, "not looked at, "+name+" is there")
+			l.looked(other, "not read, "+name+" exists")
 		}
 		return err
 	}
@@ -461,7 +461,7 @@ func (l *loader) override() error {
 	}
 	doc, err := l.read(TrialPath)
 	if !errors.Is(err, fs.ErrNotExist) {
-		l.looked(OverridePath, "not looked at, "+TrialPath+" is there: a trial runs")
+		l.looked(OverridePath, "not read, "+TrialPath+" exists: a trial runs")
 		return l.tried(doc, err)
 	}
 	doc, err = l.read(OverridePath)
@@ -504,7 +504,7 @@ func (l *loader) replaceSection(doc document) {
 		if _, ok := doc.fields[f.name]; ok {
 			l.config.Warnings = append(
 				l.config.Warnings,
-				fmt.Sprintf("%s: %s belongs into the kubelet's own configuration, ignoring it here", doc.path, f.name),
+				fmt.Sprintf("%s: %s belongs in the kubelet's own configuration, ignoring it here", doc.path, f.name),
 			)
 		}
 	}

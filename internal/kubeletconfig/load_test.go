@@ -34,9 +34,9 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 	return hostfs.FS(root)
 }
 
-// TestMerge: the merge of a main file and drop-ins equals the kubelet's
+// TestLoadMerge: the merge of a main file and drop-ins equals the kubelet's
 // (mergeKubeletConfigurations, 1.37.0).
-func TestMerge(t *testing.T) {
+func TestLoadMerge(t *testing.T) {
 	const main, dir = "/etc/kubernetes/kubelet/config.json", "/etc/kubernetes/kubelet/config.json.d/"
 	for name, test := range map[string]struct {
 		files   map[string]string
@@ -87,8 +87,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLinkedDropinDirectory: neither filepath.WalkDir nor the kubelet follows the link.
-func TestLinkedDropinDirectory(t *testing.T) {
+// TestLoadLinkedDropinDirectory: neither filepath.WalkDir nor the kubelet follows the link.
+func TestLoadLinkedDropinDirectory(t *testing.T) {
 	c, err := Load(tree(t, map[string]string{
 		"/srv/dropins/1.conf":           head + "systemPartition: {cpuset: '0'}",
 		"/etc/openshift/kubelet.conf.d": "-> /srv/dropins",
@@ -122,8 +122,8 @@ func TestFileWith(t *testing.T) {
 	}
 }
 
-// TestLate: Late lists the well-known paths that may be mounted later.
-func TestLate(t *testing.T) {
+// TestLoadLate: Late lists the well-known paths that may be mounted later.
+func TestLoadLate(t *testing.T) {
 	for fstab, test := range map[string]struct {
 		paths int
 		units []string
@@ -141,7 +141,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-func TestLateExplicit(t *testing.T) {
+func TestLoadLateExplicit(t *testing.T) {
 	settings := SettingsPath
 	c, err := Load(tree(t, map[string]string{
 		settings: "KUBELET_CONFIG=/srv/kubelet/config.yaml\n", "/etc/fstab": "LABEL=s /srv ext4\n", "/var/lib/dpkg/status": "",
@@ -154,7 +154,7 @@ func TestLateExplicit(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestLoadSettings(t *testing.T) {
 	for content, want := range map[string]Settings{
 		"":                             {},
 		"# a comment\n\nOTHER=x\n":     {},

@@ -15,7 +15,7 @@ func TestNear(t *testing.T) {
 		// Fields of the kubelet, and names that are too far from every known one.
 		"systemReserved": "", "systemCgroups": "", "evictionHard2ndThreshold": "", "cpus": "", "x": "", "": "", "ns": "",
 		strings.Repeat("systemPartition", 5000): "",
-		// A known field is not a miss of itself.
+		// A known field is no misspelling of itself.
 		"cpuset": "", SectionField: "",
 	} {
 		if got := Near(name, known...); got != want {

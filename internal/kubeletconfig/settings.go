@@ -64,7 +64,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 			continue
 		}
 		if !unitpath.IsPlain(setting.value) || path.Clean(setting.value) != setting.value {
-			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that can stand in a unit; want an absolute path without "+
+			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
 				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, oneline.Quote(setting.value))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// TestTrial: a section on trial replaces those of the override and of the kubelet, and Looked lists
-// them.
-func TestTrial(t *testing.T) {
+// TestLoadTrial: a section on trial replaces those of the override and of the kubelet, and Looked
+// lists them.
+func TestLoadTrial(t *testing.T) {
 	t.Parallel()
 	const main = "/var/lib/kubelet/config.yaml"
 	section := func(cpus string) string { return head + "systemPartition: {cpuset: '" + cpus + "'}" }
@@ -23,7 +23,7 @@ func TestTrial(t *testing.T) {
 	if got := c.SectionFileWith("cpuset"); got != TrialPath {
 		t.Errorf("a message about its cpuset names %s", got)
 	}
-	for _, want := range []Look{{main, lookRead}, {OverridePath, "not looked at, " + TrialPath + " is there: a trial runs"}, {TrialPath, lookRead}} {
+	for _, want := range []Look{{main, lookRead}, {OverridePath, "not read, " + TrialPath + " exists: a trial runs"}, {TrialPath, lookRead}} {
 		if !slices.Contains(c.Looked, want) {
 			t.Errorf("%v; want %v", c.Looked, want)
 		}
@@ -35,9 +35,9 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestTrialRefused: a trial without a section, or with another kind of object, is refused by its
+// TestLoadWithRefused: a trial without a section, or with another kind of object, is refused by its
 // name. The section of the override does not become the trial's.
-func TestTrialRefused(t *testing.T) {
+func TestLoadWithRefused(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
 	for data, want := range map[string]string{

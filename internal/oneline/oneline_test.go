@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-func TestCharacters(t *testing.T) {
+func TestOneLineCharacters(t *testing.T) {
 	t.Parallel()
 	record := func(s string) string { return Record(s, 900) }
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestCharacters(t *testing.T) {
 	}
 }
 
-func TestLength(t *testing.T) {
+func TestOneLineLength(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2000)
 	for name, c := range map[string]struct{ got, want string }{

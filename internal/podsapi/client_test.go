@@ -181,7 +181,7 @@ func (n *node) quiet() {
 
 // The list counts when it is complete: in a list that is cut off the missing pods must not look
 // like ended ones.
-func TestInitialSync(t *testing.T) {
+func TestWatcherInitialSync(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.start()
@@ -200,7 +200,7 @@ func TestInitialSync(t *testing.T) {
 	n.want(true, "pod-1")
 }
 
-func TestEvents(t *testing.T) {
+func TestWatcherEvents(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.start()
@@ -235,7 +235,7 @@ func TestEvents(t *testing.T) {
 
 // While the kubelet is away its pods continue to run, and so they stay known until it has sent the
 // complete list again.
-func TestKubeletRestarts(t *testing.T) {
+func TestWatcherKubeletRestarts(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	stop := n.start()
@@ -260,7 +260,7 @@ func TestKubeletRestarts(t *testing.T) {
 }
 
 // A kubelet that ends streams, and continues to run.
-func TestStreamEnds(t *testing.T) {
+func TestWatcherStreamEnds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.start()
@@ -278,7 +278,7 @@ func TestStreamEnds(t *testing.T) {
 }
 
 // The kubelet starts after us. That is no failure, and nothing is logged.
-func TestKubeletStartsLater(t *testing.T) {
+func TestWatcherKubeletStartsLater(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.want(false)
@@ -307,7 +307,7 @@ func TestKubeletStartsLater(t *testing.T) {
 	}
 }
 
-func TestGarbage(t *testing.T) {
+func TestWatcherGarbage(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.start()
@@ -338,7 +338,7 @@ func TestGarbage(t *testing.T) {
 }
 
 // A kubelet without the Pods API behind the socket.
-func TestNoPodsAPI(t *testing.T) {
+func TestWatcherNoPodsAPI(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	listener, err := net.Listen("unix", n.socket)
@@ -355,7 +355,7 @@ func TestNoPodsAPI(t *testing.T) {
 	n.quiet()
 }
 
-func TestRunEnds(t *testing.T) {
+func TestWatcherContextEnds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.start()

@@ -59,7 +59,7 @@ func TestNewPod(t *testing.T) {
 }
 
 // Containers for debugging are marked as ephemeral: the kubelet never restarts one.
-func TestEphemeralContainers(t *testing.T) {
+func TestNewPodEphemeralContainers(t *testing.T) {
 	t.Parallel()
 	debug := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger-abcde"}}
 	pod := newPod(&v1.Pod{Spec: v1.PodSpec{
@@ -72,7 +72,7 @@ func TestEphemeralContainers(t *testing.T) {
 }
 
 // The readiness of a pod, and the IDs of its containers.
-func TestReady(t *testing.T) {
+func TestNewPodReady(t *testing.T) {
 	t.Parallel()
 	condition := func(status v1.ConditionStatus) []v1.PodCondition {
 		return []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: status}}
@@ -102,7 +102,7 @@ func TestNewPodEmpty(t *testing.T) {
 	}
 }
 
-func TestLifecycle(t *testing.T) {
+func TestNewPodLifecycle(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, test := range map[string]struct {
@@ -132,7 +132,7 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestNewPodRequests(t *testing.T) {
 	t.Parallel()
 	running := func(name, request string) v1.ContainerStatus {
 		return v1.ContainerStatus{
@@ -223,7 +223,7 @@ func TestRequests(t *testing.T) {
 }
 
 // A container's own restartPolicy (KEP-5307). For an init container only Always makes a sidecar.
-func TestContainerRestartPolicy(t *testing.T) {
+func TestNewPodContainerRestartPolicy(t *testing.T) {
 	t.Parallel()
 	with := func(name string, policy v1.ContainerRestartPolicy) v1.Container {
 		return v1.Container{Name: name, RestartPolicy: &policy}
@@ -246,7 +246,7 @@ func TestContainerRestartPolicy(t *testing.T) {
 	}
 }
 
-func TestInitializing(t *testing.T) {
+func TestNewPodInitializing(t *testing.T) {
 	t.Parallel()
 	exited := func(name string, code int32) v1.ContainerStatus {
 		return v1.ContainerStatus{Name: name, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}}
@@ -297,7 +297,7 @@ func stays(name, request string) v1.Container {
 }
 
 // The memory of a pod is counted as its CPU is: the kubelet ranks pods by it for an eviction.
-func TestMemoryRequests(t *testing.T) {
+func TestNewPodMemoryRequests(t *testing.T) {
 	t.Parallel()
 	const mebi = 1 << 20
 	for name, test := range map[string]struct {
@@ -383,7 +383,7 @@ func TestMemoryRequests(t *testing.T) {
 
 // The source of a pod is in the annotation that the kubelet writes itself, and not in those of a
 // pod's author.
-func TestStatic(t *testing.T) {
+func TestNewPodStatic(t *testing.T) {
 	t.Parallel()
 	const source = "kubernetes.io/config.source"
 	for name, test := range map[string]struct {
@@ -406,7 +406,7 @@ func TestStatic(t *testing.T) {
 }
 
 // The owner is the controller that would create the pod again, and no other owner.
-func TestOwner(t *testing.T) {
+func TestNewPodOwner(t *testing.T) {
 	t.Parallel()
 	owner := func(uid types.UID, controller *bool) metav1.OwnerReference {
 		return metav1.OwnerReference{UID: uid, Controller: controller}
@@ -427,7 +427,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-func TestPriority(t *testing.T) {
+func TestNewPodPriority(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		priority *int32

@@ -1,5 +1,5 @@
-// Package systemctl asks systemd by its own programs, which every user may run. The daemon, which waits for signals too, speaks
-// D-Bus (internal/systemd).
+// Package systemctl queries systemd through its own programs, which every user may run. The daemon
+// also waits for signals, so it uses D-Bus (internal/systemd).
 package systemctl
 
 import (
@@ -13,8 +13,9 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// Show returns properties of units, or, without a unit, of systemd itself: one map for each, from names to values. properties are
-// names with commas between them. The program is there wherever systemd is, and answers everybody, which its bus does not.
+// Show returns properties of units, or of systemd itself without a unit: one map for each, from
+// names to values. properties holds names with commas between them. systemctl exists wherever
+// systemd does, and unlike its bus it answers every user.
 func Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
 	args := append([]string{"show", "--property=" + properties, "--"}, units...)
 	text, err := Run(ctx, "systemctl", args...)
@@ -33,8 +34,8 @@ func Show(ctx context.Context, properties string, units ...string) ([]map[string
 	return all, nil
 }
 
-// Run runs a program of systemd, or a shell, to its end and returns its standard output. The error has the program, its first
-// argument, and its standard error on one line.
+// Run runs a program of systemd, or a shell, until it ends, and returns its standard output. The
+// error has the program, its first argument, and its standard error on one line.
 func Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

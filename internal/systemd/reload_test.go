@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestReloadTakesItsTime: systemd answers a reload when it is done, which may be long after the
+// TestReloadSlow: systemd answers a reload when it is done, which may be long after the
 // timeout of other methods.
-func TestReloadTakesItsTime(t *testing.T) {
+func TestReloadSlow(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)
 	systemd := newFake(b)

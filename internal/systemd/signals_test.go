@@ -32,9 +32,9 @@ func TestSignals(t *testing.T) {
 	heard.want(t, "reloaded")
 }
 
-// TestForgedSignals: signals from any other sender than systemd are dropped, by whatever route they
+// TestSignalsForged: signals from any other sender than systemd are dropped, by whatever route they
 // come.
-func TestForgedSignals(t *testing.T) {
+func TestSignalsForged(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
 	heard := make(told)
@@ -77,8 +77,8 @@ func TestForgedSignals(t *testing.T) {
 	heard.want(t, "wake")
 }
 
-// TestForgedJob: another client reports the end of a job that is not over.
-func TestForgedJob(t *testing.T) {
+// TestJobForged: another client reports the end of a job that is not over.
+func TestJobForged(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b, "x.scope")
 	forger := b.connect()
@@ -97,8 +97,8 @@ func TestForgedJob(t *testing.T) {
 	}
 }
 
-// TestCoalesce: a slow receiver is notified once of a thousand units.
-func TestCoalesce(t *testing.T) {
+// TestNoticesCoalesce: a slow receiver is notified once of a thousand units.
+func TestNoticesCoalesce(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
 	heard := make(told)
@@ -126,9 +126,9 @@ func (n *notices) noted() pending {
 	return n.pending
 }
 
-// TestSystemdComesBack: when systemd re-executes, it leaves the bus, comes back, and has lost its
-// subscribers.
-func TestSystemdComesBack(t *testing.T) {
+// TestRunSystemdReexecutes: when systemd re-executes, it leaves the bus, comes back, and has lost
+// its subscribers.
+func TestRunSystemdReexecutes(t *testing.T) {
 	b := newBus(t)
 	old := newFake(b)
 	heard := make(told)

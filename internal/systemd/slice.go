@@ -48,7 +48,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
 	got, err := c.options.Cgroups.Limits(unitname.CgroupPath(name))
 	if err != nil {
-		return fmt.Errorf("starting %s: systemd says it is done, but: %w", name, err)
+		return fmt.Errorf("starting %s: systemd reports success, but: %w", name, err)
 	}
 	if got == want {
 		return nil

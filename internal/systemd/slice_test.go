@@ -72,8 +72,8 @@ func TestEnsureSlice(t *testing.T) {
 	}
 }
 
-// TestEnsureSliceLooks: the end of a job does not show that the limits are set.
-func TestEnsureSliceLooks(t *testing.T) {
+// TestEnsureSliceChecksLimits: the end of a job does not show that the limits are set.
+func TestEnsureSliceChecksLimits(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
 	client := run(t, Options{BusAddress: b.address, Cgroups: cgroup(t, map[string]string{"memory.max": "max"})})
@@ -89,8 +89,8 @@ func TestEnsureSliceLooks(t *testing.T) {
 	}
 }
 
-// TestStopPopulatedSlice: ErrPopulated takes no call to systemd.
-func TestStopPopulatedSlice(t *testing.T) {
+// TestStopSlicePopulated: ErrPopulated takes no call to systemd.
+func TestStopSlicePopulated(t *testing.T) {
 	client := New(Options{Cgroups: cgroup(t, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})})
 	if err := client.StopSlice(t.Context(), slice); !errors.Is(err, ErrPopulated) {
 		t.Errorf("with processes: %v", err)
@@ -149,8 +149,8 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// TestBusRestart: calls wait for a bus that is being restarted.
-func TestBusRestart(t *testing.T) {
+// TestClientBusRestart: calls wait for a bus that is being restarted.
+func TestClientBusRestart(t *testing.T) {
 	b := newBus(t)
 	newFake(b)
 	heard := make(told)
@@ -174,8 +174,8 @@ func TestBusRestart(t *testing.T) {
 	}
 }
 
-// TestInterrupted: systemd leaves before it answers.
-func TestInterrupted(t *testing.T) {
+// TestEnsureSliceInterrupted: systemd leaves before it answers.
+func TestEnsureSliceInterrupted(t *testing.T) {
 	b := newBus(t)
 	first := newFake(b)
 	client := run(t, Options{BusAddress: b.address, Timeout: late, Cgroups: cgroup(t, limited)})
@@ -196,7 +196,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestNotConnected(t *testing.T) {
+func TestClientNotConnected(t *testing.T) {
 	dir := t.TempDir()
 	c := run(t, Options{BusAddress: "unix:path=" + dir + "/bus", PrivateAddress: "unix:path=" + dir + "/private", Timeout: 200 * time.Millisecond})
 	err := c.SetCPUWeight(t.Context(), slice, 1)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestSlicesNest: systemd nests a slice by its name, so the name of a pod's slice begins with the
-// name of the slice of its class.
-func TestSlicesNest(t *testing.T) {
+// TestPodSliceNesting: systemd nests a slice by its name, so the name of a pod's slice begins with
+// the name of the slice of its class.
+func TestPodSliceNesting(t *testing.T) {
 	const (
 		node   = "kubepods.slice/"
 		system = node + "kubepods-system.slice/"
@@ -50,7 +50,7 @@ func TestSlicesNest(t *testing.T) {
 	}
 }
 
-func TestParsePodSliceRefusesOtherNames(t *testing.T) {
+func TestParsePodSliceOtherNames(t *testing.T) {
 	for _, slice := range []string{
 		"", "kubepods-system.slice", "other.slice", "kubepods-pod.slice", "kubepods-poda", "kubepods.slice/kubepods-poda.slice",
 		"kubepods-poda-b.slice", "kubepods-poda-podb.slice", "kubepods-a-b-podc.slice", "kubepods--podc.slice", "xkubepods-poda.slice",

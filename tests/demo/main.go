@@ -177,7 +177,7 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 		return err
 	}
 	const (
-		evictions = `systempartition_evictions_total{dry_run="false",threshold="hard",method="restart"}`
+		evictions = `systempartition_evictions_total{dry_run="false",method="restart",threshold="hard"}`
 		available = "systempartition_memory_available_bytes"
 	)
 	last := ""
@@ -204,7 +204,7 @@ func showEviction(ctx context.Context, node *lab.Node) error {
 	}
 	for _, step := range []struct{ title, command string }{
 		{"The eviction, in the journal", "journalctl -b -o cat --no-pager -u partition-monitor.service PARTITION_POD=leaker-" + node.Hostname},
-		{"The other pods run on, and the kernel has killed nobody", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status"},
+		{"The other pods continue to run, and the kernel has killed none", "grep -H oom_kill " + cgroup + "/memory.events; partition-monitor status"},
 	} {
 		out, err := node.Run(ctx, step.command)
 		if err != nil {

@@ -44,8 +44,8 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	// The partition has the weight of its one pod, as the kubelet wrote it: the slices beside the
 	// partition and in it are written by the kubelet. The runtime of forky uses another formula for
 	// the container.
-	home := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
-	weight := run(t, n, "cat "+cgroupRoot+home+"/cpu.weight")
+	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
+	weight := run(t, n, "cat "+cgroupRoot+defaultSlice+"/cpu.weight")
 	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")
 	if other := flavour == "forky"; (container != weight) != other {
 		t.Errorf("the kubelet gave the pod the weight %s, the runtime gave its container %s; want another one: %t", weight, container, other)
@@ -53,7 +53,7 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	becomes(t, n, "cat "+systemCgroup+"/cpu.weight", weight)
 	becomes(t, n, "cat "+systemCgroup+"/kubepods-system-burstable.slice/cpu.weight", weight)
 	if placing(flavour) {
-		wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",method="creation"}`, 1)
-		wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",method="restart"}`, 0)
+		wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="success"}`, 1)
+		wantMetric(t, n, `systempartition_placements_total{method="restart",partition="system",result="success"}`, 0)
 	}
 }

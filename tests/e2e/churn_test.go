@@ -281,7 +281,7 @@ var differs = regexp.MustCompile(`(/sys/fs/cgroup)?/kubepods\.slice[^ "\\:,\]]*|
 // ofCgroups matches complaints that the monitor could cause, by the things that it changes.
 var ofCgroups = regexp.MustCompile(`(?i)cgroup|slice|scope|systemd|dbus|nri|plugin`)
 
-// complaints collects errors and warnings since a moment.
+// complaints collects errors and warnings since a given time.
 func complaints(t *testing.T, n *lab.Node, since string) said {
 	t.Helper()
 	now := run(t, n, "date '+%F %T'")

@@ -49,14 +49,14 @@ func (e *evictor) rampDaemonSet(t *testing.T, d drawn) {
 func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	pod := d.pod("", "/podtool", "fill", "/memory", d.mebibytes(20, 60), "1Gi").pod()
 	inMemory(pod)
-	before := e.nobody(t)
+	before := e.noCandidates(t)
 	_, remove := e.daemonSet(t, d, pod.Spec)
 	if !d.api {
 		e.times(t, d, 1)
 		// Memory is low only for a short time each time, because the restarted container writes the files
 		// again.
 		eventually(t, e.Node, "it was said that no other pod can go", func(context.Context) (bool, string, error) {
-			now := e.nobody(t)
+			now := e.noCandidates(t)
 			return now > before, fmt.Sprint(now), nil
 		})
 		remove()
@@ -69,8 +69,8 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 	remove()
 }
 
-// nobody returns how often a pod should have been evicted and there was no candidate.
-func (e *evictor) nobody(t *testing.T) float64 {
+// noCandidates returns how often a pod had to be evicted and there was no candidate.
+func (e *evictor) noCandidates(t *testing.T) float64 {
 	t.Helper()
 	value, err := metric(t.Context(), e.Node, "systempartition_eviction_no_candidates_total")
 	if err != nil {

@@ -111,8 +111,7 @@ func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 }
 
 // loweredLimit: a limit below the present usage is reached by eviction, in order, and not by the
-// kernel. Without the first of the leakers the others fit into the lower limit with 32 MiB to
-// spare.
+// kernel. Without the first of the leakers the others fit into the lower limit, with 32 MiB left.
 func (e *evictor) loweredLimit(t *testing.T) {
 	for _, s := range []spec{
 		{name: "leaker-1", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "120Mi"}},

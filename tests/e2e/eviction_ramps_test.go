@@ -71,9 +71,9 @@ func (d drawn) pod(suffix string, command ...string) spec {
 	return spec{namespace: members, name: d.name + suffix, requests: resources("10m", "16Mi"), command: command}
 }
 
-// TestEvictionRamps: whatever way a pod takes the memory, that pod is evicted and no other. There
-// is one ramp of each kind. The rest covers the view of pods that are not evicted, a user without
-// the right to evict, and an API server that is gone.
+// TestEvictionRamps: the pod that takes the memory is evicted and no other, however it takes it.
+// There is one ramp of each kind. The rest covers the view of pods that are not evicted, a user
+// without the right to evict, and an API server that is gone.
 func TestEvictionRamps(t *testing.T) {
 	evictions(t,
 		eviction{lab.Part{Name: "slow, and its final state", Complaints: []string{evicts, disconnected}}, (*evictor).rampFinal},
@@ -275,7 +275,7 @@ func (e *evictor) leaks(t *testing.T, s spec) *v1.Pod {
 	return created
 }
 
-// goes waits until a pod has been evicted, in the way that fits d.api, and removes it.
+// goes waits until a pod has been evicted, by the method that fits d.api, and removes it.
 func (e *evictor) goes(t *testing.T, d drawn, pod *v1.Pod) {
 	t.Helper()
 	if !d.api {

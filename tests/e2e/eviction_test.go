@@ -216,8 +216,8 @@ const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
 	failing      = "^(eviction error=|an eviction has ended with a problem|a step of an eviction failed|the event of an eviction could not be created)"
 	disconnected = "^no connection, trying again"
-	stays        = "^the memory of the system partition is low because of memory that the end of processes does not free"
-	kernelKilled = "^the kernel has killed in the system partition, at its limit"
+	stays        = "^the memory of the system partition is low because of memory that ending processes does not free"
+	kernelKilled = "^the kernel has killed processes in the system partition, at its limit"
 )
 
 // eviction is a part of a test on one node. evictions sets its Run from run.
@@ -267,7 +267,7 @@ func (e *evictor) count(t *testing.T) float64 {
 	sum := 0.0
 	for _, threshold := range []evict.Threshold{evict.Hard, evict.Soft} {
 		for _, method := range []evict.Method{evict.Evict, evict.Restart} {
-			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`systempartition_evictions_total{dry_run="false",threshold=%q,method=%q}`, threshold, method))
+			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`systempartition_evictions_total{dry_run="false",method=%q,threshold=%q}`, method, threshold))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -85,17 +85,17 @@ func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 	want(t, n, "ls /run/systemd/transient /run/systemd/system.control 2>/dev/null | grep -e kubepods-system -e ^partition- || true", "")
 	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
 
-	atHome := containerID(t, n, "kube-system", "system-agent")
+	agentBefore := containerID(t, n, "kube-system", "system-agent")
 	configure(t, n, partition("96Mi", "0-1"))
 	run(t, n, "systemctl start slices.target")
 	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
 	placed := containerID(t, n, "kube-system", "system-agent")
-	if restarted := placed != atHome; restarted != placing(flavour) {
+	if restarted := placed != agentBefore; restarted != placing(flavour) {
 		t.Errorf("container restarted: %t, want %t", restarted, placing(flavour))
 	}
 	method := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
-	wantMetric(t, n, `systempartition_placements_total{partition="system",result="success",method="`+method+`"}`, 1)
+	wantMetric(t, n, `systempartition_placements_total{method="`+method+`",partition="system",result="success"}`, 1)
 	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
 	if after := containerID(t, n, "default", "user-app"); after != before {
 		t.Error("the user's container was restarted")

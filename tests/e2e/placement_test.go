@@ -143,9 +143,9 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
 	}
-	home := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
+	defaultSlice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
 	// Only the sandbox is charged to the pod's slice there: the container has never been in it.
-	want(t, n, "cd "+home+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
+	want(t, n, "cd "+defaultSlice+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
 	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
 	remove(t, n, s)
 }
@@ -444,7 +444,7 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	for _, source := range []string{"systemd", "kubelet", "runtime"} {
 		wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
 	}
-	wantMetric(t, n, `systempartition_placements_total{partition="system",result="failure",method="creation"}`, 0)
+	wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="failure"}`, 0)
 	if placing(flavour) {
 		// The log has the number within 5 ms. BenchmarkAnswer of pkg/podmove/nri measures it.
 		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{method="creation"}`)

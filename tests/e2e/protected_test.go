@@ -53,7 +53,7 @@ func TestNothingIsRestarted(t *testing.T) {
 		waitsForItsStart(t, n, unitname.System)
 		want(t, n, "systemctl is-active "+monitorUnit, "active")
 		if after := containerID(t, n, "kube-system", "system-agent"); after != placed {
-			t.Fatal("the static pod was restarted on the way back")
+			t.Fatal("the static pod was restarted when the partition was switched off")
 		}
 		startsAgain(t, n, unitname.Default)
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")

@@ -1,4 +1,5 @@
-// Package fakeapi is an API server for tests of evictions, with the requests that an eviction makes.
+// Package fakeapi is an API server for tests of evictions. It serves the requests that an eviction
+// makes.
 package fakeapi
 
 import (
@@ -17,22 +18,22 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// UID is that of the pod.
+// UID is the UID of the pod.
 const UID = "11111111-2222-3333-4444-555555555555"
 
 // Cluster is an API server with one pod, kube-system/dns.
 type Cluster struct {
 	*httptest.Server
 	mu       sync.Mutex
-	Answers  map[string]int // what it answers to a method and a path, instead of doing it
-	Hang     map[string]int // how often it does not answer in time
+	Answers  map[string]int // status codes by method and path; such requests have no effect
+	Hang     map[string]int // number of requests that are not answered, by method and path
 	requests []string
 	Pod      *v1.Pod
 	Statuses []PodStatusPatch
 	Events   []v1.Event
 }
 
-// PodStatusPatch is what a request to patch the status of a pod has.
+// PodStatusPatch is the body of a request to patch the status of a pod.
 type PodStatusPatch struct {
 	Metadata struct {
 		UID string `json:"uid"`
@@ -40,7 +41,7 @@ type PodStatusPatch struct {
 	Status v1.PodStatus `json:"status"`
 }
 
-// What Came returns for the requests of an eviction.
+// Requests of an eviction, as Came returns them.
 const (
 	GetPod    = "GET /api/v1/namespaces/kube-system/pods/dns"
 	PatchPod  = "PATCH /api/v1/namespaces/kube-system/pods/dns/status"
@@ -75,7 +76,7 @@ func Requesting(name, memory string) v1.Container {
 func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has gone
+		return // the client is gone
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,10 +116,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer)
-	_ = json.NewEncoder(w).Encode(object) // fails when the client has gone
+	_ = json.NewEncoder(w).Encode(object) // fails if the client is gone
 }
 
-// Came returns the requests since the last time.
+// Came returns the requests since the last call.
 func (c *Cluster) Came() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

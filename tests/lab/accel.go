@@ -17,8 +17,8 @@ const kvmProbeTimeout = 5 * time.Second
 // kvmDevice is the kernel's device for KVM.
 const kvmDevice = "/dev/kvm"
 
-// chooseAccel returns the way to run machines. It follows LAB_ACCEL. If that is empty or "auto", it
-// chooses KVM if a guest starts under it, and emulation otherwise.
+// chooseAccel returns the accelerator for machines. It follows LAB_ACCEL. If that is empty or
+// "auto", it chooses KVM if a guest starts under it, and emulation otherwise.
 func chooseAccel(ctx context.Context, c Cache, img image, progress func(string)) (accel, error) {
 	return chooseAccelOn(ctx, kvmDevice, c, img, progress)
 }

@@ -61,9 +61,9 @@ func guestPanic(console []byte) error {
 	return fmt.Errorf("the guest's kernel panicked:\n%s", strings.Join(lines[first:min(first+12, len(lines))], "\n"))
 }
 
-// Collect writes into dir what explains a failure: the journal, the cgroup tree with its limits,
-// units, pods, the kubelet's configuration and the console. It goes on after a part that fails. The
-// error names the parts.
+// Collect writes the material to explain a failure into dir: the journal, the cgroup tree with its
+// limits, units, pods, the kubelet's configuration and the console. It continues after a part that
+// fails. The error names the parts.
 func (n *Node) Collect(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("collect from node %s: %w", n.Name, err)

@@ -16,7 +16,7 @@ import (
 
 // command runs a program that makes something for the lab. The error holds the end of its output.
 // The program ends with this process, however that ends, and with the context, and so do all its
-// children. mmdebstrap and go start many of them, and a child that goes on would write into a
+// children. mmdebstrap and go start many of them, and a child that continued would write into a
 // folder that another process removes. mmdebstrap also mounts the host's /sys and /dev into its
 // tree. No other process may see these mounts: removing the tree would remove their content. A host
 // that refuses namespaces refuses mounts, too.

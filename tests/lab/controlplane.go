@@ -392,7 +392,7 @@ func (p *ControlPlane) Hang() error {
 // Restore ends Interrupt and Hang, and returns when the API server is ready: on the same port, with
 // the same keys and objects. After Interrupt, kubelets and controllers may come back a minute
 // later: they wait longer after each refusal, up to between 30 s and a minute (defaultBackoffMax,
-// client-go/tools/cache/reflector.go, 0.37). After Hang they go on at once.
+// client-go/tools/cache/reflector.go, 0.37). After Hang they continue at once.
 func (p *ControlPlane) Restore(ctx context.Context) error {
 	if err := p.restore(ctx); err != nil {
 		return fmt.Errorf("restore the API server: %w", err)

@@ -26,7 +26,7 @@ type daemon struct {
 	waitErr error // set before exited is closed
 }
 
-// startDaemon starts a program whose messages go to a file in dir, after those of earlier ones.
+// startDaemon starts a program that logs to a file in dir, after the messages of earlier ones.
 func startDaemon(dir, path string, args ...string) (*daemon, error) {
 	d := &daemon{name: filepath.Base(path), exited: make(chan struct{})}
 	d.log = filepath.Join(dir, d.name+".log")

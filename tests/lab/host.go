@@ -27,7 +27,7 @@ func hostTools() []tool {
 }
 
 // checkHost checks that this machine can hold a lab, and installs the Debian packages that it
-// lacks. Each error is one line that says what to do.
+// lacks. Each error is one line with its remedy.
 func checkHost(ctx context.Context, progress func(string)) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")

@@ -32,9 +32,9 @@ func (n *Node) reboot(ctx context.Context) error {
 	if n.qemu == nil || !n.machine.NoReboot {
 		return n.waitSSH(ctx, boot)
 	}
-	// The machine ends at a reset, and a new qemu boots its disks. A qemu that goes on keeps its
-	// translated code, and throws it away page by page as the new boot writes over the memory of the
-	// old: PID 1 started after 12 s instead of 1 (qemu 7.2).
+	// The machine ends at a reset, and a new qemu boots its disks. A qemu that continued would keep
+	// its translated code, and throw it away page by page as the new boot writes over the memory of
+	// the old: PID 1 started after 12 s instead of 1 (qemu 7.2).
 	if err := n.process.wait(offCtx); err != nil {
 		return fmt.Errorf("%w: the console's end:\n%s", err, tailFile(n.ConsolePath(), 15))
 	}

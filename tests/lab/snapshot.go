@@ -287,8 +287,8 @@ func (q *qemu) save(ctx context.Context, path string) error {
 		{Execute: "migrate-set-capabilities", Arguments: map[string]any{
 			"capabilities": []map[string]any{{"capability": mappedRAM, "state": true}},
 		}},
-		// The machine need not go on meanwhile: it is stopped at once, and its pages are written once. A
-		// machine that is stopped by a command would be restored as stopped.
+		// The machine need not continue meanwhile: it is stopped at once, and its pages are written once.
+		// A machine that is stopped by a command would be restored as stopped.
 		{Execute: "migrate-set-parameters", Arguments: map[string]any{"downtime-limit": saveTimeout.Milliseconds(), "max-bandwidth": 0}},
 		{Execute: "migrate", Arguments: map[string]any{"uri": "file:" + path}},
 	} {

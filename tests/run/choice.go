@@ -13,7 +13,7 @@ type choice struct {
 
 type alternative struct {
 	top  *regexp.Regexp
-	deep bool // it goes on below the top
+	deep bool // it has a part for subtests
 }
 
 func newChoice(run, skip string) (choice, error) {

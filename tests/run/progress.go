@@ -143,8 +143,8 @@ func (p *progress) soFar(now time.Time) string {
 	return fmt.Sprintf("%d of %d, %s so far", ended, len(p.planned), now.Sub(p.began).Round(time.Second))
 }
 
-// tell prints which tests run, and for how long. Instead of a test with running subtests it prints
-// the subtests.
+// tell prints which tests are running, and for how long. Instead of a test with running subtests it
+// prints the subtests.
 func (p *progress) tell(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

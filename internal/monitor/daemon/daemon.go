@@ -1,5 +1,5 @@
-// Package daemon is what partition-monitor.service runs: it places pods, keeps limits and weights in step, evicts, and serves
-// metrics and health.
+// Package daemon implements partition-monitor.service: it places pods, updates limits and weights,
+// evicts, and serves metrics and health.
 package daemon
 
 import (
@@ -34,19 +34,19 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// Options say what to run. All fields are needed.
+// Options holds the settings of the daemon. All fields are needed.
 type Options struct {
 	options.Options
-	// Tick is the longest time between two looks at the node.
+	// Tick is the longest time between two polls of the node.
 	Tick time.Duration
-	// PerPod has the metrics of each pod served too.
+	// PerPod adds metrics of each pod.
 	PerPod bool
 	// Version of the program.
 	Version string
 	Log     *slog.Logger
 }
 
-// monitor is what runs: the parts and how they wake each other.
+// monitor holds the parts of the daemon, and what they share.
 type monitor struct {
 	options Options
 	log     *slog.Logger
@@ -64,25 +64,25 @@ type monitor struct {
 	api        *apiserver.Reporter
 	prepare    chan announced
 	listening  *listening
-	seen       kubeletSeen   // by passes
-	reloaded   chan struct{} // has one element when systemd has read its units
+	seen       kubeletSeen   // used by passes
+	reloaded   chan struct{} // has an element after systemd has reloaded its units
 
 	cancel context.CancelFunc
 
 	mu           sync.Mutex
-	problem      error     // of the configuration
+	problem      error     // in the configuration
 	runtimeSince time.Time // when the runtime began to answer; zero while it does not
 	nriLost      time.Time // when the last connection over NRI ended
 }
 
-// announced is a pod whose sandbox has begun.
+// announced is a pod whose sandbox is being created.
 type announced struct {
 	sandbox cri.Sandbox
 	qos     v1.PodQOSClass
 }
 
-// Run runs the daemon until ctx ends, one of its parts fails, or there is nothing left to do: the partition is switched off and empty,
-// or the kubelet makes it itself.
+// Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
+// is switched off and empty, or the kubelet makes it itself.
 func Run(ctx context.Context, o Options) error {
 	log := o.Log
 	lock, err := lockState()
@@ -154,12 +154,13 @@ func (m *monitor) build() {
 	m.evictor = m.newEvictor()
 }
 
-// serve runs all parts until ctx ends, one of them fails, or the partition is switched off and empty.
+// serve runs all parts until ctx ends, one of them fails, or the partition is switched off and
+// empty.
 func (m *monitor) serve(ctx context.Context) error {
 	ctx, m.cancel = context.WithCancel(ctx)
 	defer m.cancel()
 	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP) // before anything begins: one that nobody waits for would end us
+	signal.Notify(hangup, syscall.SIGHUP) // first of all: an unhandled SIGHUP would end us
 	defer signal.Stop(hangup)
 	group, ctx := errgroup.WithContext(ctx)
 	quiet := func(f func() error) func() error {
@@ -167,7 +168,7 @@ func (m *monitor) serve(ctx context.Context) error {
 			if err := f(); ctx.Err() == nil {
 				return err
 			}
-			return nil // it was told to end
+			return nil // ended by ctx
 		}
 	}
 	complain := m.complaints("no connection, trying again")
@@ -177,7 +178,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		return nri.Serve(ctx, m.options.NRI, m.plugin, complain)
 	}))
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
-	m.api.Look() // before the first look at the memory
+	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
@@ -188,7 +189,7 @@ func (m *monitor) serve(ctx context.Context) error {
 				"error", err, "socket", control.Socket,
 			)
 		}
-		return nil // nobody depends on it but an operator who asks
+		return nil // only the command move depends on it
 	}))
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
 	if m.options.Listen != "" {
@@ -196,9 +197,9 @@ func (m *monitor) serve(ctx context.Context) error {
 	}
 	group.Go(quiet(func() error {
 		defer m.cancel()
-		// What an earlier run was killed in the middle of comes first: a container must not stand still.
+		// A move that a kill interrupted is finished first: it may have left a container frozen.
 		if err := m.live.Recover(ctx); err != nil {
-			m.log.Error("a move that was cut short could not be ended; it is tried again with the next start", "error", err)
+			m.log.Error("finishing an interrupted move failed; the next start tries again", "error", err)
 		}
 		for {
 			if err := m.reconciler.Run(ctx); err != nil {
@@ -217,7 +218,8 @@ func (m *monitor) serve(ctx context.Context) error {
 // alive returns an error when a part of the program hangs: placement or eviction.
 func (m *monitor) alive() error { return errors.Join(m.reconciler.Alive(), m.evictor.Alive()) }
 
-// cameBack reports whether there is a partition after all: the section may have come back while the last pods left.
+// cameBack reports whether there is a partition again: its section may have been restored while the
+// last pods left.
 func (m *monitor) cameBack() bool {
 	config, err := node.LoadApplied(m.options.Mode, node.WriteMembers)
 	if err != nil || config.Problem != nil || config.Off || config.Desired.ManagedByKubelet != "" {
@@ -227,13 +229,14 @@ func (m *monitor) cameBack() bool {
 	return true
 }
 
-// removePartition ends what the generator no longer asks for, and with it this program.
+// removePartition stops the slices of a partition that is switched off.
 func (m *monitor) removePartition(ctx context.Context) {
 	m.log.Info("the system partition is switched off and empty: stopping its slices")
 	for _, slice := range slices.Backward(unitname.System.Slices()) {
-		// Not an error of this program: an end with one would be answered with a restart, and that with another.
+		// A failure is logged but not returned: exiting with an error would make systemd restart this
+		// program, again and again.
 		if err := m.units.StopConfiguredSlice(ctx, slice); err != nil {
-			m.log.Error("a slice of the partition stays; stop it with systemctl stop", "slice", slice, "error", err)
+			m.log.Error("stopping a slice of the partition failed; stop it with systemctl stop", "slice", slice, "error", err)
 		}
 	}
 	m.service.status("The system partition is switched off")
@@ -243,7 +246,7 @@ func (m *monitor) announce(s cri.Sandbox, q v1.PodQOSClass) {
 	select {
 	case m.prepare <- announced{s, q}:
 	default:
-		m.reconciler.Wake() // a pass does it for all of them
+		m.reconciler.Wake() // a pass prepares all of them
 	}
 }
 
@@ -258,7 +261,7 @@ func (m *monitor) prepareSlices(ctx context.Context) error {
 	}
 }
 
-// complaints logs what keeps failing once, and again when it fails otherwise.
+// complaints returns a function that logs an error, unless it has logged one with the same text.
 func (m *monitor) complaints(what string) func(error) {
 	var mu sync.Mutex
 	last := map[string]bool{}

@@ -11,10 +11,11 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// kubeletPatience is how long after our start we evict nobody for want of the kubelet's word, where it serves its Pods API.
+// kubeletPatience delays evictions after our start while the kubelet serves its Pods API but has
+// not answered yet: until then requests and priorities are estimates.
 const kubeletPatience = 2 * time.Second
 
-// newEvictor wires eviction to the rest.
+// newEvictor connects the eviction manager to the other parts.
 func (m *monitor) newEvictor() *evict.Manager {
 	fs := cgroupfs.FS(cgroupfs.Mount)
 	capacity, started := node.MemoryCapacity(), time.Now()
@@ -22,13 +23,13 @@ func (m *monitor) newEvictor() *evict.Manager {
 	if err != nil {
 		m.log.Warn("eviction", "error", err)
 	}
-	m.log.Debug("the partition may grow as fast as", "bytesPerSecond", int64(burst))
+	m.log.Debug("measured the fastest growth of the partition", "bytesPerSecond", int64(burst))
 	return evict.New(evict.Options{
 		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
 		Pods: func() []evict.Pod {
 			known, told := m.kubelet.Pods()
 			if !told && time.Since(started) < kubeletPatience && node.IsSocket(m.options.PodsAPI) {
-				return nil // its word on requests and priorities is about to come
+				return nil // requests and priorities are about to arrive
 			}
 			found := m.table.Pods()
 			listed := candidates.Inventory(found, known, capacity)

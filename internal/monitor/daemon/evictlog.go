@@ -12,8 +12,9 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// The MESSAGE_IDs of what an operator searches the journal for: journalctl MESSAGE_ID=...; journalctl -x explains them, from
-// units/node-partition.catalog. They never change.
+// The MESSAGE_IDs of the messages that an operator searches the journal for, with journalctl
+// MESSAGE_ID=ID. units/node-partition.catalog has the explanations that journalctl -x prints. The
+// IDs never change.
 const (
 	idEvicting     = "89c4cdf13b994233ab91955cce1e6c7e"
 	idEvicted      = "c7c85240183a487bb66a6be20209f91e"
@@ -28,7 +29,7 @@ type evictionEvents struct {
 	metrics *metrics.Metrics
 }
 
-// Evicting implements evict.Events. Of a dry run nothing follows, so it is counted here.
+// Evicting implements evict.Events. It counts a dry run, because no other event follows.
 func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 	if reaction > 0 {
 		v.metrics.Signalled(reaction)
@@ -45,7 +46,8 @@ func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
 	v.evictionJournal.Evicted(e, took)
 }
 
-// Failed implements evict.Events. A look that failed has a warning in the log, once a minute.
+// Failed implements evict.Events. A poll that failed is only counted here: it has a warning in the
+// log, once a minute.
 func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 	v.metrics.Failed(step)
 	if step != evict.StepPoll {
@@ -98,7 +100,7 @@ func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
 
 func (j evictionJournal) Resumed(e evict.Eviction) {
 	j.of(e, idEvicting).
-		Warn("going on with an eviction that an earlier run of this program left", "decided", e.Time.Format(time.RFC3339))
+		Warn("resuming an eviction that an earlier run of this program left unfinished", "decided", e.Time.Format(time.RFC3339))
 }
 
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
@@ -122,7 +124,7 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 		"or protect fewer with --" + options.FlagProtected
 	switch {
 	case d.Held == evict.HoldStays:
-		what = "the memory of the system partition is low because of memory that the end of processes does not free, and no other pod is evicted for it: " +
+		what = "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:
 		what = "the memory of the system partition is low and there is no candidate: the kernel will kill at the limit"
@@ -134,11 +136,11 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
-	what := "the kernel has killed in the system partition, at the limit of a pod, a container or the node"
+	what := "the kernel has killed processes in the system partition, at the limit of a pod, a container or the node"
 	if limit == evict.AtPartition {
-		what = "the kernel has killed in the system partition, at its limit: eviction came too late, or had no candidate"
+		what = "the kernel has killed processes in the system partition, at its limit: eviction came too late, or had no candidate"
 	}
-	j.log.Error(what+"; journalctl -k has the process", journallog.MessageID, idKernelKilled, "processes", processes)
+	j.log.Error(what+"; journalctl -k names them", journallog.MessageID, idKernelKilled, "processes", processes)
 }
 
 func (j evictionJournal) Warn(err error) { j.log.Warn("eviction", "error", err) }

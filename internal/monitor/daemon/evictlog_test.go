@@ -18,12 +18,12 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// uid is that of a pod.
+// uid is the UID of a pod.
 const uid = "11111111-2222-3333-4444-555555555555"
 
 const mebi = 1 << 20
 
-// anEviction is one of kube-system/dns, with figures.
+// anEviction returns an eviction of kube-system/dns, with numbers.
 func anEviction() evict.Eviction {
 	return evict.Eviction{
 		UID: uid, Namespace: "kube-system", Name: "dns", QoS: v1.PodQOSBurstable, Owner: "rs", Priority: 7,
@@ -32,8 +32,8 @@ func anEviction() evict.Eviction {
 	}
 }
 
-// What an operator can search the journal for is explained in the catalog.
-func TestCatalog(t *testing.T) {
+// TestEvictionJournalCatalog: the catalog explains each MESSAGE_ID.
+func TestEvictionJournalCatalog(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../units/node-partition.catalog")
 	if err != nil {
@@ -50,8 +50,8 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// TestEvictionEventsAreCountedAndLogged has each event once in the metrics and once in the log.
-func TestEvictionEventsAreCountedAndLogged(t *testing.T) {
+// TestEvictionEvents: each event is counted once and logged once.
+func TestEvictionEvents(t *testing.T) {
 	t.Parallel()
 	dry := anEviction()
 	dry.DryRun = true
@@ -128,7 +128,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 	}
 }
 
-// What an operator reads says what is done, and what did not work.
+// TestEvictionJournal: the messages name the action, and what failed.
 func TestEvictionJournal(t *testing.T) {
 	t.Parallel()
 	restart, dry, soft, failed := anEviction(), anEviction(), anEviction(), anEviction()
@@ -141,14 +141,14 @@ func TestEvictionJournal(t *testing.T) {
 		say  func(evictionJournal)
 		want []string
 	}{
-		"restart":           {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
-		"dry run":           {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
-		"soft":              {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
-		"problem":           {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
-		"resumed":           {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
-		"failed":            {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
-		"failed for nobody": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
-		"killed":            {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
+		"restart":            {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":            {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":               {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"problem":            {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
+		"resumed":            {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
+		"failed":             {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
+		"failed without pod": {func(j evictionJournal) { j.Failed(evict.Eviction{}, evict.StepState, away) }, []string{"level=ERROR", "step=state", idFailed}},
+		"killed":             {func(j evictionJournal) { j.KernelKilled(evict.AtPod, 2) }, []string{"level=ERROR", "limit of a pod, a container or the node", "processes=2", idKernelKilled}},
 		"killed at our limit": {
 			func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) }, []string{"eviction came too late", "journalctl -k", idKernelKilled},
 		},

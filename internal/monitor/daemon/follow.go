@@ -9,14 +9,14 @@ import (
 	"nodepartition/pkg/slices/lowering"
 )
 
-// load is node.LoadApplied, or node.LoadConfig where an operator has asked for it by SIGHUP.
+// load is node.LoadApplied, or node.LoadConfig if an operator has sent SIGHUP.
 type load func(podmove.Mode, node.Keep) (node.Configuration, error)
 
 // reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
 func (m *monitor) reload(load load) {
 	config, err := load(m.options.Mode, node.WriteMembers)
 	if err != nil {
-		m.log.Error("the configuration is not valid; going on with the present one", "error", err)
+		m.log.Error("the configuration is not valid; keeping the present one", "error", err)
 		return
 	}
 	if config.Desired.ManagedByKubelet != "" {
@@ -26,7 +26,7 @@ func (m *monitor) reload(load load) {
 	m.follow(config)
 }
 
-// yield ends this program, because the kubelet does its work.
+// yield stops this program, because the kubelet makes the partition itself.
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
@@ -54,7 +54,7 @@ func (m *monitor) follow(c node.Configuration) {
 	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
 	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
 		m.log.Error(
-			"the generator cannot be told whether evictions are made; a memoryLimit that is lowered may be applied at once",
+			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",
 			"error", err,
 		)
 	}
@@ -64,11 +64,12 @@ func (m *monitor) follow(c node.Configuration) {
 func (m *monitor) noteReloaded() {
 	select {
 	case m.reloaded <- struct{}{}:
-	default: // one is noted
+	default: // one is pending
 	}
 }
 
-// reloads reads the configuration again, one time after the other: of two at once the older might be followed.
+// reloads reads the configuration again after each signal. It never reads two at once, because then
+// the older one might win.
 func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {

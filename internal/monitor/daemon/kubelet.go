@@ -8,10 +8,10 @@ import (
 	"nodepartition/internal/monitor/node"
 )
 
-// kubeletSeen keeps the command line of the kubelet that was looked at.
+// kubeletSeen holds the command line of the kubelet at the last check.
 type kubeletSeen struct{ args []string }
 
-// changed reports whether another kubelet runs than at the last look.
+// changed reports whether another kubelet is running than at the last check.
 func (k *kubeletSeen) changed() bool {
 	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
 	if err != nil || slices.Equal(kubelet.Args, k.args) {
@@ -21,7 +21,7 @@ func (k *kubeletSeen) changed() bool {
 	return true
 }
 
-// lookAtKubelet follows what a kubelet that was started after us has on its command line.
+// lookAtKubelet applies the command line of a kubelet that was started after us.
 func (m *monitor) lookAtKubelet() {
 	if !m.seen.changed() {
 		return

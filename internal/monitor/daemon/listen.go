@@ -12,8 +12,8 @@ import (
 	"nodepartition/internal/monitor/web"
 )
 
-// listening is whether metrics and health are served. It is no condition for anything else: whoever takes the port must not
-// keep pods from being placed and evicted.
+// listening holds whether metrics and health are served. Nothing else depends on it: a process that
+// takes the port must not keep pods from being placed and evicted.
 type listening struct {
 	address string
 	log     *slog.Logger
@@ -25,7 +25,7 @@ type listening struct {
 	said string
 }
 
-// Err is why metrics and health are not served, nil where they are.
+// Err returns why metrics and health are not served, nil if they are.
 func (l *listening) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *listening) changed(err error) {
 	l.said = text
 }
 
-// checkListen refuses an address that will never work.
+// checkListen refuses an address that can never work.
 func checkListen(ctx context.Context, address string) error {
 	if address == "" {
 		return nil
@@ -69,7 +69,7 @@ func checkListen(ctx context.Context, address string) error {
 func (m *monitor) serveWeb(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(m.options.Listen)
 	if err != nil {
-		return err // checkListen has let it pass
+		return err // checkListen would have refused it
 	}
 	handler := web.Handler(web.Options{
 		Version:  m.options.Version,

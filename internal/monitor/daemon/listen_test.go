@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// What fails again and again is counted, and said once; its end is said too.
-func TestListeningIsSaidOnce(t *testing.T) {
+// TestListeningRepeatedFailure: each failure is counted. Only the first one and the recovery are
+// logged.
+func TestListeningRepeatedFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	count := 0

@@ -10,7 +10,7 @@ import (
 	"nodepartition/pkg/podmove/livemove"
 )
 
-// mover does what a pass has decided for one container.
+// mover moves and stops single containers for passes and evictions.
 type mover struct {
 	runtime *node.Runtime
 	live    livemove.Mover
@@ -20,7 +20,8 @@ func (m mover) Restart(ctx context.Context, id string, grace time.Duration) erro
 	return m.runtime.Stop(ctx, id, grace)
 }
 
-// Stop is Restart for an eviction, whose runtime stops and does not know who starts again.
+// Stop is Restart for an eviction: the runtime only stops the container, the kubelet may start it
+// again.
 func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return m.runtime.Stop(ctx, id, grace)
 }
@@ -36,7 +37,7 @@ func (m mover) Live(ctx context.Context, from, scope, to, newScope, description 
 	return err
 }
 
-// units is systemd as a pass needs it.
+// units is the client of systemd with the methods that a pass needs.
 type units struct{ *systemd.Client }
 
 func (u units) StopScope(ctx context.Context, name string) error {

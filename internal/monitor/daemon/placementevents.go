@@ -10,7 +10,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// placementEvents counts what happens to pods, and writes it to the log. It implements podmove.Events.
+// placementEvents counts and logs the placements of pods. It implements podmove.Events.
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
@@ -32,9 +32,9 @@ func (e *placementEvents) Reconciled(took time.Duration, err error) {
 	switch {
 	case text == e.last:
 	case err != nil:
-		e.log.Error("a pass failed, it is made again", "error", err)
+		e.log.Error("reconciling failed, retrying", "error", err)
 	default:
-		e.log.Info("passes succeed again")
+		e.log.Info("reconciling succeeds again")
 	}
 	e.last = text
 	e.mu.Unlock()
@@ -57,29 +57,29 @@ func (e *placementEvents) Placed(p podmove.Placement) {
 		e.log.Error("a container was not placed at its creation", "container", p.Container.ID, "error", p.Err)
 	case errors.Is(p.Err, podmove.ErrWrongPlace):
 		e.of(*p.Move).
-			Error("a restart has not moved a pod; none is restarted until the runtime connects over NRI again or the configuration changes",
+			Error("a restart did not move a pod; no pod is restarted until the runtime connects over NRI again or the configuration changes",
 				"container", p.Container.Name, "error", p.Err)
 	case errors.Is(p.Err, podmove.ErrInVain):
 		e.of(*p.Move).
-			Error("a restart has not moved a pod, it is not restarted again", "container", p.Container.Name, "error", p.Err)
+			Error("a restart did not move a pod; it is not restarted again", "container", p.Container.Name, "error", p.Err)
 	default:
-		e.of(*p.Move).Error("moving a pod failed, it is tried again later", "container", p.Container.Name, "error", p.Err)
+		e.of(*p.Move).Error("moving a pod failed, retrying later", "container", p.Container.Name, "error", p.Err)
 	}
 }
 
 func (e *placementEvents) NotPrepared(namespace, pod string, err error) {
 	e.log.Error(
-		"a pod's slice could not be made before its first container; the next pass does it",
+		"a pod's slice could not be created before its first container; the next pass creates it",
 		"namespace", namespace, "pod", pod, "error", err,
 	)
 }
 
 func (e *placementEvents) NotReady(m podmove.Move) {
-	e.of(m).Warn("a pod that was restarted is in its place and not Ready again; no other is restarted until it is")
+	e.of(m).Warn("a restarted pod is in the right partition, but not Ready yet; no other pod is restarted until it is")
 }
 
 func (e *placementEvents) Killing(scope string) {
-	e.log.Info("killing what is left of a container that has ended", "scope", scope)
+	e.log.Info("killing the processes that a container has left behind", "scope", scope)
 }
 
 func (e *placementEvents) of(m podmove.Move) *slog.Logger {

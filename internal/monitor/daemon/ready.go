@@ -9,11 +9,12 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// nriPatience is how long NRI may be away while the runtime itself answers. After that it is taken for switched off: its socket
-// file stays behind when it is.
+// nriPatience is the longest time for which NRI may be unavailable while the runtime itself
+// answers. After that NRI counts as switched off: its socket file remains when it is.
 const nriPatience = time.Minute
 
-// nri tells what can be expected of creation-time placement. A runtime that restarts is waited for, and not answered with moves.
+// nri returns the state of creation-time placement. While a runtime restarts we wait for it,
+// instead of moving pods.
 func (m *monitor) nri() podmove.NRIState {
 	if m.plugin.Connected() {
 		return podmove.Working
@@ -29,11 +30,12 @@ func (m *monitor) nri() podmove.NRIState {
 	return podmove.Awaited
 }
 
-// ready tells why we cannot do what we are for, nil where we can. The kubelet is not needed: it starts after us.
+// ready returns what keeps us from placing pods, nil if nothing does. The kubelet is not needed: it
+// starts after us.
 func (m *monitor) ready() error {
 	errs := []error{m.reconciler.Ready()}
 	if m.nri() == podmove.Awaited {
-		errs = append(errs, fmt.Errorf("NRI: %s: not connected with the runtime", m.options.NRI))
+		errs = append(errs, fmt.Errorf("NRI: %s: not connected to the runtime", m.options.NRI))
 	}
 	if !m.units.Connected() {
 		errs = append(errs, errors.New("systemd: not connected"))
@@ -43,7 +45,8 @@ func (m *monitor) ready() error {
 	return errors.Join(append(errs, m.problem)...)
 }
 
-// prepared is ready, but for what an operator has to repair: the kubelet does not wait for that.
+// prepared is ready without the problems that an operator has to repair: the kubelet does not wait
+// for those.
 func (m *monitor) prepared() error {
 	if m.nri() == podmove.Awaited {
 		return errors.New("NRI")
@@ -68,7 +71,7 @@ func (m *monitor) connected(source string) func(bool) {
 	}
 }
 
-// recordConnection keeps what nri decides from.
+// recordConnection stores the times that nri uses.
 func (m *monitor) recordConnection(source string, up bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

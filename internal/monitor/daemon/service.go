@@ -18,14 +18,14 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// service is what we tell systemd about ourselves (sd_notify(3)).
+// service notifies systemd of our state (sd_notify(3)).
 type service struct {
 	mu   sync.Mutex
 	last string
 }
 
-// readyTimeout is how long we let the kubelet wait, which is ordered after us, for the first pass and for NRI. Pods that are started
-// before are found and moved.
+// readyTimeout limits how long the kubelet, which is ordered after us, waits for the first pass and
+// for NRI. Pods that start earlier are found and moved.
 const readyTimeout = 10 * time.Second
 
 // status sets the line that systemctl status shows.
@@ -36,10 +36,10 @@ func (s *service) status(line string) {
 		return
 	}
 	s.last = line
-	_, _ = daemon.SdNotify(false, "STATUS="+line) // without systemd there is nobody to tell
+	_, _ = daemon.SdNotify(false, "STATUS="+line) // does nothing without systemd
 }
 
-// run says that we are ready, and after that that we are alive, until ctx ends.
+// run notifies systemd that we are ready, and then that we are alive, until ctx ends.
 func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	const look = 50 * time.Millisecond
 	deadline := time.NewTimer(readyTimeout)
@@ -73,11 +73,12 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	}
 }
 
-// summary is the status line: err is that of the last pass, problem that of the configuration, unserved why there are no metrics.
+// summary returns the status line. err is the error of the last pass, problem that of the
+// configuration, and unserved the reason why there are no metrics.
 func summary(report podmove.Report, err, problem, unserved error) string {
 	line := whereabouts(report)
 	if err != nil {
-		line = "Failing, and trying again: " + oneline.Terminal(err.Error())
+		line = "Failing, retrying: " + oneline.Terminal(err.Error())
 	}
 	if problem != nil {
 		line += "; the configuration is not valid, following the last good one"
@@ -101,7 +102,8 @@ func whereabouts(report podmove.Report) string {
 	return fmt.Sprintf("%d pods in the system partition, %d pods in the wrong partition", placed, misplaced)
 }
 
-// lockState keeps a second monitor from undoing what the first does. The lock ends with the process.
+// lockState prevents a second monitor from undoing the work of the first. The lock ends with the
+// process.
 func lockState() (*os.File, error) {
 	file, err := node.LockFile(filepath.Join(filepath.Dir(node.MembersFile), "lock"))
 	if errors.Is(err, unix.EWOULDBLOCK) {

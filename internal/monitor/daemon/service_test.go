@@ -20,7 +20,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// manager receives what systemd is told (sd_notify(3)).
+// manager receives our notifications to systemd (sd_notify(3)).
 type manager struct {
 	t  *testing.T
 	fd int
@@ -46,7 +46,7 @@ func newManager(t *testing.T) *manager {
 	return &manager{t, fd}
 }
 
-// told is what has come since the last time.
+// told returns the notifications since the last call.
 func (m *manager) told() []string {
 	m.t.Helper()
 	var all []string
@@ -71,7 +71,7 @@ func (m *manager) want(messages ...string) {
 
 var errNotYet = errors.New("not yet")
 
-// serving runs a service in a bubble, with a watchdog of 30 s, and lets the time go by with after.
+// serving runs a service in a bubble, with a watchdog of 30 s. after lets time pass.
 func serving(t *testing.T, during func(m *manager, ready, alive *atomic.Bool, after func(time.Duration))) {
 	t.Helper()
 	m := newManager(t)
@@ -101,8 +101,8 @@ func serving(t *testing.T, during func(m *manager, ready, alive *atomic.Bool, af
 	})
 }
 
-// The kubelet is ordered after us: we are ready when we are, and do not keep it waiting for long.
-func TestReady(t *testing.T) {
+// TestServiceReady: the kubelet is ordered after us, so it must not wait for long.
+func TestServiceReady(t *testing.T) {
 	serving(t, func(m *manager, ready, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		after(time.Second)
@@ -113,7 +113,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-func TestReadyInTheEnd(t *testing.T) {
+func TestServiceReadyTimeout(t *testing.T) {
 	serving(t, func(m *manager, _, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		after(readyTimeout - time.Second)
@@ -123,8 +123,9 @@ func TestReadyInTheEnd(t *testing.T) {
 	})
 }
 
-// systemd hears three times in its period that we are alive, and nothing while we are not: then it starts us again.
-func TestWatchdog(t *testing.T) {
+// TestServiceWatchdog: systemd is notified three times per period while we are alive. Otherwise it
+// is not, and it restarts us.
+func TestServiceWatchdog(t *testing.T) {
 	serving(t, func(m *manager, ready, alive *atomic.Bool, after func(time.Duration)) {
 		alive.Store(true)
 		ready.Store(true)
@@ -136,7 +137,7 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
-func TestStatusLine(t *testing.T) {
+func TestServiceStatus(t *testing.T) {
 	m := newManager(t)
 	var s service
 	s.status("1 pods in the system partition, 0 pods in the wrong partition")
@@ -145,8 +146,8 @@ func TestStatusLine(t *testing.T) {
 	m.want("STATUS=1 pods in the system partition, 0 pods in the wrong partition", "STATUS=other")
 }
 
-// Without systemd there is nobody to tell.
-func TestStatusLineWithoutSystemd(t *testing.T) {
+// TestServiceStatusWithoutSystemd: without systemd the status is dropped.
+func TestServiceStatusWithoutSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	(&service{}).status("x")
 }
@@ -169,7 +170,7 @@ func TestSummary(t *testing.T) {
 	}{
 		{podmove.Report{}, nil, nil, "0 pods in the system partition, 0 pods in the wrong partition"},
 		{report, nil, nil, "2 pods in the system partition, 2 pods in the wrong partition"},
-		{report, errors.New("container runtime: away"), nil, "Failing, and trying again: container runtime: away"},
+		{report, errors.New("container runtime: away"), nil, "Failing, retrying: container runtime: away"},
 		{podmove.Report{}, nil, errors.New("listen: in use"), "0 pods in the system partition, 0 pods in the wrong partition; " +
 			"metrics and health are not served: listen: in use"},
 	} {

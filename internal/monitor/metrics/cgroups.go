@@ -10,7 +10,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// reader reads cgroups by the names of their slices. The series of one that is gone, or cannot be read, are absent.
+// reader reads cgroups by the names of their slices. The series of a cgroup that is gone, or cannot
+// be read, are absent.
 type reader struct {
 	cgroups cgroupfs.FS
 	failed  func(error)
@@ -33,7 +34,8 @@ func (r reader) note(err error) error {
 	return err
 }
 
-// sliceCollector shows the partition and its two slices, and as the KEP's metrics both partitions.
+// sliceCollector collects the metrics of the partition and its two slices, and the KEP's metrics of
+// both partitions.
 type sliceCollector struct {
 	reader
 	metrics  []sliceMetric
@@ -61,7 +63,7 @@ func newSliceCollector(r reader) *sliceCollector {
 		),
 		limit: prometheus.NewDesc(
 			"kubelet_partition_memory_limit_bytes",
-			"Memory that the pods of a partition may use; absent without a limit. That of default is for both together (KEP-5894).",
+			"Memory that the pods of a partition may use; absent without a limit. The limit of default applies to both together (KEP-5894).",
 			partition,
 			nil,
 		),
@@ -93,7 +95,8 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	// The default partition is the rest. Both are read one after the other, so the rest may come out as negative.
+	// The default partition is the rest. The two cgroups are read one after the other, so the
+	// difference could be negative.
 	if pods, err := c.stat("kubepods.slice"); err == nil {
 		c.partition(to, unitname.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// documented are the rows of the tables of docs/metrics.md: name -> type and labels.
+// documented returns the rows of the tables of docs/metrics.md: name -> type and labels.
 func documented(t *testing.T) map[string][2]string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/metrics.md")
@@ -32,8 +32,9 @@ func documented(t *testing.T) map[string][2]string {
 	return rows
 }
 
-// Each metric that is ours stands in docs/metrics.md with its type and its labels, and nothing else does.
-func TestDocumented(t *testing.T) {
+// TestMetricsDocumented: docs/metrics.md has each of our metrics with its type and its labels, and
+// no other.
+func TestMetricsDocumented(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})

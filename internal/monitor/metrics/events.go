@@ -8,7 +8,7 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// events are counted as they happen.
+// events counts the work of passes.
 type events struct {
 	placements        *prometheus.CounterVec
 	placementDuration *prometheus.HistogramVec
@@ -20,12 +20,13 @@ func newEvents() events {
 	e := events{
 		placements: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "placements_total",
-			Help: "Containers that were placed, or were to be, by way, partition they were to be in, and result.",
+			Help: "Containers that were placed, or failed to be, by method, target partition and result.",
 		}, []string{"method", "partition", "result"}),
 		placementDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: prefix + "placement_duration_seconds",
-			Help: "Time that placing a container took, by way; failures included.",
-			// From the answer to CreateContainer, made from memory, to a stop with the usual grace period of 30 s.
+			Help: "Time that placing a container took, by method; failures included.",
+			// From the answer to CreateContainer, which is made from memory, to a stop with the usual grace
+			// period of 30 s.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
 		}, []string{"method"}),
 		reconcileDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -35,7 +36,7 @@ func newEvents() events {
 		}),
 		reconcileFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "reconcile_failures_total",
-			Help: "Passes of which not all was done. The journal has the reasons; the next pass tries again.",
+			Help: "Passes that failed, at least in part. The journal has the reasons; the next pass tries again.",
 		}),
 	}
 	for _, method := range []podmove.Method{podmove.Creation, podmove.Restart, podmove.Live} {
@@ -59,7 +60,7 @@ const (
 	failed    = "failure"
 )
 
-// Placed counts a container that was placed, or was to be.
+// Placed counts a container that was placed, or failed to be.
 func (m *Metrics) Placed(p podmove.Placement) {
 	result := succeeded
 	if p.Err != nil {

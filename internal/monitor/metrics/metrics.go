@@ -1,5 +1,5 @@
-// Package metrics is what partition-monitor tells Prometheus: what it does itself, counted as it happens, and what the cgroups
-// of the partition use, read at each scrape.
+// Package metrics has the Prometheus metrics of partition-monitor: its own work, counted as it
+// happens, and the usage of the partition's cgroups, read at each scrape.
 package metrics
 
 import (
@@ -14,28 +14,30 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Options say what to show.
+// Options holds the sources of the metrics.
 type Options struct {
 	// Version of the program.
 	Version string
-	// Cgroups is where cgroups are read; empty is cgroupfs.Mount.
+	// Cgroups is the root of the cgroups; empty means cgroupfs.Mount.
 	Cgroups cgroupfs.FS
-	// Reports has what the last pass found; needed.
+	// Reports has the report of the last pass; needed.
 	Reports Reports
-	// Evictions has what the last look at the memory found; needed.
+	// Evictions returns the report of the last poll of the memory; needed.
 	Evictions func() evict.Report
-	// PerPod adds series for each pod of the partition. Pods come and go, and a series of each stays in Prometheus.
+	// PerPod adds series for each pod of the partition. They remain in Prometheus after the pod is
+	// gone.
 	PerPod bool
-	// ReadFailed hears of each cgroup that a scrape could not read, from any goroutine. nil is nobody: they are counted.
+	// ReadFailed, if it is not nil, is called for each cgroup that a scrape could not read, from any
+	// goroutine. Such cgroups are counted in any case.
 	ReadFailed func(error)
 }
 
-// Reports has the report of the last pass; its Time is zero before the end of the first.
+// Reports returns the report of the last pass; its Time is zero before the end of the first.
 type Reports interface {
 	Report() podmove.Report
 }
 
-// Metrics is a prometheus.Gatherer with a registry of its own, and hears what is to be counted as a podmove.Observer; evictions are counted by methods of its own.
+// Metrics is a prometheus.Gatherer with its own registry. Its other methods count events.
 type Metrics struct {
 	registry  *prometheus.Registry
 	events    events
@@ -48,7 +50,7 @@ var (
 	_ prometheus.Gatherer = (*Metrics)(nil)
 )
 
-// New makes all series that can be known by now, so that rate() sees the first event too.
+// New creates all series whose labels are known already, so that rate() includes the first event.
 func New(o Options) *Metrics {
 	if o.Cgroups == "" {
 		o.Cgroups = cgroupfs.Mount
@@ -60,12 +62,12 @@ func New(o Options) *Metrics {
 		sources:   newSources(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
-			Help: "Attempts to serve metrics and health that failed, because somebody else had the port or it was no address of the node.",
+			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
 		}),
 	}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "cgroup_read_failures_total",
-		Help: "Cgroups that could not be read at a scrape, and whose series it lacks. One that is gone is none of them.",
+		Help: "Cgroups that a scrape failed to read; their series are missing. Removed cgroups are not counted.",
 	})
 	read := reader{cgroups: o.Cgroups, failed: func(err error) {
 		failures.Inc()
@@ -103,10 +105,11 @@ func (m *Metrics) ListenFailed() { m.listens.Inc() }
 // Gather implements prometheus.Gatherer.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }
 
-// prefix is of all metrics but those of the KEP.
+// prefix is the prefix of all metrics but those of the KEP.
 const prefix = "systempartition_"
 
-// send gives a value to a scrape. A label that is not UTF-8 makes an error of the scrape, beside the other series.
+// send sends a value to a scrape. A label that is not UTF-8 adds an error to the scrape, and the
+// other series remain.
 func send(
 	to chan<- prometheus.Metric,
 	desc *prometheus.Desc,

@@ -30,7 +30,7 @@ type report podmove.Report
 
 func (r report) Report() podmove.Report { return podmove.Report(r) }
 
-// uid of a pod of testdata/node, but for its last digit.
+// uid is the UID of a pod of testdata/node without its last digit.
 const uid = "0a1b2c3d-0000-4000-8000-00000000000"
 
 func sampleReport() report {
@@ -43,7 +43,7 @@ func sampleReport() report {
 			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
 		},
-		{ // its slice has just gone
+		{ // its slice was just removed
 			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
 		},
@@ -63,7 +63,7 @@ func margin() evict.Report {
 	return evict.Report{Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Hard: 100 << 20, Soft: 200 << 20}
 }
 
-// observe has one of each thing happen.
+// observe counts each kind of event.
 func observe(o *Metrics) {
 	o.Signalled(300 * time.Microsecond)
 	o.Evicted(evict.Eviction{Threshold: evict.Hard, Method: evict.Evict})
@@ -80,13 +80,13 @@ func observe(o *Metrics) {
 	o.Connected("nri", false)
 	for range 3 {
 		o.Connected("nri", true)
-		o.Connected("nri", true) // said twice
+		o.Connected("nri", true) // a second time
 		o.Connected("nri", false)
 		o.Connected("nri", false)
 	}
 }
 
-// scrape returns what Prometheus gets of the metrics that are ours.
+// scrape returns our metrics in the text format.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -125,28 +125,29 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// withoutGo hides the version of Go, which is not ours to fix.
+// withoutGo removes the version of Go, which differs between builds.
 func withoutGo(text string) string {
 	before, after, _ := strings.Cut(text, `goversion="`)
 	_, after, _ = strings.Cut(after, `"`)
 	return before + `goversion=""` + after
 }
 
-func TestExposition(t *testing.T) {
+func TestMetricsText(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
 	golden(t, "expected.txt", withoutGo(scrape(t, m)))
 }
 
-// What is there before anything happened, on a node without a partition, without controllers and before the first pass.
-func TestExpositionAtStart(t *testing.T) {
+// TestMetricsTextAtStart: the metrics before any event, on a node without a partition, without
+// controllers and before the first pass.
+func TestMetricsTextAtStart(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Evictions: margin, Reports: report{}, PerPod: true})
 	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
 }
 
-func TestLint(t *testing.T) {
+func TestMetricsLint(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Version: "v1.2.3", Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	observe(m)
@@ -162,7 +163,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestUnreadableCgroup(t *testing.T) {
+func TestMetricsUnreadableCgroup(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
@@ -196,8 +197,8 @@ func TestUnreadableCgroup(t *testing.T) {
 	}
 }
 
-// A name that is not UTF-8 costs its own series and no other.
-func TestHostileName(t *testing.T) {
+// TestPodMetricsHostileName: a name that is not UTF-8 costs its own series and no other.
+func TestPodMetricsHostileName(t *testing.T) {
 	t.Parallel()
 	r := sampleReport()
 	r.Pods[0].Name = "etcd\xff"
@@ -224,8 +225,9 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Scrapes and what is counted come from many goroutines; the race detector is the judge.
-func TestConcurrent(t *testing.T) {
+// TestMetricsConcurrent: scrapes and events come from many goroutines. The race detector is the
+// judge.
+func TestMetricsConcurrent(t *testing.T) {
 	t.Parallel()
 	m := New(Options{Cgroups: "testdata/node", Evictions: margin, Reports: sampleReport(), PerPod: true})
 	var all sync.WaitGroup
@@ -244,7 +246,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{partition="system",result="success",method="creation"} 200`) {
+	if text := scrape(t, m); !strings.Contains(text, `systempartition_placements_total{method="creation",partition="system",result="success"} 200`) {
 		t.Errorf("200 placements were made, and there are:\n%s", text)
 	}
 }

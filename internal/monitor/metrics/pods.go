@@ -7,8 +7,9 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// podCollector shows the pods of the system partition one by one. The kubelet's own figures of a pod are of no use there: it
-// looks the cgroup up by a name that the slices of both partitions share, and tells now of the one, now of the other.
+// podCollector collects the metrics of each pod of the system partition. The kubelet's own metrics
+// of these pods are of no use: it looks up the cgroup by a name that the slices of both partitions
+// share, and reports sometimes the one, sometimes the other.
 type podCollector struct {
 	reader
 	reports     Reports
@@ -50,7 +51,7 @@ func (c *podCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// podMetric is a prometheus.Metric that shares its labels with the other ones of the pod.
+// podMetric is a prometheus.Metric that shares its labels with the other metrics of the pod.
 type podMetric struct {
 	desc  *prometheus.Desc
 	value *dto.Metric

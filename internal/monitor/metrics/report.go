@@ -7,10 +7,11 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// partitions are the values of the label partition.
+// partitions lists the values of the label partition.
 var partitions = [...]unitname.Partition{unitname.System, unitname.Default}
 
-// reportCollector shows what the last pass found. Before the end of the first it shows nothing: no pods would be a lie.
+// reportCollector collects the results of the last pass. It has no metrics before the end of the
+// first: zero pods would be wrong.
 type reportCollector struct {
 	reports                                           Reports
 	podCount, pods, misplaced, outside, lastReconcile *prometheus.Desc
@@ -21,7 +22,7 @@ func newReportCollector(reports Reports) *reportCollector {
 		reports: reports,
 		podCount: prometheus.NewDesc("kubelet_partition_pod_count",
 			"Pods that run containers in a partition (KEP-5894).", []string{"partition"}, nil),
-		// The KEP has the name above, and the implementation for the kubelet (kubernetes#142200) this one.
+		// The KEP has the name above, and the implementation in the kubelet (kubernetes#142200) this one.
 		pods: prometheus.NewDesc("kubelet_partition_pods",
 			"Pods that run containers in a partition (kubernetes#142200).", []string{"partition"}, nil),
 		misplaced: prometheus.NewDesc(

@@ -23,9 +23,10 @@ import (
 // scrapeRoot in the environment names a mounted cgroup v2 hierarchy, for BenchmarkScrape on a node.
 const scrapeRoot = "SCRAPE_ROOT"
 
-// BenchmarkScrape compares a whole scrape, from the cgroups to the text, with nothing but opening, reading and closing the
-// same files; the target is at most twice as much. Both take turns, so that they meet the same moments of the machine. On a
-// busy one the ratio of processor time is the one to go by: a scrape is made by goroutines that wait for each other.
+// BenchmarkScrape compares a whole scrape, from the cgroups to the text, with only opening, reading
+// and closing the same files. The target is at most twice as much. They alternate, so that both
+// meet the same load of the machine. On a busy machine only the ratio of processor time is
+// meaningful, because a scrape consists of goroutines that wait for each other.
 func BenchmarkScrape(b *testing.B) {
 	root := cgroupfs.FS(os.Getenv(scrapeRoot))
 	if root == "" {
@@ -60,7 +61,7 @@ func median(times []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(times))[len(times)/2]
 }
 
-// processorTime is that of the whole process, the garbage collector included.
+// processorTime returns the CPU time of the whole process, including the garbage collector.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -70,7 +71,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bareRead does what cannot be left out.
+// bareRead opens, reads and closes a file.
 func bareRead(path string, buffer []byte) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -96,7 +97,8 @@ func (n *nowhere) Header() http.Header {
 func (*nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (*nowhere) WriteHeader(int)             {}
 
-// partitionOf returns the pods that are in the partition of a hierarchy, and the files that a scrape reads there.
+// partitionOf returns the pods in the partition of a hierarchy, and the files that a scrape reads
+// there.
 func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 	b.Helper()
 	all := []string{
@@ -132,7 +134,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 	return r, files
 }
 
-// manyPods is testdata/node with n copies of its burstable pod.
+// manyPods returns a copy of testdata/node with n copies of its burstable pod.
 func manyPods(b *testing.B, n int) cgroupfs.FS {
 	b.Helper()
 	root := b.TempDir()

@@ -6,7 +6,8 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// sliceMetric is a metric with the label slice alone. value reports false where there is none: no controller, no limit.
+// sliceMetric is a metric with the label slice alone. value returns false if a slice has no value,
+// because it has no controller or no limit.
 type sliceMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -30,7 +31,7 @@ func sliceMetrics() []sliceMetric {
 		metric(
 			"memory_limit_hits_total",
 			counter,
-			"Times that a slice was about to go over its own limit (max of memory.events.local).",
+			"Times that a slice was about to exceed its own limit (max of memory.events.local).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.LocalMemoryEvents.Max), s.HasMemory },
 		),
 		metric(
@@ -42,7 +43,7 @@ func sliceMetrics() []sliceMetric {
 		metric(
 			"oom_kills_total",
 			counter,
-			"Processes in a slice, or below, that the kernel killed, for whatever limit (oom_kill of memory.events).",
+			"Processes in a slice, or below, that the kernel killed, for any limit (oom_kill of memory.events).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.MemoryEvents.OOMKill), s.HasMemory },
 		),
 		metric("cpu_seconds_total", counter, "CPU time that a slice used.",

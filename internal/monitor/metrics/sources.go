@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sources keeps which sources of events and answers are there.
+// sources holds which sources of events and answers are connected.
 type sources struct {
 	connected  *prometheus.GaugeVec
 	reconnects *prometheus.CounterVec
 
 	mu   sync.Mutex
 	up   map[string]bool
-	lost map[string]bool // was there, and went
+	lost map[string]bool // was connected, and lost
 }
 
 func newSources() *sources {
@@ -39,7 +39,7 @@ func newSources() *sources {
 
 func (s *sources) register(to prometheus.Registerer) { to.MustRegister(s.connected, s.reconnects) }
 
-// Connected notes that a source (systemd, kubelet, runtime, nri) has come, or has gone.
+// Connected records that a source (systemd, kubelet, runtime, nri) was connected or lost.
 func (m *Metrics) Connected(source string, up bool) {
 	s := m.sources
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (m *Metrics) Connected(source string, up bool) {
 	s.up[source] = up
 }
 
-// Sources tells of each source whether it is connected.
+// Sources returns for each source whether it is connected.
 func (m *Metrics) Sources() map[string]bool {
 	m.sources.mu.Lock()
 	defer m.sources.mu.Unlock()

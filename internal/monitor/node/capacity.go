@@ -2,7 +2,8 @@ package node
 
 import "nodepartition/internal/meminfo"
 
-// MemoryCapacity returns the node's memory in bytes. It returns 0 where that cannot be read, which makes all estimates of requests 0.
+// MemoryCapacity returns the memory of the node in bytes. If it cannot be read, MemoryCapacity
+// returns 0, and all estimates of requests are 0.
 func MemoryCapacity() uint64 {
 	total, _ := meminfo.Total("/")
 	return uint64(total)

@@ -10,30 +10,34 @@ import (
 	"nodepartition/pkg/slices/lowering"
 )
 
-// Configuration is what the kubelet's configuration asks for.
+// Configuration is the configuration that the daemon follows.
 type Configuration struct {
 	podmove.Config
-	// Thresholds of eviction, nil where there is nothing to guard.
+	// Thresholds of eviction, nil without a partition.
 	Thresholds *Thresholds
-	// Desired has no Partition where there is none.
+	// Desired has no Partition if the configuration asks for none.
 	Desired *Desired
-	// Problem is why the configuration is not valid and the last good one is followed.
+	// Problem is the error of the present configuration. If there is one, the last good one is
+	// followed.
 	Problem error
-	// NotApplied says that the files have another one since, which no reload of systemd has applied.
+	// NotApplied means that the files have changed since, and that no reload of systemd has applied
+	// that.
 	NotApplied bool
 }
 
-// Desired is what the configuration asks for, of the generator and of us.
+// Desired is the configuration in the files, which the generator and the daemon are to follow.
 type Desired struct {
 	*config.Config
-	// Deferred says that the limit in force stays until we have evicted down to the configured one.
+	// Deferred means that the limit in force remains until we have evicted down to the configured one.
 	Deferred bool
 }
 
-// ReadDesired reads the configuration as the generator does. Unlike the generator, which runs before it, we see the kubelet's command line.
+// ReadDesired reads the configuration as the generator does. Unlike the generator, which runs
+// before the kubelet, we see its command line.
 func ReadDesired() (*Desired, error) { return NewDesired(config.Load("/")) }
 
-// NewDesired returns the desired state of a configuration that config.Load or config.LoadWith has read.
+// NewDesired returns the desired state of a configuration that config.Load or config.LoadWith has
+// returned.
 func NewDesired(c *config.Config, err error) (*Desired, error) {
 	a := &Desired{Config: c}
 	if deferral := lowering.Find("/", c); deferral != nil {
@@ -47,11 +51,11 @@ func NewDesired(c *config.Config, err error) (*Desired, error) {
 	return a, err
 }
 
-// NotApplied is the message about an edit that only the files have.
+// NotApplied is the message about an edit that was not applied.
 const NotApplied = "the configuration was changed and is not applied yet: systemctl daemon-reload"
 
-// LoadConfig reads the configuration. A broken one is the last good one, with the problem; without a last good one it is an
-// error.
+// LoadConfig reads the configuration. If it is broken, LoadConfig returns the last good one with
+// the problem, or an error if there is no last good one.
 func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
 	desired, err := ReadDesired()
 	c := Configuration{Desired: desired, Problem: err, Config: podmove.Config{Partition: unitname.System, Mode: mode}}
@@ -68,7 +72,7 @@ func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
 	case desired.Partition == nil:
 		c.Off = true
 		if last, err := readMembers(MembersFile); err == nil {
-			c.Namespaces = last.Namespaces // who they were, for the report
+			c.Namespaces = last.Namespaces // the former ones, for the report
 		}
 	default:
 		c.Namespaces, c.Thresholds = desired.Partition.Namespaces, newThresholds(desired.Partition)
@@ -79,8 +83,9 @@ func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
 	return c, nil
 }
 
-// LoadApplied is LoadConfig, but for an edit that no reload of systemd has applied: the units are those of the last configuration, and a
-// start of this program, which may be after a crash, is no reason to follow another one.
+// LoadApplied is LoadConfig without edits that no reload of systemd has applied: the units are
+// those of the last configuration. A start of this program, perhaps after a crash, is no reason to
+// follow another one.
 func LoadApplied(mode podmove.Mode, keep Keep) (Configuration, error) {
 	c, err := LoadConfig(mode, ReadOnly)
 	if err != nil || c.Problem != nil {
@@ -99,8 +104,8 @@ func LoadApplied(mode podmove.Mode, keep Keep) (Configuration, error) {
 	return c, keep(MembersFile, Members{c.Namespaces, c.Thresholds})
 }
 
-// appliedSince reports whether the generator has run since the file was written, or has no partition. It makes its folder anew with each run
-// that succeeds.
+// appliedSince reports whether the generator has run since stateFile was written, or has no
+// partition. Each successful run of the generator creates its folder again.
 func appliedSince(stateFile string) bool {
 	units, err := os.Stat(config.StateDir + "/units")
 	if err != nil {

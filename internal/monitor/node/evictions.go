@@ -9,14 +9,14 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// EvictionsFile keeps evictions that are not through, and the last ones.
+// EvictionsFile holds the evictions in progress and the last ones.
 const EvictionsFile = config.StateDir + "/monitor/evictions.json"
 
 // ReadEvictions reads what the service has written to EvictionsFile.
 func ReadEvictions() (evict.History, error) {
 	history, err := evict.Store(EvictionsFile).Read()
 	if errors.Is(err, os.ErrPermission) {
-		return history, fmt.Errorf("%w; it has to be root", err)
+		return history, fmt.Errorf("%w; it has to run as root", err)
 	}
 	return history, err
 }

@@ -9,17 +9,19 @@ import (
 	partition "nodepartition/pkg/slices/config"
 )
 
-// kubeletsEndpoint is the runtime that the kubelet is told to use, by its command line or by its configuration; empty where neither says.
+// kubeletsEndpoint returns the runtime endpoint of the kubelet, by its command line or else by its
+// configuration. It returns "" if neither has one.
 func kubeletsEndpoint() string {
 	if kubelet, err := kubeletargs.Running(hostfs.FS("/")); err == nil && kubelet.RuntimeEndpoint != "" {
 		return kubelet.RuntimeEndpoint
 	}
-	config, _ := kubeletconfig.Load(hostfs.FS("/")) // a section that is not valid says nothing against the rest
+	config, _ := kubeletconfig.Load(hostfs.FS("/")) // an invalid section does not concern the endpoint
 	return config.RuntimeEndpoint
 }
 
-// RunningYields returns why the partition is the running kubelet's own; empty where it is not, or where no kubelet tells. Only its command
-// line is new here: what its configuration says of the gate itself is a part of the plan.
+// RunningYields returns the reason if the running kubelet makes the partition itself, and "" if it
+// does not or no kubelet runs. It adds the kubelet's command line: a feature gate in its
+// configuration is already in the plan.
 func RunningYields() string {
 	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockFile locks a file of our state, and makes it where there is none. The error is EWOULDBLOCK where another process has locked it.
+// LockFile locks a file of our state, and creates it if it does not exist. The error is EWOULDBLOCK
+// if another process holds the lock.
 func LockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("state of the monitor: %w; it has to run as root", err)

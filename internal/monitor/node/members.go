@@ -12,15 +12,16 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// MembersFile keeps the namespaces of the last valid configuration of this boot. The generator keeps the units of it when the
-// configuration is broken, and so must we, after a restart too: the units do not tell the namespaces.
+// MembersFile holds the namespaces of the last valid configuration of this boot. If the
+// configuration is broken, the generator keeps the last good units, and we keep the last good
+// namespaces, also after a restart: the units do not contain the namespaces.
 const MembersFile = config.StateDir + "/monitor/members.json"
 
 // Members is the content of MembersFile.
 type Members struct {
 	Namespaces []string `json:"namespaces"`
-	// Eviction is nil in a file that an earlier version wrote: the partition then has the default threshold below the limit
-	// that is in force.
+	// Eviction is nil in a file of an earlier version: the partition then has the default threshold
+	// below the limit that is in force.
 	Eviction *Thresholds `json:"eviction,omitempty"`
 }
 
@@ -29,7 +30,7 @@ func (m Members) equal(other Members) bool {
 	return same && slices.Equal(m.Namespaces, other.Namespaces)
 }
 
-// Keep writes what a configuration leaves for when the next one is not valid.
+// Keep stores what has to be known of a configuration when the next one is not valid.
 type Keep func(path string, m Members) error
 
 // ReadOnly is the Keep that writes nothing.
@@ -42,7 +43,7 @@ func readMembers(path string) (Members, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return m, errors.New(
-			"there is no earlier valid configuration of this boot to follow; repair it and run systemctl daemon-reload",
+			"there is no earlier valid configuration of this boot to follow; repair the configuration and run systemctl daemon-reload",
 		)
 	case errors.As(err, &file):
 		return m, err
@@ -54,7 +55,8 @@ func readMembers(path string) (Members, error) {
 	return m, nil
 }
 
-// WriteMembers is the Keep that replaces the file as a whole: a file that was cut off would lose the namespaces.
+// WriteMembers is the Keep that replaces the whole file: a file that was cut off would lose the
+// namespaces.
 func WriteMembers(path string, m Members) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {

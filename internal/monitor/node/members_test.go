@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A reader has the old file or the new one, whenever it looks, and whenever the writer ends.
+// TestWriteMembersReplaces: a reader gets the old file or the new one, at any time, and whenever
+// the writer ends.
 func TestWriteMembersReplaces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "monitor", "members.json") // the folder is made
@@ -46,7 +47,7 @@ func TestWriteMembersReplaces(t *testing.T) {
 		}
 	}
 	writer.Wait()
-	// What a writer left that was killed is nobody's file.
+	// A killed writer leaves a temporary file, which no reader opens.
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".members-1"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,13 @@ import (
 	"nodepartition/internal/cri"
 )
 
-// Runtime is a client of the container runtime, which it looks for when it is first needed: with k3s it comes long after us.
+// Runtime is a client of the container runtime. It looks for the runtime when it is first needed,
+// because k3s starts one long after us.
 type Runtime struct {
-	// endpoint is the flag's. Without it the runtime is the one that the kubelet is told to use, and else the first that answers.
+	// endpoint is the flag's. If it is empty, Runtime uses the kubelet's, or else the first that
+	// answers.
 	endpoint string
-	// kubelets is what the kubelet is told to use, empty where nobody tells.
+	// kubelets returns the endpoint of the kubelet, empty if it is not known.
 	kubelets  func() string
 	connected func(bool)
 
@@ -21,13 +23,13 @@ type Runtime struct {
 	client *cri.Client
 }
 
-// NewRuntime returns a client of the runtime at endpoint; where that is empty, of the one that the kubelet is told to use, or else
-// of the first that answers. connected is called with whether the runtime answers.
+// NewRuntime returns a client of the runtime at endpoint. If that is empty, it uses the kubelet's
+// runtime, or else the first that answers. It calls connected with whether the runtime answers.
 func NewRuntime(endpoint string, connected func(bool)) *Runtime {
 	return &Runtime{endpoint: endpoint, kubelets: kubeletsEndpoint, connected: connected}
 }
 
-// Client returns the client of the runtime that was found.
+// Client returns the client of the runtime, and connects if there is none yet.
 func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
 	r.mu.Lock()
 	client := r.client
@@ -35,7 +37,7 @@ func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
 	if client != nil {
 		return client, nil
 	}
-	client, err := r.open(ctx) // which may wait for what hangs: others look for themselves
+	client, err := r.open(ctx) // without the lock, because it may hang
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +61,17 @@ func (r *Runtime) open(ctx context.Context) (*cri.Client, error) {
 	return cri.New(endpoint)
 }
 
-// forget has the runtime looked for again. client is the one that is not it.
+// forget drops client, so that the next call looks for the runtime again.
 func (r *Runtime) forget(client *cri.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.client == client {
-		_ = client.Close() // whoever still uses it gets an error, and tries again
+		_ = client.Close() // calls that still use it fail, and are retried
 		r.client = nil
 	}
 }
 
-// Reconsider forgets a runtime that is another than the one that the kubelet has been told to use since.
+// Reconsider drops a runtime that is no longer the kubelet's.
 func (r *Runtime) Reconsider() {
 	r.mu.Lock()
 	client := r.client
@@ -126,7 +128,8 @@ func (r *Runtime) Process(ctx context.Context, id string) (pid int, running bool
 	return client.Process(ctx, id)
 }
 
-// Stop stops a container, whose processes have grace to end. It does not use ask: that a container is gone already does not mean that the runtime is.
+// Stop stops a container, whose processes have grace to end. It does not use ask: a container that
+// is already gone does not mean that the runtime is.
 func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
 	client, err := r.Client(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ func (*fakeRuntime) ListPodSandbox(context.Context, *runtime.ListPodSandboxReque
 	return &runtime.ListPodSandboxResponse{}, nil
 }
 
-// runtimeAt serves a runtime, or nothing of the CRI where it is nil, until stop is called.
+// runtimeAt serves a runtime until stop is called. With nil it serves no CRI.
 func runtimeAt(t *testing.T, path string, f *fakeRuntime) (stop func()) {
 	t.Helper()
 	listener, err := net.Listen("unix", path)
@@ -50,8 +50,9 @@ func runtimeAt(t *testing.T, path string, f *fakeRuntime) (stop func()) {
 	return stop
 }
 
-// A runtime that does not serve the CRI is not kept, and one that the kubelet is told to use later is gone over to.
-func TestRuntimeIsLookedForAgain(t *testing.T) {
+// TestRuntimeReconnect: a runtime that does not serve the CRI is dropped, and one that the kubelet
+// uses later replaces the present one.
+func TestRuntimeReconnect(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "node") // short enough for sockets
 	if err != nil {
@@ -79,7 +80,7 @@ func TestRuntimeIsLookedForAgain(t *testing.T) {
 		t.Errorf("%s, %v; want %s, which the kubelet is told to use", endpoint, err, first)
 	}
 	named = ""
-	r.Reconsider() // nobody tells any more: what answers stays
+	r.Reconsider() // not known any more: keep the runtime that answers
 	if endpoint, _, _, err := r.Version(t.Context()); err != nil || endpoint != first {
 		t.Errorf("%s, %v; want %s", endpoint, err, first)
 	}

@@ -8,10 +8,11 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// serviceCgroup is where systemd keeps the service, unless somebody gave it another Slice=.
+// serviceCgroup is the cgroup of the service, unless an operator has set another Slice=.
 const serviceCgroup = "system.slice/partition-monitor.service"
 
-// ServiceArgs returns the command line of the running service, nil where none runs. proc is where procfs is mounted.
+// ServiceArgs returns the command line of the running service, nil if it does not run. proc is the
+// mount point of procfs.
 func ServiceArgs(cgroups cgroupfs.FS, proc string) []string {
 	pids, err := os.ReadFile(filepath.Join(cgroups.Path(serviceCgroup), "cgroup.procs"))
 	if err != nil {

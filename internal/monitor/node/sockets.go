@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsSocket reports whether path is a socket, which a server that has ended may have left.
+// IsSocket reports whether path is a socket. A server that has ended may have left it.
 func IsSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// Served returns nil where a process has a stream socket open, and does not connect to it: containerd logs an error for who does and registers no NRI plugin.
-// A datagram socket cannot connect to it, and is told so where there is one to connect to (unix_find_bsd, net/unix/af_unix.c of the kernel).
+// Served returns nil if a process listens on a stream socket. It does not connect, because
+// containerd logs an error for a connection that registers no NRI plugin. A datagram socket cannot
+// connect to a stream socket, and the error tells a served one from one that is left over
+// (unix_find_bsd, net/unix/af_unix.c of the kernel).
 func Served(ctx context.Context, socket string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unixgram", socket)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestServed: looking whether a socket is served is nothing that its server notices.
+// TestServed: the server does not notice the check.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "nri.sock")

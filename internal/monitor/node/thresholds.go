@@ -11,8 +11,8 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// Thresholds are what eviction goes by; bytes and nanoseconds. A MaxPodGrace below zero is the
-// pod's own.
+// Thresholds holds the settings of eviction, in bytes and nanoseconds. A negative MaxPodGrace means
+// the pod's own grace period.
 type Thresholds struct {
 	Limit          uint64        `json:"limit"`
 	Hard           uint64        `json:"hard"`
@@ -39,7 +39,7 @@ func newThresholds(p *config.Partition) *Thresholds {
 	return &t
 }
 
-// presentThresholds are the default ones of the limit that is in force.
+// presentThresholds returns the default thresholds of the limit that is in force.
 func presentThresholds() *Thresholds {
 	limits, err := cgroupfs.FS(cgroupfs.Mount).Limits(unitname.CgroupPath(unitname.System.Slice()))
 	if err != nil || limits.MemoryMax > math.MaxInt64 {
@@ -48,7 +48,7 @@ func presentThresholds() *Thresholds {
 	return newThresholds(&config.Partition{MemoryLimit: int64(limits.MemoryMax)})
 }
 
-// Config returns what the thresholds and the flags of eviction ask for together. Without thresholds there is nothing to guard.
+// Config combines the thresholds with the flags of eviction. Without thresholds eviction is off.
 func (t *Thresholds) Config(o options.Eviction) evict.Config {
 	c := evict.Config{Protected: o.Protected, Cooldown: o.Cooldown, DryRun: o.DryRun, Off: o.Off || t == nil}
 	if t != nil {

@@ -8,7 +8,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// What the flags and the thresholds make of a configuration.
+// TestThresholdsConfig: the configuration of eviction by flags and thresholds.
 func TestThresholdsConfig(t *testing.T) {
 	t.Parallel()
 	some := &Thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}

@@ -1,4 +1,4 @@
-// Package options holds what the flags of the commands ask for, as plain values.
+// Package options holds the values of the flags of the commands.
 package options
 
 import (
@@ -16,35 +16,36 @@ const (
 	FlagKubeconfig = "kubeconfig"
 )
 
-// Options are the flags that run, status and check have in common.
+// Options holds the common flags of run, status and check.
 type Options struct {
-	// Runtime is the CRI endpoint of the container runtime; empty is the kubelet's, or the first that answers.
+	// Runtime is the CRI endpoint of the container runtime; empty means the kubelet's, or the first
+	// that answers.
 	Runtime string
-	// NRI is the socket at which the runtime serves NRI.
+	// NRI is the socket on which the runtime serves NRI.
 	NRI string
 	// PodsAPI is the socket of the kubelet's Pods API.
 	PodsAPI string
-	// Listen is the address of metrics and health; empty is none.
+	// Listen is the address of metrics and health; empty means that they are not served.
 	Listen string
-	// Mode is how running pods are moved.
+	// Mode selects the methods to move running pods.
 	Mode podmove.Mode
-	// Eviction are the flags of eviction.
+	// Eviction has the flags of eviction.
 	Eviction Eviction
 }
 
-// The values of Eviction.Kubeconfig that are no paths.
+// Values of Eviction.Kubeconfig that are not paths.
 const (
 	KubeconfigAuto = "auto" // the kubelet's
 	KubeconfigNone = "none"
 )
 
-// Eviction are the flags of eviction.
+// Eviction holds the flags of eviction.
 type Eviction struct {
 	// Off switches evictions off, and DryRun only reports them.
 	Off, DryRun bool
-	// Protected has the pods that are never evicted.
+	// Protected selects the pods that are never evicted.
 	Protected evict.Protected
-	// Cooldown is how long the pods of a controller are restarted and not evicted again.
+	// Cooldown is the time in which pods of a controller are restarted instead of evicted again.
 	Cooldown time.Duration
 	// Kubeconfig is a path, KubeconfigAuto or KubeconfigNone.
 	Kubeconfig string

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// guard answers only those who mean this server, and tells browsers to do nothing with the answers but show them.
+// guard answers only requests that are meant for this server, and forbids browsers to do more with
+// the answers than to show them.
 func guard(allowed hosts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -26,12 +27,13 @@ func guard(allowed hosts, next http.Handler) http.Handler {
 	})
 }
 
-// hosts are what a Host header may hold. A web page from elsewhere can have its own name resolve to a loopback address, and then read
-// what is served there (DNS rebinding); the header still has the page's name.
+// hosts holds the values that a Host header may have. A web page from elsewhere can let its own
+// name resolve to a loopback address, and then read the answers of this server (DNS rebinding). The
+// header still has the page's name.
 type hosts struct {
 	names     []string
 	addresses []netip.Addr
-	// every address, because a page cannot give an address another meaning.
+	// every allows all addresses, because a page cannot give an address another meaning.
 	every bool
 }
 
@@ -51,7 +53,7 @@ func newHosts(list []string) hosts {
 	return h
 }
 
-// include takes a Host header: a name or an address, perhaps with a port.
+// include reports whether a Host header is allowed: a name or an address, perhaps with a port.
 func (h hosts) include(header string) bool {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// retryPause is how long a Listener waits for an address that it did not get.
+// retryPause is the time after which a Listener tries an address again.
 const retryPause = 5 * time.Second
 
-// Listener serves at an address, and waits for it where it cannot have it yet: any process of the node may have taken the port
-// while nobody listened, and an address of the node may come after us.
+// Listener serves on an address, and waits while it is not available: another process may have
+// taken the port before us, and an address of the node may be added after our start.
 type Listener struct {
 	// Address is host:port.
 	Address string
 	Handler http.Handler
-	// Changed hears nil when the address is served, and why it is not each time that it could not be had, or was lost.
+	// Changed is called with nil when the address is served. Each time that listening fails, or
+	// serving ends, it is called with the error.
 	Changed func(error)
-	// Pause between two attempts; 0 is five seconds.
+	// Pause is the time between two attempts; 0 means five seconds.
 	Pause time.Duration
 }
 
-// CheckAddress returns an error for an address at which nobody can ever listen.
+// CheckAddress returns an error for an address that no process can ever listen on.
 func CheckAddress(ctx context.Context, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

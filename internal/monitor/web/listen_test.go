@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A port that somebody has taken is waited for: what the program is for goes on, and it serves as soon as the port is free.
-func TestListenerWaitsForItsPort(t *testing.T) {
+// TestListenerPortTaken: the listener waits while another process has the port, and serves when it
+// is free.
+func TestListenerPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +42,7 @@ func TestListenerWaitsForItsPort(t *testing.T) {
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for err = <-changes; errors.Is(err, unix.EADDRINUSE); { // one may be on its way
+	for err = <-changes; errors.Is(err, unix.EADDRINUSE); { // one more may be sent already
 		err = <-changes
 	}
 	if err != nil {
@@ -61,7 +62,7 @@ func TestListenerWaitsForItsPort(t *testing.T) {
 	}
 }
 
-// What no waiting mends is told apart from what it does.
+// TestCheckAddress: only addresses for which waiting is useless are refused.
 func TestCheckAddress(t *testing.T) {
 	t.Parallel()
 	for address, good := range map[string]bool{

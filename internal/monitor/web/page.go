@@ -25,7 +25,8 @@ var (
 	styleText string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
-	// policy lets a browser load nothing: the style stands in the page and is known by its hash.
+	// policy forbids a browser to load anything. The style is part of the page, and the policy has its
+	// hash.
 	policy = fmt.Sprintf(
 		"default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		hash(styleText),
@@ -37,7 +38,7 @@ func hash(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page is what page.html shows.
+// page holds the values for page.html.
 type page struct {
 	Style   template.CSS
 	Version string
@@ -45,7 +46,7 @@ type page struct {
 	Sources []source
 	Alive   error
 	Ready   error
-	// Memory of the partition, nil where it cannot be read: MemoryProblem says why.
+	// Memory of the partition. It is nil if it cannot be read, and MemoryProblem has the reason.
 	Memory        *memory
 	MemoryProblem string
 }
@@ -69,13 +70,13 @@ func (o Options) page(w http.ResponseWriter, _ *http.Request) {
 		p.Sources = append(p.Sources, source{name, connected[name]})
 	}
 	p.Memory, p.MemoryProblem = o.memory()
-	var text bytes.Buffer // so that an error comes before the status
+	var text bytes.Buffer // so that an error is found before the status is written
 	if err := pageTemplate.Execute(&text, p); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(text.Bytes()) // fails when the client has gone
+	_, _ = w.Write(text.Bytes()) // fails if the client is gone
 }
 
 func (o Options) memory() (m *memory, problem string) {
@@ -91,7 +92,7 @@ func (o Options) memory() (m *memory, problem string) {
 	return &memory{stat.WorkingSet(), stat.MemoryCurrent, stat.MemoryMax, stat.MemoryMax != cgroupfs.Unlimited}, ""
 }
 
-// humanBytes writes bytes as people read them.
+// humanBytes formats bytes with a binary unit.
 func humanBytes(n uint64) string {
 	value, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {

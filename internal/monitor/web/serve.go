@@ -9,18 +9,20 @@ import (
 	"time"
 )
 
-// Requests have no body, and the largest answer takes a fraction of a second: who is slower than this holds a connection up.
+// Requests have no body, and the largest answer takes a fraction of a second. A slower client only
+// occupies a connection.
 const (
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
-	// grace is for answers that are being written when the monitor stops; systemd waits for longer (TimeoutStopSec=).
+	// grace is the time for unfinished answers when the monitor stops. systemd waits longer
+	// (TimeoutStopSec=).
 	grace = 3 * time.Second
 )
 
-// Serve answers on the listener until ctx is done, and closes it. It returns nil when the last answer was written, or cut off
-// after a few seconds.
+// Serve serves on the listener until ctx is done, and closes it. It returns nil after the last
+// answer was written, or cut off after a few seconds.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,

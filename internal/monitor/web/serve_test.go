@@ -38,7 +38,7 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// serve starts a server and returns what stops it and where its error comes.
+// serve starts a server. It returns a function that stops it and the channel with its error.
 func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), result chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), resul
 	return cancel, result
 }
 
-func TestServeFinishesAnswers(t *testing.T) {
+func TestServeShutdownFinishesAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -75,7 +75,7 @@ func TestServeFinishesAnswers(t *testing.T) {
 	})
 }
 
-func TestServeCutsOffWhatDoesNotEnd(t *testing.T) {
+func TestServeShutdownEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -101,7 +101,7 @@ func TestServeCutsOffWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestServeCutsOffSlowHeaders(t *testing.T) {
+func TestServeSlowHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -122,7 +122,7 @@ func TestServeCutsOffSlowHeaders(t *testing.T) {
 	})
 }
 
-func TestServeTellsOfItsListener(t *testing.T) {
+func TestServeClosedListener(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

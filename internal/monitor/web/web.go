@@ -1,5 +1,6 @@
-// Package web is partition-monitor's HTTP server: metrics, health, the last report, and a page for people. It changes nothing
-// and asks for no password, so it belongs on a loopback address.
+// Package web is the HTTP server of partition-monitor: metrics, health, the last report, and a page
+// for people. It changes nothing and asks for no password, so its address should be a loopback
+// address.
 package web
 
 import (
@@ -14,30 +15,32 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Options say what to serve. All fields are needed but those whose zero value has a meaning.
+// Options holds the sources of the pages. All fields are needed, except those whose zero value has
+// a meaning.
 type Options struct {
 	// Version of the program.
 	Version string
 	// Gatherer has the metrics.
 	Gatherer prometheus.Gatherer
-	// Reports has what the last pass found.
+	// Reports returns the results of the last pass.
 	Reports Reports
-	// Sources tells of each source of events and answers whether it is connected.
+	// Sources returns for each source of events and answers whether it is connected.
 	Sources func() map[string]bool
-	// Alive returns what keeps the main loop from its work: one problem a line, or nil.
+	// Alive returns the problems that stop the main loop, one a line, or nil.
 	Alive func() error
-	// Ready returns what keeps pods from being where they belong, or on their way there.
+	// Ready returns the problems that keep pods from being in the right partition or moved there.
 	Ready func() error
-	// Cgroups is where the partition is read; empty is cgroupfs.Mount.
+	// Cgroups is the root of the cgroups; empty means cgroupfs.Mount.
 	Cgroups cgroupfs.FS
-	// Hosts are the names and addresses under which the server is asked, beside localhost and loopback addresses: the
-	// host of the address that it listens on. One that is empty, 0.0.0.0 or :: stands for all addresses, but for no name.
+	// Hosts holds the names and addresses by which clients may address the server, in addition to
+	// localhost and loopback addresses: the host of the address that it listens on. An empty host,
+	// 0.0.0.0 or :: allows all addresses, but no name.
 	Hosts []string
-	// ErrorLog hears of scrapes that lack something; nil is nobody.
+	// ErrorLog logs incomplete scrapes; nil means that they are not logged.
 	ErrorLog *log.Logger
 }
 
-// Reports has the report of the last pass; its Time is zero before the end of the first.
+// Reports returns the report of the last pass; its Time is zero before the end of the first.
 type Reports interface {
 	Report() podmove.Report
 }
@@ -47,7 +50,7 @@ func Handler(o Options) http.Handler {
 	if o.Cgroups == "" {
 		o.Cgroups = cgroupfs.Mount
 	}
-	// What can be gathered is worth more than an error for all of it. A scrape reads all cgroups: four at a time are enough.
+	// A partial scrape is better than an error. A scrape reads all cgroups: four at a time are enough.
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4}
 	if o.ErrorLog != nil {
 		scrape.ErrorLog = o.ErrorLog
@@ -64,8 +67,8 @@ func Handler(o Options) http.Handler {
 func (o Options) report(w http.ResponseWriter, _ *http.Request) {
 	report := o.Reports.Report()
 	if report.Pods == nil {
-		report.Pods = []podmove.PodReport{} // a list for all who read it
+		report.Pods = []podmove.PodReport{} // a list in JSON, not null
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(report) // fails when the client has gone
+	_ = json.NewEncoder(w).Encode(report) // fails if the client is gone
 }

@@ -31,7 +31,7 @@ type fake struct {
 
 func (f *fake) Report() podmove.Report { return f.report }
 
-// hostile is what a name may not be, and what a runtime may say that it is.
+// hostile is not allowed as a name, but a runtime may report it.
 const hostile = `"><script>alert(1)</script>`
 
 func newFake() *fake {
@@ -68,7 +68,7 @@ func do(t *testing.T, h http.Handler, method, url string) (int, http.Header, str
 	return recorder.Code, recorder.Header(), string(body)
 }
 
-func TestPaths(t *testing.T) {
+func TestHandlerPaths(t *testing.T) {
 	t.Parallel()
 	h := newFake().handler(t, t.TempDir())
 	for _, test := range []struct {
@@ -106,7 +106,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHandlerHealth(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change         func(*fake)
@@ -127,7 +127,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
+func TestHandlerReport(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	_, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report")
@@ -144,7 +144,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestPageContent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	slice := filepath.Join(root, unitname.CgroupPath("kubepods-system.slice"))
@@ -179,8 +179,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A browser takes the style only if it is, byte for byte, what the policy has the hash of.
-func TestPolicyFitsStyle(t *testing.T) {
+// TestPagePolicyFitsStyle: a browser applies the style only if the hash in the policy fits it byte
+// for byte.
+func TestPagePolicyFitsStyle(t *testing.T) {
 	t.Parallel()
 	_, header, body := do(t, newFake().handler(t, t.TempDir()), "GET", "http://localhost/")
 	_, style, _ := strings.Cut(body, "<style>")
@@ -190,7 +191,7 @@ func TestPolicyFitsStyle(t *testing.T) {
 	}
 }
 
-func TestPageSaysWhatIsMissing(t *testing.T) {
+func TestPageMissingValues(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.report, f.connected = podmove.Report{}, map[string]bool{"systemd": false}

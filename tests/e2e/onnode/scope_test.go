@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// scope is made by systemd-run, in the way that a runtime makes one for a container.
+// scope is a scope of systemd-run, which makes it as a runtime makes one for a container.
 type scope struct {
 	name string
 	cmd  *exec.Cmd

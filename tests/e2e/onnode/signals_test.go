@@ -39,25 +39,25 @@ func (n *told) options() systemd.Options {
 func TestSignals(t *testing.T) {
 	var n told
 	c := connect(t, n.options())
-	eventually(t, "told of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 && n.ups.Load() == 1 })
+	eventually(t, "notified of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 && n.ups.Load() == 1 })
 
 	// kubepods-busprobe.slice belongs to no pod.
 	if err := c.EnsureSlice(t.Context(), "kubepods-busprobe.slice", "", cgroupfs.NoLimits); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "told of a new slice", func() bool { return n.wakes.Load() > 1 })
+	eventually(t, "notified of a new slice", func() bool { return n.wakes.Load() > 1 })
 	before := n.wakes.Load()
 	if err := c.StopSlice(t.Context(), "kubepods-busprobe.slice"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "told of a slice that went", func() bool { return n.wakes.Load() > before })
+	eventually(t, "notified of a removed slice", func() bool { return n.wakes.Load() > before })
 	shell(t, "systemctl daemon-reload")
-	eventually(t, "told of a reload", func() bool { return n.reloads.Load() == 2 })
+	eventually(t, "notified of a reload", func() bool { return n.reloads.Load() == 2 })
 	shell(t, "systemctl daemon-reexec")
-	eventually(t, "told of a re-execution", func() bool { return n.reloads.Load() > 2 })
+	eventually(t, "notified of a re-execution", func() bool { return n.reloads.Load() > 2 })
 	seen := n.reloads.Load()
 	shell(t, "systemctl daemon-reload")
-	eventually(t, "told of a reload after a re-execution", func() bool { return n.reloads.Load() > seen })
+	eventually(t, "notified of a reload after a re-execution", func() bool { return n.reloads.Load() > seen })
 	if n.downs.Load() != 0 {
 		t.Error("systemd's re-execution cost the connection to the bus")
 	}
@@ -75,7 +75,7 @@ func TestForgedSignals(t *testing.T) {
 	defer gullible.Close()
 	heard := make(chan *dbus.Signal, 100_000)
 	gullible.Signal(heard)
-	eventually(t, "told of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 })
+	eventually(t, "notified of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 })
 
 	exe, err := os.Executable()
 	if err != nil {
@@ -103,11 +103,11 @@ func TestForgedSignals(t *testing.T) {
 		}
 	})
 	if wakes, reloads := n.wakes.Load(), n.reloads.Load(); wakes != 1 || reloads != 1 {
-		t.Errorf("forged signals woke it %d times and told it of %d reloads", wakes-1, reloads-1)
+		t.Errorf("forged signals woke it %d times and reported %d reloads", wakes-1, reloads-1)
 	}
 	// The client still takes only systemd for systemd.
 	shell(t, "systemctl daemon-reload")
-	eventually(t, "told of a real reload", func() bool { return n.reloads.Load() == 2 })
+	eventually(t, "notified of a real reload", func() bool { return n.reloads.Load() == 2 })
 }
 
 const rounds = 500
@@ -181,7 +181,7 @@ func TestWithoutBus(t *testing.T) {
 	wantLimits(t, cgroup, limits)
 	reloads := n.reloads.Load()
 	shell(t, "systemctl daemon-reload")
-	eventually(t, "told of a reload without the bus", func() bool { return n.reloads.Load() > reloads })
+	eventually(t, "notified of a reload without the bus", func() bool { return n.reloads.Load() > reloads })
 	shell(t, "systemctl daemon-reexec")
 	if err := c.SetCPUWeight(t.Context(), slice, 44); err != nil {
 		t.Errorf("after a re-execution: %v", err)

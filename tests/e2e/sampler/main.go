@@ -67,7 +67,7 @@ func firstProcess(cgroup string) string {
 	return pid
 }
 
-// look counts a container where it is misplaced.
+// look counts a container that is misplaced.
 func look(scope, members string, containers map[string]bool, found *Found) {
 	if strings.HasPrefix(filepath.Base(scope), "crio-conmon-") {
 		return

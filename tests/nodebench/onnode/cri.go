@@ -24,7 +24,7 @@ const (
 	cgroups   = cgroupfs.FS(cgroupfs.Mount)
 )
 
-// pod is a pod that is made as the kubelet makes pods, and that the kubelet does not know.
+// pod is a pod that is made as the kubelet makes pods, but unknown to the kubelet.
 type pod struct {
 	uid     string
 	systemd *systemd.Client
@@ -57,8 +57,8 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		return nil, err
 	}
 	p := &pod{uid: uid, systemd: c, runtime: runtime.NewRuntimeServiceClient(conn)}
-	home := p.slice(unitname.Default)
-	if err := c.EnsureSlice(ctx, home, "Pod of a benchmark", limits); err != nil {
+	defaultSlice := p.slice(unitname.Default)
+	if err := c.EnsureSlice(ctx, defaultSlice, "Pod of a benchmark", limits); err != nil {
 		return nil, err
 	}
 	logs := "/var/log/pods/" + namespace + "_nodebench_" + uid
@@ -70,7 +70,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		LogDirectory: logs,
 		Labels:       labels("nodebench", uid),
 		Linux: &runtime.LinuxPodSandboxConfig{
-			CgroupParent:    "/" + unitname.CgroupPath(home),
+			CgroupParent:    "/" + unitname.CgroupPath(defaultSlice),
 			SecurityContext: &runtime.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()},
 			Resources:       &runtime.LinuxContainerResources{CpuShares: shares},
 		},

@@ -20,7 +20,7 @@ import (
 // processes counts the processes of the container that is moved.
 const processes = 8
 
-// mover moves a container of the runtime between the slices of its pod, in two ways.
+// mover moves a container of the runtime between the slices of its pod, by two methods.
 type mover struct {
 	systemd    *systemd.Client
 	live       livemove.Mover

@@ -259,11 +259,11 @@ func (n *node) grow(ctx context.Context, size int) error {
 		}
 		n.kubelet[types.UID(uid)] = knownPod(uid, name)
 		group.Go(func() error {
-			home := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
-			if err := n.systemd.EnsureSlice(ctx, home, podmove.Description(namespace, name), limits); err != nil {
+			defaultSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
+			if err := n.systemd.EnsureSlice(ctx, defaultSlice, podmove.Description(namespace, name), limits); err != nil {
 				return err
 			}
-			return n.startScope(ctx, home, scopeName(idOf('a', i)))
+			return n.startScope(ctx, defaultSlice, scopeName(idOf('a', i)))
 		})
 	}
 	return group.Wait()
