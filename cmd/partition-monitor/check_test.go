@@ -163,10 +163,11 @@ func TestCheckKubelet(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"the same":        {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
-		"another file":    {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
-		"another folder":  {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
-		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}}, // without a cpuset the partition has all CPUs
+		"the same":       {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
+		"another file":   {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
+		"another folder": {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
+		// Without a cpuset the partition has all CPUs.
+		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}},
 		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
 		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
 	} {

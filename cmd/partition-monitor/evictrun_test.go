@@ -208,7 +208,8 @@ func TestServiceEvicts(t *testing.T) {
 	n.tellPods()
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Pod.Spec.Containers = []v1.Container{fakeapi.Requesting("dns", nodePods[0].request)}
-	c.Kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf")) // kubeadm's, which auto finds
+	// It has kubeadm's path, which auto finds.
+	c.Kubeconfig(t, filepath.Join(n.root, "/etc/kubernetes/kubelet.conf"))
 	var decided string
 	n.evicting("an eviction has ended", func(line string) {
 		if strings.Contains(line, "evicting a pod") {
@@ -228,7 +229,8 @@ func TestServiceEvicts(t *testing.T) {
 			t.Errorf("%q does not say %q", decided, part)
 		}
 	}
-	if came := c.Came(); !slices.Equal(came, []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent, fakeapi.GetPod}) { // the last one confirms the status
+	// The last request confirms the status.
+	if came := c.Came(); !slices.Equal(came, []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent, fakeapi.GetPod}) {
 		t.Errorf("the API server was asked %v", came)
 	} else if message := c.Events[0].Message; !strings.Contains(message, "Container dns was using 30Mi, request is 10Mi") {
 		t.Errorf("the event has the message %q", message)

@@ -39,10 +39,11 @@ func TestKubeletGate(t *testing.T) {
 		file   string
 		yields bool
 	}{
-		"none":                                {nil, "", false},
-		"with =":                              {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
-		"as the next argument":                {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
-		"all that are alpha":                  {[]string{"--feature-gates=AllAlpha=true"}, "", true}, // its program cannot be read, which counts as one with the gate
+		"none":                 {nil, "", false},
+		"with =":               {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
+		"as the next argument": {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
+		// Its program cannot be read, which counts as one with the gate.
+		"all that are alpha":                  {[]string{"--feature-gates=AllAlpha=true"}, "", true},
 		"the file, which the generator reads": {[]string{"--feature-gates=NodeSystemPartition=false"}, gates, true},
 		"another gate":                        {[]string{"--feature-gates=AllBeta=true"}, "", false},
 	} {

@@ -253,7 +253,7 @@ func TestTryStandardInput(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		status int
-	}{{broken, exitProblem}, {valid("kube-system"), exitOK}} { // in this order, because only one trial can run
+	}{{broken, exitProblem}, {valid("kube-system"), exitOK}} {
 		cmd := n.program("try", "-")
 		cmd.Stdin = strings.NewReader(test.text)
 		out, _ := cmd.CombinedOutput()

@@ -26,8 +26,8 @@ type FS string
 var (
 	// ErrTooLarge is returned for a file above the caller's limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrNotRegular is returned for a FIFO, a device, a socket or a directory where a file is wanted.
-	ErrNotRegular = errors.New("not a regular file")
+	// errNotRegular is returned for a FIFO, a device, a socket or a directory where a file is wanted.
+	errNotRegular = errors.New("not a regular file")
 )
 
 // Path returns the path of name on the machine that runs us. Inside a root other than "/", it
@@ -44,7 +44,7 @@ func (f FS) Path(name string) (string, error) {
 }
 
 // ReadFile returns the content of the regular file name, at most limit bytes of it. It returns
-// ErrTooLarge for a larger file, and ErrNotRegular for anything that is not a regular file. It
+// ErrTooLarge for a larger file, and errNotRegular for anything that is not a regular file. It
 // never blocks in open(2).
 func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 	path, err := f.Path(name)
@@ -57,7 +57,7 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, inNode(name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w (%s)", name, ErrNotRegular, kind(info.Mode()))
+		return nil, fmt.Errorf("%s: %w (%s)", name, errNotRegular, kind(info.Mode()))
 	}
 	if info.Size() > limit {
 		return nil, tooLarge(name, limit)
@@ -72,7 +72,7 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, inNode(name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w (%s)", name, ErrNotRegular, kind(info.Mode()))
+		return nil, fmt.Errorf("%s: %w (%s)", name, errNotRegular, kind(info.Mode()))
 	}
 	// The size of a file in /proc or /sys is 0 or a page, whatever it holds, so the limit counts while
 	// reading.

@@ -48,8 +48,8 @@ func TestReadFile(t *testing.T) {
 		{"/etc/missing", 10, "", fs.ErrNotExist},
 		{"/etc/ten/below", 10, "", fs.ErrNotExist},
 		{"/etc/loop", 10, "", syscall.ELOOP},
-		{"/etc/fifo", 10, "", ErrNotRegular},
-		{"/etc", 10, "", ErrNotRegular},
+		{"/etc/fifo", 10, "", errNotRegular},
+		{"/etc", 10, "", errNotRegular},
 	} {
 		data, err := FS(root).ReadFile(test.name, test.limit)
 		if string(data) != test.want || !errors.Is(err, test.err) {

@@ -521,7 +521,7 @@ func TestEvent(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, answer{code: http.StatusCreated, object: v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}})
 	e := event
-	e.Annotations = map[string]string{AnnotationResource: "memory"}
+	e.Annotations = map[string]string{annotationResource: "memory"}
 	c := newTestClient(t, s.URL)
 	if err := c.Event(t.Context(), e); err != nil {
 		t.Fatal(err)

@@ -41,11 +41,11 @@ const (
 
 // Annotations of the kubelet's event of an eviction (pkg/kubelet/eviction/helpers.go, v1.37.0).
 const (
-	AnnotationContainers      = "offending_containers"
-	AnnotationContainersUsage = "offending_containers_usage"
-	AnnotationPod             = "offending_pod"
-	AnnotationPodUsage        = "offending_pod_usage"
-	AnnotationResource        = "starved_resource"
+	annotationContainers      = "offending_containers"
+	annotationContainersUsage = "offending_containers_usage"
+	annotationPod             = "offending_pod"
+	annotationPodUsage        = "offending_pod_usage"
+	annotationResource        = "starved_resource"
 )
 
 // Message returns the reason of an eviction as the kubelet writes it (evictionMessage): as text for
@@ -62,7 +62,7 @@ func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string
 	if request, ok := podRequest(pod); ok {
 		usage := bytes(f.WorkingSet).String()
 		fmt.Fprintf(&out, podFormat, pod.Name, usage, request.String(), v1.ResourceMemory)
-		annotations[AnnotationPod], annotations[AnnotationPodUsage] = pod.Name, usage
+		annotations[annotationPod], annotations[annotationPodUsage] = pod.Name, usage
 	}
 	var names, usages []string
 	for _, c := range f.Containers {
@@ -80,9 +80,9 @@ func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string
 		fmt.Fprintf(&out, containerFormat, c.Name, usage.String(), c.Request.String(), v1.ResourceMemory)
 		names, usages = append(names, c.Name), append(usages, usage.String())
 	}
-	annotations[AnnotationContainers] = strings.Join(names, ",")
-	annotations[AnnotationContainersUsage] = strings.Join(usages, ",")
-	annotations[AnnotationResource] = string(v1.ResourceMemory)
+	annotations[annotationContainers] = strings.Join(names, ",")
+	annotations[annotationContainersUsage] = strings.Join(usages, ",")
+	annotations[annotationResource] = string(v1.ResourceMemory)
 	return out.String(), annotations
 }
 

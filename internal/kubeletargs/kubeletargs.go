@@ -57,7 +57,7 @@ func Running(root hostfs.FS) (Process, error) {
 			}
 			args := strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 			if path.Base(args[0]) == "kubelet" {
-				return Process{PID: pid, Args: args, Flags: Parse(args[1:])}, nil
+				return Process{PID: pid, Args: args, Flags: parse(args[1:])}, nil
 			}
 		}
 	}
@@ -75,11 +75,11 @@ type Flags struct {
 	FeatureGates map[string]bool
 }
 
-// Parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
+// parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
 // behind = or as the next argument, and the last of two counts. Parse cannot know whether an
 // unknown flag takes the next argument as its value. That does no harm, because no flag of the
 // kubelet has a value that begins with --.
-func Parse(args []string) Flags {
+func parse(args []string) Flags {
 	var f Flags
 	known := map[string]func(string){
 		"config":                     func(v string) { f.Config = v },

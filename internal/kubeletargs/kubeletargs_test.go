@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{"--config", Flags{}},
 		{"config=/b -config=/c", Flags{}},
 	} {
-		got := Parse(strings.Fields(test.args))
+		got := parse(strings.Fields(test.args))
 		if !maps.Equal(got.FeatureGates, test.want.FeatureGates) {
 			t.Errorf("%q: gates %v; want %v", test.args, got.FeatureGates, test.want.FeatureGates)
 		}
@@ -64,7 +64,7 @@ func TestGateOn(t *testing.T) {
 		{"", map[string]bool{"AllAlpha": true}, true, true},
 		{"--feature-gates AllBeta=true", nil, true, false},
 	} {
-		flags := Parse(strings.Fields(test.args))
+		flags := parse(strings.Fields(test.args))
 		if got := flags.GateOn("G", test.configured, func() bool { return test.knows }); got != test.want {
 			t.Errorf("%q with %v: %t; want %t", test.args, test.configured, got, test.want)
 		}

@@ -170,7 +170,7 @@ type candidate struct {
 }
 
 func load(l loader) (*Config, error) {
-	settings, err := ReadSettings(l.root)
+	settings, err := readSettings(l.root)
 	if err != nil {
 		return &Config{}, err
 	}
@@ -181,7 +181,7 @@ func load(l loader) (*Config, error) {
 	return l.config, nil
 }
 
-func (l *loader) load(settings Settings) error {
+func (l *loader) load(settings settings) error {
 	if err := l.mainFile(settings); err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ type errSection struct{ error }
 
 func (e *errSection) Unwrap() error { return e.error }
 
-func (l *loader) mainFile(settings Settings) error {
+func (l *loader) mainFile(settings settings) error {
 	if name := settings.ConfigFile; name != "" {
 		l.mainFiles = []string{name}
 		doc, err := l.read(name)
@@ -332,7 +332,7 @@ func (l *loader) seen(doc document) {
 	l.nearMisses(doc)
 }
 
-func (l *loader) dropins(settings Settings) error {
+func (l *loader) dropins(settings settings) error {
 	dirs := wellKnownDirs
 	if dir := settings.ConfigDir; dir != "" {
 		dirs = []string{dir}

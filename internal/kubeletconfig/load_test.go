@@ -155,7 +155,7 @@ func TestLoadLateExplicit(t *testing.T) {
 }
 
 func TestLoadSettings(t *testing.T) {
-	for content, want := range map[string]Settings{
+	for content, want := range map[string]settings{
 		"":                             {},
 		"# a comment\n\nOTHER=x\n":     {},
 		"KUBELET_CONFIG=/a/b.yaml\n":   {ConfigFile: "/a/b.yaml"},
@@ -165,22 +165,22 @@ func TestLoadSettings(t *testing.T) {
 		"KUBELET_CONFIG_DIR=\"/a/b.d\"\n":                                          {ConfigDir: "/a/b.d"},
 		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {ConfigFile: "/b"},
 	} {
-		got, err := ReadSettings(tree(t, map[string]string{SettingsPath: content}))
+		got, err := readSettings(tree(t, map[string]string{SettingsPath: content}))
 		wantErr := strings.Contains(content, " b'")
 		if got != want || (err != nil) != wantErr {
 			t.Errorf("%q: %+v, %v; want %+v", content, got, err, want)
 		}
 	}
 	for _, bad := range []string{"relative", "/a/../b", "/a//b", "/a/", "/a%n", "/a b", "/ä", "/a\\b", "/a;b"} {
-		_, err := ReadSettings(tree(t, map[string]string{SettingsPath: "KUBELET_CONFIG=\"" + bad + "\"\n"}))
+		_, err := readSettings(tree(t, map[string]string{SettingsPath: "KUBELET_CONFIG=\"" + bad + "\"\n"}))
 		if err == nil || !strings.Contains(err.Error(), SettingsPath+":") {
 			t.Errorf("%q: %v; want an error", bad, err)
 		}
 	}
-	if s, err := ReadSettings(tree(t, nil)); err != nil || s != (Settings{}) {
+	if s, err := readSettings(tree(t, nil)); err != nil || s != (settings{}) {
 		t.Errorf("no file: %+v, %v", s, err)
 	}
-	if _, err := ReadSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
+	if _, err := readSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
 		t.Error("a link to itself: no error")
 	}
 }

@@ -22,22 +22,22 @@ const SettingsPath = "/etc/default/node-partition"
 // maxSettingsBytes bounds SettingsPath. Three short lines are expected.
 const maxSettingsBytes = 64 << 10
 
-// Settings holds the paths of the kubelet's configuration. Empty fields mean the well-known paths.
-type Settings struct {
+// settings holds the paths of the kubelet's configuration. Empty fields mean the well-known paths.
+type settings struct {
 	// ConfigFile is KUBELET_CONFIG, the main configuration file.
 	ConfigFile string
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
 }
 
-// ReadSettings reads SettingsPath. A missing file means empty settings.
-func ReadSettings(root hostfs.FS) (Settings, error) {
+// readSettings reads SettingsPath. A missing file means empty settings.
+func readSettings(root hostfs.FS) (settings, error) {
 	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Settings{}, nil
+		return settings{}, nil
 	}
 	if err != nil {
-		return Settings{}, err
+		return settings{}, err
 	}
 	// Errors in lines of other settings are not ours to report.
 	var ours bytes.Buffer
@@ -50,9 +50,9 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 	}
 	env, err := envparse.Parse(&ours)
 	if err != nil {
-		return Settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
+		return settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
 	}
-	s := Settings{ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"]}
+	s := settings{ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"]}
 	if len(s.ConfigDir) > 1 {
 		s.ConfigDir = strings.TrimSuffix(s.ConfigDir, "/")
 	}
@@ -64,7 +64,7 @@ func ReadSettings(root hostfs.FS) (Settings, error) {
 			continue
 		}
 		if !unitpath.IsPlain(setting.value) || path.Clean(setting.value) != setting.value {
-			return Settings{}, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
+			return settings{}, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
 				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, oneline.Quote(setting.value))
 		}
 	}

@@ -366,6 +366,6 @@ func TestWatcherContextEnds(t *testing.T) {
 		t.Errorf("%v; want %v", err, context.Canceled)
 	}
 	if len(n.failed) > 0 {
-		t.Errorf("failed: %v; it was told to end", <-n.failed)
+		t.Errorf("failed: %v; the answer to it was to end", <-n.failed)
 	}
 }

@@ -25,7 +25,7 @@ type Options struct {
 
 	// Documentation is the URL in Documentation= of the units that are made (systemd.unit(5)).
 	Documentation string
-	// Timeout bounds each method, on top of the deadline of its context; 0 means DefaultTimeout.
+	// Timeout bounds each method, on top of the deadline of its context; 0 means defaultTimeout.
 	Timeout time.Duration
 	// Cgroups holds the cgroups of the units; empty means cgroupfs.Mount.
 	Cgroups cgroupfs.FS
@@ -40,16 +40,16 @@ type Options struct {
 }
 
 const (
-	// DefaultTimeout bounds all methods but Reload. Creating a slice takes milliseconds.
-	DefaultTimeout = 5 * time.Second
+	// defaultTimeout bounds all methods but Reload. Creating a slice takes milliseconds.
+	defaultTimeout = 5 * time.Second
 
 	systemBus      = "unix:path=/run/dbus/system_bus_socket"
 	privateSocket  = "unix:path=/run/systemd/private"
 	runtimeControl = "/run/systemd/system.control"
 )
 
-// ErrNotConnected means that neither the bus nor systemd's own socket could be reached.
-var ErrNotConnected = errors.New("no connection to systemd")
+// errNotConnected means that neither the bus nor systemd's own socket could be reached.
+var errNotConnected = errors.New("no connection to systemd")
 
 // Client is a connection to systemd's manager, which Run keeps up. Its methods may be called from
 // any goroutine. Without a connection they wait for one, until their time is over.
@@ -66,7 +66,7 @@ type Client struct {
 
 // New returns a client that does nothing until Run is called.
 func New(o Options) *Client {
-	setDefault(&o.Timeout, DefaultTimeout)
+	setDefault(&o.Timeout, defaultTimeout)
 	setDefault(&o.Cgroups, cgroupfs.FS(cgroupfs.Mount))
 	setDefault(&o.BusAddress, systemBus)
 	setDefault(&o.PrivateAddress, privateSocket)
@@ -139,9 +139,9 @@ func (c *Client) notConnected(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lastErr == nil {
-		return fmt.Errorf("%w: %w", ErrNotConnected, cause)
+		return fmt.Errorf("%w: %w", errNotConnected, cause)
 	}
-	return fmt.Errorf("%w: %w: %w", ErrNotConnected, cause, c.lastErr)
+	return fmt.Errorf("%w: %w: %w", errNotConnected, cause, c.lastErr)
 }
 
 // do calls f with a connection. If the connection is lost meanwhile, or systemd is not on the bus

@@ -67,7 +67,7 @@ func named(what, unit string, err error) error {
 		err = fmt.Errorf("%w: %w", ErrUnitExists, err)
 	case isError(err, "org.freedesktop.systemd1.NoSuchUnit"):
 		err = fmt.Errorf("%w: %w", ErrNoUnit, err)
-	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrNotConnected):
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNotConnected):
 		err = fmt.Errorf("systemd does not answer: %w", err)
 	}
 	return fmt.Errorf("%s %s: %w", what, unit, err)

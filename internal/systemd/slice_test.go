@@ -200,7 +200,7 @@ func TestClientNotConnected(t *testing.T) {
 	dir := t.TempDir()
 	c := run(t, Options{BusAddress: "unix:path=" + dir + "/bus", PrivateAddress: "unix:path=" + dir + "/private", Timeout: 200 * time.Millisecond})
 	err := c.SetCPUWeight(t.Context(), slice, 1)
-	if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), dir+"/bus") || !strings.Contains(err.Error(), dir+"/private") {
+	if !errors.Is(err, errNotConnected) || !strings.Contains(err.Error(), dir+"/bus") || !strings.Contains(err.Error(), dir+"/private") {
 		t.Errorf("without anything to connect to: %v", err)
 	}
 	if c.Connected() {

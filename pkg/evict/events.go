@@ -39,7 +39,7 @@ const (
 	StepState   Step = "state"
 	StepTimeout Step = "timeout"
 	StepReclaim Step = "reclaim"
-	StepPoll    Step = "look"
+	StepPoll    Step = "poll"
 )
 
 // Steps returns all steps, for metrics that must have a value before the first eviction.

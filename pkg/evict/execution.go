@@ -174,7 +174,7 @@ func (e execution) afterProcesses(now time.Time, running bool) (execution, actio
 	case now.Sub(e.signalledAt)-e.Grace > endTimeout:
 		e.phase = reclaimed
 		e.Problem = fmt.Sprintf(
-			"its processes have not ended %s after they were to; nobody else goes for what they hold",
+			"its processes have not ended %s after they were to; no other pod is evicted for the memory that they hold",
 			endTimeout,
 		)
 		return e, abandon

@@ -170,7 +170,7 @@ func TestExecutionMissing(t *testing.T) {
 // TestExecutionProblemText requires the numbers that an operator needs in the texts.
 func TestExecutionProblemText(t *testing.T) {
 	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)
-	if want := "its processes have not ended 10s after they were to; nobody else goes for what they hold"; x.Problem != want {
+	if want := "its processes have not ended 10s after they were to; no other pod is evicted for the memory that they hold"; x.Problem != want {
 		t.Errorf("got %q, want %q", x.Problem, want)
 	}
 	x, _ = executionAt(Eviction{UsedBytes: 640, Method: Evict}).afterMemory(noon.Add(time.Minute), 639, true)

@@ -69,7 +69,7 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 			return false
 		case s.Config.Off || s.Config.DryRun:
 			e = e.givenUp()
-			e.Problem = "given up by the next run of this program, which is to stop nobody"
+			e.Problem = "given up after a restart of the monitor, which must stop no pod now"
 		case time.Since(e.Time) <= reportDeadline || low:
 			return false
 		default:

@@ -82,7 +82,7 @@ func (m *Manager) Alive() error {
 		return nil // Run has not begun
 	}
 	if since := time.Since(m.polledAt); since > pollTimeout {
-		return fmt.Errorf("eviction: nobody has looked at the memory of the partition for %s", since.Round(time.Second))
+		return fmt.Errorf("eviction: the memory of the partition was not polled for %s", since.Round(time.Second))
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 		m.watch.close() // the slice is gone, or was created again
 		return maxPollInterval
 	case err != nil:
-		err = fmt.Errorf("nobody is evicted while the memory of the partition cannot be read: %w", err)
+		err = fmt.Errorf("no pod is evicted while the memory of the partition cannot be read: %w", err)
 		m.Events.Failed(Eviction{}, StepPoll, err)
 		m.warnings.warn(err)
 		return time.Second

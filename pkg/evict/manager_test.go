@@ -421,10 +421,10 @@ func TestManagerPollFails(t *testing.T) {
 		n.files(partition, map[string]string{"memory.current": "twenty characters\n   "})
 		n.run(m, 59*time.Second)
 		events := n.takeEvents()
-		failed := slices.Index(events, "count failed look")
+		failed := slices.Index(events, "count failed poll")
 		warned := 0
 		for _, text := range events {
-			if text != "count failed look" {
+			if text != "count failed poll" {
 				warned++
 			}
 		}

@@ -67,7 +67,7 @@ func (m *Manager) warnRaised(s Snapshot) {
 	if s.Now.Sub(m.raisedAt) >= retryInterval {
 		m.warnings.warn(
 			fmt.Errorf(
-				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which somebody has raised "+
+				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which was raised "+
 					"(systemctl set-property); systemctl revert takes that back",
 				m.Slice,
 				s.Memory.Max,

@@ -31,9 +31,9 @@ const (
 
 var (
 	// errLate means that it is too late to report: the containers run again.
-	errLate = errors.New("the API server was not told in time, the kubelet starts the containers again")
+	errLate = errors.New("the API server was not notified in time, and the kubelet starts the containers again")
 	// errUnconfirmed means that the pod was evicted, and that the kubelet was not seen to follow.
-	errUnconfirmed = errors.New("the API server was told, and whether the kubelet follows is not certain")
+	errUnconfirmed = errors.New("the API server was notified, and it is not certain that the kubelet follows")
 	// errRunsOn means that the kubelet does not end the pod.
 	errRunsOn = errors.New("the kubelet does not end the pod")
 )

@@ -63,7 +63,7 @@ func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (sli
 		for _, u := range r.underway {
 			u.orders = slices.DeleteFunc(u.orders, func(other *order) bool { return other == o })
 		}
-		return "", fmt.Errorf("%s is being moved, which goes on: %w", pod, context.Cause(ctx))
+		return "", fmt.Errorf("%s is being moved, and the move continues: %w", pod, context.Cause(ctx))
 	}
 	r.drop(o)
 	return "", fmt.Errorf("%w: %s: %w", ErrNotMoved, pod, context.Cause(ctx))

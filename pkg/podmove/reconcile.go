@@ -363,7 +363,7 @@ func (r *Reconciler) confirm(s Snapshot) {
 	for id, answer := range r.Placer.Answers(func(id string) bool { return at[id] != "" }) {
 		err := answer.Err
 		if err == nil && at[id] != wanted[id] {
-			err = fmt.Errorf("the runtime put it in %s; it was told %s", at[id], wanted[id])
+			err = fmt.Errorf("the runtime put it in %s; the answer to it was %s", at[id], wanted[id])
 		}
 		r.Events.Placed(
 			Placement{Method: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}},

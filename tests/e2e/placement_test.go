@@ -301,9 +301,9 @@ func backOff(t *testing.T, n *lab.Node) {
 	noSlicesLeft(t, n)
 }
 
-// leftOver: the runtime was interrupted while it created a container, the pod is gone, and the scope
-// of the container is left in the pod's slice. Both are ended, as the kubelet does it in its own
-// slices.
+// leftOver: the runtime was interrupted while it created a container, the pod is gone, and the
+// scope of the container is left in the pod's slice. The monitor ends both, as the kubelet does in
+// its own slices.
 func leftOver(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const (

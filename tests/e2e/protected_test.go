@@ -46,7 +46,7 @@ func TestNothingIsRestarted(t *testing.T) {
 			t.Fatalf("partition-monitor move has ended, and the pod is in %s", scope)
 		}
 		want(t, n, monitorPath+" move kube-system/nobody 2>&1 | grep -o 'no such pod'", "no such pod")
-		want(t, n, "runuser -u nobody -- "+monitorPath+" move kube-system/system-agent-"+n.Hostname+" 2>&1 | grep -o 'it has to be root'", "it has to be root")
+		want(t, n, "runuser -u nobody -- "+monitorPath+" move kube-system/system-agent-"+n.Hostname+" 2>&1 | grep -o 'it has to run as root'", "it has to run as root")
 
 		placed := containerID(t, n, "kube-system", "system-agent")
 		configure(t, n, "")

@@ -32,7 +32,8 @@ var implemented = []string{
 	"Describe", "Collect", "Gather", // of Prometheus
 	"DeliverSignal",            // of godbus
 	"Debugf", "Infof", "Warnf", // of NRI
-	"Configure", "Synchronize", "Shutdown", "RunPodSandbox", "UpdateContainer", "UpdatePodSandbox", "StopPodSandbox", // of NRI
+	"Configure", "Synchronize", "Shutdown", "RunPodSandbox", "UpdateContainer", "UpdatePodSandbox",
+	"StopPodSandbox",
 	"RemovePodSandbox", "CreateContainer", "StartContainer", "PostStartContainer", "StopContainer", "RemoveContainer",
 }
 
@@ -47,7 +48,7 @@ type export struct {
 	position token.Position
 }
 
-// tree is what the packages declare and use.
+// tree holds the names that the packages declare and use.
 type tree struct {
 	files   *token.FileSet
 	exports []export

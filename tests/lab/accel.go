@@ -94,7 +94,7 @@ func kvmKey(img image) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	return KeyOf("why KVM does not work", string(boot), img.qemu)
+	return keyOf("why KVM does not work", string(boot), img.qemu)
 }
 
 // probeStarted is the message of a guest's kernel that has started all CPUs and devices, and has a

@@ -273,7 +273,7 @@ func TestControlPlaneEndsWithItsTest(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	cache, err := DefaultCache()
+	cache, err := defaultCache()
 	if err != nil {
 		t.Fatal(err)
 	}

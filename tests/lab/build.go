@@ -73,7 +73,7 @@ func programKey(p Program, sources string) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	return KeyOf(p, sums, buildFlags(p), buildEnv(), runtime.Version())
+	return keyOf(p, sums, buildFlags(p), buildEnv(), runtime.Version())
 }
 
 // build compiles a program into the cache and returns the folder that holds its binaries. They are

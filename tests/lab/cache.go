@@ -23,9 +23,9 @@ type Cache struct {
 	Dir string
 }
 
-// DefaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
+// defaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
 // $XDG_CACHE_HOME, else below ~/.cache. The script lab finds and refuses the same folders.
-func DefaultCache() (Cache, error) {
+func defaultCache() (Cache, error) {
 	dir := os.Getenv("NODE_PARTITION_CACHE")
 	if dir == "" {
 		base, home := os.Getenv("XDG_CACHE_HOME"), os.Getenv("HOME")
@@ -51,8 +51,8 @@ func DefaultCache() (Cache, error) {
 // Key is the hash of all inputs of an entry.
 type Key string
 
-// KeyOf hashes its inputs in order. They must marshal to JSON.
-func KeyOf(inputs ...any) (Key, error) {
+// keyOf hashes its inputs in order. They must marshal to JSON.
+func keyOf(inputs ...any) (Key, error) {
 	data, err := json.Marshal(inputs)
 	if err != nil {
 		return "", fmt.Errorf("cache key: %w", err)

@@ -17,7 +17,7 @@ import (
 func TestKeyOf(t *testing.T) {
 	key := func(inputs ...any) Key {
 		t.Helper()
-		k, err := KeyOf(inputs...)
+		k, err := keyOf(inputs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestKeyOf(t *testing.T) {
 		}
 		different[k] = name
 	}
-	if _, err := KeyOf(func() {}); err == nil {
+	if _, err := keyOf(func() {}); err == nil {
 		t.Error("a function has a key")
 	}
 }
@@ -149,7 +149,7 @@ func TestDefaultCache(t *testing.T) {
 		t.Setenv("NODE_PARTITION_CACHE", tc.own)
 		t.Setenv("XDG_CACHE_HOME", tc.xdg)
 		t.Setenv("HOME", tc.home)
-		if c, err := DefaultCache(); err != nil || c.Dir != tc.want {
+		if c, err := defaultCache(); err != nil || c.Dir != tc.want {
 			t.Errorf("%+v: %q, %v", tc, c.Dir, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestDefaultCacheRefuses(t *testing.T) {
 		t.Setenv("NODE_PARTITION_CACHE", tc.own)
 		t.Setenv("XDG_CACHE_HOME", tc.xdg)
 		t.Setenv("HOME", tc.home)
-		c, err := DefaultCache()
+		c, err := defaultCache()
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%+v: %+v, %v", tc, c, err)
 			continue

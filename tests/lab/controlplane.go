@@ -58,7 +58,7 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	if progress == nil {
 		progress = func(string) {}
 	}
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files[0].Path != KubeconfigPath || files[0].Mode != 0o600 || !strings.Contains(string(files[1].Data), KubeconfigPath) {
+	if files[0].Path != kubeconfigPath || files[0].Mode != 0o600 || !strings.Contains(string(files[1].Data), kubeconfigPath) {
 		t.Errorf("files %+v", files)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(files[0].Data)

@@ -29,7 +29,7 @@ func qemuArgs() []string {
 	return append([]string{"--mode=root", "--variant=extract", "--include=qemu-system-x86"}, releaseArgs(qemuRelease)...)
 }
 
-func qemuKey() (Key, error) { return KeyOf(qemuArgs(), qemuWrapper) }
+func qemuKey() (Key, error) { return keyOf(qemuArgs(), qemuWrapper) }
 
 // qemu returns the path of the program that runs machines.
 func (c Cache) qemu(ctx context.Context, progress func(string)) (string, error) {

@@ -20,7 +20,7 @@ func (c Cache) etcd(ctx context.Context, progress func(string)) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	key, err := KeyOf(etcdPackage, release)
+	key, err := keyOf(etcdPackage, release)
 	if err != nil {
 		return "", err
 	}

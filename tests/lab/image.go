@@ -90,7 +90,7 @@ func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	return KeyOf(
+	return keyOf(
 		f,
 		debian,
 		binaries,
@@ -137,7 +137,7 @@ const testingRelease = "forky"
 // The lab has its own initial RAM disk. Building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
 
-func debianKey(f Flavour) (Key, error) { return KeyOf(f.Release, debianArgs(f), debianEnv()) }
+func debianKey(f Flavour) (Key, error) { return keyOf(f.Release, debianArgs(f), debianEnv()) }
 
 // debianTar returns the path of the tar in a Debian entry.
 func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }

@@ -10,9 +10,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// KubeconfigPath is the path of the kubelet's kubeconfig in a node with a control plane, as on a
+// kubeconfigPath is the path of the kubelet's kubeconfig in a node with a control plane, as on a
 // kubeadm node.
-const KubeconfigPath = "/etc/kubernetes/kubelet.conf"
+const kubeconfigPath = "/etc/kubernetes/kubelet.conf"
 
 // kubeletKubeconfigUnit is the drop-in that makes the kubelet use it.
 const kubeletKubeconfigUnit = "/etc/systemd/system/kubelet.service.d/10-kubeconfig.conf"
@@ -56,9 +56,9 @@ func (p *ControlPlane) join(node string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	unit := "[Service]\nEnvironment=KUBELET_KUBECONFIG_ARGS=--kubeconfig=" + KubeconfigPath + "\n"
+	unit := "[Service]\nEnvironment=KUBELET_KUBECONFIG_ARGS=--kubeconfig=" + kubeconfigPath + "\n"
 	return []File{
-		{Path: KubeconfigPath, Mode: 0o600, Data: kubeconfig},
+		{Path: kubeconfigPath, Mode: 0o600, Data: kubeconfig},
 		{Path: kubeletKubeconfigUnit, Data: []byte(unit)},
 	}, nil
 }

@@ -28,7 +28,7 @@ func (k keys) knownHosts() string { return filepath.Join(k.dir, "known_hosts") }
 
 // keys returns the key pairs, and makes them at the first call.
 func (c Cache) keys(ctx context.Context) (keys, error) {
-	key, err := KeyOf("ed25519", hostAlias, 1)
+	key, err := keyOf("ed25519", hostAlias, 1)
 	if err != nil {
 		return keys{}, err
 	}

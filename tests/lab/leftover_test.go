@@ -83,7 +83,7 @@ func TestNothingStaysBehind(t *testing.T) {
 				t.Error(err)
 			}
 			// The next start removes the files that are left.
-			cache, err := DefaultCache()
+			cache, err := defaultCache()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestNothingStaysBehind(t *testing.T) {
 // runningMachine waits until another process has started the machine of a node, and returns it.
 func runningMachine(ctx context.Context, node string) (Process, error) {
 	var found Process
-	cache, err := DefaultCache()
+	cache, err := defaultCache()
 	if err != nil {
 		return found, err
 	}

@@ -151,7 +151,7 @@ func (c Cache) newNode(o Options, k keys, dir string) (*Node, error) {
 	}
 	n := &Node{Name: o.Name, Hostname: o.Name, Flavour: o.Flavour, Dir: dir, cache: c, keys: k, owner: owner}
 	n.conn = &connection{node: n.Name, config: config}
-	n.http = n.HTTPClient()
+	n.http = n.httpClient()
 	return n, nil
 }
 
@@ -233,7 +233,7 @@ func (n *Node) CheckRunning() error {
 }
 
 // Run runs a shell command as root and returns its standard output. If it ends with another status
-// than 0, the error is a *CommandError. Without a deadline in ctx it may take DefaultTimeout.
+// than 0, the error is a *CommandError. Without a deadline in ctx it may take defaultTimeout.
 func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
 	return n.conn.run(ctx, cmd, nil)
 }

@@ -20,9 +20,9 @@ const (
 	kubeletPodsURL   = "http://127.0.0.1:10255/pods"
 )
 
-// HTTPClient returns a client that connects from inside the node: http://127.0.0.1:10255/pods
+// httpClient returns a client that connects from inside the node: http://127.0.0.1:10255/pods
 // reaches the node's kubelet.
-func (n *Node) HTTPClient() *http.Client {
+func (n *Node) httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -72,7 +72,7 @@ func (n *Node) Pods(ctx context.Context) ([]v1.Pod, error) {
 	return list.Items, nil
 }
 
-// Pod returns the static pod with the name in its manifest, or an error that wraps ErrNoPod.
+// Pod returns the static pod with the name in its manifest, or an error that wraps errNoPod.
 func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
 	pods, err := n.Pods(ctx)
 	if err != nil {
@@ -85,12 +85,12 @@ func (n *Node) Pod(ctx context.Context, namespace, name string) (*v1.Pod, error)
 	}
 	return nil, fmt.Errorf(
 		"node %s: %w: %s/%s: the kubelet has: %s",
-		n.Name, ErrNoPod, namespace, name, describePods(pods),
+		n.Name, errNoPod, namespace, name, describePods(pods),
 	)
 }
 
-// ErrNoPod means that the kubelet does not have the pod.
-var ErrNoPod = errors.New("no such pod")
+// errNoPod means that the kubelet does not have the pod.
+var errNoPod = errors.New("no such pod")
 
 // ApplyPod writes the manifest of a static pod and returns its path in the node. The kubelet sees
 // it within a second; WaitPod waits until it runs.
@@ -144,7 +144,7 @@ func (n *Node) WaitNoPod(ctx context.Context, namespace, name string) error {
 		fmt.Sprintf("pod %s/%s gone", namespace, name),
 		func(ctx context.Context) (bool, string, error) {
 			pod, err := n.Pod(ctx, namespace, name)
-			if errors.Is(err, ErrNoPod) {
+			if errors.Is(err, errNoPod) {
 				running, err := n.runningContainers(ctx, namespace, name)
 				return len(running) == 0, "running containers: " + orNone(running), err
 			}

@@ -41,9 +41,9 @@ func (n *Node) reboot(ctx context.Context) error {
 	return n.startUp(ctx, boot)
 }
 
-// PowerCycle cuts the machine off, as a loss of power does, and boots it again from its disks. It
+// powerCycle cuts the machine off, as a loss of power does, and boots it again from its disks. It
 // works only for nodes that this process has started.
-func (n *Node) PowerCycle(ctx context.Context) error {
+func (n *Node) powerCycle(ctx context.Context) error {
 	if n.qemu == nil {
 		return fmt.Errorf("power cycle of node %s: another process has started it", n.Name)
 	}

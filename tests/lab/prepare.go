@@ -73,7 +73,7 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (Cache,
 
 // hostedCache returns this user's cache on a machine that can hold a lab.
 func hostedCache(ctx context.Context, progress func(string)) (Cache, error) {
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		return Cache{}, err
 	}

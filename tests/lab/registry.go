@@ -50,7 +50,7 @@ func (c Cache) lockNode(ctx context.Context, name string) (unlock func(), err er
 
 // List returns the nodes of the cache, including those of other processes.
 func List(_ context.Context) ([]Status, error) {
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func endMachine(ctx context.Context, console string) error {
 
 // Down powers a node off and removes it. It also removes the leftovers of a start that was killed.
 func Down(ctx context.Context, name string) error {
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func Down(ctx context.Context, name string) error {
 
 // Open returns a node that another process has started.
 func Open(ctx context.Context, name string) (*Node, error) {
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func Open(ctx context.Context, name string) (*Node, error) {
 		cache: c, keys: keys, process: s.Process,
 		conn: &connection{node: s.Name, addr: fmt.Sprintf("127.0.0.1:%d", s.Port), config: config},
 	}
-	n.http = n.HTTPClient()
+	n.http = n.httpClient()
 	return n, nil
 }
 

@@ -59,7 +59,7 @@ func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", img.qemu, err)
 	}
-	return KeyOf(
+	return keyOf(
 		img.dir,
 		k.dir,
 		string(version),

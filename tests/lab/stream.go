@@ -241,5 +241,5 @@ func (n *Node) podName(ctx context.Context, namespace, name string) (string, err
 			return p.Name, nil
 		}
 	}
-	return "", fmt.Errorf("node %s: %w: %s/%s: the kubelet has: %s", n.Name, ErrNoPod, namespace, name, describePods(pods))
+	return "", fmt.Errorf("node %s: %w: %s/%s: the kubelet has: %s", n.Name, errNoPod, namespace, name, describePods(pods))
 }

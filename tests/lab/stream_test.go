@@ -63,7 +63,7 @@ func testExec(t *testing.T, n *Node) {
 	if !errors.As(err, &failed) || failed.Status != 3 || failed.Stdout != "out\n" || failed.Stderr != "why\n" {
 		t.Errorf("error %v", err)
 	}
-	if _, err := n.Exec(t.Context(), "default", "nobody", "main", "true"); !errors.Is(err, ErrNoPod) {
+	if _, err := n.Exec(t.Context(), "default", "nobody", "main", "true"); !errors.Is(err, errNoPod) {
 		t.Errorf("error %v", err)
 	}
 }

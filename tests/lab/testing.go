@@ -46,7 +46,7 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 	if o.Progress == nil {
 		o.Progress = func(line string) { tb.Log("lab: " + line) }
 	}
-	c, err := DefaultCache()
+	c, err := defaultCache()
 	if err != nil {
 		tb.Fatalf("lab: %v", err)
 	}

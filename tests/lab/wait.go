@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// DefaultTimeout bounds the waits and the commands of this package whose context has no deadline. A
+// defaultTimeout bounds the waits and the commands of this package whose context has no deadline. A
 // node is ready after a fraction of it on two cores under software emulation.
-const DefaultTimeout = 3 * time.Minute
+const defaultTimeout = 3 * time.Minute
 
 // pollInterval is the pause between two polls of a node. A poll takes 20 to 100 ms of a guest's
 // time.
@@ -19,8 +19,8 @@ const pollInterval = 250 * time.Millisecond
 // fourth of a node's time at most.
 const restAfterLook = 3
 
-// WaitError means that a condition was not met in time.
-type WaitError struct {
+// waitError means that a condition was not met in time.
+type waitError struct {
 	// What names the condition, and Elapsed the time waited for it.
 	What    string
 	Elapsed time.Duration
@@ -32,7 +32,7 @@ type WaitError struct {
 }
 
 // Error returns the condition, the time waited and the last state seen.
-func (e *WaitError) Error() string {
+func (e *waitError) Error() string {
 	text := fmt.Sprintf("%s: not seen in %.1f s (%v)", e.What, e.Elapsed.Seconds(), e.Cause)
 	if e.LastSeen != "" {
 		text += ": last seen: " + e.LastSeen
@@ -44,22 +44,22 @@ func (e *WaitError) Error() string {
 }
 
 // Unwrap returns the reason for the end of the wait and the last error.
-func (e *WaitError) Unwrap() []error {
+func (e *waitError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Cause}
 	}
 	return []error{e.Cause, e.Err}
 }
 
-// withDefaultTimeout returns a context with DefaultTimeout, unless ctx has a deadline.
+// withDefaultTimeout returns a context with defaultTimeout, unless ctx has a deadline.
 func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(
 		ctx,
-		DefaultTimeout,
-		fmt.Errorf("not over after %s: %w", DefaultTimeout, context.DeadlineExceeded),
+		defaultTimeout,
+		fmt.Errorf("not over after %s: %w", defaultTimeout, context.DeadlineExceeded),
 	)
 }
 
@@ -93,7 +93,7 @@ func waitFor(
 		case <-time.After(pause):
 		}
 		if ctx.Err() != nil {
-			return &WaitError{
+			return &waitError{
 				What:     what,
 				Elapsed:  time.Since(began),
 				LastSeen: lastSeen,
@@ -114,7 +114,7 @@ func pauseAfter(interval, took time.Duration, err error) time.Duration {
 	return max(interval, restAfterLook*took)
 }
 
-// Eventually waits until cond holds, until ctx ends or for DefaultTimeout. cond returns the state
+// Eventually waits until cond holds, until ctx ends or for defaultTimeout. cond returns the state
 // it saw in a few words. The error of a failed wait repeats the last of them.
 func (n *Node) Eventually(
 	ctx context.Context,

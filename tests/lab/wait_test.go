@@ -35,7 +35,7 @@ func TestWaitForSaysWhatItSawLast(t *testing.T) {
 		err := waitFor(ctx, "pods running", time.Second, func(context.Context) (bool, string, error) {
 			return false, "1 of 3 pods", refused
 		})
-		var wait *WaitError
+		var wait *waitError
 		if !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, refused) {
 			t.Fatalf("error %v", err)
 		}
@@ -62,7 +62,7 @@ func TestWaitForKeepsTheLastWholeLook(t *testing.T) {
 			<-ctx.Done()
 			return false, "", ctx.Err()
 		})
-		var wait *WaitError
+		var wait *waitError
 		if !errors.As(err, &wait) || wait.LastSeen != "the kubelet is healthy" || wait.Err != nil {
 			t.Errorf("error %v", err)
 		}
@@ -73,7 +73,7 @@ func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		err := waitFor(context.Background(), "never", time.Second, func(context.Context) (bool, string, error) { return false, "", nil })
-		if err == nil || time.Since(began) != DefaultTimeout {
+		if err == nil || time.Since(began) != defaultTimeout {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 	})
@@ -117,7 +117,7 @@ func TestWithDefaultTimeout(t *testing.T) {
 		ctx, cancel := withDefaultTimeout(t.Context())
 		defer cancel()
 		<-ctx.Done()
-		if time.Since(began) != DefaultTimeout || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || !strings.Contains(context.Cause(ctx).Error(), "3m0s") {
+		if time.Since(began) != defaultTimeout || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || !strings.Contains(context.Cause(ctx).Error(), "3m0s") {
 			t.Errorf("after %s: %v", time.Since(began), context.Cause(ctx))
 		}
 		own, cancelOwn := context.WithTimeout(t.Context(), time.Hour)

@@ -12,14 +12,14 @@ func Program(tb testing.TB, name, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		Cannot(tb, "%v: install the package %s", err, debianPackage)
+		cannot(tb, "%v: install the package %s", err, debianPackage)
 	}
 	return path
 }
 
-// Cannot ends a test that cannot run on this machine. In CI, where the variable CI is set, every
+// cannot ends a test that cannot run on this machine. In CI, where the variable CI is set, every
 // test has to run.
-func Cannot(tb testing.TB, format string, args ...any) {
+func cannot(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {
 		tb.Fatalf(format, args...)

@@ -226,7 +226,8 @@ func TestConfirm(t *testing.T) {
 	confirm(false, fakeapi.GetPod, fakeapi.GetPod, fakeapi.PatchPod)
 	confirm(true, fakeapi.GetPod) // marked again
 	c.Pod.Status.Reason = ""
-	confirm(true, fakeapi.GetPod, fakeapi.GetPod, fakeapi.PatchPod) // the kubelet knows, and has dropped the reason
+	// The kubelet has written the status, and dropped the reason.
+	confirm(true, fakeapi.GetPod, fakeapi.GetPod, fakeapi.PatchPod)
 	confirm(true, fakeapi.GetPod)
 	c.Pod.Status.Phase = v1.PodSucceeded
 	confirm(true, fakeapi.GetPod)

@@ -90,7 +90,8 @@ func TestInventoryInPartition(t *testing.T) {
 	misplaced := placed("misplaced", v1.PodQOSBurstable, false)
 	add(with(misplaced, misplaced.DefaultCgroup, "a", none))
 
-	prepared := placed("prepared", v1.PodQOSBurstable, true) // its slice is empty: its containers are still outside
+	// Its slice is empty: its containers are still outside.
+	prepared := placed("prepared", v1.PodQOSBurstable, true)
 	add(with(prepared, prepared.DefaultCgroup, "a", none))
 
 	add(placed("no-containers", v1.PodQOSBurstable, true))

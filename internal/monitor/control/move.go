@@ -33,7 +33,7 @@ func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice s
 	answer, err := client.Do(request)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("%w; it has to be root", err)
+		return "", fmt.Errorf("%w; it has to run as root", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return "", fmt.Errorf(
 			"%w: the service moves pods, and it is not running; see systemctl status %s",

@@ -67,8 +67,8 @@ func TestEvictionEvents(t *testing.T) {
 		"resumed":       {func(v evict.Events) { v.Resumed(anEviction()) }, nil, 1},
 		"evicted":       {func(v evict.Events) { v.Evicted(anEviction(), time.Second) }, map[string]float64{"evictions_total": 1}, 1},
 		"a step":        {func(v evict.Events) { v.Failed(anEviction(), evict.StepAPI, failed) }, map[string]float64{"eviction_failures_total": 1}, 1},
-		"a look":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepPoll, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
-		"nobody":        {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, map[string]float64{"eviction_no_candidates_total": 1}, 1},
+		"a poll":        {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepPoll, failed) }, map[string]float64{"eviction_failures_total": 1}, 0},
+		"no candidate":  {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, map[string]float64{"eviction_no_candidates_total": 1}, 1},
 		"killed":        {func(v evict.Events) { v.KernelKilled(evict.AtPod, 2) }, map[string]float64{"kernel_kills_total": 2}, 1},
 		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {

@@ -103,7 +103,8 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 			pods[i].Reason, pods[i].Next = said.Reason, said.Next
 		}
 	}
-	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)} // [] and not null
+	// The JSON document has [] and not null.
+	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)}
 	return status, nil
 }
 

@@ -155,7 +155,8 @@ func TestJSONFields(t *testing.T) {
 		got  map[string]any
 		want []string
 	}{
-		{all, []string{"partition", "problem", "service", "time", "pods"}}, // eviction has a test of its own
+		// Eviction has a test of its own.
+		{all, []string{"partition", "problem", "service", "time", "pods"}},
 		{got.Partition, []string{"namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight"}},
 		{got.Pods[0], []string{
 			"namespace", "name", "uid", "qosClass", "member", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",

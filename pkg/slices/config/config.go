@@ -106,8 +106,8 @@ func (c *Config) judge(n *node) error {
 	c.Partition = p
 	if c.Kubelet.SectionFile != kubeletconfig.OverridePath {
 		c.KubeletsFile = fmt.Sprintf(
-			"%s: the section %s stands in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
-				"feature gate %s is off, and kubeadm upgrade writes the file anew; move the section to %s",
+			"%s: the section %s is in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
+				"feature gate %s is off, and kubeadm upgrade rewrites the file; move the section to %s",
 			c.Kubelet.SectionFile,
 			kubeletconfig.SectionField,
 			Gate,

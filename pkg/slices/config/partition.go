@@ -230,7 +230,7 @@ func (c *checker) namespaces() []string {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			c.bad(at, quote(name), "stands in namespaces[%d] already; remove one", first)
+			c.bad(at, quote(name), "is in namespaces[%d] already; remove one", first)
 			continue
 		}
 		seen[name] = i
