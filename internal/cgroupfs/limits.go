@@ -73,7 +73,10 @@ func (f FS) Limits(path string) (Limits, error) {
 	}{
 		{"memory.max", func(s string) (err error) { limits.MemoryMax, err = parseMax(s); return }},
 		{"cpu.weight", func(s string) (err error) { limits.CPUWeight, err = strconv.ParseUint(s, 10, 64); return }},
-		{"cpu.max", func(s string) (err error) { limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s); return }},
+		{"cpu.max", func(s string) (err error) {
+			limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s)
+			return err
+		}},
 		{"memory.min", func(s string) (err error) { limits.Protection.Min, err = parseMax(s); return }},
 		{"memory.low", func(s string) (err error) { limits.Protection.Low, err = parseMax(s); return }},
 		{"pids.max", func(s string) (err error) { limits.TasksMax, err = parseMax(s); return }},

@@ -54,7 +54,9 @@ func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err 
 // (GenerateContainersReadyCondition, pkg/kubelet/status/generate.go, since 1.24). MarkEvicted
 // writes that reason only for pods that were ready, which had running containers.
 func kubeletKnows(pod *v1.Pod) bool {
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+	status := pod.Status
+	all := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
+	for _, c := range all {
 		if c.State.Running != nil {
 			return false
 		}

@@ -119,7 +119,11 @@ func (d *Decision) slice(s Snapshot, pod Pod) {
 		if !pod.PartitionCgroup.Exists || pod.PartitionCgroup.Limits != pod.DefaultCgroup.Limits {
 			d.Ensure = append(
 				d.Ensure,
-				SliceSpec{Name: pod.PartitionCgroup.Slice, Description: Description(pod.Namespace, pod.Name), Limits: pod.DefaultCgroup.Limits},
+				SliceSpec{
+					Name:        pod.PartitionCgroup.Slice,
+					Description: Description(pod.Namespace, pod.Name),
+					Limits:      pod.DefaultCgroup.Limits,
+				},
 			)
 		}
 	case pod.PartitionCgroup.Exists && !inUse && !s.holdsMemory(pod):

@@ -215,8 +215,12 @@ func (g *Gatherer) complete(
 			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found[unitname.Default], ended(s.units, containers)))
 		}
 	}
-	pod.DefaultCgroup = PodCgroup{Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: inDefault, Units: defaultSlice.units}
-	pod.PartitionCgroup = PodCgroup{Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: inPartition, Units: partitionSlice.units}
+	pod.DefaultCgroup = PodCgroup{
+		Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: inDefault, Units: defaultSlice.units,
+	}
+	pod.PartitionCgroup = PodCgroup{
+		Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: inPartition, Units: partitionSlice.units,
+	}
 	for _, slice := range []*PodCgroup{&pod.DefaultCgroup, &pod.PartitionCgroup} {
 		if !slice.Exists {
 			continue

@@ -99,7 +99,8 @@ func (d *Decision) begin(pod Pod, to unitname.Partition, method Method, misplace
 	report.Reason, report.Next = ReasonPending, "it is moved next"
 	d.Move = &Move{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Method: method, Slice: pod.slice(to),
-		Containers: inOrder(misplaced, method), GracePeriod: gracePeriod(pod), WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
+		Containers: inOrder(misplaced, method), GracePeriod: gracePeriod(pod),
+		WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
 	}
 }
 

@@ -114,5 +114,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 
 // placed reports whether the pod has a container in the partition.
 func (pod Pod) placed() bool {
-	return slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Running && c.Slice == pod.PartitionCgroup.Slice })
+	return slices.ContainsFunc(pod.Containers, func(c Container) bool {
+		return c.Running && c.Slice == pod.PartitionCgroup.Slice
+	})
 }

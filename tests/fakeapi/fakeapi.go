@@ -97,7 +97,8 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
 			Message: "the cluster says no", Reason: map[int]metav1.StatusReason{
 				http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
-				http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+				http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
+				http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 			}[code],
 		}
 	case line == PatchPod:

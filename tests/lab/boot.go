@@ -105,7 +105,8 @@ func (n *Node) startUp(ctx context.Context, oldBoot string) error {
 			if ports++; ports == maxPorts {
 				return err
 			}
-		case n.machine.Accel == softwareEmulation && (errors.Is(err, errFastClock) || n.machine.NoReboot && panicked(n.ConsolePath(), before)):
+		case n.machine.Accel == softwareEmulation &&
+			(errors.Is(err, errFastClock) || n.machine.NoReboot && panicked(n.ConsolePath(), before)):
 			if panics++; panics == maxPanics {
 				return err
 			}

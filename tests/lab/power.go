@@ -41,23 +41,6 @@ func (n *Node) reboot(ctx context.Context) error {
 	return n.startUp(ctx, boot)
 }
 
-// powerCycle cuts the machine off, as a loss of power does, and boots it again from its disks. It
-// works only for nodes that this process has started.
-func (n *Node) powerCycle(ctx context.Context) error {
-	if n.qemu == nil {
-		return fmt.Errorf("power cycle of node %s: another process has started it", n.Name)
-	}
-	err := n.qemu.kill()
-	n.conn.close()
-	if err == nil {
-		err = n.startUp(ctx, "")
-	}
-	if err != nil {
-		return fmt.Errorf("power cycle of node %s: %w", n.Name, err)
-	}
-	return nil
-}
-
 // Stop ends the machine at once and removes all its files. It returns no error if the machine has
 // ended.
 func (n *Node) Stop(ctx context.Context) error {

@@ -289,7 +289,10 @@ func (q *qemu) save(ctx context.Context, path string) error {
 		}},
 		// The machine need not continue meanwhile: it is stopped at once, and its pages are written once.
 		// A machine that is stopped by a command would be restored as stopped.
-		{Execute: "migrate-set-parameters", Arguments: map[string]any{"downtime-limit": saveTimeout.Milliseconds(), "max-bandwidth": 0}},
+		{
+			Execute:   "migrate-set-parameters",
+			Arguments: map[string]any{"downtime-limit": saveTimeout.Milliseconds(), "max-bandwidth": 0},
+		},
 		{Execute: "migrate", Arguments: map[string]any{"uri": "file:" + path}},
 	} {
 		if _, err := q.control.run(ctx, c); err != nil {

@@ -43,8 +43,9 @@ func build(o options, progress func(string)) (*bench, error) {
 	b := &bench{options: o, dir: dir, progress: progress}
 	progress("building")
 	for name, pkg := range map[string]string{
-		"partition-generator": "nodepartition/cmd/partition-generator", "partition-monitor": "nodepartition/cmd/partition-monitor",
-		"onnode": "nodepartition/tests/nodebench/onnode",
+		"partition-generator": "nodepartition/cmd/partition-generator",
+		"partition-monitor":   "nodepartition/cmd/partition-monitor",
+		"onnode":              "nodepartition/tests/nodebench/onnode",
 	} {
 		err = errors.Join(err, program.Build(pkg, b.path(name)))
 	}

@@ -82,7 +82,8 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	}
 	j.of(e, idEvicting).
 		Warn(what, "threshold", e.Threshold, "available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
-			"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes), "request", bytesize.Text(e.RequestBytes),
+			"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes),
+			"request", bytesize.Text(e.RequestBytes),
 			"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }
 

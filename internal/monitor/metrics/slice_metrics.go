@@ -16,7 +16,8 @@ type sliceMetric struct {
 
 func sliceMetrics() []sliceMetric {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	metric := func(name string, kind prometheus.ValueType, help string, value func(cgroupfs.Stat) (float64, bool)) sliceMetric {
+	type reader = func(cgroupfs.Stat) (float64, bool)
+	metric := func(name string, kind prometheus.ValueType, help string, value reader) sliceMetric {
 		return sliceMetric{prometheus.NewDesc(prefix+name, help, []string{"slice"}, nil), kind, value}
 	}
 	return []sliceMetric{

@@ -38,7 +38,9 @@ func main() {
 			found.Unlimited++
 		}
 		// Guaranteed pods are one level up from the others.
-		for _, pattern := range []string{"*-pod*.slice/*.scope", "*.slice/*-pod*.slice/*.scope", "*.slice/*.slice/*-pod*.slice/*.scope"} {
+		for _, pattern := range []string{
+			"*-pod*.slice/*.scope", "*.slice/*-pod*.slice/*.scope", "*.slice/*.slice/*-pod*.slice/*.scope",
+		} {
 			scopes, _ := filepath.Glob(filepath.Join(kubepods, pattern)) // the pattern is valid
 			for _, scope := range scopes {
 				look(scope, members, containers, &found)
