@@ -49,6 +49,10 @@ type Options struct {
 	// running node, systemd is reloaded, and the kubelet is restarted if it reads one of them or joins
 	// a ControlPlane. Options that need a boot are refused: KernelArgs, LateVar, NoPods, another size.
 	Restore bool
+	// CountInstructions emulates one CPU whose clock counts instructions: CPU time on such a node is a
+	// number of instructions times InstructionTime, and does not depend on the load of the host. CPUs
+	// has to be 1, because with more of them a process is charged for those of the others.
+	CountInstructions bool
 	// Detached lets the machine outlive this process, until Stop or "lab down". Otherwise the kernel
 	// kills the machine when this process ends.
 	Detached bool
@@ -159,6 +163,11 @@ func (n *Node) bootOrRestore(ctx context.Context, o Options, img image) error {
 	a, err := chooseAccel(ctx, n.cache, img, o.Progress)
 	if err != nil {
 		return err
+	}
+	if o.CountInstructions {
+		if a = countingEmulation; o.CPUs != 1 {
+			return fmt.Errorf("node %s: CountInstructions with %d CPUs: want 1", o.Name, o.CPUs)
+		}
 	}
 	if !o.Restore {
 		// See Reboot. A node without a process that watches it reboots by itself.

@@ -26,6 +26,8 @@ const (
 	// translation buffer would be flushed again and again by Go programs of the kubelet's size.
 	softwareEmulation accel = "tcg,thread=multi,tb-size=1024"
 	hardwareKVM       accel = "kvm"
+	// countingEmulation needs -icount, and -icount a single translation thread.
+	countingEmulation accel = "tcg,thread=single,tb-size=1024"
 )
 
 // machine holds all settings with which a virtual machine is started.
@@ -110,11 +112,21 @@ func (m machine) args() []string {
 	if m.Control {
 		args = append(args, "-chardev", "stdio,id=control,signal=off", "-mon", "chardev=control,mode=control")
 	}
+	if m.Accel == countingEmulation {
+		args = append(args, "-icount", fmt.Sprintf("shift=%d,sleep=on", countShift))
+	}
 	if m.Incoming != "" {
 		args = append(args, "-global", "migration."+mappedRAM+"=on", "-incoming", "file:"+m.Incoming)
 	}
 	return args
 }
+
+// countShift is the binary logarithm of InstructionTime in nanoseconds. A host that executes fewer
+// instructions in that time makes the guest's clock slow, and changes no count.
+const countShift = 2
+
+// InstructionTime is the time that each instruction takes on a node with CountInstructions.
+const InstructionTime = 1 << countShift * time.Nanosecond
 
 // mappedRAM is a capability of qemu's migration. A saved machine has to be loaded with it as well.
 const mappedRAM = "mapped-ram"

@@ -269,8 +269,8 @@ func kubeletReads(files []File) bool {
 // restorable returns an error for options that need a boot.
 func (o Options) restorable() error {
 	switch {
-	case o.LateVar, len(o.KernelArgs) > 0, o.NoPods:
-		return errors.New("a restored node has booted: LateVar, KernelArgs and NoPods need a boot")
+	case o.LateVar, len(o.KernelArgs) > 0, o.NoPods, o.CountInstructions:
+		return errors.New("a restored node has booted: LateVar, KernelArgs, NoPods and CountInstructions need a boot")
 	case o.MemoryMiB != defaultMemoryMiB, o.CPUs != defaultCPUs:
 		return fmt.Errorf("a restored node has %d MiB and %d CPUs: another size needs a boot", defaultMemoryMiB, defaultCPUs)
 	}

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(
 		&parts,
 		"parts",
-		"create,move,reconcile,idle,eviction",
+		"create,cost,move,reconcile,idle,eviction",
 		"what to measure; a scrape comes with reconcile",
 	)
 	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way; the live move has twice as many, of one")

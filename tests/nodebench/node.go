@@ -79,25 +79,38 @@ type part struct {
 	measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
 }
 
-// node measures on two nodes of a kind: one without a kubelet, and one with it. Five hundred pods
-// leave too much behind for a node that is used again to shut down.
+// kind is a kind of node for a group of measurements.
+type kind int
+
+const (
+	// bare is a node without a kubelet.
+	bare kind = iota
+	// counting is a node without a kubelet whose clock counts instructions.
+	counting
+	// whole is a node with everything.
+	whole
+)
+
+// node measures on a node of each kind. Five hundred pods leave too much behind for a node that is
+// used again to shut down.
 func (b *bench) node(ctx context.Context, name string) (all []measured, err error) {
 	flavour, err := lab.FlavourByName(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, group := range []struct {
-		kubelet bool
-		parts   []part
+		kind  kind
+		parts []part
 	}{
-		{false, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
-		{true, []part{{"idle", true, b.idle}}},
+		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
+		{counting, []part{{"cost", true, b.cost}}},
+		{whole, []part{{"idle", true, b.idle}}},
 	} {
 		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
 		if len(parts) == 0 {
 			continue
 		}
-		m, err := b.on(ctx, flavour, group.kubelet, parts)
+		m, err := b.on(ctx, flavour, group.kind, parts)
 		all = append(all, m...)
 		if err != nil {
 			return all, err
@@ -108,13 +121,18 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 
 // on boots a node and measures on it. The kubelet and the monitor's service run on it or not: a
 // kubelet removes containers and slices of pods that it does not know.
-func (b *bench) on(ctx context.Context, flavour lab.Flavour, kubelet bool, parts []part) (all []measured, err error) {
+func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []part) (all []measured, err error) {
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
 		return nil, err
 	}
+	cpus := 4
+	if k == counting {
+		cpus = 1
+	}
 	n, err := lab.Start(ctx, lab.Options{
-		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, CPUs: 4, KernelArgs: []string{fineTimers}, Progress: b.progress,
+		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, KernelArgs: []string{fineTimers}, Progress: b.progress,
+		CPUs: cpus, CountInstructions: k == counting,
 		Files: []lab.File{
 			config,
 			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
@@ -138,7 +156,7 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, kubelet bool, parts
 		return nil, err
 	}
 	stop := ""
-	if !kubelet {
+	if k != whole {
 		stop = " && systemctl stop kubelet.service " + unit
 	}
 	if _, err := n.Run(ctx, "systemctl is-active "+unit+stop); err != nil {
@@ -174,6 +192,12 @@ func measure(ctx context.Context, n *lab.Node, arguments string) ([]figure.Figur
 
 func (b *bench) create(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
 	return measure(ctx, n, fmt.Sprintf("create -runtime %s -rounds %d", f.Socket, b.rounds))
+}
+
+func (b *bench) cost(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
+	return measure(ctx, n, fmt.Sprintf(
+		"cost -runtime %s -rounds %d -instruction %s", f.Socket, b.rounds, lab.InstructionTime,
+	))
 }
 
 func (b *bench) move(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/nodebench/figure"
 )
@@ -27,6 +29,9 @@ const (
 	settle = 300 * time.Millisecond
 )
 
+// monitorCgroup is the monitor's cgroup, from the root of the file system. Nothing else is in it.
+const monitorCgroup = "nodebench-monitor"
+
 // monitor is partition-monitor as a process of ours, with the service stopped.
 type monitor struct {
 	log   *os.File
@@ -38,6 +43,16 @@ type monitor struct {
 func (m *monitor) start(ctx context.Context) error {
 	m.cmd = exec.CommandContext(ctx, monitorProgram, "run", "--listen", monitorAddress)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
+	dir := filepath.Join(cgroupfs.Mount, monitorCgroup)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	group, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
@@ -89,86 +104,109 @@ func get(path string) string {
 	return string(body)
 }
 
-// create compares how long a container takes with the monitor and without it, in the same sandbox.
-// The half with the monitor is first in one round and second in the next, so that the monitor
-// starts or stops once in each round.
-func create(ctx context.Context, s settings) ([]figure.Figure, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// monitoredPod starts the monitor, and a pod with a slice in the partition.
+func monitoredPod(ctx context.Context, s settings) (*pod, *monitor, error) {
 	log, err := os.OpenFile(monitorLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer log.Close()
+	context.AfterFunc(ctx, func() { log.Close() })
 	c, err := connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m := &monitor{log: log}
 	if err := m.start(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The monitor runs when the sandbox begins, and creates the pod's slice.
 	p, err := startPod(ctx, s.runtime, "00000000-0000-4000-8000-00000000c4ea", c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := eventually(ctx, "the pod has its slice in the partition", func() bool {
+	return p, m, eventually(ctx, "the pod has its slice in the partition", func() bool {
 		limits, err := cgroups.Limits(unitname.CgroupPath(p.slice(unitname.System)))
 		return err == nil && limits.MemoryMax == 200<<20
-	}); err != nil {
-		return nil, err
-	}
+	})
+}
+
+// warmUp is the number of the round before the first.
+const warmUp = -1
+
+// alternate calls half for the warm-up and for each round twice, with the monitor and without it.
+// The half with the monitor is first in one round and second in the next, so that the monitor
+// starts or stops once in each round. Each half begins after a container. At the end alternate ends
+// the pod and the monitor.
+func (p *pod) alternate(ctx context.Context, m *monitor, rounds int, half func(round int, with bool) error) error {
 	running := true
-	var used spent // by the monitor, in the halves with it
-	var rounds []figure.Round
-	var times [2][]time.Duration
-	// The first round is a warm-up.
-	for i := range s.rounds + 1 {
-		var halves [2][]time.Duration
+	for i := range rounds + 1 {
 		for _, with := range []bool{i%2 == 0, i%2 != 0} {
 			if with != running {
-				if running, err = with, m.toggle(ctx, with); err != nil {
-					return nil, err
+				running = with
+				if err := m.toggle(ctx, with); err != nil {
+					return err
 				}
 				if _, err := p.once(ctx, with); err != nil {
-					return nil, err
+					return err
 				}
 			}
-			which := index(with)
-			before, err := m.spent(with)
-			if err != nil {
-				return nil, err
-			}
-			for range s.each {
-				took, err := p.once(ctx, with)
-				if err != nil {
-					return nil, err
-				}
-				halves[which] = append(halves[which], took)
-			}
-			after, err := m.spent(with)
-			if err != nil {
-				return nil, err
-			}
-			if i > 0 {
-				used.cpu += after.cpu - before.cpu
-				used.passes += after.passes - before.passes
-			}
-		}
-		if i > 0 {
-			rounds = append(rounds, figure.Round{A: halves[1], B: halves[0]})
-			for which := range halves {
-				times[which] = append(times[which], halves[which]...)
+			if err := half(i+warmUp, with); err != nil {
+				return err
 			}
 		}
 	}
 	if !running {
 		if err := m.start(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := errors.Join(p.end(ctx), m.stop(ctx)); err != nil {
+	return errors.Join(p.end(ctx), m.stop(ctx))
+}
+
+// setHalf sets the times of one half of a round.
+func setHalf(r *figure.Round, with bool, times []time.Duration) {
+	if with {
+		r.A = times
+	} else {
+		r.B = times
+	}
+}
+
+// create compares how long a container takes with the monitor and without it, in the same sandbox.
+func create(ctx context.Context, s settings) ([]figure.Figure, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, m, err := monitoredPod(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var used spent // by the monitor, in the halves with it
+	rounds := make([]figure.Round, s.rounds)
+	var times [2][]time.Duration
+	err = p.alternate(ctx, m, s.rounds, func(round int, with bool) error {
+		before, err := m.spent(with)
+		if err != nil {
+			return err
+		}
+		var half []time.Duration
+		for range s.each {
+			took, err := p.once(ctx, with)
+			if err != nil {
+				return err
+			}
+			half = append(half, took)
+		}
+		after, err := m.spent(with)
+		if err != nil || round == warmUp {
+			return err
+		}
+		used.cpu += after.cpu - before.cpu
+		used.passes += after.passes - before.passes
+		times[index(with)] = append(times[index(with)], half...)
+		setHalf(&rounds[round], with, half)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	ratio := figure.Ratio("a container's start with the monitor, to without it", new(1.05), rounds)

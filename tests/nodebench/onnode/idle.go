@@ -39,7 +39,7 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	var used [2]time.Duration
 	services := []string{monitorUnit, kubeletUnit}
 	for i, unit := range services {
-		if used[i], err = cpuTime(unit); err != nil {
+		if used[i], err = cpuTime("system.slice/" + unit); err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +48,7 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 		return nil, err
 	}
 	for i, unit := range services {
-		now, err := cpuTime(unit)
+		now, err := cpuTime("system.slice/" + unit)
 		if err != nil {
 			return nil, err
 		}
@@ -88,9 +88,10 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}, nil
 }
 
-// cpuTime returns the CPU time of a service's processes, CPUUsageNSec= of systemctl show.
-func cpuTime(unit string) (time.Duration, error) {
-	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, "system.slice", unit, "cpu.stat"))
+// cpuTime returns the CPU time of the processes in a cgroup, CPUUsageNSec= of systemctl show. An
+// empty path is the whole node.
+func cpuTime(cgroup string) (time.Duration, error) {
+	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, cgroup, "cpu.stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +101,7 @@ func cpuTime(unit string) (time.Duration, error) {
 			return time.Duration(micros) * time.Microsecond, err
 		}
 	}
-	return 0, errors.New(unit + ": no usage_usec")
+	return 0, errors.New(cgroup + ": no usage_usec")
 }
 
 // memory returns the memory of the monitor, in bytes.

@@ -19,7 +19,7 @@ import (
 
 // parts holds the measurements, by the first argument.
 var parts = map[string]func(context.Context, settings) ([]figure.Figure, error){
-	"create": create, "move": move, "reconcile": reconcile, "idle": idle,
+	"create": create, "cost": cost, "move": move, "reconcile": reconcile, "idle": idle,
 }
 
 // settings holds the flags.
@@ -28,6 +28,7 @@ type settings struct {
 	runtime      string
 	idle         time.Duration
 	pods         int
+	instruction  time.Duration
 }
 
 func main() {
@@ -47,12 +48,13 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&s.each, "each", 4, "pairs in a round")
 	flags.StringVar(&s.runtime, "runtime", "", "socket of the container runtime")
 	flags.DurationVar(&s.idle, "for", 2*time.Minute, "how long to watch an idle node")
+	flags.DurationVar(&s.instruction, "instruction", time.Nanosecond, "CPU time of an instruction")
 	flags.IntVar(&s.pods, "pods", 100, "pods of an idle node's partition")
 	if len(args) > 0 && args[0] == "watch" {
 		return watch(ctx, args[1:])
 	}
 	if len(args) == 0 || parts[args[0]] == nil {
-		return errors.New("want create, move, reconcile, idle or watch")
+		return errors.New("want create, cost, move, reconcile, idle or watch")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
