@@ -98,9 +98,7 @@ func (m *MemoryMeter) read(fd int, name string) ([]byte, error) {
 // WorkingSet returns the memory in bytes that a cgroup uses without inactive page cache
 // (Usage.WorkingSet), in two reads.
 func (f FS) WorkingSet(cgroup string) (uint64, error) {
-	files := files{root: f, cgroup: cgroup}
-	files.open()
-	defer files.close()
+	files := files{root: f, cgroup: cgroup, dir: notOpen}
 	var usage Usage
 	files.memory(&usage)
 	if err := files.result(); err != nil {
@@ -114,9 +112,7 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 
 // Memory reads the memory of a cgroup once, without its limit, in two reads.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
-	files := files{root: f, cgroup: cgroup}
-	files.open()
-	defer files.close()
+	files := files{root: f, cgroup: cgroup, dir: notOpen}
 	r := MemoryReading{Max: Unlimited}
 	has := files.number("memory.current", &r.Current)
 	files.keyed(
@@ -137,9 +133,7 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 // OOMEvents returns two counts of a cgroup: the processes killed in it or below (oom_kill of
 // memory.events), and the times that its own limit could not be kept (oom of memory.events.local).
 func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
-	files := files{root: f, cgroup: cgroup}
-	files.open()
-	defer files.close()
+	files := files{root: f, cgroup: cgroup, dir: notOpen}
 	var all, local MemoryEvents
 	files.memoryEvents("memory.events", &all)
 	files.memoryEvents("memory.events.local", &local)

@@ -70,7 +70,7 @@ func TestStatMissing(t *testing.T) {
 	if _, err := sample.Stat("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat: got %v, want fs.ErrNotExist", err)
 	}
-	if _, err := sample.Usage("all/memory.stat"); err == nil || !strings.Contains(err.Error(), "all/memory.stat: not a directory") {
+	if _, err := sample.Usage("all/memory.stat"); err == nil || !strings.Contains(err.Error(), "all/memory.stat/memory.current: not a directory") {
 		t.Errorf("Usage of a file: got %v, want an error that says so", err)
 	}
 }

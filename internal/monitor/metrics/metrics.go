@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"errors"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +41,7 @@ type Reports interface {
 // Metrics is a prometheus.Gatherer with its own registry. Its other methods count events.
 type Metrics struct {
 	registry  *prometheus.Registry
+	pods      *podMetrics // nil without metrics of pods
 	events    events
 	evictions evictions
 	sources   *sources
@@ -91,7 +93,7 @@ func New(o Options) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if o.PerPod {
-		m.registry.MustRegister(newPodCollector(read, o.Reports))
+		m.pods = &podMetrics{read, o.Reports}
 	}
 	m.events.register(m.registry)
 	m.evictions.register(m.registry)
@@ -103,7 +105,14 @@ func New(o Options) *Metrics {
 func (m *Metrics) ListenFailed() { m.listens.Inc() }
 
 // Gather implements prometheus.Gatherer.
-func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	families, err := m.registry.Gather()
+	if m.pods == nil {
+		return families, err
+	}
+	pods, podsErr := m.pods.gather()
+	return merge(families, pods), errors.Join(err, podsErr)
+}
 
 // prefix is the prefix of all metrics but those of the KEP.
 const prefix = "systempartition_"
