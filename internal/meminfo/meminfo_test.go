@@ -31,7 +31,7 @@ func TestTotal(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d, %q", name, got, err, test.want, test.err)
 		}
 	}
-	if _, err := Total(hostfs.FS(t.TempDir())); err == nil || !strings.HasPrefix(err.Error(), procPath+": ") {
+	if _, err := Total(hostfs.FS(t.TempDir())); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("without /proc: %v; want an error that names it", err)
 	}
 }

@@ -35,7 +35,7 @@ var rules = []rule{
 		why: "the generator runs when there is no D-Bus"},
 	{packages: generatorParts, forbid: []string{"net", "k8s.io/client-go", "google.golang.org/grpc"},
 		why: "the generator runs when there is no network"},
-	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base"},
+	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base", "github.com/prometheus"},
 		why: "initialising what these import takes longer than the generator takes in all (docs/performance.md)"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"},
 		except: []string{"nodepartition/internal/monitor", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
