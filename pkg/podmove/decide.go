@@ -19,7 +19,7 @@ type Decision struct {
 	Weights []WeightSpec
 	// Protect lists the partition's own slices whose protected memory changes.
 	Protect []ProtectSpec
-	// KillScopes lists our scopes whose container has ended and left processes.
+	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
 	// Stop lists the slices of pods that are gone.
 	Stop []StopSpec
@@ -85,6 +85,7 @@ func Decide(s Snapshot) Decision {
 	inPartition := false
 	for _, pod := range pods {
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
+		d.Wait = d.Wait || pod.Settling
 		d.slice(s, pod)
 		if pod.Exists && !s.Ordered[pod.UID] {
 			d.place(s, pod)

@@ -33,7 +33,7 @@ type Events interface {
 	// NotReady is called when a restarted pod is in its place and has not become Ready within
 	// moveTimeout. The other pods keep waiting for it, except with OnlyRestart.
 	NotReady(m Move)
-	// Killing is called before the remaining processes of an ended container are killed.
+	// Killing is called before a scope is ended whose container is gone, with the processes in it.
 	Killing(scope string)
 }
 

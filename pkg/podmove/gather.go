@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,6 +51,7 @@ type Gatherer struct {
 	resources map[string]cri.Resources
 	// elsewhere holds the cgroups of containers outside their pod's slices, by ID. They are read once.
 	elsewhere map[string]string
+	leftOvers leftOvers
 }
 
 // podCgroups holds the slices of pods that were found, by their escaped UID. A pod has two slices
@@ -113,15 +115,28 @@ func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
 		delete(found, escaped)
 		pods = append(append(pods, *pod), left...)
 	}
+	listed := map[string]bool{}
+	for _, c := range containers {
+		listed[c.ID] = true
+	}
+	reported := map[string]bool{}
+	for uid := range known {
+		reported[unitname.EscapeUID(string(uid))] = true
+	}
+	g.leftOvers.begin()
+	now := time.Now()
 	for escaped, left := range found {
 		for _, partitionSlice := range left[g.Partition] {
-			orphans := liveMoved(partitionSlice.units)
-			if len(left[unitname.Default]) == 0 {
-				orphans = containerScopes(partitionSlice.units)
+			pod := leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units))
+			if !reported[escaped] && len(left[unitname.Default]) == 0 {
+				var ended []string
+				ended, pod.Settling = g.leftOvers.find(partitionSlice.units, listed, g.populated(pod.PartitionCgroup), now)
+				pod.Orphans = append(pod.Orphans, ended...)
 			}
-			pods = append(pods, leftOver(escaped, partitionSlice, left[unitname.Default], orphans))
+			pods = append(pods, pod)
 		}
 	}
+	g.leftOvers.end()
 	g.forget(containers)
 	return pods, nil
 }
@@ -349,23 +364,6 @@ func abandoned(pod *Pod) []string {
 	return units
 }
 
-// containerScopes returns the units that are scopes of containers. If the runtime has no sandbox of
-// a pod and the kubelet has removed its slice, they are left over from a creation that was cut
-// short: the kubelet ended while the runtime was creating the container, runc was killed between
-// making the scope and starting the process, and systemd keeps the empty scope (seen with kubelet
-// 1.37.0, containerd 2.3.7, runc 1.3, systemd 257). In a slice of its own the kubelet stops such a
-// scope, and kills what is in it, with the slice (podContainerManagerImpl.Destroy,
-// pkg/kubelet/cm/pod_container_manager_linux.go).
-func containerScopes(units []string) []string {
-	var scopes []string
-	for _, unit := range units {
-		if unitname.ContainerID(unit) != "" {
-			scopes = append(scopes, unit)
-		}
-	}
-	return scopes
-}
-
 func liveMoved(units []string) []string {
 	var moved []string
 	for _, unit := range units {
@@ -374,6 +372,15 @@ func liveMoved(units []string) []string {
 		}
 	}
 	return moved
+}
+
+// populated returns a function that reports whether a unit in a slice has a process. A unit that
+// cannot be read counts as one that has.
+func (g *Gatherer) populated(slice PodCgroup) func(unit string) bool {
+	return func(unit string) bool {
+		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice.Slice) + "/" + unit)
+		return err != nil || populated
+	}
 }
 
 // own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.

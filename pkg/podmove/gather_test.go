@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -183,34 +184,93 @@ func TestGathererLeftOverSlice(t *testing.T) {
 	}
 }
 
-// TestGathererLeftOverScope: the creation of a container was cut short, and its scope stays. It is
-// stopped once the runtime and the kubelet have forgotten the pod, and its slice after it.
+// passes returns a function that makes one pass after the other.
+func passes(n *node) func() Decision {
+	g := n.gatherer()
+	return func() Decision {
+		n.t.Helper()
+		pods, err := g.Pods(n.t.Context())
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return Decide(snapshot(nil, pods...))
+	}
+}
+
+// TestGathererLeftOverScope: the creation of a container was cut short, and its empty scope stays.
+// It is ended when it has been empty for a while and neither the runtime nor the kubelet has the
+// pod any more, and its slice after it.
 func TestGathererLeftOverScope(t *testing.T) {
-	const scope = "cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope"
-	n := newNode(t)
-	n.cgroup(partitionB+"/"+scope, nil)
-	n.cgroup(partitionB+"/crio-conmon-one.scope", nil) // CRI-O ends it
-	if d := Decide(snapshot(nil, n.gather()...)); !slices.Equal(d.KillScopes, []string{scope}) {
-		t.Errorf("ends %q, want %s", d.KillScopes, scope)
-	}
-	// The kubelet has yet to end the pod.
+	const (
+		id    = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+		scope = "cri-containerd-" + id + ".scope"
+	)
 	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
-	n.cgroup(defaultB, nil)
-	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
-		t.Errorf("ends %q of a pod that the kubelet has not ended", d.KillScopes)
+	for name, test := range map[string]struct {
+		change func(*node)
+		ended  bool
+		wait   bool
+	}{
+		"neither has it": {func(*node) {}, true, true},
+		"a process is in it": {func(n *node) {
+			n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})
+		}, false, false},
+		"the kubelet has a slice of the pod": {func(n *node) { n.cgroup(defaultB, nil) }, false, false},
+		"the kubelet reports the pod": {func(n *node) {
+			n.pods = map[types.UID]*podsapi.Pod{uidB: {UID: uidB, Namespace: "kube-system", Name: "b"}}
+		}, false, false},
+		"the runtime announced its sandbox": {func(n *node) {
+			n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
+		}, false, false},
+		"the runtime lists the container, and no sandbox": {func(n *node) {
+			n.containers = append(n.containers, cri.Container{ID: id, SandboxID: "lost", State: cri.Running})
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 0\nfrozen 0"})
+				n.cgroup(partitionB+"/crio-conmon-one.scope", map[string]string{"cgroup.events": "populated 0"})
+				test.change(n)
+				pass := passes(n)
+				if d := pass(); len(d.KillScopes) != 0 || d.Wait != test.wait {
+					t.Errorf("at first: ends %q, waits %t", d.KillScopes, d.Wait)
+				}
+				<-time.After(leftOverAge)
+				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
+					t.Errorf("ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
+				}
+				// It is still there. It is not ended again with each pass.
+				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
+					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
+				}
+				<-time.After(leftOverRetry)
+				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
+					t.Errorf("later ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
+				}
+			})
+		})
 	}
-	removeAll(t, filepath.Join(n.root, defaultB))
-	// The pod comes back: the runtime has announced its sandbox and does not list it yet.
-	n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
-	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 {
-		t.Errorf("ends %q of a pod that begins", d.KillScopes)
-	}
-	n.announced = nil
-	removeAll(t, filepath.Join(n.root, partitionB, scope))
-	removeAll(t, filepath.Join(n.root, partitionB, "crio-conmon-one.scope"))
-	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 0 || len(d.Stop) != 1 {
-		t.Errorf("ends %q and stops %+v, want the slice stopped", d.KillScopes, d.Stop)
-	}
+}
+
+// TestGathererLeftOverScopeStarts: a scope that is empty only while systemd starts it is not ended.
+func TestGathererLeftOverScopeStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const scope = partitionB + "/cri-containerd-two.scope"
+		n := newNode(t)
+		pass := passes(n)
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
+		pass()
+		<-time.After(leftOverAge - 1)
+		pass()
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 1"})
+		<-time.After(time.Second)
+		pass()
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
+		if d := pass(); len(d.KillScopes) != 0 {
+			t.Errorf("ends %q, which has just become empty", d.KillScopes)
+		}
+	})
 }
 
 func TestGathererLiveMoved(t *testing.T) {

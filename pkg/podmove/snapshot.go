@@ -102,8 +102,10 @@ type Pod struct {
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
 	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
-	// and their container has ended, or both the runtime and the kubelet have forgotten the pod.
+	// and their container has ended, or they were left over empty (leftOvers).
 	Orphans []string
+	// Settling means that an empty scope in its slice is too young to be left over.
+	Settling bool
 }
 
 // terminate marks a pod as terminating, whatever the kubelet has reported.

@@ -79,7 +79,7 @@ func (e *placementEvents) NotReady(m podmove.Move) {
 }
 
 func (e *placementEvents) Killing(scope string) {
-	e.log.Info("killing the processes that a container has left behind", "scope", scope)
+	e.log.Info("ending a scope whose container is gone", "scope", scope)
 }
 
 func (e *placementEvents) of(m podmove.Move) *slog.Logger {

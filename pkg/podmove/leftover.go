@@ -1,0 +1,55 @@
+package podmove
+
+import (
+	"time"
+
+	"nodepartition/internal/unitname"
+)
+
+const (
+	// leftOverAge is how long a scope has to be empty before it counts as left over: systemd creates a
+	// scope before its process is in it.
+	leftOverAge = 5 * time.Second
+	// leftOverRetry is the time until a scope that is still there is ended again.
+	leftOverRetry = time.Minute
+)
+
+// leftOvers finds the scopes of containers whose creation was cut short: the kubelet ended while
+// the runtime was creating the container, runc was killed between creating the scope and starting
+// the process, and systemd keeps the empty scope as active (seen with kubelet 1.37.0, containerd
+// 2.3.7, runc 1.3, systemd 257). In its own slices the kubelet stops such a scope together with the
+// slice (podContainerManagerImpl.Destroy, pkg/kubelet/cm/pod_container_manager_linux.go). A slice
+// of the partition would keep it until the next boot.
+type leftOvers struct {
+	// empty has the time at which each empty scope is to be ended, and next that of this pass.
+	empty, next map[string]time.Time
+}
+
+// begin begins a pass, and end forgets the scopes that the pass has not found.
+func (l *leftOvers) begin() { l.next = map[string]time.Time{} }
+func (l *leftOvers) end()   { l.empty, l.next = l.next, nil }
+
+// find returns the scopes among units that are to be ended now, and whether some are too young.
+// The units are in a slice of the partition whose pod neither the runtime nor the kubelet reports,
+// and of which the kubelet has no slice. listed has the IDs of the containers that the runtime
+// reports. populated reports whether a scope has a process.
+func (l *leftOvers) find(
+	units []string, listed map[string]bool, populated func(scope string) bool, now time.Time,
+) (ended []string, young bool) {
+	for _, unit := range units {
+		if id := unitname.ContainerID(unit); id == "" || listed[id] || populated(unit) {
+			continue
+		}
+		at, seen := l.empty[unit]
+		switch {
+		case !seen:
+			at, young = now.Add(leftOverAge), true
+		case !now.Before(at):
+			ended, at = append(ended, unit), now.Add(leftOverRetry)
+		default:
+			young = young || at.Sub(now) <= leftOverAge
+		}
+		l.next[unit] = at
+	}
+	return ended, young
+}
