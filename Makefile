@@ -135,7 +135,7 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzKubelet -fuzztime 60s -fuzzminimizetime 50x ./internal/kubeletconfig
 
 # The rules, which are pure; files after a colon where the package holds more than those.
-MUTANTS ?= pkg/slices pkg/slices/config pkg/slices/lowering internal/unitname internal/cgroupfs:memory.go pkg/evict:decide.go,estimate.go,execution.go,interval.go,pod.go,rank.go,snapshot.go,spare.go pkg/podmove:decide.go,movable.go,snapshot.go,weight.go
+MUTANTS ?= pkg/slices pkg/slices/config pkg/slices/lowering internal/unitname internal/cgroupfs:memory.go pkg/evict:decide.go,estimate.go,execution.go,interval.go,pod.go,rank.go,snapshot.go,protected.go pkg/podmove:decide.go,movable.go,snapshot.go,weight.go
 
 ## mutants: change the rules at one place after another, and see which changes the unit tests let pass; takes half an hour
 mutants:

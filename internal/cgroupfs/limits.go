@@ -16,7 +16,7 @@ const Unlimited = math.MaxUint64
 type Limits struct {
 	// MemoryMax in bytes (memory.max).
 	MemoryMax uint64
-	// CPUWeight is 1 to 10000 (cpu.weight).
+	// cpuWeight is 1 to 10000 (cpu.weight).
 	CPUWeight uint64
 	// CPUQuotaPerSec is the CPU time per second of wall clock in microseconds, in steps of 10 ms. It
 	// is cpu.max rounded up as runc does for systemd, which once accepted whole percents only

@@ -36,7 +36,7 @@ type Stat struct {
 
 	// HasCPU is false if the cpu controller is off; weight and throttling are then zero.
 	HasCPU bool
-	// CPUWeight is 1 to 10000 (cpu.weight), and 0 if cpu.idle is set.
+	// cpuWeight is 1 to 10000 (cpu.weight), and 0 if cpu.idle is set.
 	CPUWeight uint64
 	// ThrottledPeriods counts the periods in which the cgroup used up its own quota (nr_throttled of
 	// cpu.stat).

@@ -70,8 +70,8 @@ func (f FS) Populated(cgroup string) (bool, error) {
 	return false, fmt.Errorf("%s: no line populated", filepath.Join(string(f), cgroup, "cgroup.events"))
 }
 
-// CPUWeight reads cpu.weight, 1 to 10000.
-func (f FS) CPUWeight(cgroup string) (uint64, error) { return f.number(cgroup, "cpu.weight") }
+// cpuWeight reads cpu.weight, 1 to 10000.
+func (f FS) cpuWeight(cgroup string) (uint64, error) { return f.number(cgroup, "cpu.weight") }
 
 // MemoryCurrent reads memory.current in bytes.
 func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }

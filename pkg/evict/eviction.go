@@ -46,7 +46,7 @@ type Eviction struct {
 	Gone bool `json:"gone,omitempty"`
 	// Reported means that no report to the API server is left to make: it has ended, or none is
 	// needed.
-	Reported bool `json:"told,omitempty"`
+	Reported bool `json:"reported,omitempty"`
 	// Problem describes problems of this eviction.
 	Problem string `json:"problem,omitempty"`
 	// DryRun means that nothing was done.

@@ -64,9 +64,9 @@ type foundSlice struct {
 	units []string
 }
 
-// Pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that
+// pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that
 // existed before the runtime listed no pod for it is left over.
-func (g *Gatherer) Pods(ctx context.Context) ([]Pod, error) {
+func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 	found, err := g.podCgroups()
 	if err != nil {
 		return nil, err
@@ -488,7 +488,7 @@ func (g *Gatherer) podCgroups() (podCgroups, error) {
 // Snapshot reads the node. The results of earlier passes (moves, orders, the formula) are not in
 // it.
 func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapshot, error) {
-	pods, err := g.Pods(ctx)
+	pods, err := g.pods(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}

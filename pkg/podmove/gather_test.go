@@ -87,7 +87,7 @@ func newNode(t *testing.T) *node {
 
 func (n *node) gather() []Pod {
 	n.t.Helper()
-	pods, err := n.gatherer().Pods(n.t.Context())
+	pods, err := n.gatherer().pods(n.t.Context())
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestGathererNoPodsAPI(t *testing.T) {
 	n.shares["one"] = 102
 	g := n.gatherer()
 	for range 3 {
-		pods, err := g.Pods(t.Context())
+		pods, err := g.pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func passes(n *node) func() Decision {
 	g := n.gatherer()
 	return func() Decision {
 		n.t.Helper()
-		pods, err := g.Pods(n.t.Context())
+		pods, err := g.pods(n.t.Context())
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestGathererTwoSandboxes(t *testing.T) {
 func TestGathererRuntimeFails(t *testing.T) {
 	n := newNode(t)
 	n.err = errors.New("runtime is gone")
-	if _, err := n.gatherer().Pods(t.Context()); !errors.Is(err, n.err) {
+	if _, err := n.gatherer().pods(t.Context()); !errors.Is(err, n.err) {
 		t.Errorf("error is %v: without the runtime's list every pod would count as gone", err)
 	}
 }
@@ -381,7 +381,7 @@ func TestGathererForeignCgroup(t *testing.T) {
 			test.change(n)
 			g := n.gatherer()
 			for range 3 {
-				pods, err := g.Pods(t.Context())
+				pods, err := g.pods(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

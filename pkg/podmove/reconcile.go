@@ -279,7 +279,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	for i := range s.Pods {
-		if r.Table.Evicting(s.Pods[i].UID) {
+		if r.Table.isEvicting(s.Pods[i].UID) {
 			s.Pods[i].terminate()
 		}
 	}

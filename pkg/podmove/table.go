@@ -28,8 +28,8 @@ func (t *Table) setPods(pods []Pod) {
 	t.pods = pods
 }
 
-// Evicting reports whether a pod is being evicted for good, or was a moment ago.
-func (t *Table) Evicting(uid string) bool {
+// isEvicting reports whether a pod is being evicted for good, or was a moment ago.
+func (t *Table) isEvicting(uid string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.evicting[uid]

@@ -40,7 +40,6 @@ func TestPlacement(t *testing.T) {
 			parts = append(parts,
 				lab.Part{Name: "names", Run: notMixedUp},
 				lab.Part{Name: "back-off", Run: backOff},
-				lab.Part{Name: "left over", Run: leftOver},
 				lab.Part{Name: "forged signals", Run: forgedSignals},
 				lab.Part{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
 			)
@@ -299,21 +298,6 @@ func backOff(t *testing.T, n *lab.Node) {
 	})
 	remove(t, n, s)
 	noSlicesLeft(t, n)
-}
-
-// leftOver: the runtime was interrupted while it created a container, the pod is gone, and the
-// scope of the container is left in the pod's slice. The monitor ends both, as the kubelet does in
-// its own slices.
-func leftOver(t *testing.T, n *lab.Node) {
-	t.Helper()
-	const (
-		slice = "kubepods-system-burstable-pod11111111_2222_3333_4444_777777777777.slice"
-		unit  = "cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	)
-	run(t, n, "systemd-run --quiet --scope --unit="+unit+" --slice="+slice+" sleep infinity >/dev/null 2>&1 & ")
-	becomes(t, n, "journalctl -b -o cat -u "+monitorUnit+" | grep -c 'killing what is left of a container.*"+unit+"' || true", "1")
-	noSlicesLeft(t, n)
-	want(t, n, "systemctl is-active "+unit+".scope; true", "inactive")
 }
 
 // summary is the part of the kubelet's /stats/summary that the test reads.

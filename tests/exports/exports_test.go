@@ -1,231 +1,262 @@
 // Package exports tests that an exported name has a user outside its package. Fields are exempt: a
-// struct that another package reads is exported whole.
+// struct that another package reads is exported whole. So are the constants of one declaration, of
+// which another package reads one.
 package exports
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
+	"go/types"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/go/packages"
 )
 
-const (
-	root   = "../.."
-	module = "nodepartition/"
-)
-
-// folders have the packages that others import. The one of tests/lab is the lab's own.
-var folders = []string{"cmd", "internal", "pkg", "tests"}
-
-// implemented lists the methods of other projects' interfaces: nothing of ours calls them.
-var implemented = []string{
-	"Error", "String", "Unwrap", "Is", "Format", "Write", "Close", // the standard library's
-	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText",
-	"ServeHTTP", "Handle", "Enabled", "WithAttrs", "WithGroup", "Len", "Less", "Swap",
-	"Describe", "Collect", "Gather", // of Prometheus
-	"DeliverSignal",            // of godbus
-	"Debugf", "Infof", "Warnf", // of NRI
-	"Configure", "Synchronize", "Shutdown", "RunPodSandbox", "UpdateContainer", "UpdatePodSandbox",
-	"StopPodSandbox",
-	"RemovePodSandbox", "CreateContainer", "StartContainer", "PostStartContainer", "StopContainer", "RemoveContainer",
-}
-
-// export is an exported name and where it is declared.
-type export struct {
-	pkg, name string
-	// method means that its users name it behind a dot, or declare an interface with it.
-	method bool
-	// set is the position of the declaration of several constants, of which each belongs to the
-	// others: a set of values is exported whole.
-	set      token.Pos
-	position token.Position
-}
-
-// tree holds the names that the packages declare and use.
-type tree struct {
-	files   *token.FileSet
-	exports []export
-	// qualified has the packages that use a name with its package before it, by import path and name.
-	qualified map[[2]string]bool
-	// methods has the packages in which a name is behind a dot, or in an interface.
-	methods map[string]map[string]bool
-	// declared has the names that the exported declarations of a package mention: types that a user
-	// gets without naming them.
-	declared map[[2]string]bool
-}
+const module = "nodepartition/"
 
 func TestExports(t *testing.T) {
-	tr := tree{
-		files: token.NewFileSet(), qualified: map[[2]string]bool{}, methods: map[string]map[string]bool{},
-		declared: map[[2]string]bool{},
+	config := &packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes |
+			packages.NeedTypesInfo | packages.NeedExportFile | packages.NeedForTest,
+		Dir: "../..", Tests: true, BuildFlags: []string{"-tags=node"},
 	}
-	for _, folder := range folders {
-		tr.walk(t, folder)
-	}
-	if len(tr.exports) < 500 {
-		t.Fatalf("%d exported names: this test does not find them any more", len(tr.exports))
-	}
-	used := map[token.Pos]bool{}
-	for _, e := range tr.exports {
-		used[e.set] = used[e.set] || tr.used(e)
-	}
-	for _, e := range tr.exports {
-		if !tr.used(e) && (e.set == token.NoPos || !used[e.set]) {
-			name, _ := filepath.Rel(root, e.position.Filename)
-			t.Errorf("%s:%d: %s has no user outside its package: make it unexported", name, e.position.Line, e.name)
-		}
-	}
-}
-
-// used reports whether another package names the export.
-func (tr *tree) used(e export) bool {
-	if !e.method {
-		return tr.qualified[[2]string{e.pkg, e.name}] || tr.declared[[2]string{e.pkg, e.name}]
-	}
-	if slices.Contains(implemented, e.name) {
-		return true
-	}
-	users := tr.methods[e.name]
-	return len(users) > 1 || len(users) == 1 && !users[e.pkg]
-}
-
-func (tr *tree) walk(t *testing.T, folder string) {
-	t.Helper()
-	err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && entry.Name() == "testdata":
-			return filepath.SkipDir
-		case entry.IsDir():
-			_, err := os.Stat(filepath.Join(name, "go.mod"))
-			if err == nil {
-				return filepath.SkipDir // another module
-			}
-			return nil
-		case filepath.Ext(name) != ".go":
-			return nil
-		}
-		file, err := parser.ParseFile(tr.files, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(name))
-		if err != nil {
-			return err
-		}
-		pkg := module + filepath.ToSlash(dir)
-		if strings.HasSuffix(file.Name.Name, "_test") {
-			pkg += "_test" // the examples and tests from outside
-		}
-		tr.uses(pkg, file)
-		if !strings.HasSuffix(name, "_test.go") && file.Name.Name != "main" {
-			tr.declares(pkg, file)
-		}
-		return nil
-	})
+	loaded, err := packages.Load(config, "./...")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if packages.PrintErrors(loaded) > 0 {
+		t.Fatal("the packages do not compile")
+	}
+	unused, exported := check(loaded)
+	if exported < 500 {
+		t.Fatalf("%d exported names: this test does not find them any more", exported)
+	}
+	for _, u := range unused {
+		t.Errorf("%s: %s has no user outside its package: make it unexported", u.position, u.name)
+	}
 }
 
-// uses records what a file names of other packages.
-func (tr *tree) uses(pkg string, file *ast.File) {
-	imported := map[string]string{}
-	for _, spec := range file.Imports {
-		target, _ := strconv.Unquote(spec.Path.Value) // the parser has seen that it is a string
-		name := path.Base(target)
-		if spec.Name != nil {
-			name = spec.Name.Name
-		}
-		imported[name] = target
-	}
-	method := func(name string) {
-		if tr.methods[name] == nil {
-			tr.methods[name] = map[string]bool{}
-		}
-		tr.methods[name][pkg] = true
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && imported[x.Name] != "" {
-				tr.qualified[[2]string{imported[x.Name], n.Sel.Name}] = true
-			} else {
-				method(n.Sel.Name)
+// finding is an exported name without a user.
+type finding struct {
+	name     string
+	position token.Position
+}
+
+// check returns the exported names without a user, and the number of exported names. packages.Load
+// returns a package several times, also as a part of its tests: names stand for their objects.
+func check(loaded []*packages.Package) (unused []finding, exported int) {
+	used := map[string]bool{}
+	for _, p := range loaded {
+		for _, object := range p.TypesInfo.Uses {
+			if own(object) && path(object.Pkg()) != path(p.Types) {
+				used[name(object)] = true
 			}
-		case *ast.InterfaceType:
-			for _, m := range n.Methods.List {
-				for _, name := range m.Names {
-					method(name.Name)
+		}
+	}
+	declared := map[string]types.Object{}
+	position := map[string]token.Position{}
+	sets := map[string][]string{}
+	for _, p := range loaded {
+		if p.Name == "main" || path(p.Types) != p.Types.Path() || p.ForTest != "" {
+			continue
+		}
+		for _, object := range exports(p.Types) {
+			declared[name(object)] = object
+			position[name(object)] = p.Fset.Position(object.Pos())
+		}
+		for _, set := range constants(p) {
+			for _, n := range set {
+				sets[n] = set
+			}
+		}
+	}
+	interfaces := interfacesOf(loaded)
+	implied := closure(declared, used)
+	for n, object := range declared {
+		switch {
+		case used[n], implied[n], slices.ContainsFunc(sets[n], func(n string) bool { return used[n] }):
+		case implements(object, interfaces):
+		default:
+			unused = append(unused, finding{n, position[n]})
+		}
+	}
+	slices.SortFunc(unused, func(a, b finding) int { return strings.Compare(a.name, b.name) })
+	return unused, len(declared)
+}
+
+// path returns the import path of a package, without the suffix of its external tests: they are no
+// other package.
+func path(p *types.Package) string { return strings.TrimSuffix(p.Path(), "_test") }
+
+func own(o types.Object) bool {
+	return o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), module)
+}
+
+// name returns a name that is the same for each copy of an object.
+func name(o types.Object) string {
+	if f, ok := o.(*types.Func); ok {
+		return f.Origin().FullName()
+	}
+	return o.Pkg().Path() + "." + o.Name()
+}
+
+// exports returns the exported objects of a package, and the exported methods of its exported types.
+func exports(p *types.Package) []types.Object {
+	var all []types.Object
+	for _, n := range p.Scope().Names() {
+		object := p.Scope().Lookup(n)
+		if object.Exported() {
+			all = append(all, object)
+		}
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !ok || !isType || !object.Exported() {
+			continue
+		}
+		for method := range named.Methods() {
+			if method.Exported() {
+				all = append(all, method)
+			}
+		}
+	}
+	return all
+}
+
+// constants returns the names of the constants of each declaration.
+func constants(p *packages.Package) [][]string {
+	var sets [][]string
+	for _, file := range p.Syntax {
+		for _, decl := range file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			var set []string
+			for _, spec := range group.Specs {
+				for _, ident := range spec.(*ast.ValueSpec).Names {
+					set = append(set, name(p.TypesInfo.Defs[ident]))
+				}
+			}
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+// closure returns the types that a user of a used name has in hand without naming them: those of
+// its parameters, results and fields.
+func closure(declared map[string]types.Object, used map[string]bool) map[string]bool {
+	implied := map[string]bool{}
+	var visit func(t types.Type, seen map[types.Type]bool)
+	visit = func(t types.Type, seen map[types.Type]bool) {
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		switch t := t.(type) {
+		case *types.Named:
+			if o := t.Obj(); own(o) {
+				implied[name(o)] = true
+				visit(t.Underlying(), seen)
+			}
+			for argument := range t.TypeArgs().Types() {
+				visit(argument, seen)
+			}
+		case *types.Signature:
+			for parameter := range t.TypeParams().TypeParams() {
+				visit(parameter.Constraint(), seen)
+			}
+			visit(t.Params(), seen)
+			visit(t.Results(), seen)
+		case *types.Tuple:
+			for v := range t.Variables() {
+				visit(v.Type(), seen)
+			}
+		case *types.Struct:
+			for field := range t.Fields() {
+				if field.Exported() {
+					visit(field.Type(), seen)
+				}
+			}
+		case *types.Interface:
+			for method := range t.Methods() {
+				visit(method.Type(), seen)
+			}
+		case *types.Map:
+			visit(t.Key(), seen)
+			visit(t.Elem(), seen)
+		case interface{ Elem() types.Type }: // pointer, slice, array, channel
+			visit(t.Elem(), seen)
+		}
+	}
+	for n, object := range declared {
+		if used[n] {
+			t := object.Type()
+			if named, ok := t.(*types.Named); ok {
+				t = named.Underlying() // a constant or a type: it implies what it consists of
+				if _, isType := object.(*types.TypeName); !isType {
+					t = named
+				}
+			}
+			visit(t, map[types.Type]bool{})
+		}
+	}
+	return implied
+}
+
+// interfacesOf returns the interfaces of all packages that are loaded or imported, by the names of
+// their methods.
+func interfacesOf(loaded []*packages.Package) map[string][]*types.Interface {
+	all := map[string][]*types.Interface{}
+	seen := map[*types.Package]bool{}
+	var visit func(p *types.Package)
+	visit = func(p *types.Package) {
+		if seen[p] {
+			return
+		}
+		seen[p] = true
+		for _, n := range p.Scope().Names() {
+			object, isType := p.Scope().Lookup(n).(*types.TypeName)
+			if !isType {
+				continue
+			}
+			if i, ok := object.Type().Underlying().(*types.Interface); ok {
+				for method := range i.Methods() {
+					all[method.Name()] = append(all[method.Name()], i)
 				}
 			}
 		}
+		for _, imported := range p.Imports() {
+			visit(imported)
+		}
+	}
+	for _, p := range loaded {
+		visit(p.Types)
+	}
+	universe := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
+	all["Error"] = append(all["Error"], universe)
+	return all
+}
+
+// errorMethods are those that package errors finds without an interface of a name.
+var errorMethods = []string{"Unwrap", "Is", "As"}
+
+// implements reports whether a method belongs to an interface that its type implements: its callers
+// need not name it.
+func implements(o types.Object, interfaces map[string][]*types.Interface) bool {
+	method, ok := o.(*types.Func)
+	if !ok || method.Signature().Recv() == nil {
+		return false
+	}
+	receiver := method.Signature().Recv().Type()
+	if slices.Contains(errorMethods, method.Name()) {
 		return true
-	})
-}
-
-// declares records the exported names of a file.
-func (tr *tree) declares(pkg string, file *ast.File) {
-	for _, decl := range file.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			if !decl.Name.IsExported() {
-				continue
-			}
-			tr.add(export{pkg: pkg, name: decl.Name.Name, method: decl.Recv != nil}, decl.Name)
-			tr.mentions(pkg, decl.Type)
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				tr.spec(pkg, decl, spec)
-			}
-		}
 	}
-}
-
-func (tr *tree) spec(pkg string, decl *ast.GenDecl, spec ast.Spec) {
-	switch spec := spec.(type) {
-	case *ast.ValueSpec:
-		set := token.NoPos
-		if decl.Tok == token.CONST && decl.Lparen.IsValid() {
-			set = decl.Pos()
+	return slices.ContainsFunc(interfaces[method.Name()], func(i *types.Interface) bool {
+		if _, isPointer := receiver.(*types.Pointer); !isPointer {
+			return types.Implements(receiver, i) || types.Implements(types.NewPointer(receiver), i)
 		}
-		for _, name := range spec.Names {
-			if name.IsExported() {
-				tr.add(export{pkg: pkg, name: name.Name, set: set}, name)
-				tr.mentions(pkg, spec.Type)
-			}
-		}
-	case *ast.TypeSpec:
-		if !spec.Name.IsExported() {
-			return
-		}
-		tr.add(export{pkg: pkg, name: spec.Name.Name}, spec.Name)
-		tr.mentions(pkg, spec.Type)
-	}
-}
-
-func (tr *tree) add(e export, at *ast.Ident) {
-	e.position = tr.files.Position(at.Pos())
-	tr.exports = append(tr.exports, e)
-}
-
-// mentions records the names of the own package in a declaration.
-func (tr *tree) mentions(pkg string, n ast.Node) {
-	if n == nil {
-		return
-	}
-	ast.Inspect(n, func(n ast.Node) bool {
-		if name, ok := n.(*ast.Ident); ok && name.IsExported() {
-			tr.declared[[2]string{pkg, name.Name}] = true
-		}
-		return true
+		return types.Implements(receiver, i)
 	})
 }

@@ -19,11 +19,11 @@ const kvmDevice = "/dev/kvm"
 
 // chooseAccel returns the accelerator for machines. It follows LAB_ACCEL. If that is empty or
 // "auto", it chooses KVM if a guest starts under it, and emulation otherwise.
-func chooseAccel(ctx context.Context, c Cache, img image, progress func(string)) (accel, error) {
+func chooseAccel(ctx context.Context, c cache, img image, progress func(string)) (accel, error) {
 	return chooseAccelOn(ctx, kvmDevice, c, img, progress)
 }
 
-func chooseAccelOn(ctx context.Context, device string, c Cache, img image, progress func(string)) (accel, error) {
+func chooseAccelOn(ctx context.Context, device string, c cache, img image, progress func(string)) (accel, error) {
 	wanted := os.Getenv("LAB_ACCEL")
 	switch wanted {
 	case "tcg":
@@ -51,7 +51,7 @@ const kvmAnswer = "why-not"
 // whyNoKVM returns the reason why guests do not start under KVM, or an empty string if they do. The
 // device proves nothing: on some hosts it opens and guests hang. So whyNoKVM starts a guest, and
 // keeps the result, yes or no, until this machine boots again or the lab has another qemu.
-func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress func(string)) (string, error) {
+func (c cache) whyNoKVM(ctx context.Context, device string, img image, progress func(string)) (string, error) {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is the answer
@@ -61,7 +61,7 @@ func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 	if err != nil {
 		return "", err
 	}
-	dir, err := c.Ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
 		done := step(progress, "trying KVM")
 		why := ""
 		if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); err != nil {
@@ -73,7 +73,7 @@ func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 		done()
 		if why != "" {
 			progress(
-				"KVM does not work here: " + why + ": nodes are emulated; to try it again remove " + c.Path("kvm", "probe", key),
+				"KVM does not work here: " + why + ": nodes are emulated; to try it again remove " + c.path("kvm", "probe", key),
 			)
 		}
 		return os.WriteFile(filepath.Join(dir, kvmAnswer), []byte(why), 0o644)
@@ -89,7 +89,7 @@ func (c Cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 }
 
 // kvmKey covers the inputs of a probe: this boot of this machine, and this qemu.
-func kvmKey(img image) (Key, error) {
+func kvmKey(img image) (key, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", err

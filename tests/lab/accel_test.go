@@ -18,14 +18,14 @@ const (
 // accelHost is a machine with a KVM device, a cache and the lab's progress messages.
 type accelHost struct {
 	device string
-	cache  Cache
+	cache  cache
 	told   []string
 }
 
 func newAccelHost(t *testing.T, wanted string) *accelHost {
 	t.Helper()
 	t.Setenv("LAB_ACCEL", wanted)
-	h := &accelHost{device: filepath.Join(t.TempDir(), "kvm"), cache: Cache{Dir: t.TempDir()}}
+	h := &accelHost{device: filepath.Join(t.TempDir(), "kvm"), cache: cache{Dir: t.TempDir()}}
 	if err := os.WriteFile(h.device, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

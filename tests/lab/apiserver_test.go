@@ -162,7 +162,7 @@ func (t onControlPlane) waitPods(app string, n int, gone ...types.UID) []v1.Pod 
 
 // hanging: requests get no answer until the API server is resumed.
 func (t onControlPlane) hanging() {
-	if err := t.p.Hang(); err != nil {
+	if err := t.p.hang(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -229,7 +229,7 @@ func (n *Node) waitSSH(ctx context.Context, oldBoot string) error {
 		}
 		boot, err := n.bootID(ctx)
 		// If the machine has ended, another node answers on its port.
-		return err == nil && boot != oldBoot && n.process.Alive(), boot, err
+		return err == nil && boot != oldBoot && n.process.alive(), boot, err
 	})
 	if err == nil {
 		return nil

@@ -68,7 +68,7 @@ func buildEnv() []string {
 }
 
 // programKey returns the key of a program's binaries.
-func programKey(p Program, sources string) (Key, error) {
+func programKey(p Program, sources string) (key, error) {
 	sums, err := hashTree(os.DirFS(filepath.Join(sources, p.Source)), ".")
 	if err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func programKey(p Program, sources string) (Key, error) {
 // build compiles a program into the cache and returns the folder that holds its binaries. They are
 // static, so that they run in any guest. One call of go makes all of them: it compiles their common
 // packages once, and links one binary while it compiles for another.
-func (c Cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
+func (c cache) build(ctx context.Context, p Program, progress func(string)) (string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func (c Cache) build(ctx context.Context, p Program, progress func(string)) (str
 	if err != nil {
 		return "", err
 	}
-	return c.Ensure(ctx, "programs", p.Name, key, func(ctx context.Context, out string) error {
+	return c.ensure(ctx, "programs", p.Name, key, func(ctx context.Context, out string) error {
 		done := step(progress, "building "+p.Name+" "+p.Version)
 		err := withTemp(out, func(temp []string) error {
 			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)

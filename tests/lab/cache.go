@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cache is the folder that keeps everything expensive, outside the source tree. Every entry is a
+// cache is the folder that keeps everything expensive, outside the source tree. Every entry is a
 // folder kind/name-key that appears whole or not at all.
-type Cache struct {
+type cache struct {
 	// Dir is the folder itself.
 	Dir string
 }
 
 // defaultCache returns the cache of this user: $NODE_PARTITION_CACHE, else node-partition below
 // $XDG_CACHE_HOME, else below ~/.cache. The script lab finds and refuses the same folders.
-func defaultCache() (Cache, error) {
+func defaultCache() (cache, error) {
 	dir := os.Getenv("NODE_PARTITION_CACHE")
 	if dir == "" {
 		base, home := os.Getenv("XDG_CACHE_HOME"), os.Getenv("HOME")
@@ -34,48 +34,48 @@ func defaultCache() (Cache, error) {
 		case home != "":
 			base = home + "/.cache"
 		default:
-			return Cache{}, errors.New("cache folder: HOME is not set: set NODE_PARTITION_CACHE to an absolute path")
+			return cache{}, errors.New("cache folder: HOME is not set: set NODE_PARTITION_CACHE to an absolute path")
 		}
 		dir = base + "/node-partition"
 	}
 	if !filepath.IsAbs(dir) {
-		return Cache{}, fmt.Errorf("cache folder %s: not an absolute path: set NODE_PARTITION_CACHE to one", dir)
+		return cache{}, fmt.Errorf("cache folder %s: not an absolute path: set NODE_PARTITION_CACHE to one", dir)
 	}
 	if strings.ContainsAny(dir, " \t\n\v\f\r,:") {
-		return Cache{}, fmt.Errorf("cache folder %q: options of ssh and qemu cannot carry white space, a comma or a colon: "+
+		return cache{}, fmt.Errorf("cache folder %q: options of ssh and qemu cannot carry white space, a comma or a colon: "+
 			"set NODE_PARTITION_CACHE to a path without", dir)
 	}
-	return Cache{Dir: filepath.Clean(dir)}, nil
+	return cache{Dir: filepath.Clean(dir)}, nil
 }
 
-// Key is the hash of all inputs of an entry.
-type Key string
+// key is the hash of all inputs of an entry.
+type key string
 
 // keyOf hashes its inputs in order. They must marshal to JSON.
-func keyOf(inputs ...any) (Key, error) {
+func keyOf(inputs ...any) (key, error) {
 	data, err := json.Marshal(inputs)
 	if err != nil {
 		return "", fmt.Errorf("cache key: %w", err)
 	}
 	sum := sha256.Sum256(data)
-	return Key(hex.EncodeToString(sum[:8])), nil
+	return key(hex.EncodeToString(sum[:8])), nil
 }
 
 // Path returns the path of an entry, built or not.
-func (c Cache) Path(kind, name string, key Key) string {
+func (c cache) path(kind, name string, key key) string {
 	return filepath.Join(c.Dir, kind, name+"-"+string(key))
 }
 
-// Ensure returns the folder of an entry, and builds it first if there is none. If several processes
+// ensure returns the folder of an entry, and builds it first if there is none. If several processes
 // want the same entry, one builds it and the others wait. A build that fails or is killed leaves no
 // entry: it writes into a folder of its own, which the next build of the same entry removes.
-func (c Cache) Ensure(
+func (c cache) ensure(
 	ctx context.Context,
 	kind, name string,
-	key Key,
+	key key,
 	build func(ctx context.Context, dir string) error,
 ) (string, error) {
-	entry := c.Path(kind, name, key)
+	entry := c.path(kind, name, key)
 	if exists(entry) {
 		return entry, used(entry)
 	}

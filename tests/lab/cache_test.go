@@ -15,7 +15,7 @@ import (
 )
 
 func TestKeyOf(t *testing.T) {
-	key := func(inputs ...any) Key {
+	keyFor := func(inputs ...any) key {
 		t.Helper()
 		k, err := keyOf(inputs...)
 		if err != nil {
@@ -24,13 +24,13 @@ func TestKeyOf(t *testing.T) {
 		return k
 	}
 	trixie, bookworm := Flavours()[0], Flavours()[1]
-	if again := key(trixie, 1); again != key(trixie, 1) {
+	if again := keyFor(trixie, 1); again != keyFor(trixie, 1) {
 		t.Error("the same inputs have different keys")
 	}
-	different := map[Key]string{}
-	for name, k := range map[string]Key{
-		"trixie": key(trixie), "bookworm": key(bookworm), "two": key(trixie, bookworm), "joined": key("ab"), "split": key("a", "b"),
-		"empty": key(), "hashes": key(map[string]string{"a": "1"}), "other hashes": key(map[string]string{"a": "2"}),
+	different := map[key]string{}
+	for name, k := range map[string]key{
+		"trixie": keyFor(trixie), "bookworm": keyFor(bookworm), "two": keyFor(trixie, bookworm), "joined": keyFor("ab"), "split": keyFor("a", "b"),
+		"empty": keyFor(), "hashes": keyFor(map[string]string{"a": "1"}), "other hashes": keyFor(map[string]string{"a": "2"}),
 	} {
 		if other, ok := different[k]; ok {
 			t.Errorf("%s and %s have the same key", name, other)
@@ -43,12 +43,12 @@ func TestKeyOf(t *testing.T) {
 }
 
 func TestEnsureBuildsOnce(t *testing.T) {
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	var builds atomic.Int32
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			dir, err := c.Ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
+			dir, err := c.ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
 				builds.Add(1)
 				return os.WriteFile(filepath.Join(dir, "file"), []byte("whole"), 0o644)
 			})
@@ -69,8 +69,8 @@ func TestEnsureBuildsOnce(t *testing.T) {
 
 func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 	broken := errors.New("broken")
-	c := Cache{Dir: t.TempDir()}
-	entry := c.Path("kind", "name", "key")
+	c := cache{Dir: t.TempDir()}
+	entry := c.path("kind", "name", "key")
 	partials := func() []string {
 		all, err := filepath.Glob(entry + ".partial*")
 		if err != nil {
@@ -93,7 +93,7 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	_, err := c.Ensure(t.Context(), "kind", "name", "key", func(context.Context, string) error { return broken })
+	_, err := c.ensure(t.Context(), "kind", "name", "key", func(context.Context, string) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
@@ -102,12 +102,12 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = c.Ensure(ctx, "kind", "name", "key", func(context.Context, string) error { cancel(); return nil })
+	_, err = c.ensure(ctx, "kind", "name", "key", func(context.Context, string) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || exists(entry) {
 		t.Errorf("a cancelled build: error %v, entry %v", err, exists(entry))
 	}
 
-	dir, err := c.Ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
+	dir, err := c.ensure(t.Context(), "kind", "name", "key", func(_ context.Context, dir string) error {
 		if exists(filepath.Join(dir, "half")) {
 			t.Error("the build began with what a killed one left")
 		}

@@ -29,7 +29,7 @@ type ControlPlane struct {
 	// Port is the port of the API on loopback.
 	Port int
 
-	cache       Cache
+	cache       cache
 	progress    func(string)
 	authority   *authority
 	unlock      func()
@@ -82,7 +82,7 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 }
 
 // controlPlane returns the path of etcd and the folder of the programs of Kubernetes.
-func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, programs string, err error) {
+func (c cache) controlPlane(ctx context.Context, progress func(string)) (etcd, programs string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error
@@ -102,7 +102,7 @@ func (c Cache) controlPlane(ctx context.Context, progress func(string)) (etcd, p
 
 // newControlPlane makes a folder that belongs to its owner while the lock is held. The kernel
 // releases the lock when this process ends.
-func (c Cache) newControlPlane() (dir string, unlock func(), err error) {
+func (c cache) newControlPlane() (dir string, unlock func(), err error) {
 	id, err := machineID()
 	if err != nil {
 		return "", nil, err
@@ -127,7 +127,7 @@ func (c Cache) newControlPlane() (dir string, unlock func(), err error) {
 
 // removeDeadControlPlanes removes the folders whose owners have ended. Their programs have ended
 // with them.
-func (c Cache) removeDeadControlPlanes() error {
+func (c cache) removeDeadControlPlanes() error {
 	parent := filepath.Join(c.Dir, "controlplanes")
 	entries, err := os.ReadDir(parent)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -379,10 +379,10 @@ func (p *ControlPlane) Interrupt() error {
 	return nil
 }
 
-// Hang makes the API server stop answering until Restore. The kernel still accepts connections for
+// hang makes the API server stop answering until Restore. The kernel still accepts connections for
 // it, so only a deadline ends a request. A request without an answer may still be carried out
 // later.
-func (p *ControlPlane) Hang() error {
+func (p *ControlPlane) hang() error {
 	if err := p.apiserver.pause(); err != nil {
 		return fmt.Errorf("hang the API server: %w", err)
 	}

@@ -43,12 +43,12 @@ func TestControlPlaneStopsInEachState(t *testing.T) {
 		"running":             nil,
 		"interrupted":         {(*ControlPlane).Interrupt},
 		"interrupted twice":   {(*ControlPlane).Interrupt, (*ControlPlane).Interrupt},
-		"hanging":             {(*ControlPlane).Hang},
-		"hanging twice":       {(*ControlPlane).Hang, (*ControlPlane).Hang},
-		"hanging, then ended": {(*ControlPlane).Hang, (*ControlPlane).Interrupt},
+		"hanging":             {(*ControlPlane).hang},
+		"hanging twice":       {(*ControlPlane).hang, (*ControlPlane).hang},
+		"hanging, then ended": {(*ControlPlane).hang, (*ControlPlane).Interrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, unlock, err := Cache{Dir: t.TempDir()}.newControlPlane()
+			dir, unlock, err := cache{Dir: t.TempDir()}.newControlPlane()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestControlPlaneStopsInEachState(t *testing.T) {
 			if left, err := programsIn(dir); err != nil || len(left) > 0 || exists(dir) {
 				t.Errorf("%s is there: %v; programs in it: %v, %v", dir, exists(dir), left, err)
 			}
-			if err := p.Hang(); !errors.Is(err, os.ErrProcessDone) {
+			if err := p.hang(); !errors.Is(err, os.ErrProcessDone) {
 				t.Errorf("one that has ended hangs: error %v", err)
 			}
 		})
@@ -108,7 +108,7 @@ func TestControlPlaneIsNotForDetachedNodes(t *testing.T) {
 }
 
 func TestDeadControlPlanesGo(t *testing.T) {
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	dead, unlock, err := c.newControlPlane()
 	if err != nil {
 		t.Fatal(err)

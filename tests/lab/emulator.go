@@ -29,15 +29,15 @@ func qemuArgs() []string {
 	return append([]string{"--mode=root", "--variant=extract", "--include=qemu-system-x86"}, releaseArgs(qemuRelease)...)
 }
 
-func qemuKey() (Key, error) { return keyOf(qemuArgs(), qemuWrapper) }
+func qemuKey() (key, error) { return keyOf(qemuArgs(), qemuWrapper) }
 
 // qemu returns the path of the program that runs machines.
-func (c Cache) qemu(ctx context.Context, progress func(string)) (string, error) {
+func (c cache) qemu(ctx context.Context, progress func(string)) (string, error) {
 	key, err := qemuKey()
 	if err != nil {
 		return "", err
 	}
-	dir, err := c.Ensure(ctx, "qemu", qemuRelease, key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "qemu", qemuRelease, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "unpacking qemu")
 		err := withTemp(dir, func(temp []string) error {
 			return command(ctx, "", temp, "mmdebstrap", append(qemuArgs(), qemuRelease, filepath.Join(dir, "root"))...)

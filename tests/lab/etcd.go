@@ -15,7 +15,7 @@ import (
 const etcdPackage = "etcd-server"
 
 // etcd returns the path of Debian's etcd of this machine's release.
-func (c Cache) etcd(ctx context.Context, progress func(string)) (string, error) {
+func (c cache) etcd(ctx context.Context, progress func(string)) (string, error) {
 	release, err := debianRelease()
 	if err != nil {
 		return "", err
@@ -24,7 +24,7 @@ func (c Cache) etcd(ctx context.Context, progress func(string)) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	dir, err := c.Ensure(ctx, "etcd", release, key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "etcd", release, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "unpacking etcd")
 		err := withTemp(dir, func([]string) error { return unpackPackage(ctx, etcdPackage, filepath.Join(dir, "tmp"), dir) })
 		if err != nil {

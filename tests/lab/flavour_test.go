@@ -123,7 +123,7 @@ func TestOlderKubeletIsTheOnlyDifference(t *testing.T) {
 
 // TestFlavoursShareDebian: both flavours of Debian 13 have one installation.
 func TestFlavoursShareDebian(t *testing.T) {
-	var keys []Key
+	var keys []key
 	for _, f := range Flavours() {
 		key, err := debianKey(f)
 		if err != nil {

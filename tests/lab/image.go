@@ -44,7 +44,7 @@ const (
 
 // image returns the image of a flavour, and makes it first if there is none. makeAll has made its
 // parts.
-func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
+func (c cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	qemu, err := c.qemu(ctx, progress)
 	if err != nil {
 		return image{}, err
@@ -64,7 +64,7 @@ func (c Cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 	if err != nil {
 		return image{}, err
 	}
-	dir, err := c.Ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
 		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU}, progress)
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func (f Flavour) allPrograms() []Program { return append([]Program{pause(), podt
 const podPrograms = 2
 
 // imageKey returns the key of an image. The names of its inputs hold their own keys.
-func imageKey(f Flavour, debian string, binaries []string) (Key, error) {
+func imageKey(f Flavour, debian string, binaries []string) (key, error) {
 	roots := make([]string, 0, 2+len(f.Overlays))
 	roots = append(roots, "guest/initrd", "guest/common")
 	for _, overlay := range f.Overlays {
@@ -137,18 +137,18 @@ const testingRelease = "forky"
 // The lab has its own initial RAM disk. Building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
 
-func debianKey(f Flavour) (Key, error) { return keyOf(f.Release, debianArgs(f), debianEnv()) }
+func debianKey(f Flavour) (key, error) { return keyOf(f.Release, debianArgs(f), debianEnv()) }
 
 // debianTar returns the path of the tar in a Debian entry.
 func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }
 
 // debian returns a tar of a Debian root with the flavour's packages.
-func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (string, error) {
+func (c cache) debian(ctx context.Context, f Flavour, progress func(string)) (string, error) {
 	key, err := debianKey(f)
 	if err != nil {
 		return "", err
 	}
-	dir, err := c.Ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "installing Debian "+f.Release)
 		args := append(debianArgs(f), f.Release, debianTar(dir))
 		err := withTemp(dir, func(temp []string) error {
@@ -165,7 +165,7 @@ func (c Cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 
 // assemble makes the disk of a flavour: it unpacks Debian, lays the lab's files over it, turns the
 // tree into a file system and boots that once.
-func (c Cache) assemble(
+func (c cache) assemble(
 	ctx context.Context,
 	f Flavour,
 	debian string,

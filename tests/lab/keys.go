@@ -27,12 +27,12 @@ func (k keys) host() string       { return filepath.Join(k.dir, "host_ed25519") 
 func (k keys) knownHosts() string { return filepath.Join(k.dir, "known_hosts") }
 
 // keys returns the key pairs, and makes them at the first call.
-func (c Cache) keys(ctx context.Context) (keys, error) {
+func (c cache) keys(ctx context.Context) (keys, error) {
 	key, err := keyOf("ed25519", hostAlias, 1)
 	if err != nil {
 		return keys{}, err
 	}
-	dir, err := c.Ensure(ctx, "keys", "ssh", key, func(_ context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "keys", "ssh", key, func(_ context.Context, dir string) error {
 		k := keys{dir: dir}
 		if _, err := writeKeyPair(k.user(), "lab user"); err != nil {
 			return err

@@ -77,7 +77,7 @@ func TestNothingStaysBehind(t *testing.T) {
 				t.Errorf("it ended with success: %s", output.String())
 			}
 			err = waitFor(t.Context(), "the machine's end", pollInterval, func(context.Context) (bool, string, error) {
-				return !machine.Alive(), "it runs", nil
+				return !machine.alive(), "it runs", nil
 			})
 			if err != nil {
 				t.Error(err)
@@ -98,8 +98,8 @@ func TestNothingStaysBehind(t *testing.T) {
 }
 
 // runningMachine waits until another process has started the machine of a node, and returns it.
-func runningMachine(ctx context.Context, node string) (Process, error) {
-	var found Process
+func runningMachine(ctx context.Context, node string) (process, error) {
+	var found process
 	cache, err := defaultCache()
 	if err != nil {
 		return found, err
@@ -108,7 +108,7 @@ func runningMachine(ctx context.Context, node string) (Process, error) {
 		states, err := cache.states()
 		var seen []string
 		for _, s := range states {
-			if s.Name == node && s.Process.Alive() {
+			if s.Name == node && s.Process.alive() {
 				found = s.Process
 				return true, "", nil
 			}

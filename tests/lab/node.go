@@ -74,12 +74,12 @@ type Node struct {
 	// Started is the time at which qemu was started.
 	Started time.Time
 
-	cache   Cache
+	cache   cache
 	keys    keys
 	conn    *connection
 	http    *http.Client
-	process Process
-	owner   Process // the process that started it
+	process process
+	owner   process // the process that started it
 	qemu    *qemu   // nil when another process started it
 	options Options
 	machine machine // the settings of qemu, unless another process started it
@@ -144,7 +144,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 }
 
 // newNode returns a node whose machine has not been started.
-func (c Cache) newNode(o Options, k keys, dir string) (*Node, error) {
+func (c cache) newNode(o Options, k keys, dir string) (*Node, error) {
 	config, err := k.clientConfig()
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ const defaultMemoryMiB, defaultCPUs = 4096, 2
 // CheckRunning returns an error if the machine has ended. Another node may have its port then, and
 // all nodes have the same host key.
 func (n *Node) CheckRunning() error {
-	if n.process.Alive() {
+	if n.process.alive() {
 		return nil
 	}
 	return fmt.Errorf(
@@ -247,8 +247,8 @@ func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
 	return n.conn.run(ctx, cmd, nil)
 }
 
-// ReadFile returns the content of a file.
-func (n *Node) ReadFile(ctx context.Context, path string) ([]byte, error) {
+// readFile returns the content of a file.
+func (n *Node) readFile(ctx context.Context, path string) ([]byte, error) {
 	out, err := n.Run(ctx, "cat "+quote(path))
 	return []byte(out), err
 }
@@ -288,8 +288,8 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 type state struct {
 	Name, Flavour string
 	Hostname      string
-	Process       Process
-	Owner         Process // the process that started it
+	Process       process
+	Owner         process // the process that started it
 	Port          int
 	Started       time.Time
 	Detached      bool

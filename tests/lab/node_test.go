@@ -47,7 +47,7 @@ func takeThrough(t *testing.T, f Flavour, late bool) {
 	}
 	t.Logf("%s: ready %.1f s after the start of qemu, %.1f s after ssh", f.Name, time.Since(n.Started).Seconds(), time.Since(began).Seconds())
 
-	saw, err := n.ReadFile(ctx, "/run/lab-generator-saw")
+	saw, err := n.readFile(ctx, "/run/lab-generator-saw")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func takeThrough(t *testing.T, f Flavour, late bool) {
 	if sawConfig := !strings.Contains(string(saw), "No such file"); sawConfig == late {
 		t.Errorf("late /var %v, and the generator saw:\n%s", late, saw)
 	}
-	if got, err := n.ReadFile(ctx, KubeletConfigPath); err != nil || !strings.HasSuffix(string(got), "maxPods: 42\n") {
+	if got, err := n.readFile(ctx, KubeletConfigPath); err != nil || !strings.HasSuffix(string(got), "maxPods: 42\n") {
 		t.Errorf("kubelet configuration: %v:\n%s", err, got)
 	}
 	mounted, err := n.Run(ctx, "awk '$2 == \"/var\"' /proc/mounts")
@@ -138,7 +138,7 @@ spec:
 	}
 	t.Logf("reboot: ssh after %.1f s, ready after %.1f s", answered.Seconds(), time.Since(began).Seconds())
 	for _, file := range []string{KubeletConfigPath, "/etc/note"} {
-		if got, err := n.ReadFile(ctx, file); err != nil || !strings.HasSuffix(string(got), "# changed\n") {
+		if got, err := n.readFile(ctx, file); err != nil || !strings.HasSuffix(string(got), "# changed\n") {
 			t.Errorf("%s after the reboot: %v", file, err)
 		}
 	}

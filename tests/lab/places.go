@@ -36,7 +36,7 @@ func places() (int, error) {
 // that was never seen before gets the next place, and then the one that took longest last time: the
 // whole run waits for a long test that begins last. The kernel gives a place back when this process
 // ends, however it ends.
-func (c Cache) takePlace(ctx context.Context, test string) (release func(), err error) {
+func (c cache) takePlace(ctx context.Context, test string) (release func(), err error) {
 	n, err := places()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func firstInQueue(queue string) (string, error) {
 
 // lastDuration returns the time for which a test had its node in its last run, or 0 if there is no
 // record.
-func (c Cache) lastDuration(test string) time.Duration {
+func (c cache) lastDuration(test string) time.Duration {
 	data, err := os.ReadFile(c.durationFile(test))
 	if err != nil {
 		return 0
@@ -131,13 +131,13 @@ func (c Cache) lastDuration(test string) time.Duration {
 }
 
 // noteDuration records the time for which a test had its node.
-func (c Cache) noteDuration(test string, took time.Duration) error {
+func (c cache) noteDuration(test string, took time.Duration) error {
 	if err := os.MkdirAll(filepath.Dir(c.durationFile(test)), 0o755); err != nil {
 		return err
 	}
 	return writeFileAtomic(c.durationFile(test), []byte(took.Round(time.Second).String()), 0o644)
 }
 
-func (c Cache) durationFile(test string) string {
+func (c cache) durationFile(test string) string {
 	return filepath.Join(c.Dir, "durations", notInFileName.ReplaceAllString(test, "_"))
 }

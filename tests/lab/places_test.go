@@ -17,7 +17,7 @@ import (
 // next place, and a ticket whose owner has ended blocks no other.
 func TestPlaces(t *testing.T) {
 	t.Setenv(placesEnv, "1")
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	for test, took := range map[string]time.Duration{"long": 300 * time.Second, "short": 5 * time.Second} {
 		if err := c.noteDuration(test, took); err != nil {
 			t.Fatal(err)

@@ -75,15 +75,15 @@ const endGrace = 10 * time.Second
 // shutdownTimeout is for a clean end: the kubelet and its containers have to stop.
 const shutdownTimeout = time.Minute
 
-// Shutdown powers the machine off with systemctl, and then calls Stop. Stop ends a machine that
+// shutdown powers the machine off with systemctl, and then calls Stop. Stop ends a machine that
 // does not answer or does not end in time.
-func (n *Node) Shutdown(ctx context.Context) error {
-	if !n.process.Alive() {
+func (n *Node) shutdown(ctx context.Context) error {
+	if !n.process.alive() {
 		return n.Stop(ctx)
 	}
 	offCtx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
-	if _, err := n.Run(offCtx, "systemctl poweroff"); !errors.As(err, new(*CommandError)) && n.process.Alive() {
+	if _, err := n.Run(offCtx, "systemctl poweroff"); !errors.As(err, new(*CommandError)) && n.process.alive() {
 		_ = n.process.wait(offCtx)
 	}
 	return n.Stop(ctx)

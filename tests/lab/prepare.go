@@ -52,38 +52,38 @@ func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
 }
 
 // prepare is Prepare for a node of a flavour that is about to start.
-func prepare(ctx context.Context, flavour string, progress func(string)) (Cache, image, error) {
+func prepare(ctx context.Context, flavour string, progress func(string)) (cache, image, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
 	f, err := FlavourByName(flavour)
 	if err != nil {
-		return Cache{}, image{}, err
+		return cache{}, image{}, err
 	}
 	c, err := hostedCache(ctx, progress)
 	if err != nil {
-		return Cache{}, image{}, err
+		return cache{}, image{}, err
 	}
 	images, err := c.makeAll(ctx, []Flavour{f}, false, c.image, progress)
 	if err != nil {
-		return Cache{}, image{}, err
+		return cache{}, image{}, err
 	}
 	return c, images[0], c.pruned()
 }
 
 // hostedCache returns this user's cache on a machine that can hold a lab.
-func hostedCache(ctx context.Context, progress func(string)) (Cache, error) {
+func hostedCache(ctx context.Context, progress func(string)) (cache, error) {
 	c, err := defaultCache()
 	if err != nil {
-		return Cache{}, err
+		return cache{}, err
 	}
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return Cache{}, fmt.Errorf("cache folder: %w", err)
+		return cache{}, fmt.Errorf("cache folder: %w", err)
 	}
 	return c, checkHost(ctx, progress)
 }
 
-func (c Cache) pruned() error {
+func (c cache) pruned() error {
 	if err := c.prune(); err != nil {
 		return fmt.Errorf("remove old cache entries: %w", err)
 	}
@@ -131,7 +131,7 @@ func find(list *[]*part, name string, build func(ctx context.Context) error) *pa
 }
 
 // add adds a flavour's parts to the lists and returns them.
-func (ps *parts) add(c Cache, f Flavour, progress func(string)) ([]*part, error) {
+func (ps *parts) add(c cache, f Flavour, progress func(string)) ([]*part, error) {
 	key, err := debianKey(f)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (ps *parts) add(c Cache, f Flavour, progress func(string)) ([]*part, error)
 	return all, nil
 }
 
-func (ps *parts) addProgram(c Cache, p Program, progress func(string)) *part {
+func (ps *parts) addProgram(c cache, p Program, progress func(string)) *part {
 	list := &ps.programs
 	if p.ofKubernetes() {
 		list = &ps.kubernetes
@@ -162,7 +162,7 @@ func (ps *parts) addProgram(c Cache, p Program, progress func(string)) *part {
 type makeImage func(ctx context.Context, f Flavour, progress func(string)) (image, error)
 
 // withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it.
-func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
+func (c cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	img, err := c.image(ctx, f, progress)
 	if err != nil {
 		return image{}, err
@@ -173,7 +173,7 @@ func (c Cache) withSnapshot(ctx context.Context, f Flavour, progress func(string
 
 // makeAll makes the images of flavours, and the programs of a control plane. It runs compilers
 // beside installations of Debian, and makes each image as soon as its parts are made.
-func (c Cache) makeAll(
+func (c cache) makeAll(
 	ctx context.Context,
 	flavours []Flavour,
 	controlPlane bool,

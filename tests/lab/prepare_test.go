@@ -14,7 +14,7 @@ import (
 
 func TestPartsOfEverything(t *testing.T) {
 	var ps parts
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	for _, f := range Flavours() {
 		if _, err := ps.add(c, f, nil); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process identifies a process, so that a later process with the same number is never taken for it.
-type Process struct {
+// process identifies a process, so that a later process with the same number is never taken for it.
+type process struct {
 	// PID is its number.
 	PID int `json:"pid"`
 	// StartTime is when it started, in clock ticks since boot, from /proc/PID/stat.
@@ -25,35 +25,35 @@ type Process struct {
 var errGone = errors.New("the process has ended")
 
 // identify returns the identity of the process that has this number now.
-func identify(pid int) (Process, error) {
+func identify(pid int) (process, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return Process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
+		return process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
 	}
 	stat, err := proc.Stat()
 	if err != nil {
-		return Process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
+		return process{}, fmt.Errorf("process %d: %w", pid, errors.Join(errGone, err))
 	}
 	if stat.State == "Z" || stat.State == "X" {
-		return Process{}, fmt.Errorf("process %d: %w", pid, errGone)
+		return process{}, fmt.Errorf("process %d: %w", pid, errGone)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return Process{}, err
+		return process{}, err
 	}
-	return Process{PID: pid, StartTime: stat.Starttime, BootID: string(boot[:len(boot)-1])}, nil
+	return process{PID: pid, StartTime: stat.Starttime, BootID: string(boot[:len(boot)-1])}, nil
 }
 
 // Alive reports whether this very process runs.
-func (p Process) Alive() bool {
+func (p process) alive() bool {
 	now, err := identify(p.PID)
 	return err == nil && now == p
 }
 
 // Signal sends a signal to this very process. A pidfd binds the number before the identity is
 // checked, so that no other process can get it in between.
-func (p Process) Signal(sig unix.Signal) error {
-	if p == (Process{}) { // of a machine that ended before it was identified
+func (p process) signal(sig unix.Signal) error {
+	if p == (process{}) { // of a machine that ended before it was identified
 		return errGone
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
@@ -64,7 +64,7 @@ func (p Process) Signal(sig unix.Signal) error {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	if !p.Alive() {
+	if !p.alive() {
 		return errGone
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
@@ -74,10 +74,10 @@ func (p Process) Signal(sig unix.Signal) error {
 }
 
 // wait returns when the process has ended.
-func (p Process) wait(ctx context.Context) error {
+func (p process) wait(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for p.Alive() {
+	for p.alive() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("process %d has not ended: %w", p.PID, context.Cause(ctx))
@@ -88,9 +88,9 @@ func (p Process) wait(ctx context.Context) error {
 }
 
 // end asks the process to end, and kills it if it does not end in time.
-func (p Process) end(ctx context.Context, grace time.Duration) error {
+func (p process) end(ctx context.Context, grace time.Duration) error {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		if err := p.Signal(sig); errors.Is(err, errGone) {
+		if err := p.signal(sig); errors.Is(err, errGone) {
 			return nil
 		} else if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (p Process) end(ctx context.Context, grace time.Duration) error {
 // it has ended.
 func (n *Node) cpuTime() time.Duration {
 	proc, err := procfs.NewProc(n.process.PID)
-	if err != nil || !n.process.Alive() {
+	if err != nil || !n.process.alive() {
 		return 0
 	}
 	stat, err := proc.Stat()

@@ -15,19 +15,19 @@ func TestProcessIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !self.Alive() || self.StartTime == 0 || self.BootID == "" {
+	if !self.alive() || self.StartTime == 0 || self.BootID == "" {
 		t.Errorf("%+v", self)
 	}
 	// A process that got the number later, and a process of another boot of the host.
 	later, boot := self, self
 	later.StartTime++
 	boot.BootID = "another"
-	for _, other := range []Process{later, boot} {
-		if other.Alive() {
+	for _, other := range []process{later, boot} {
+		if other.alive() {
 			t.Errorf("%+v is taken for %+v", self, other)
 		}
 		// Without the check of the identity this would end the test.
-		if err := other.Signal(syscall.SIGKILL); !errors.Is(err, errGone) {
+		if err := other.signal(syscall.SIGKILL); !errors.Is(err, errGone) {
 			t.Errorf("signal: %v", err)
 		}
 		if err := other.end(t.Context(), time.Second); err != nil {
@@ -53,10 +53,10 @@ func TestProcessEnd(t *testing.T) {
 				t.Error(err)
 			}
 			<-reaped
-			if p.Alive() {
+			if p.alive() {
 				t.Error("alive")
 			}
-			if err := p.Signal(syscall.SIGTERM); !errors.Is(err, errGone) {
+			if err := p.signal(syscall.SIGTERM); !errors.Is(err, errGone) {
 				t.Errorf("signal: %v", err)
 			}
 		})

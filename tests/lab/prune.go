@@ -31,7 +31,7 @@ const artifactsAge = 14 * 24 * time.Hour
 // makes new ones. It also removes leftovers of killed builds, and old artifacts. It keeps the
 // inputs of this tree's flavours and control planes, however old, and entries that a process is
 // making.
-func (c Cache) prune() error {
+func (c cache) prune() error {
 	keep, err := c.current()
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c Cache) prune() error {
 
 // current returns the paths of the entries that this tree's flavours and control planes are made
 // from, built or not.
-func (c Cache) current() ([]string, error) {
+func (c cache) current() ([]string, error) {
 	sources, err := sourcesDir()
 	if err != nil {
 		return nil, err
@@ -68,30 +68,30 @@ func (c Cache) current() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		debian := c.Path("debian", f.Release, key)
+		debian := c.path("debian", f.Release, key)
 		var binaries []string
 		for _, p := range f.allPrograms() {
 			if key, err = programKey(p, sources); err != nil {
 				return nil, err
 			}
-			binaries = append(binaries, c.Path("programs", p.Name, key))
+			binaries = append(binaries, c.path("programs", p.Name, key))
 		}
 		if key, err = imageKey(f, debianTar(debian), binaries); err != nil {
 			return nil, err
 		}
-		all = append(all, debian, c.Path("images", f.Name, key))
+		all = append(all, debian, c.path("images", f.Name, key))
 		all = append(all, binaries...)
 	}
 	key, err := qemuKey()
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, c.Path("qemu", qemuRelease, key))
+	all = append(all, c.path("qemu", qemuRelease, key))
 	p := controlPlanePrograms()
 	if key, err = programKey(p, sources); err != nil {
 		return nil, err
 	}
-	return append(all, c.Path("programs", p.Name, key)), nil
+	return append(all, c.path("programs", p.Name, key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestPrune(t *testing.T) {
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	current, err := c.current()
 	if err != nil {
 		t.Fatal(err)
@@ -18,16 +18,16 @@ func TestPrune(t *testing.T) {
 		age  time.Duration
 		kept bool
 	}
-	held := c.Path("images", "trixie", "held")
+	held := c.path("images", "trixie", "held")
 	folders := []folder{
-		{c.Path("images", "trixie", "old"), 2 * unusedAge, false},
-		{c.Path("images", "trixie", "new"), 0, true},
-		{c.Path("images", "gone", "old"), 2 * unusedAge, false},
-		{c.Path("debian", "trixie", "old"), 2 * unusedAge, false},
-		{c.Path("programs", "kubelet-1.0", "old"), 2 * unusedAge, false},
-		{c.Path("kvm", "probe", "old"), 2 * unusedAge, false},
-		{c.Path("keys", "ssh", "old"), 2 * unusedAge, true},
-		{c.Path("programs", "kubelet-1.0", "half.partial-123"), 0, false},
+		{c.path("images", "trixie", "old"), 2 * unusedAge, false},
+		{c.path("images", "trixie", "new"), 0, true},
+		{c.path("images", "gone", "old"), 2 * unusedAge, false},
+		{c.path("debian", "trixie", "old"), 2 * unusedAge, false},
+		{c.path("programs", "kubelet-1.0", "old"), 2 * unusedAge, false},
+		{c.path("kvm", "probe", "old"), 2 * unusedAge, false},
+		{c.path("keys", "ssh", "old"), 2 * unusedAge, true},
+		{c.path("programs", "kubelet-1.0", "half.partial-123"), 0, false},
 		{held, 2 * unusedAge, true},
 		{held + ".partial-123", 0, true},
 		{filepath.Join(c.Dir, "artifacts", "old"), 2 * artifactsAge, false},
@@ -71,10 +71,10 @@ func oldFolder(t *testing.T, path string, age time.Duration) {
 }
 
 func TestEnsureNotesUse(t *testing.T) {
-	c := Cache{Dir: t.TempDir()}
-	entry := c.Path("images", "a", "key")
+	c := cache{Dir: t.TempDir()}
+	entry := c.path("images", "a", "key")
 	oldFolder(t, entry, 2*unusedAge)
-	if _, err := c.Ensure(t.Context(), "images", "a", "key", nil); err != nil {
+	if _, err := c.ensure(t.Context(), "images", "a", "key", nil); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(entry); err != nil || time.Since(info.ModTime()) > unusedAge {

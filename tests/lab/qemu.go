@@ -176,7 +176,7 @@ const (
 
 // qemu is a machine that was started by this process.
 type qemu struct {
-	process Process
+	process process
 	exited  chan struct{}
 	stderr  *lockedBuffer
 	log     string // the file of its messages instead of stderr, if it has one
@@ -282,7 +282,7 @@ func (q *qemu) kill() error {
 		return nil
 	default:
 	}
-	if err := q.process.Signal(syscall.SIGKILL); err != nil {
+	if err := q.process.signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("end qemu: %w", err)
 	}
 	select {

@@ -104,13 +104,13 @@ func TestQemuKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !q.process.Alive() {
+		if !q.process.alive() {
 			t.Error("not alive")
 		}
 		if err := q.kill(); err != nil {
 			t.Fatal(err)
 		}
-		if q.process.Alive() {
+		if q.process.alive() {
 			t.Error("alive after kill")
 		}
 	}

@@ -32,10 +32,10 @@ type Status struct {
 	Started  time.Time
 }
 
-func (c Cache) nodeDir(name string) string { return filepath.Join(c.Dir, "nodes", name) }
+func (c cache) nodeDir(name string) string { return filepath.Join(c.Dir, "nodes", name) }
 
 // lockNode lets one process at a time start or stop a node of that name.
-func (c Cache) lockNode(ctx context.Context, name string) (unlock func(), err error) {
+func (c cache) lockNode(ctx context.Context, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "nodes"), 0o755); err != nil {
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
@@ -77,9 +77,9 @@ func List(_ context.Context) ([]Status, error) {
 
 // running reports whether the machine runs, or whether its test runs, which may be booting it
 // again.
-func (s state) running() bool { return s.Process.Alive() || (!s.Detached && s.Owner.Alive()) }
+func (s state) running() bool { return s.Process.alive() || (!s.Detached && s.Owner.alive()) }
 
-func (c Cache) states() ([]state, error) {
+func (c cache) states() ([]state, error) {
 	entries, err := os.ReadDir(filepath.Join(c.Dir, "nodes"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -104,7 +104,7 @@ func (c Cache) states() ([]state, error) {
 	return states, nil
 }
 
-func (c Cache) state(name string) (state, error) {
+func (c cache) state(name string) (state, error) {
 	var s state
 	data, err := os.ReadFile(filepath.Join(c.nodeDir(name), stateName))
 	if err != nil {
@@ -116,10 +116,10 @@ func (c Cache) state(name string) (state, error) {
 	return s, nil
 }
 
-func (c Cache) hasState(name string) bool { return exists(filepath.Join(c.nodeDir(name), stateName)) }
+func (c cache) hasState(name string) bool { return exists(filepath.Join(c.nodeDir(name), stateName)) }
 
 // unfinished returns the names of the folders without a state that no process is making.
-func (c Cache) unfinished() ([]string, error) {
+func (c cache) unfinished() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(c.Dir, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("nodes: %w", err)
@@ -146,7 +146,7 @@ func (c Cache) unfinished() ([]string, error) {
 
 // removeUnfinished removes a folder without a state, if there is one. A detached machine may have
 // been started before the state was written. The caller holds the node's lock.
-func (c Cache) removeUnfinished(ctx context.Context, name string) error {
+func (c cache) removeUnfinished(ctx context.Context, name string) error {
 	dir := c.nodeDir(name)
 	if !exists(dir) {
 		return nil
@@ -195,7 +195,7 @@ func Down(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		return n.Shutdown(ctx)
+		return n.shutdown(ctx)
 	}
 	unlock, err := c.lockNode(ctx, name)
 	if err != nil {
@@ -252,7 +252,7 @@ func orNone(names []string) string {
 
 // removeDead removes the leftovers of tests and starts that were killed. The machines of tests have
 // ended with them.
-func (c Cache) removeDead(ctx context.Context) error {
+func (c cache) removeDead(ctx context.Context) error {
 	states, err := c.states()
 	if err != nil {
 		return err

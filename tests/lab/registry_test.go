@@ -13,14 +13,14 @@ import (
 )
 
 // testCache is the default cache of a test.
-func testCache(t *testing.T) Cache {
+func testCache(t *testing.T) cache {
 	t.Helper()
-	c := Cache{Dir: t.TempDir()}
+	c := cache{Dir: t.TempDir()}
 	t.Setenv("NODE_PARTITION_CACHE", c.Dir)
 	return c
 }
 
-func (c Cache) addState(t *testing.T, s state) {
+func (c cache) addState(t *testing.T, s state) {
 	t.Helper()
 	data, err := json.Marshal(s)
 	if err == nil {
@@ -126,7 +126,7 @@ func TestDownEndsAnUnfinishedNode(t *testing.T) {
 	if exists(dir) {
 		t.Error("the folder is there")
 	}
-	if p, err := identify(other.Process.Pid); err != nil || !p.Alive() {
+	if p, err := identify(other.Process.Pid); err != nil || !p.alive() {
 		t.Errorf("another machine was ended: %v", err)
 	}
 	if err := errors.Join(other.Process.Kill(), ignoreExit(other.Wait())); err != nil {
@@ -167,7 +167,7 @@ func TestEndedNodeIsNotAsked(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("collected %v, %v", entries, err)
 	}
-	if err := n.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+	if err := n.shutdown(context.WithoutCancel(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(n.Dir); !errors.Is(err, fs.ErrNotExist) {

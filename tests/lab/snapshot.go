@@ -50,7 +50,7 @@ func snapshotMachine(img image, a accel) machine {
 // snapshotKey covers all inputs of a snapshot: the image with its programs, the files of every
 // node, the machine and the very qemu. Its next version need not understand what this one has
 // saved.
-func snapshotKey(ctx context.Context, img image, k keys, a accel) (Key, error) {
+func snapshotKey(ctx context.Context, img image, k keys, a accel) (key, error) {
 	files, err := hashTree(guest, "guest/seed")
 	if err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func (a accel) hostDependence() string {
 }
 
 // snapshot returns the snapshot of a flavour, and makes it first if there is none.
-func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func(string)) (snapshot, error) {
+func (c cache) snapshot(ctx context.Context, f Flavour, img image, progress func(string)) (snapshot, error) {
 	k, err := c.keys(ctx)
 	if err != nil {
 		return snapshot{}, err
@@ -103,7 +103,7 @@ func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 	if err != nil {
 		return snapshot{}, fmt.Errorf("snapshot of %s: %w", f.Name, err)
 	}
-	dir, err := c.Ensure(ctx, "snapshots", f.Name, key, func(ctx context.Context, dir string) error {
+	dir, err := c.ensure(ctx, "snapshots", f.Name, key, func(ctx context.Context, dir string) error {
 		done := step(progress, "booting a node and saving it when its pods run")
 		if err := c.save(ctx, f, img, k, a, snapshot{dir}); err != nil {
 			return fmt.Errorf("snapshot of %s: %w", f.Name, err)
@@ -115,7 +115,7 @@ func (c Cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 }
 
 // save boots a node of a flavour and leaves its snapshot in the folder s.
-func (c Cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
+func (c cache) save(ctx context.Context, f Flavour, img image, k keys, a accel, s snapshot) (err error) {
 	o, err := Options{Name: f.hostName(), Flavour: f.Name}.withDefaults()
 	if err != nil {
 		return err

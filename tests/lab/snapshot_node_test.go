@@ -53,7 +53,7 @@ func rebooted(t *testing.T, n *Node, mark string) {
 	if again, err := n.bootID(t.Context()); err != nil || again == boot {
 		t.Errorf("boot ID %s after the reboot, %s before: %v", again, boot, err)
 	}
-	if text, err := n.ReadFile(t.Context(), "/root/mark"); err != nil || strings.TrimSpace(string(text)) != mark {
+	if text, err := n.readFile(t.Context(), "/root/mark"); err != nil || strings.TrimSpace(string(text)) != mark {
 		t.Errorf("after the reboot the node's own file says %q, want %s: %v", text, mark, err)
 	}
 	if _, err := n.Run(t.Context(), "journalctl -q -b -1 -n 1 -u kubelet"); err != nil {

@@ -20,7 +20,7 @@ func TestSnapshotKey(t *testing.T) {
 	}
 	old := emulator("old", "QEMU emulator version 10.0.0")
 	img, k := image{"/cache/images/trixie-1", old, ""}, keys{"/cache/keys/ssh-1"}
-	key := func(img image, k keys, a accel) Key {
+	keyFor := func(img image, k keys, a accel) key {
 		t.Helper()
 		key, err := snapshotKey(t.Context(), img, k, a)
 		if err != nil {
@@ -28,17 +28,17 @@ func TestSnapshotKey(t *testing.T) {
 		}
 		return key
 	}
-	first := key(img, k, softwareEmulation)
-	if again := key(img, k, softwareEmulation); again != first {
+	first := keyFor(img, k, softwareEmulation)
+	if again := keyFor(img, k, softwareEmulation); again != first {
 		t.Errorf("the same inputs have the keys %s and %s", first, again)
 	}
-	seen := map[Key]string{first: "the first"}
-	for name, other := range map[string]Key{
-		"another image": key(image{"/cache/images/trixie-2", old, ""}, k, softwareEmulation),
-		"another qemu":  key(image{img.dir, emulator("new", "QEMU emulator version 10.0.1"), ""}, k, softwareEmulation),
-		"another CPU":   key(image{img.dir, old, ",avx=off"}, k, softwareEmulation),
-		"other keys":    key(img, keys{"/cache/keys/ssh-2"}, softwareEmulation),
-		"KVM":           key(img, k, hardwareKVM),
+	seen := map[key]string{first: "the first"}
+	for name, other := range map[string]key{
+		"another image": keyFor(image{"/cache/images/trixie-2", old, ""}, k, softwareEmulation),
+		"another qemu":  keyFor(image{img.dir, emulator("new", "QEMU emulator version 10.0.1"), ""}, k, softwareEmulation),
+		"another CPU":   keyFor(image{img.dir, old, ",avx=off"}, k, softwareEmulation),
+		"other keys":    keyFor(img, keys{"/cache/keys/ssh-2"}, softwareEmulation),
+		"KVM":           keyFor(img, k, hardwareKVM),
 	} {
 		if seen[other] != "" {
 			t.Errorf("%s has the key of %s", name, seen[other])
@@ -47,7 +47,7 @@ func TestSnapshotKey(t *testing.T) {
 	}
 	// The same file, updated in place.
 	emulator("old", "QEMU emulator version 10.0.2")
-	if updated := key(img, k, softwareEmulation); seen[updated] != "" {
+	if updated := keyFor(img, k, softwareEmulation); seen[updated] != "" {
 		t.Errorf("an updated qemu has the key of %s", seen[updated])
 	}
 	if _, err := snapshotKey(t.Context(), image{img.dir, filepath.Join(dir, "none"), ""}, k, softwareEmulation); err == nil {

@@ -84,7 +84,7 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds())
 		// The test's own context has ended by now.
 		ctx := context.Background()
-		if n.process.Alive() {
+		if n.process.alive() {
 			usageCtx, cancel := context.WithTimeout(ctx, usageTimeout)
 			defer cancel()
 			if used, err := n.usage(usageCtx); err == nil { // a node that hangs is reported elsewhere
@@ -134,7 +134,7 @@ func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // artifactsDir returns the folder for what explains a failure.
-func (c Cache) artifactsDir(what, node string) string {
+func (c cache) artifactsDir(what, node string) string {
 	base := os.Getenv("LAB_ARTIFACTS")
 	if base == "" {
 		base = filepath.Join(c.Dir, "artifacts")

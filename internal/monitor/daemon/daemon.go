@@ -37,7 +37,7 @@ import (
 // Options holds the settings of the daemon. All fields are needed.
 type Options struct {
 	options.Options
-	// Tick is the longest time between two polls of the node.
+	// Tick is the longest time between two passes.
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool

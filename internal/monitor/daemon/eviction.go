@@ -23,7 +23,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 	if err != nil {
 		m.log.Warn("eviction", "error", err)
 	}
-	m.log.Debug("measured the fastest growth of the partition", "bytesPerSecond", int64(burst))
+	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
 	return evict.New(evict.Options{
 		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
 		Pods: func() []evict.Pod {

@@ -128,7 +128,7 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 		what = "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:
-		what = "the memory of the system partition is low and there is no candidate: the kernel will kill at the limit"
+		what = "the memory of the system partition is low and no pod in it is known: the kernel will kill at the limit"
 	}
 	j.log.Error(
 		what, journallog.MessageID, idNoCandidate, "available",
