@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// leftOverAge is how long a scope has to be empty before it counts as left over: systemd creates a
+	// leftOverAge is the time after which an empty scope counts as left over: systemd creates a
 	// scope before its process is in it.
 	leftOverAge = 5 * time.Second
 	// leftOverRetry is the time until a scope that is still there is ended again.

@@ -102,7 +102,7 @@ func name(o types.Object) string {
 	return o.Pkg().Path() + "." + o.Name()
 }
 
-// exports returns the exported objects of a package, and the exported methods of its exported types.
+// exports returns the exported objects of a package, and the exported methods of exported types.
 func exports(p *types.Package) []types.Object {
 	var all []types.Object
 	for _, n := range p.Scope().Names() {
@@ -239,7 +239,7 @@ func interfacesOf(loaded []*packages.Package) map[string][]*types.Interface {
 	return all
 }
 
-// errorMethods are those that package errors finds without an interface of a name.
+// errorMethods lists the methods that package errors finds without a named interface.
 var errorMethods = []string{"Unwrap", "Is", "As"}
 
 // implements reports whether a method belongs to an interface that its type implements: its callers

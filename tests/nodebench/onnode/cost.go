@@ -9,7 +9,7 @@ import (
 	"nodepartition/tests/nodebench/figure"
 )
 
-// afterwards is how long the monitor may work after a container has ended: a pass begins half a
+// afterwards is the time for the work after a container has ended: a pass begins half a
 // second after the last event.
 const afterwards = 2 * time.Second
 
