@@ -23,7 +23,7 @@ func (i imported) Import(path string) (*types.Package, error) { return i[path], 
 // load type-checks packages, each of which may import those before it.
 func load(t *testing.T, sources ...source) []*packages.Package {
 	t.Helper()
-	var loaded []*packages.Package
+	loaded := make([]*packages.Package, 0, len(sources))
 	before := imported{}
 	for _, s := range sources {
 		files := token.NewFileSet()
@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 				a += "\nfunc Live() {}"
 			}
 			unused, _ := check(load(t, source{"a", a}, source{"b", b + test.b}))
-			var names []string
+			names := make([]string, 0, len(unused))
 			for _, u := range unused {
 				names = append(names, u.name[strings.LastIndexByte(u.name, '/')+len("a.")+1:])
 			}
