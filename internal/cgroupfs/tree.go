@@ -70,7 +70,6 @@ func (f FS) Populated(cgroup string) (bool, error) {
 	return false, fmt.Errorf("%s: no line populated", filepath.Join(string(f), cgroup, "cgroup.events"))
 }
 
-
 // MemoryCurrent reads memory.current in bytes.
 func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }
 
