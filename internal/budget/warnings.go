@@ -4,8 +4,9 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/bytesize"
 )
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
@@ -68,7 +69,7 @@ func (w *list) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 			w.add("enforceNodeAllocatable has %s, and %s is not set: the kubelet does not start", s.enforce, s.field)
 		case whole && s.memory > 0:
 			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
-				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, text(s.memory), s.enforce)
+				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
 		}
 	}
 }
@@ -96,17 +97,18 @@ func (w *list) memory(in *Input, b *Budget) {
 	}
 	if limit >= b.Allocatable.MemoryBytes {
 		w.add("systemPartition.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
-			"nothing remains for user pods", text(limit), text(b.Allocatable.MemoryBytes))
+			"nothing remains for user pods", bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
 	}
 	if m := in.Members; m != nil {
 		if m.MemoryRequestBytes > limit {
 			w.add("systemPartition.memoryLimit of %s is below the requests of its %d pods, %s: "+
-				"pods are evicted that use no more than they request", text(limit), m.Pods, text(m.MemoryRequestBytes))
+				"pods are evicted that use no more than they request",
+				bytesize.Round(limit), m.Pods, bytesize.Round(m.MemoryRequestBytes))
 		}
 		if m.MemoryLimitBytes > limit {
 			w.add("systemPartition.memoryLimit of %s is below the sum of the memory limits of its pods, %s "+
 				"(%d of %d pods have none): pods may be evicted below their own limits",
-				text(limit), text(m.MemoryLimitBytes), m.Unlimited, m.Pods)
+				bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
 		}
 	}
 	w.forgotten(in, b)
@@ -126,19 +128,9 @@ func (w *list) forgotten(in *Input, b *Budget) {
 	}
 	services := ""
 	if in.HostBytes > 0 {
-		services = fmt.Sprintf(" beside the %s that services of the node use", text(in.HostBytes))
+		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
 	}
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the partition%s: the scheduler promises %s of "+
 		"its memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised",
-		text(reserved), services, text(share))
-}
-
-// text returns a number of bytes for people: exact if that is short, or else in whole mebibytes.
-func text(bytes int64) string {
-	const short = len("16384Mi")
-	exact := resource.NewQuantity(bytes, resource.BinarySI).String()
-	if len(exact) <= short {
-		return exact
-	}
-	return fmt.Sprintf("%dMi", bytes/mebi)
+		bytesize.Round(reserved), services, bytesize.Round(share))
 }
