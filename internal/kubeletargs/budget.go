@@ -60,8 +60,8 @@ func addPairs(pairs *map[string]string, list, separator string) {
 	}
 }
 
-// addEnforced adds the values of one --enforce-node-allocatable, a line of CSV. Several flags add up
-// (stringSlice of pflag).
+// addEnforced adds the values of one --enforce-node-allocatable, a line of CSV. Several flags add
+// up (stringSlice of pflag).
 func (b *Budget) addEnforced(list string) {
 	if b.EnforceNodeAllocatable == nil {
 		b.EnforceNodeAllocatable = []string{}

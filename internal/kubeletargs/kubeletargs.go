@@ -64,8 +64,8 @@ func Running(root hostfs.FS) (Process, error) {
 	return Process{}, ErrNotRunning
 }
 
-// Flags holds the flags that bear on the partition and on the budget of the node. A flag that is not
-// given is empty.
+// Flags holds the flags that bear on the partition and on the budget of the node. A flag that is
+// not given is empty.
 type Flags struct {
 	// Config is --config, and ConfigDir --config-dir.
 	Config, ConfigDir string

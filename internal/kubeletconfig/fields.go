@@ -30,9 +30,6 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Config, error) {
 	return l.config, nil
 }
 
-// HasMain reports whether there is a main file. A kubelet can have drop-ins alone.
-func (c *Config) HasMain() bool { return c.hasMain }
-
 // Fields returns the named fields of the merged configuration. Load decodes the fields of Kubelet;
 // Fields is for a program that needs others. setDefaults is called with the fields of the main
 // file, if there is one, before the drop-ins are merged over them.
