@@ -53,12 +53,12 @@ func parseThreshold(value string, capacity resource.Quantity) (resource.Quantity
 		if err != nil {
 			return resource.Quantity{}, errors.New("is not a percentage")
 		}
-		// Not a comparison with > and <, which are false for NaN.
 		fraction := float32(percent) / 100
-		if !(fraction >= 0 && fraction <= 1) {
-			return resource.Quantity{}, errors.New("is not between 0% and 100%")
+		if fraction >= 0 && fraction <= 1 { // false for NaN
+			bytes := int64(float64(capacity.Value()) * float64(fraction))
+			return *resource.NewQuantity(bytes, resource.BinarySI), nil
 		}
-		return *resource.NewQuantity(int64(float64(capacity.Value())*float64(fraction)), resource.BinarySI), nil
+		return resource.Quantity{}, errors.New("is not between 0% and 100%")
 	}
 	q, err := quantity.Parse(value)
 	switch {

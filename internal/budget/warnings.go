@@ -15,7 +15,7 @@ const staticPolicy = "static"
 // warnings returns the figures of a budget that cannot work together. Figures with which the
 // kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
-	var w list
+	var w remarks
 	w.reservations(b, over)
 	w.kubelet(in, b, reserved)
 	if in.Partition != nil {
@@ -25,13 +25,13 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	return w
 }
 
-// list collects warnings.
-type list []string
+// remarks collects warnings.
+type remarks []string
 
-func (w *list) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+func (w *remarks) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
 
 // reservations warns of more reservations than there is capacity.
-func (w *list) reservations(b *Budget, over []v1.ResourceName) {
+func (w *remarks) reservations(b *Budget, over []v1.ResourceName) {
 	for _, name := range over {
 		w.add("kubeReserved, systemReserved and evictionHard take more %s than the node has: "+
 			"the kubelet does not start", name)
@@ -44,7 +44,7 @@ func (w *list) reservations(b *Budget, over []v1.ResourceName) {
 // kubelet warns of settings that the kubelet refuses (ValidateKubeletConfiguration,
 // pkg/kubelet/apis/config/validation; getReservedCPUs, cmd/kubelet/app/server.go; NewManager,
 // pkg/kubelet/cm/cpumanager), and of limits that it sets for services of the node.
-func (w *list) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
+func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 	k := &in.Kubelet
 	if k.ReservedSystemCPUs != "" && (k.KubeReservedCgroup != "" || k.SystemReservedCgroup != "") {
 		w.add("reservedSystemCPUs is set together with kubeReservedCgroup or systemReservedCgroup: " +
@@ -75,7 +75,7 @@ func (w *list) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 }
 
 // cpus warns of CPUs of the partition that are not kept for the system.
-func (w *list) cpus(in *Input, reserved cpuset.CPUSet) {
+func (w *remarks) cpus(in *Input, reserved cpuset.CPUSet) {
 	cpus := in.Partition.CPUs
 	switch outside := cpus.Difference(reserved); {
 	case outside.IsEmpty():
@@ -90,7 +90,7 @@ func (w *list) cpus(in *Input, reserved cpuset.CPUSet) {
 }
 
 // memory warns of a memoryLimit that does not fit.
-func (w *list) memory(in *Input, b *Budget) {
+func (w *remarks) memory(in *Input, b *Budget) {
 	limit := in.Partition.MemoryLimit
 	if limit == 0 {
 		return
@@ -120,7 +120,7 @@ func (w *list) memory(in *Input, b *Budget) {
 // kubeReserved and systemReserved, or accepts that user pods have less. A reservation has no label:
 // whether it includes the partition is not to be seen. It certainly does not if it is smaller than
 // that part and the memory that the services of the node use now.
-func (w *list) forgotten(in *Input, b *Budget) {
+func (w *remarks) forgotten(in *Input, b *Budget) {
 	share := promised(in.Partition, in.Members)
 	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
 	if share == 0 || reserved >= share+in.HostBytes {

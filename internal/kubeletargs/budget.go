@@ -28,8 +28,8 @@ type Budget struct {
 // Given reports whether the command line has a flag, by its name without the dashes before it.
 func (b *Budget) Given(name string) bool { return b.given[name] }
 
-// known returns a function for each flag, which is called with each value of it.
-func (b *Budget) known() map[string]func(string) {
+// flags returns a function for each flag, which is called with each value of it.
+func (b *Budget) flags() map[string]func(string) {
 	return map[string]func(string){
 		"kube-reserved":            func(v string) { addPairs(&b.KubeReserved, v, "=") },
 		"system-reserved":          func(v string) { addPairs(&b.SystemReserved, v, "=") },

@@ -96,7 +96,7 @@ func parse(args []string) Flags {
 		"feature-gates":              f.addGates,
 		"root-dir":                   func(v string) { f.RootDir = v },
 	}
-	maps.Copy(known, f.Budget.known())
+	maps.Copy(known, f.flags())
 	switches := map[string]*bool{
 		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
 		"local-storage-capacity-isolation":         &f.StorageIsolation,

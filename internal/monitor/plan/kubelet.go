@@ -45,7 +45,7 @@ const defaultRootDir = "/var/lib/kubelet"
 func readKubelet(files []string) (kubelet, error) {
 	k := kubelet{rootDir: defaultRootDir, from: Configuration{Files: []string{}}}
 	if len(files) > 0 {
-		var names []string
+		names := make([]string, 0, len(files))
 		for _, name := range files {
 			absolute, err := filepath.Abs(name)
 			if err != nil {
@@ -114,9 +114,8 @@ func below(name string) string { return path.Join("/", name) }
 // read decodes the fields of the budget from the files of c.
 func (k *kubelet) read(c *kubeletconfig.Config) error {
 	k.from.Files = append([]string{}, c.Files...)
-	var names []string
-	var targets []any
 	fields := reflect.ValueOf(&k.fields).Elem()
+	names, targets := make([]string, 0, fields.NumField()), make([]any, 0, fields.NumField())
 	for i := range fields.NumField() {
 		name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
 		names = append(names, name)
