@@ -19,13 +19,28 @@ func allocatable(capacity v1.ResourceList, r reservations, threshold v1.Resource
 		list[name] = notNegative(q)
 	}
 	for name, total := range capacity {
-		if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+		if isHugePages(name) {
 			memory := list[v1.ResourceMemory]
 			memory.Sub(total)
 			list[v1.ResourceMemory] = notNegative(memory)
 		}
 	}
 	return list
+}
+
+func isHugePages(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// hugePages returns the memory of the huge pages of all sizes in bytes.
+func hugePages(capacity v1.ResourceList) int64 {
+	var sum resource.Quantity
+	for name, total := range capacity {
+		if isHugePages(name) {
+			sum.Add(total)
+		}
+	}
+	return sum.Value()
 }
 
 // reservation returns the amount of a resource that pods do not get (GetNodeAllocatableReservation,

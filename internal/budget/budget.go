@@ -55,6 +55,8 @@ type Budget struct {
 	KubeReserved      Resources `json:"kubeReserved"`
 	SystemReserved    Resources `json:"systemReserved"`
 	EvictionThreshold Resources `json:"evictionThreshold"`
+	// HugePagesBytes is the memory of all huge pages, which is not allocatable as memory.
+	HugePagesBytes int64 `json:"hugePagesBytes,omitempty"`
 	// Allocatable is Node Allocatable as the kubelet reports it. The partition does not reduce it.
 	Allocatable Resources `json:"allocatable"`
 	// Partition is zero without a partition. Its CPUs are 0 if it runs on all.
@@ -90,6 +92,7 @@ func Compute(in Input) (Budget, error) {
 		KubeReserved:      resources(reserved.kube, in.Capacity),
 		SystemReserved:    resources(reserved.system, in.Capacity),
 		EvictionThreshold: resources(threshold, in.Capacity),
+		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
 		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partition),
 		Providers:         providers(in.Capacity, in.Kubelet.maxPods()),

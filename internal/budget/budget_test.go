@@ -158,6 +158,9 @@ func TestComputeAllocatable(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		if name == "huge pages" && b.HugePagesBytes != gibi+512*mebi {
+			t.Errorf("%s: %d bytes", name, b.HugePagesBytes)
+		}
 		if b.Allocatable.String() != test.want {
 			t.Errorf("%s: allocatable %s; want %s", name, b.Allocatable, test.want)
 		}

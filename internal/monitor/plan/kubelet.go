@@ -57,15 +57,14 @@ func readKubelet(files []string) (kubelet, error) {
 		if err != nil {
 			return k, err
 		}
-		k.section = c
+		k.section, k.notes = c, c.Warnings
 		return k, k.read(c)
 	}
 	c, err := kubeletconfig.Load(root)
 	if err != nil {
 		return k, err
 	}
-	k.section = c
-	k.notes = append(k.notes, c.Warnings...)
+	k.section, k.notes = c, c.Warnings
 	// The error is about the kernel command line alone, or is shown with the section.
 	if desired, _ := config.Load(string(root)); desired != nil {
 		k.off = desired.Off

@@ -59,6 +59,9 @@ func (c Configuration) text() string {
 	return strings.Join(from, ", ")
 }
 
+// hugePages is the row that a node without huge pages does not have.
+const hugePages = "- huge pages"
+
 func writeBudget(w io.Writer, p *Plan) {
 	fmt.Fprintln(w, "BUDGET\tCPU\tMEMORY\tSTORAGE")
 	for _, row := range []struct {
@@ -69,10 +72,14 @@ func writeBudget(w io.Writer, p *Plan) {
 		{"- kubeReserved", p.KubeReserved},
 		{"- systemReserved", p.SystemReserved},
 		{"- eviction threshold", p.EvictionThreshold},
+		{hugePages, budget.Resources{MemoryBytes: p.HugePagesBytes}},
 		{"= Node Allocatable", p.Allocatable},
 		{"- system partition", p.Partition},
 		{"= left for user pods", p.Remainder},
 	} {
+		if row.name == hugePages && row.amount.MemoryBytes == 0 {
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.name, cpuText(row.amount.MilliCPU),
 			bytesize.Round(row.amount.MemoryBytes), storageText(row.amount.StorageBytes))
 	}

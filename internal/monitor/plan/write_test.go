@@ -75,9 +75,16 @@ warning: systemPartition.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: us
 	if err := WriteTable(&out, sample(t)); err != nil || out.String() != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
 	}
-	// Without a node and without files.
+	// With huge pages.
 	out.Reset()
 	p := sample(t)
+	p.HugePagesBytes = 512 << 20
+	if err := WriteTable(&out, p); err != nil || !strings.Contains(out.String(), "\n- huge pages          0    512Mi   -\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	// Without a node and without files.
+	out.Reset()
+	p = sample(t)
 	p.Configuration, p.Members, p.Usage, p.Warnings = Configuration{}, nil, nil, []string{"a\nb\x1b[31m"}
 	if err := WriteTable(&out, p); err != nil || !strings.HasPrefix(out.String(), "Configuration  none\n") ||
 		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "pods of the partition") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
