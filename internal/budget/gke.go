@@ -6,10 +6,10 @@ package budget
 // have a rule of their own, are left out. The page gives storage by the image and the boot disk.
 //
 // Source: "About GKE node sizing",
-// cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes, read in November 2026.
+// cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes, as of 2026-07-20.
 func gke(m machine) Provider {
 	p := Provider{
-		Name: "GKE", Date: "2026-11",
+		Name: "GKE", Date: "2026-07-20",
 		Source: "https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes",
 	}
 	p.Reserved.MilliCPU = banded(m.milliCPU, cpuBands)

@@ -60,7 +60,7 @@ shared     5-15  11
 
 PROVIDER   RULE OF     RESERVES CPU  MEMORY  ALLOCATABLE CPU  MEMORY
 this node  -           4             5Gi     12               26Gi
-GKE        2026-11     110m          3645Mi  15890m           29022Mi
+GKE        2026-07-20  110m          3645Mi  15890m           29022Mi
 EKS        2026-07-23  110m          1465Mi  15890m           31203Mi
 AKS        2024-04-16  260m          2250Mi  15740m           30418Mi
 OpenShift  2026-05-14  500m          2Gi     15500m           30620Mi
