@@ -64,7 +64,8 @@ func Running(root hostfs.FS) (Process, error) {
 	return Process{}, ErrNotRunning
 }
 
-// Flags holds the flags that bear on the partition. A flag that is not given is empty.
+// Flags holds the flags that bear on the partition and on the budget of the node. A flag that is
+// not given is empty.
 type Flags struct {
 	// Config is --config, and ConfigDir --config-dir.
 	Config, ConfigDir string
@@ -73,6 +74,11 @@ type Flags struct {
 	CgroupDriver, ReservedCPUs, RuntimeEndpoint string
 	// FeatureGates holds the gates of --feature-gates; nil without that flag.
 	FeatureGates map[string]bool
+	// RootDir is --root-dir.
+	RootDir string
+	// IgnoreEviction is --experimental-allocatable-ignore-eviction.
+	IgnoreEviction bool
+	Budget
 }
 
 // parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
@@ -80,7 +86,7 @@ type Flags struct {
 // unknown flag takes the next argument as its value. That does no harm, because no flag of the
 // kubelet has a value that begins with --.
 func parse(args []string) Flags {
-	var f Flags
+	f := Flags{Budget: Budget{given: map[string]bool{}}}
 	known := map[string]func(string){
 		"config":                     func(v string) { f.Config = v },
 		"config-dir":                 func(v string) { f.ConfigDir = v },
@@ -88,6 +94,12 @@ func parse(args []string) Flags {
 		"reserved-cpus":              func(v string) { f.ReservedCPUs = v },
 		"container-runtime-endpoint": func(v string) { f.RuntimeEndpoint = v },
 		"feature-gates":              f.addGates,
+		"root-dir":                   func(v string) { f.RootDir = v },
+	}
+	maps.Copy(known, f.flags())
+	switches := map[string]*bool{
+		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
+		"local-storage-capacity-isolation":         &f.StorageIsolation,
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -98,7 +110,15 @@ func parse(args []string) Flags {
 			continue
 		}
 		name, value, has := strings.Cut(flag, "=")
-		set := known[strings.ReplaceAll(name, "_", "-")]
+		name = strings.ReplaceAll(name, "_", "-")
+		if target := switches[name]; target != nil {
+			// A switch takes no value from the next argument.
+			if on, err := strconv.ParseBool(value); err == nil || !has {
+				*target, f.given[name] = on || !has, true
+			}
+			continue
+		}
+		set := known[name]
 		if set == nil {
 			continue
 		}
@@ -109,6 +129,7 @@ func parse(args []string) Flags {
 			value = args[i]
 		}
 		set(value)
+		f.given[name] = true
 	}
 	return f
 }

@@ -9,11 +9,8 @@ import (
 	"path"
 	"slices"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/latemount"
-	"nodepartition/internal/oneline"
 )
 
 // OverridePath holds a systemPartition section for a kubelet that must not see one, in a
@@ -105,6 +102,9 @@ type Config struct {
 	origin map[string]string // field, or SectionField.field -> last file that has it
 	// overridden means that Section does not come from the kubelet's own files.
 	overridden bool
+	// docs holds the documents of Files. hasMain means that the first is a main file.
+	docs    []document
+	hasMain bool
 }
 
 // Awaited lists paths for the kubelet's configuration that do not exist yet.
@@ -393,27 +393,16 @@ func (l *loader) walk(dir string, depth int) error {
 
 // merge merges the documents and takes section, endpoint and origins from the result.
 func (l *loader) merge() error {
+	l.config.docs, l.config.hasMain = l.docs, l.hasMain
 	if len(l.docs) == 0 {
 		return nil
 	}
 	fields := l.docs[0].fields
 	if len(l.docs) > 1 {
-		merged, err := l.docs[0].relevant()
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.docs[0].path, err)
-		}
-		for _, doc := range l.docs[1:] {
-			patch, err := doc.relevant()
-			if err == nil {
-				merged, err = jsonpatch.MergePatch(merged, patch)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, l.docs[0].path, err)
-			}
-		}
-		fields = nil // json.Unmarshal adds to a map
-		if err := json.Unmarshal(merged, &fields); err != nil {
-			return fmt.Errorf("%s: merged with its drop-ins: %w", l.docs[0].path, err)
+		names := relevant()
+		var err error
+		if fields, err = mergeOver(l.docs[0].only(names), l.docs[0].path, l.docs[1:], names); err != nil {
+			return err
 		}
 	}
 	l.config.origin = map[string]string{}
@@ -442,9 +431,8 @@ func (l *loader) decode() error {
 		if !ok {
 			continue
 		}
-		if err := json.Unmarshal(raw, f.value); err != nil {
-			return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
-				l.config.FileWith(f.name), f.name, oneline.ASCII(string(raw)))
+		if err := l.config.Decode(f.name, raw, f.value); err != nil {
+			return err
 		}
 	}
 	return nil
