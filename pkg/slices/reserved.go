@@ -91,7 +91,7 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			option("Unit", "Description", s.description),
 			option("Unit", "Documentation", reservedDocs),
 			option("Unit", "SourcePath", s.source),
-			// As system.slice has it: otherwise the slice, and not the services in it, decides when they stop.
+			// As system.slice has it: a shutdown stops services, and no slice with all that is in it.
 			outlivesShutdown(),
 			option("Unit", "Before", "slices.target"),
 		}
@@ -132,9 +132,9 @@ func withoutHugeTLB(r config.Reserved) []string {
 	return slices.Compact(cgroups)
 }
 
-// controllersService enables hugetlb below cgroups. runc does the same for the cgroups that it makes
-// (CreateCgroupPath, opencontainers/cgroups fs2/create.go). systemd neither enables nor disables
-// that controller, so what is written stays.
+// controllersService enables hugetlb below cgroups. runc does the same for the cgroups that it
+// makes (CreateCgroupPath, opencontainers/cgroups fs2/create.go). systemd neither enables nor
+// disables that controller.
 func controllersService(r config.Reserved, cgroups []string) []*unit.UnitOption {
 	names := reservedNames(r)
 	return []*unit.UnitOption{
@@ -161,8 +161,8 @@ func reservedNames(r config.Reserved) []string {
 // The CPUs are settings of each service, and not of its slice: with kube-reserved in
 // enforceNodeAllocatable and without a static CPU manager, the kubelet writes all CPUs to that
 // slice (getCgroupConfig, pkg/kubelet/cm/node_container_manager_linux.go). CPUAffinity= would be
-// inherited by containers: since Linux 6.2 a process keeps it in another cpuset, and runc resets it
-// only from 1.2.7 and 1.3.1 on (runc pull request 4858).
+// inherited by containers: since Linux 6.2 a process keeps it in another cpuset, and runc does not
+// reset it before 1.3.1 (runc pull request 4858).
 func serviceSettings(s config.Services, partition bool) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	if partition || s.Delegate {

@@ -68,7 +68,7 @@ func (c *Config) reserve(root hostfs.FS) error {
 				c.Kubelet.FileWith("enforceNodeAllocatable"), cgroup.enforcement, cgroup.field, wantReserved))
 			continue
 		}
-		if k.ReservedSystemCPUs != "" { // ValidateKubeletConfiguration, pkg/kubelet/apis/config/validation
+		if k.ReservedSystemCPUs != "" { // ValidateKubeletConfiguration refuses it
 			warn("the kubelet does not start with this and reservedSystemCPUs; remove one of the two")
 		}
 		name := kubeletSlice(cgroup.value)

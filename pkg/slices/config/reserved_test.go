@@ -41,7 +41,8 @@ func theirs(cgroup string) (string, error) {
 }
 
 // TestKubeletSlice: the first five are the kubelet's own cases (TestParseSystemdToCgroupName,
-// TestCgroupNameToSystemd, TestCgroupNameToSystemdBasename), and its defaults and help texts follow.
+// TestCgroupNameToSystemd, TestCgroupNameToSystemdBasename). Names of its validation tests and of
+// its help texts follow.
 func TestKubeletSlice(t *testing.T) {
 	for _, test := range []struct{ cgroup, slice, at string }{
 		{"/test", "test.slice", "/test.slice"},
