@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/unitname"
 )
 
@@ -64,8 +65,9 @@ func (c *Config) reserve(root hostfs.FS) error {
 				fmt.Sprintf("%s: %s: %s: ", file, cgroup.field, quote(cgroup.value))+fmt.Sprintf(format, args...))
 		}
 		if cgroup.value == "" {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: enforceNodeAllocatable: %s: %s is missing: the kubelet does not start; %s",
-				c.Kubelet.FileWith("enforceNodeAllocatable"), cgroup.enforcement, cgroup.field, wantReserved))
+			const list = "enforceNodeAllocatable"
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %s: %s: %s is missing: the kubelet does not start; %s",
+				c.Kubelet.FileWith(list), list, cgroup.enforcement, cgroup.field, wantReserved))
 			continue
 		}
 		if k.ReservedSystemCPUs != "" { // ValidateKubeletConfiguration refuses it
@@ -114,7 +116,7 @@ func (c *Config) surprise(value, slice string) string {
 			return ""
 		}
 		return fmt.Sprintf("with cgroupDriver cgroupfs the kubelet looks for the cgroup /%s, which no slice has: making %s; "+
-			"want cgroupDriver systemd", literal, slice)
+			"want cgroupDriver systemd", oneline.ASCII(literal), slice)
 	}
 	last := path.Base(literal)
 	if ext := path.Ext(last); ext == ".service" || ext == ".scope" {
@@ -123,8 +125,11 @@ func (c *Config) surprise(value, slice string) string {
 	}
 	// The directories may be written as slices or as their bare names.
 	if dir := plainDir(literal); dir != "" && dir != plainDir(ofSlice) {
-		return fmt.Sprintf("the kubelet looks for %s, because only the last part counts: making it; want /%s or /%s",
-			slice, slice, unitname.CgroupPath(strings.ReplaceAll(dir, "/", "-")+"-"+slice))
+		want := "/" + slice
+		if below := strings.ReplaceAll(dir, "/", "-") + "-" + slice; unfitSlice(below) == "" {
+			want += " or /" + unitname.CgroupPath(below)
+		}
+		return fmt.Sprintf("the kubelet looks for %s, because only the last part counts: making it; want %s", slice, want)
 	}
 	return ""
 }

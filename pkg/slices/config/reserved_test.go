@@ -145,6 +145,9 @@ func TestReserveNames(t *testing.T) {
 		{"/system.slice/system-kube.slice", "", "system-kube.slice", ""},
 		{"/a/b", "", "b.slice", "want /b.slice or /a.slice/a-b.slice"},
 		{"/a/b/c", "", "c.slice", "want /c.slice or /a.slice/a-b.slice/a-b-c.slice"},
+		{"/" + strings.Repeat("a/", 30000) + "b", "", "b.slice", "want /b.slice"},
+		{"/\u00e4\n/b", "", "b.slice", "want /b.slice"},
+		{"/\u00e4\n/b", "cgroupfs", "b.slice", "the cgroup /"},
 		{"/a/b-c", "", "b-c.slice", "only the last part counts"},
 		{"/system.slice/kubelet.service", "", "kubelet.service.slice", "want the slice of kubelet.service"},
 		{"containerd.service", "", "containerd.service.slice", "in which no process runs"},
@@ -174,7 +177,11 @@ func TestReserveNames(t *testing.T) {
 			if made != test.slice {
 				t.Errorf("%q, %s: makes %q, want %q", test.cgroup, test.driver, made, test.slice)
 			}
-			if said := strings.Join(c.Warnings, "; "); !strings.Contains(said, test.warning) || (said == "") != (test.warning == "") {
+			said := strings.Join(c.Warnings, "; ")
+			if len(said) > 500 || strings.ContainsFunc(said, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("%.80q, %s: %d bytes: %.500q; want a short line of ASCII", test.cgroup, test.driver, len(said), said)
+			}
+			if !strings.Contains(said, test.warning) || (said == "") != (test.warning == "") {
 				t.Errorf("%q, %s: warns %q, want %q", test.cgroup, test.driver, said, test.warning)
 			}
 		}

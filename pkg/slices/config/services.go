@@ -92,8 +92,8 @@ func (c *Config) placeServices() {
 	}
 	for _, s := range c.Reserved.Slices {
 		if s.For == "kube-reserved" && c.Services.Slice != "" && c.Services.Slice != s.Name {
-			warn(kubeletconfig.SliceKey, "%s: the kubelet enforces kubeReserved on %s (%s), where its service does not run; want one slice for both",
-				quote(c.Services.Slice), s.Name, s.File)
+			warn(kubeletconfig.SliceKey, "%s: the kubelet enforces kubeReserved on %s (%s), where its service does not run; "+
+				"want one slice for both", quote(c.Services.Slice), s.Name, s.File)
 		}
 	}
 }
