@@ -34,6 +34,7 @@ var allowedOptions = map[string]string{
 	"Slice.MemoryMax":              `^[1-9][0-9]{0,18}$`,
 	"Slice.MemoryHigh":             `^[1-9][0-9]{0,18}$`,
 	"Slice.AllowedCPUs":            `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
+	"Slice.StartupAllowedCPUs":     `^0-3$`,
 	"Slice.CPUWeight":              `^(1|100)$`,
 	"Slice.MemoryAccounting":       `^yes$`,
 	"Slice.TasksAccounting":        `^yes$`,

@@ -97,11 +97,12 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 		}
 		if s.reserved {
 			// The kubelet checks that the cgroup has the controllers cpu, cpuset, memory and pids
-			// (cgroupV2impl.Validate). systemd enables a controller for a slice that has a setting of it.
-			// These values change nothing, and the kubelet's own win over them.
+			// (cgroupV2impl.Validate). systemd enables a controller for a unit that has a setting of it
+			// (unit_get_cgroup_mask, src/core/cgroup.c). These values change nothing, and the kubelet's own
+			// win over them. systemd would add an operator's AllowedCPUs= to ours.
 			options = append(options,
 				option("Slice", "CPUWeight", "100"),
-				option("Slice", "AllowedCPUs", in.config.Reserved.CPUs.String()),
+				option("Slice", "StartupAllowedCPUs", in.config.Reserved.CPUs.String()),
 				option("Slice", "MemoryAccounting", "yes"),
 				option("Slice", "TasksAccounting", "yes"))
 		}
@@ -172,7 +173,8 @@ func serviceSettings(s config.Services, partition bool) []*unit.UnitOption {
 		options = append(options, option("Service", "Slice", s.Slice))
 	}
 	if !s.CPUs.IsEmpty() {
-		options = append(options, option("Service", "AllowedCPUs", s.CPUs.String()))
+		// systemd adds lists of several files up. An empty one discards those before it.
+		options = append(options, option("Service", "AllowedCPUs", ""), option("Service", "AllowedCPUs", s.CPUs.String()))
 	}
 	if s.OOMScoreAdjust != nil {
 		options = append(options, option("Service", "OOMScoreAdjust", strconv.Itoa(*s.OOMScoreAdjust)))

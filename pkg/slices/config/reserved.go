@@ -22,7 +22,7 @@ type Reserved struct {
 	// Slices lists them, each once. It does not list system.slice and user.slice: systemd makes those.
 	Slices []ReservedSlice
 	// CPUs holds the CPUs that the node has. The kubelet expects the cpuset controller in the cgroups,
-	// and systemd enables it for a slice with a CPU set.
+	// and systemd enables it for a slice with a list of CPUs.
 	CPUs cpuset.CPUSet
 	// HugeTLB means that the kernel has the hugetlb controller. The kubelet expects that in the
 	// cgroups too, and systemd does not enable it (systemd issue 14662).
