@@ -99,7 +99,7 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			// The kubelet checks that the cgroup has the controllers cpu, cpuset, memory and pids
 			// (cgroupV2impl.Validate). systemd enables a controller for a unit that has a setting of it
 			// (unit_get_cgroup_mask, src/core/cgroup.c). These values change nothing, and the kubelet's own
-			// win over them. systemd would add an operator's AllowedCPUs= to ours.
+			// win over them. An AllowedCPUs= here would extend an operator's: systemd adds lists up.
 			options = append(options,
 				option("Slice", "CPUWeight", "100"),
 				option("Slice", "StartupAllowedCPUs", in.config.Reserved.CPUs.String()),

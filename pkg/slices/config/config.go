@@ -1,6 +1,6 @@
 // Package config reads the operator's settings for a node: the systemPartition section of the
-// kubelet's configuration (KEP-5894), the off switch on the kernel command line, and the kubelet's
-// feature gate.
+// kubelet's configuration (KEP-5894), the off switch on the kernel command line, the kubelet's
+// feature gate and reserved cgroups, and the settings for services.
 //
 // It reads everything before it validates anything. It validates a section against the kubelet's
 // own settings and against the node's memory, CPUs and cgroup controllers. Nothing here depends on
