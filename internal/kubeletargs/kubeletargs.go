@@ -14,12 +14,44 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// units lists the cgroups of the kubelet's service: systemd's default, and the one of Amazon EKS
-// and OpenShift. A process elsewhere that calls itself kubelet does not count: a pod must not be
-// able to pass for the kubelet.
+const (
+	service = "kubelet.service"
+	mount   = "/sys/fs/cgroup"
+)
+
+// units lists the usual cgroups of the kubelet's service: systemd's default, and the one of Amazon
+// EKS and OpenShift.
 var units = []string{
-	"/sys/fs/cgroup/system.slice/kubelet.service",
-	"/sys/fs/cgroup/runtime.slice/kubelet.service",
+	mount + "/system.slice/" + service,
+	mount + "/runtime.slice/" + service,
+}
+
+// The bounds of a search for the service in other slices.
+const (
+	maxEntries = 10000
+	maxDepth   = 4
+)
+
+// search returns the cgroups of the service in slices below dir, as SERVICES_SLICE or an operator's
+// drop-in makes them. A process elsewhere that calls itself kubelet does not count: no pod must be
+// able to pass for the kubelet. So it leaves out the slices of pods and of users.
+func search(root hostfs.FS, dir string, depth int) []string {
+	entries, err := root.ReadDir(dir, maxEntries)
+	if err != nil || depth > maxDepth {
+		return nil
+	}
+	var found []string
+	for _, entry := range entries {
+		name := entry.Name()
+		switch {
+		case !entry.IsDir():
+		case name == service && depth > 0:
+			found = append(found, path.Join(dir, name))
+		case strings.HasSuffix(name, ".slice") && name != "kubepods.slice" && name != "user.slice":
+			found = append(found, search(root, path.Join(dir, name), depth+1)...)
+		}
+	}
+	return found
 }
 
 // maxBytes bounds reads from /proc and from a cgroup. A command line has some kilobytes.
@@ -38,7 +70,16 @@ type Process struct {
 
 // Running returns the kubelet of the node's kubelet.service.
 func Running(root hostfs.FS) (Process, error) {
-	for _, unit := range units {
+	process, err := running(root, units)
+	if errors.Is(err, ErrNotRunning) {
+		return running(root, search(root, mount, 0))
+	}
+	return process, err
+}
+
+// running returns the kubelet in one of the cgroups.
+func running(root hostfs.FS, cgroups []string) (Process, error) {
+	for _, unit := range cgroups {
 		pids, err := root.ReadFile(path.Join(unit, "cgroup.procs"), maxBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
