@@ -17,7 +17,7 @@ const maxFile = 64 << 10
 
 // Total returns the memory of the node at root in bytes, as the kubelet counts it: MemTotal of
 // /proc/meminfo (GetMachineMemoryCapacity of cAdvisor). It reads the one line itself: initialising
-// github.com/prometheus/procfs and what it links was a tenth of a run of the generator
+// github.com/prometheus/procfs and what it links took 6 % of a run of the generator
 // (docs/performance.md).
 func Total(root hostfs.FS) (int64, error) {
 	data, err := root.ReadFile(path, maxFile)
