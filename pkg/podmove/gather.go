@@ -115,28 +115,20 @@ func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 		delete(found, escaped)
 		pods = append(append(pods, *pod), left...)
 	}
-	listed := map[string]bool{}
-	for _, c := range containers {
-		listed[c.ID] = true
-	}
-	reported := map[string]bool{}
-	for uid := range known {
-		reported[unitname.EscapeUID(string(uid))] = true
-	}
-	g.leftOvers.begin()
-	now := time.Now()
+	next, now := leftOvers{}, time.Now()
 	for escaped, left := range found {
 		for _, partitionSlice := range left[g.Partition] {
 			pod := leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units))
-			if !reported[escaped] && len(left[unitname.Default]) == 0 {
+			if len(left[unitname.Default]) == 0 && !reports(known, escaped) {
+				live := g.live(partitionSlice.name, containers)
 				var ended []string
-				ended, pod.Settling = g.leftOvers.find(partitionSlice.units, listed, g.populated(pod.PartitionCgroup), now)
+				ended, pod.Settling = g.leftOvers.find(partitionSlice.units, live, now, next)
 				pod.Orphans = append(pod.Orphans, ended...)
 			}
 			pods = append(pods, pod)
 		}
 	}
-	g.leftOvers.end()
+	g.leftOvers = next
 	g.forget(containers)
 	return pods, nil
 }
@@ -374,11 +366,24 @@ func liveMoved(units []string) []string {
 	return moved
 }
 
-// populated returns a function that reports whether a unit in a slice has a process. A unit that
-// cannot be read counts as one that has.
-func (g *Gatherer) populated(slice PodCgroup) func(unit string) bool {
-	return func(unit string) bool {
-		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice.Slice) + "/" + unit)
+// reports reports whether the kubelet reports a pod with this escaped UID.
+func reports(known map[types.UID]*podsapi.Pod, escaped string) bool {
+	for uid := range known {
+		if unitname.EscapeUID(string(uid)) == escaped {
+			return true
+		}
+	}
+	return false
+}
+
+// live returns a function that reports whether a scope in the slice has a process, or the runtime
+// reports its container. A scope that cannot be read counts as one with a process.
+func (g *Gatherer) live(slice string, containers []cri.Container) func(scope, id string) bool {
+	return func(scope, id string) bool {
+		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
+			return true
+		}
+		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
 		return err != nil || populated
 	}
 }

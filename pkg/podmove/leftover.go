@@ -20,27 +20,22 @@ const (
 // 2.3.7, runc 1.3, systemd 257). In its own slices the kubelet stops such a scope together with the
 // slice (podContainerManagerImpl.Destroy, pkg/kubelet/cm/pod_container_manager_linux.go). A slice
 // of the partition would keep it until the next boot.
-type leftOvers struct {
-	// empty has the time at which each empty scope is to be ended, and next that of this pass.
-	empty, next map[string]time.Time
-}
+//
+// It has the time at which each empty scope is to be ended.
+type leftOvers map[string]time.Time
 
-// begin begins a pass, and end forgets the scopes that the pass has not found.
-func (l *leftOvers) begin() { l.next = map[string]time.Time{} }
-func (l *leftOvers) end()   { l.empty, l.next = l.next, nil }
-
-// find returns the scopes among units that are to be ended now, and whether some are too young.
-// The units are in a slice of the partition whose pod neither the runtime nor the kubelet reports,
-// and of which the kubelet has no slice. listed has the IDs of the containers that the runtime
-// reports. populated reports whether a scope has a process.
-func (l *leftOvers) find(
-	units []string, listed map[string]bool, populated func(scope string) bool, now time.Time,
+// find returns the scopes among units that are to be ended now, and whether some are too young. It
+// adds all of them to next, for the next pass. The units are in a slice of the partition whose pod
+// neither the runtime nor the kubelet reports, and of which the kubelet has no slice. live reports
+// whether a scope has a process, or the runtime reports its container.
+func (l leftOvers) find(
+	units []string, live func(scope, id string) bool, now time.Time, next leftOvers,
 ) (ended []string, young bool) {
 	for _, unit := range units {
-		if id := unitname.ContainerID(unit); id == "" || listed[id] || populated(unit) {
+		if id := unitname.ContainerID(unit); id == "" || live(unit, id) {
 			continue
 		}
-		at, seen := l.empty[unit]
+		at, seen := l[unit]
 		switch {
 		case !seen:
 			at, young = now.Add(leftOverAge), true
@@ -49,7 +44,7 @@ func (l *leftOvers) find(
 		default:
 			young = young || at.Sub(now) <= leftOverAge
 		}
-		l.next[unit] = at
+		next[unit] = at
 	}
 	return ended, young
 }

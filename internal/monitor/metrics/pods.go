@@ -41,12 +41,10 @@ func (p podMetrics) gather() ([]*dto.MetricFamily, error) {
 		Help: new("CPU time that a pod used in the system partition."),
 	}
 	var bad error
-	previous := ""
 	for _, pod := range p.reports.Report().Pods {
-		if pod.Partition() != unitname.System || pod.UID == previous {
+		if pod.Partition() != unitname.System {
 			continue
 		}
-		previous = pod.UID
 		if !utf8.ValidString(pod.Namespace + pod.Name + pod.UID) {
 			bad = fmt.Errorf("metrics of pod %q: its name is not UTF-8", pod.Namespace+"/"+pod.Name)
 			continue

@@ -18,8 +18,8 @@ func IsSocket(path string) bool {
 
 // Served returns nil if a process listens on a stream socket. It does not connect, because
 // containerd logs an error for a connection that registers no NRI plugin. A datagram socket cannot
-// connect to a stream socket, and the error tells a served one from one that is left over
-// (unix_find_bsd, net/unix/af_unix.c of the kernel).
+// connect to a stream socket. The error is EPROTOTYPE for a socket that is served, and ECONNREFUSED
+// for one that is left over (unix_find_bsd, net/unix/af_unix.c of the kernel).
 func Served(ctx context.Context, socket string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unixgram", socket)
