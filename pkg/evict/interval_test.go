@@ -20,12 +20,14 @@ func TestInterval(t *testing.T) {
 		{512 << 20, 0, 0, 50 * time.Millisecond},
 		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
 		{0, 512 << 20, 0, 50 * time.Millisecond},
-		{2 << 30, 0, 0, maxPollInterval},
+		{2 << 30, 0, 0, 200 * time.Millisecond},
+		{4 << 30, 0, 0, maxPollInterval},
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth at the measured rate is found before the threshold.
 		{512 << 20, 512 << 20, maxBurst, 25 * time.Millisecond},
-		{512 << 20, 512 << 20, maxBurst / 8, maxPollInterval},
+		{512 << 20, 512 << 20, maxBurst / 8, 100 * time.Millisecond},
+		{4 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
@@ -155,7 +157,7 @@ func TestNextPollWhileHeld(t *testing.T) {
 		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
 		most  time.Duration
 	}{
-		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, maxPollInterval / 10},
+		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, heldPollInterval / 10},
 		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
 		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
 	} {

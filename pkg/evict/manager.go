@@ -114,7 +114,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.watch.close() // the slice is gone, or was created again
-		return maxPollInterval
+		return heldPollInterval
 	case err != nil:
 		err = fmt.Errorf("no pod is evicted while the memory of the partition cannot be read: %w", err)
 		m.Events.Failed(Eviction{}, StepPoll, err)

@@ -11,7 +11,7 @@ import (
 // such a pod later frees memory again. This must be checked when it happens, which may be long
 // before memory is low again.
 func (x *executor) forgetStays(now time.Time) {
-	if len(x.state.Stays) == 0 || now.Sub(x.staysAt) < maxPollInterval {
+	if len(x.state.Stays) == 0 || now.Sub(x.staysAt) < heldPollInterval {
 		return
 	}
 	x.staysAt = now
