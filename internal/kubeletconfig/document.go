@@ -40,8 +40,9 @@ type document struct {
 // relevant lists the fields that bear on the partition. The others need no merging, and merging all
 // of a large file with each of many drop-ins takes seconds.
 func relevant() []string {
-	names := []string{SectionField, endpointField}
-	for _, f := range fieldsOf(&Kubelet{}) {
+	fields := fieldsOf(&Kubelet{})
+	names := append(make([]string, 0, len(fields)+2), SectionField, endpointField)
+	for _, f := range fields {
 		names = append(names, f.name)
 	}
 	return names

@@ -144,13 +144,14 @@ func setDefaults(main map[string]json.RawMessage) error {
 	const field = "evictionHard"
 	var hard map[string]string
 	var merge bool
-	if raw, ok := main[field]; ok && json.Unmarshal(raw, &hard) != nil {
-		return nil // decoding it reports the error
+	readable := true // what is not is reported when it is decoded
+	if raw, ok := main[field]; ok {
+		readable = json.Unmarshal(raw, &hard) == nil
 	}
-	if raw, ok := main["mergeDefaultEvictionSettings"]; ok && json.Unmarshal(raw, &merge) != nil {
-		return nil
+	if raw, ok := main["mergeDefaultEvictionSettings"]; ok {
+		readable = readable && json.Unmarshal(raw, &merge) == nil
 	}
-	if hard != nil && !merge {
+	if !readable || hard != nil && !merge {
 		return nil
 	}
 	values := budget.DefaultEvictionHard()
