@@ -18,7 +18,7 @@ func checkCommand() *cli.Command {
 		Name:  "check",
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong",
 		Flags: commonFlags(
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
 			&cli.StringSliceFlag{
 				Name:  flagIgnore,
 				Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list",
@@ -31,12 +31,12 @@ func checkCommand() *cli.Command {
 				return err
 			}
 			write := check.WriteText
-			switch c.String("output") {
+			switch c.String(flagOutput) {
 			case "text":
 			case "json":
 				write = check.WriteJSON
 			default:
-				return usageError{fmt.Errorf("--output=%s: want text or json", c.String("output"))}
+				return usageError{fmt.Errorf("--%s=%s: want text or json", flagOutput, c.String(flagOutput))}
 			}
 			ignored := c.StringSlice(flagIgnore)
 			for _, name := range ignored {

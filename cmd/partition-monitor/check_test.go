@@ -111,6 +111,21 @@ func TestCheckWarnings(t *testing.T) {
 	n.check(t, exitOK, []string{"warning service: not queried"}, "--listen=")
 }
 
+// TestCheckReserved: the kubelet does not start without the cgroups that it enforces its
+// reservations on.
+func TestCheckReserved(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system")+"enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube-reserved\n")
+	n.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+	const cgroup, missing = "/sys/fs/cgroup/kube.slice/kube-reserved.slice", "error   reserved: kube-reserved.slice: no cgroup with the controllers "
+	n.check(t, exitProblem, []string{missing + "cpu, cpuset, memory, pids, hugetlb; the kubelet does not start with kube-reserved"}, "--listen=")
+	n.write(cgroup+"/cgroup.controllers", "cpuset cpu memory pids\n")
+	n.check(t, exitProblem, []string{missing + "hugetlb;"}, "--listen=")
+	n.write(cgroup+"/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+	n.partition(fmt.Sprint(64 << 20))
+	n.check(t, exitProblem, []string{"ok      reserved: the cgroups that the kubelet expects exist"}, "--listen=")
+}
+
 func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	n := whole(t)

@@ -21,6 +21,8 @@ const (
 	flagPods     = "pods-api-socket"
 	flagMove     = "move"
 	flagCooldown = "eviction-cooldown"
+	// flagOutput selects the format of a command that shows something.
+	flagOutput = "output"
 )
 
 // commonFlags returns the flags that run, status and check have in common, followed by more.
@@ -31,7 +33,7 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 			Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)",
 		},
 		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: nri.DefaultSocket},
-		&cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket},
+		podsAPIFlag(),
 		&cli.StringFlag{Name: options.FlagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
 		&cli.StringFlag{
 			Name:  flagMove,
@@ -55,6 +57,10 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 			Value: options.KubeconfigAuto,
 		},
 	}, more...)
+}
+
+func podsAPIFlag() cli.Flag {
+	return &cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket}
 }
 
 // readOptions returns the options of the common flags, or a usageError.

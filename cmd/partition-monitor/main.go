@@ -74,6 +74,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			runCommand(),
 			statusCommand(),
 			checkCommand(),
+			planCommand(),
 			moveCommand(),
 			tryCommand(),
 			keepCommand(),

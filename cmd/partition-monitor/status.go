@@ -13,16 +13,16 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show which pods are in which partition, and why not in the other; reads the node itself and works without the service",
-		Flags: commonFlags(&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
+		Flags: commonFlags(&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "table or json", Value: "table"}),
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")
 			write := status.WriteTable
-			switch c.String("output") {
+			switch c.String(flagOutput) {
 			case "table":
 			case "json":
 				write = status.WriteJSON
 			default:
-				return usageError{fmt.Errorf("--output=%s: want table or json", c.String("output"))}
+				return usageError{fmt.Errorf("--%s=%s: want table or json", flagOutput, c.String(flagOutput))}
 			}
 			common, err := readOptions(c)
 			if err != nil {

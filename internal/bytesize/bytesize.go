@@ -15,3 +15,14 @@ func Text(bytes uint64) string {
 	}
 	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
 }
+
+// Round returns a number of bytes as Kubernetes writes it: exact if that is short, or else in whole
+// mebibytes.
+func Round(bytes int64) string {
+	const short, mebi = len("16384Mi"), 1 << 20
+	exact := resource.NewQuantity(bytes, resource.BinarySI).String()
+	if len(exact) <= short {
+		return exact
+	}
+	return strconv.FormatInt(bytes/mebi, 10) + "Mi"
+}

@@ -12,3 +12,14 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+func TestRound(t *testing.T) {
+	t.Parallel()
+	for bytes, want := range map[int64]string{
+		0: "0", 1 << 30: "1Gi", 1500 << 20: "1500Mi", 1000: "1k", 16777216<<10 + 1024: "16384Mi", 29196 << 20: "29196Mi", 12345678901: "11773Mi",
+	} {
+		if got := Round(bytes); got != want {
+			t.Errorf("%d: %s; want %s", bytes, got, want)
+		}
+	}
+}

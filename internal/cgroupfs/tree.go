@@ -73,6 +73,10 @@ func (f FS) Populated(cgroup string) (bool, error) {
 // MemoryCurrent reads memory.current in bytes.
 func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }
 
+// MemoryPeak reads memory.peak in bytes (Linux 5.19): the largest value of memory.current since the
+// cgroup was created.
+func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, "memory.peak") }
+
 func (f FS) number(cgroup, name string) (uint64, error) {
 	text, err := f.read(cgroup, name)
 	if err != nil {

@@ -30,9 +30,9 @@ var (
 	errNotRegular = errors.New("not a regular file")
 )
 
-// path returns the path of name on the machine that runs us. Inside a root other than "/", it
+// Path returns the path of name on the machine that runs us. Inside a root other than "/", it
 // follows symbolic links as if that root were "/", as chroot(2) would.
-func (f FS) path(name string) (string, error) {
+func (f FS) Path(name string) (string, error) {
 	if f == "" || f == "/" {
 		return name, nil
 	}
@@ -47,7 +47,7 @@ func (f FS) path(name string) (string, error) {
 // ErrTooLarge for a larger file, and errNotRegular for anything that is not a regular file. It
 // never blocks in open(2).
 func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
-	path, err := f.path(name)
+	path, err := f.Path(name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 
 // Exists reports whether name exists, of whatever type. It follows links.
 func (f FS) Exists(name string) bool {
-	path, err := f.path(name)
+	path, err := f.Path(name)
 	if err != nil {
 		return false
 	}
@@ -99,7 +99,7 @@ func (f FS) Exists(name string) bool {
 // ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them.
 // It returns ErrTooLarge for a directory with more than limit entries.
 func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
-	path, err := f.path(name)
+	path, err := f.Path(name)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 
 // Lstat calls lstat(2) for name. It follows links on the way, but not the last component.
 func (f FS) Lstat(name string) (fs.FileInfo, error) {
-	dir, err := f.path(filepath.Dir(name))
+	dir, err := f.Path(filepath.Dir(name))
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,44 @@ import (
 	"nodepartition/internal/hostfs"
 )
 
-// units lists the cgroups of the kubelet's service: systemd's default, and the one of Amazon EKS
-// and OpenShift. A process elsewhere that calls itself kubelet does not count: a pod must not be
-// able to pass for the kubelet.
+const (
+	service = "kubelet.service"
+	mount   = "/sys/fs/cgroup"
+)
+
+// units lists the usual cgroups of the kubelet's service: systemd's default, and the one of Amazon
+// EKS and OpenShift.
 var units = []string{
-	"/sys/fs/cgroup/system.slice/kubelet.service",
-	"/sys/fs/cgroup/runtime.slice/kubelet.service",
+	mount + "/system.slice/" + service,
+	mount + "/runtime.slice/" + service,
+}
+
+// The bounds of a search for the service in other slices.
+const (
+	maxEntries = 10000
+	maxDepth   = 4
+)
+
+// search returns the cgroups of the service in slices below dir, as SERVICES_SLICE or an operator's
+// drop-in makes them. A process elsewhere that calls itself kubelet does not count: no pod must be
+// able to pass for the kubelet. So it leaves out the slices of pods and of users.
+func search(root hostfs.FS, dir string, depth int) []string {
+	entries, err := root.ReadDir(dir, maxEntries)
+	if err != nil || depth > maxDepth {
+		return nil
+	}
+	var found []string
+	for _, entry := range entries {
+		name := entry.Name()
+		switch {
+		case !entry.IsDir():
+		case name == service && depth > 0:
+			found = append(found, path.Join(dir, name))
+		case strings.HasSuffix(name, ".slice") && name != "kubepods.slice" && name != "user.slice":
+			found = append(found, search(root, path.Join(dir, name), depth+1)...)
+		}
+	}
+	return found
 }
 
 // maxBytes bounds reads from /proc and from a cgroup. A command line has some kilobytes.
@@ -38,7 +70,16 @@ type Process struct {
 
 // Running returns the kubelet of the node's kubelet.service.
 func Running(root hostfs.FS) (Process, error) {
-	for _, unit := range units {
+	process, err := running(root, units)
+	if errors.Is(err, ErrNotRunning) {
+		return running(root, search(root, mount, 0))
+	}
+	return process, err
+}
+
+// running returns the kubelet in one of the cgroups.
+func running(root hostfs.FS, cgroups []string) (Process, error) {
+	for _, unit := range cgroups {
 		pids, err := root.ReadFile(path.Join(unit, "cgroup.procs"), maxBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -64,7 +105,8 @@ func Running(root hostfs.FS) (Process, error) {
 	return Process{}, ErrNotRunning
 }
 
-// Flags holds the flags that bear on the partition. A flag that is not given is empty.
+// Flags holds the flags that bear on the partition and on the budget of the node. A flag that is
+// not given is empty.
 type Flags struct {
 	// Config is --config, and ConfigDir --config-dir.
 	Config, ConfigDir string
@@ -73,6 +115,11 @@ type Flags struct {
 	CgroupDriver, ReservedCPUs, RuntimeEndpoint string
 	// FeatureGates holds the gates of --feature-gates; nil without that flag.
 	FeatureGates map[string]bool
+	// RootDir is --root-dir.
+	RootDir string
+	// IgnoreEviction is --experimental-allocatable-ignore-eviction.
+	IgnoreEviction bool
+	Budget
 }
 
 // parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
@@ -80,7 +127,7 @@ type Flags struct {
 // unknown flag takes the next argument as its value. That does no harm, because no flag of the
 // kubelet has a value that begins with --.
 func parse(args []string) Flags {
-	var f Flags
+	f := Flags{Budget: Budget{given: map[string]bool{}}}
 	known := map[string]func(string){
 		"config":                     func(v string) { f.Config = v },
 		"config-dir":                 func(v string) { f.ConfigDir = v },
@@ -88,6 +135,12 @@ func parse(args []string) Flags {
 		"reserved-cpus":              func(v string) { f.ReservedCPUs = v },
 		"container-runtime-endpoint": func(v string) { f.RuntimeEndpoint = v },
 		"feature-gates":              f.addGates,
+		"root-dir":                   func(v string) { f.RootDir = v },
+	}
+	maps.Copy(known, f.flags())
+	switches := map[string]*bool{
+		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
+		"local-storage-capacity-isolation":         &f.StorageIsolation,
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -98,7 +151,15 @@ func parse(args []string) Flags {
 			continue
 		}
 		name, value, has := strings.Cut(flag, "=")
-		set := known[strings.ReplaceAll(name, "_", "-")]
+		name = strings.ReplaceAll(name, "_", "-")
+		if target := switches[name]; target != nil {
+			// A switch takes no value from the next argument.
+			if on, err := strconv.ParseBool(value); err == nil || !has {
+				*target, f.given[name] = on || !has, true
+			}
+			continue
+		}
+		set := known[name]
 		if set == nil {
 			continue
 		}
@@ -109,6 +170,7 @@ func parse(args []string) Flags {
 			value = args[i]
 		}
 		set(value)
+		f.given[name] = true
 	}
 	return f
 }

@@ -99,8 +99,20 @@ func TestRunning(t *testing.T) {
 		"of a pod":       {map[string]string{"/sys/fs/cgroup/kubepods.slice/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet}, ""},
 		"of its service": {map[string]string{units[0] + "/cgroup.procs": "5\n6\n7\n", "/proc/6/cmdline": plugin, "/proc/7/cmdline": kubelet}, "/right"},
 		"of EKS":         {map[string]string{units[1] + "/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet}, "/right"},
-		"between two":    {map[string]string{units[0] + "/cgroup.procs": ""}, ""},
-		"by its name":    {map[string]string{units[0] + "/cgroup.procs": "7\n", "/proc/7/cmdline": "kubelet\x00--config\x00/right\x00"}, "/right"},
+		"of another slice": {map[string]string{
+			"/sys/fs/cgroup/kube.slice/kube-services.slice/kubelet.service/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet,
+		}, "/right"},
+		"of a pod that calls itself so": {map[string]string{
+			"/sys/fs/cgroup/kubepods.slice/kubelet.service/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet,
+		}, ""},
+		"of a user": {map[string]string{
+			"/sys/fs/cgroup/user.slice/user-1.slice/kubelet.service/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet,
+		}, ""},
+		"in a container": {map[string]string{
+			"/sys/fs/cgroup/a.slice/a.scope/a.slice/kubelet.service/cgroup.procs": "7\n", "/proc/7/cmdline": kubelet,
+		}, ""},
+		"between two": {map[string]string{units[0] + "/cgroup.procs": ""}, ""},
+		"by its name": {map[string]string{units[0] + "/cgroup.procs": "7\n", "/proc/7/cmdline": "kubelet\x00--config\x00/right\x00"}, "/right"},
 	} {
 		got, err := Running(node(t, test.files))
 		if got.Config != test.want || errors.Is(err, ErrNotRunning) != (test.want == "") {

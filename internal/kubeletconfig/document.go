@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"nodepartition/internal/oneline"
@@ -36,21 +37,54 @@ type document struct {
 	fields map[string]json.RawMessage
 }
 
-// relevant returns the fields of the document that bear on the partition, as JSON. The others need
-// no merging, and merging all of a large file with each of many drop-ins takes seconds.
-func (d document) relevant() ([]byte, error) {
-	fields := map[string]json.RawMessage{}
-	for _, f := range fieldsOf(&Kubelet{}) {
-		if raw, ok := d.fields[f.name]; ok {
-			fields[f.name] = raw
-		}
+// relevant lists the fields that bear on the partition. The others need no merging, and merging all
+// of a large file with each of many drop-ins takes seconds.
+func relevant() []string {
+	fields := fieldsOf(&Kubelet{})
+	names := append(make([]string, 0, len(fields)+2), SectionField, endpointField)
+	for _, f := range fields {
+		names = append(names, f.name)
 	}
-	for _, name := range []string{SectionField, endpointField} {
+	return names
+}
+
+// only returns the named fields of the document.
+func (d document) only(names []string) map[string]json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	for _, name := range names {
 		if raw, ok := d.fields[name]; ok {
 			fields[name] = raw
 		}
 	}
-	return json.Marshal(fields)
+	return fields
+}
+
+// mergeOver merges the named fields of documents over base, one after the other, as the kubelet
+// does. first is the path of the file that has the fields of base.
+func mergeOver(
+	base map[string]json.RawMessage,
+	first string,
+	docs []document,
+	names []string,
+) (map[string]json.RawMessage, error) {
+	merged, err := json.Marshal(base)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", first, err)
+	}
+	for _, doc := range docs {
+		patch, err := json.Marshal(doc.only(names))
+		if err == nil {
+			merged, err = jsonpatch.MergePatch(merged, patch)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, first, err)
+		}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(merged, &fields); err != nil {
+		return nil, fmt.Errorf("%s: merged with its drop-ins: %w", first, err)
+	}
+	return fields, nil
 }
 
 // errOtherKind means that a file holds a well-formed object other than a KubeletConfiguration.

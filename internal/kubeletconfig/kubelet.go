@@ -1,6 +1,7 @@
 package kubeletconfig
 
-// Kubelet holds the fields of the kubelet's configuration that bear on the system partition.
+// Kubelet holds the fields of the kubelet's configuration that bear on the system partition, and on
+// the cgroups that the kubelet expects for kubeReserved and systemReserved.
 // Defaults are not applied: an absent field keeps its zero value. It follows the names and types of
 // k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type:
 // initialising the packages that it imports takes longer than a whole run of the generator
@@ -12,4 +13,8 @@ type Kubelet struct {
 	CPUManagerPolicy   string          `json:"cpuManagerPolicy,omitempty"`
 	FeatureGates       map[string]bool `json:"featureGates,omitempty"`
 	ReservedSystemCPUs string          `json:"reservedSystemCPUs,omitempty"`
+
+	EnforceNodeAllocatable []string `json:"enforceNodeAllocatable,omitempty"`
+	KubeReservedCgroup     string   `json:"kubeReservedCgroup,omitempty"`
+	SystemReservedCgroup   string   `json:"systemReservedCgroup,omitempty"`
 }

@@ -49,12 +49,13 @@ func TestConstants(t *testing.T) {
 
 // FuzzKubelet decodes the same fields into Kubelet and into the kubelet's own type.
 func FuzzKubelet(f *testing.F) {
-	f.Add("systemd", true, "/", "static", "0-3", "NodeSystemPartition")
-	f.Add("", false, "", "", "", "")
-	f.Fuzz(func(t *testing.T, driver string, perQOS bool, root, policy, reserved, gate string) {
+	f.Add("systemd", true, "/", "static", "0-3", "NodeSystemPartition", "kube-reserved", "/kube.slice", "/system.slice")
+	f.Add("", false, "", "", "", "", "", "", "")
+	f.Fuzz(func(t *testing.T, driver string, perQOS bool, root, policy, reserved, gate, enforced, kube, system string) {
 		data, err := json.Marshal(map[string]any{
 			"cgroupDriver": driver, "cgroupsPerQOS": perQOS, "cgroupRoot": root, "cpuManagerPolicy": policy,
 			"reservedSystemCPUs": reserved, "featureGates": map[string]bool{gate: perQOS},
+			"enforceNodeAllocatable": []string{"pods", enforced}, "kubeReservedCgroup": kube, "systemReservedCgroup": system,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
-
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/latemount"
-	"nodepartition/internal/oneline"
 )
 
 // OverridePath holds a systemPartition section for a kubelet that must not see one, in a
@@ -48,9 +46,9 @@ var wellKnownDirs = []string{
 	"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d", // RKE2
 }
 
-// fieldsOf returns the fields that bear on the partition, by their names in the file. No other
-// field is decoded: errors elsewhere are the kubelet's business, and its quantities can take
-// minutes to compare ("1e99999999", resource.Quantity of apimachinery 0.37.0).
+// fieldsOf returns the fields of k, by their names in the file. No other field is decoded: errors
+// elsewhere are the kubelet's business, and its quantities can take minutes to compare
+// ("1e99999999", resource.Quantity of apimachinery 0.37.0).
 func fieldsOf(k *Kubelet) []field {
 	return []field{
 		{"cgroupDriver", &k.CgroupDriver},
@@ -59,6 +57,9 @@ func fieldsOf(k *Kubelet) []field {
 		{"cpuManagerPolicy", &k.CPUManagerPolicy},
 		{"reservedSystemCPUs", &k.ReservedSystemCPUs},
 		{"featureGates", &k.FeatureGates},
+		{"enforceNodeAllocatable", &k.EnforceNodeAllocatable},
+		{"kubeReservedCgroup", &k.KubeReservedCgroup},
+		{"systemReservedCgroup", &k.SystemReservedCgroup},
 	}
 }
 
@@ -80,8 +81,12 @@ const (
 
 // Config is the part of the kubelet's configuration that bears on the system partition.
 type Config struct {
-	// Kubelet holds the merged configuration.
+	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
+	// missing.
 	Kubelet Kubelet
+	// Services holds the settings for the services of the kubelet and of the runtime. They are not
+	// validated.
+	Services ServiceSettings
 	// Section is the merged systemPartition section as JSON; nil if there is none.
 	Section json.RawMessage
 	// SectionFile is the last file that contributed to Section.
@@ -105,6 +110,9 @@ type Config struct {
 	origin map[string]string // field, or SectionField.field -> last file that has it
 	// overridden means that Section does not come from the kubelet's own files.
 	overridden bool
+	// docs holds the documents of Files. hasMain means that the first is a main file.
+	docs    []document
+	hasMain bool
 }
 
 // Awaited lists paths for the kubelet's configuration that do not exist yet.
@@ -153,8 +161,9 @@ func (c *Config) SectionFileWith(field string) string {
 }
 
 // Load finds, reads and merges the configuration below root. If there is none, the Config has only
-// Looked, Late and Awaited. With an error the Config has only Looked and Awaited; it is empty if
-// SettingsPath cannot be read.
+// Looked, Late and Awaited. With an error the Config has Looked, Awaited, and as much of Kubelet as
+// could be read, because the kubelet needs its reserved cgroups also if a section is broken. It is
+// empty if SettingsPath cannot be read.
 func Load(root hostfs.FS) (*Config, error) { return load(loader{root: root}) }
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
@@ -174,9 +183,10 @@ func load(l loader) (*Config, error) {
 	if err != nil {
 		return &Config{}, err
 	}
-	l.left, l.config = maxTotalBytes, &Config{}
+	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services}
 	if err := l.load(settings); err != nil {
-		return &Config{Awaited: l.config.Awaited, Looked: l.config.Looked}, err
+		c := l.config
+		return &Config{Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin}, err
 	}
 	return l.config, nil
 }
@@ -195,15 +205,17 @@ func (l *loader) load(settings settings) error {
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
 		l.config.Section, l.config.SectionFile = nil, ""
+		delete(l.merged, "enforceNodeAllocatable") // for the same reason
 	}
+	wrongType := l.decode()
 	if err := l.override(); err != nil {
 		return err
 	}
 	if l.config.Section == nil {
 		l.config.Awaited = l.awaited()
-		return nil // and then nothing of the kubelet's matters, right or wrong
+		return nil // a value of the wrong type is the kubelet's business then
 	}
-	return l.decode()
+	return wrongType
 }
 
 // awaited returns the paths where a configuration may be made later, on a node without any.
@@ -393,27 +405,16 @@ func (l *loader) walk(dir string, depth int) error {
 
 // merge merges the documents and takes section, endpoint and origins from the result.
 func (l *loader) merge() error {
+	l.config.docs, l.config.hasMain = l.docs, l.hasMain
 	if len(l.docs) == 0 {
 		return nil
 	}
 	fields := l.docs[0].fields
 	if len(l.docs) > 1 {
-		merged, err := l.docs[0].relevant()
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.docs[0].path, err)
-		}
-		for _, doc := range l.docs[1:] {
-			patch, err := doc.relevant()
-			if err == nil {
-				merged, err = jsonpatch.MergePatch(merged, patch)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, l.docs[0].path, err)
-			}
-		}
-		fields = nil // json.Unmarshal adds to a map
-		if err := json.Unmarshal(merged, &fields); err != nil {
-			return fmt.Errorf("%s: merged with its drop-ins: %w", l.docs[0].path, err)
+		names := relevant()
+		var err error
+		if fields, err = mergeOver(l.docs[0].only(names), l.docs[0].path, l.docs[1:], names); err != nil {
+			return err
 		}
 	}
 	l.config.origin = map[string]string{}
@@ -435,19 +436,23 @@ func (l *loader) merge() error {
 	return nil
 }
 
-// decode decodes the fields of interest into the kubelet's own types.
+// decode decodes the fields of interest into the kubelet's own types. It leaves out a field of the
+// wrong type, and returns an error for the first of them.
 func (l *loader) decode() error {
+	var first error
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		raw, ok := l.merged[f.name]
 		if !ok {
 			continue
 		}
-		if err := json.Unmarshal(raw, f.value); err != nil {
-			return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
-				l.config.FileWith(f.name), f.name, oneline.ASCII(string(raw)))
+		if err := l.config.Decode(f.name, raw, f.value); err != nil {
+			reflect.ValueOf(f.value).Elem().SetZero() // a part of a list or map may have been decoded
+			if first == nil {
+				first = err
+			}
 		}
 	}
-	return nil
+	return first
 }
 
 // override replaces the section by that of OverridePath, and both by that of a trial.

@@ -161,7 +161,13 @@ func TestLoadSettings(t *testing.T) {
 		"KUBELET_CONFIG=/a/b.yaml\n":   {ConfigFile: "/a/b.yaml"},
 		"KUBELET_CONFIG='/a b'\n":      {}, // an error, see below
 		"KUBELET_CONFIG_DIR=/a/b.d/\n": {ConfigDir: "/a/b.d"},
-		"; odd\nPARTITION_MONITOR_ARGS=a \"b\nFOO-BAR\nKUBELET_CONFIG=/a\n":        {ConfigFile: "/a"},
+		"; odd\nPARTITION_MONITOR_ARGS=a \"b\nFOO-BAR\nKUBELET_CONFIG=/a\n": {ConfigFile: "/a"},
+		"SERVICES_SLICE=a.slice\n SERVICES_CPUS='partition'\nSERVICES_DELEGATE=yes\n": {
+			Services: ServiceSettings{Slice: "a.slice", CPUs: "partition", Delegate: "yes"},
+		},
+		"SERVICES_OOM_SCORE_ADJUST=-999\nSERVICES_Z=1\nSERVICES_A=1\n": {
+			Services: ServiceSettings{OOMScoreAdjust: "-999", Unknown: "SERVICES_A"},
+		},
 		"KUBELET_CONFIG_DIR=\"/a/b.d\"\n":                                          {ConfigDir: "/a/b.d"},
 		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {ConfigFile: "/b"},
 	} {
@@ -182,5 +188,40 @@ func TestLoadSettings(t *testing.T) {
 	}
 	if _, err := readSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
 		t.Error("a link to itself: no error")
+	}
+}
+
+// TestLoadReserved: the fields of the reserved cgroups are read with and without a section, and
+// also if the section's file is broken. A broken file of the kubelet's own, and drop-ins whose main
+// file is not mounted yet, count for nothing.
+func TestLoadReserved(t *testing.T) {
+	const main, dropin = "/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet/config.json.d/1.conf"
+	const fields = "enforceNodeAllocatable: [kube-reserved]\nkubeReservedCgroup: /a\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string // the cgroup, if it is enforced
+		fails bool
+	}{
+		"no section":             {map[string]string{main: head + fields}, "/a", false},
+		"a section":              {map[string]string{main: head + fields, OverridePath: head + "systemPartition: {cpuset: '0'}"}, "/a", false},
+		"a drop-in":              {map[string]string{main: head + fields, dropin: head + "kubeReservedCgroup: /b"}, "/b", false},
+		"a broken section":       {map[string]string{main: head + fields, OverridePath: "{"}, "/a", true},
+		"a broken trial":         {map[string]string{main: head + fields, TrialPath: head}, "/a", true},
+		"a broken file":          {map[string]string{main: head + fields + "{"}, "", true},
+		"a broken drop-in":       {map[string]string{main: head + fields, dropin: "{"}, "", true},
+		"a wrong type":           {map[string]string{main: head + fields + "systemReservedCgroup: [a]"}, "/a", false},
+		"a wrong type of theirs": {map[string]string{main: head + "enforceNodeAllocatable: kube-reserved\nkubeReservedCgroup: /a"}, "", false},
+		"half a list":            {map[string]string{main: head + "enforceNodeAllocatable: [kube-reserved, {}]\nkubeReservedCgroup: /a"}, "", false},
+		"in the override":        {map[string]string{main: head, OverridePath: head + fields + "systemPartition: {cpuset: '0'}"}, "", false},
+		"a late main file":       {map[string]string{dropin: head + fields, "/etc/fstab": "/dev/vdb /var ext4 defaults 0 2\n"}, "", false},
+	} {
+		c, err := Load(tree(t, test.files))
+		got := ""
+		if slices.Contains(c.Kubelet.EnforceNodeAllocatable, "kube-reserved") {
+			got = c.Kubelet.KubeReservedCgroup
+		}
+		if got != test.want || (err != nil) != test.fails {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, test.want)
+		}
 	}
 }

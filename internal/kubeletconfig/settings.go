@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-envparse"
@@ -22,12 +24,43 @@ const SettingsPath = "/etc/default/node-partition"
 // maxSettingsBytes bounds SettingsPath. Three short lines are expected.
 const maxSettingsBytes = 64 << 10
 
-// settings holds the paths of the kubelet's configuration. Empty fields mean the well-known paths.
+// ServiceSettings holds the settings for the services of the kubelet and of the container runtime.
+// Empty fields mean that the services stay as they are.
+type ServiceSettings struct {
+	// Slice is SERVICES_SLICE, the slice to run them in.
+	Slice string
+	// CPUs is SERVICES_CPUS, the CPUs to run them on.
+	CPUs string
+	// OOMScoreAdjust is SERVICES_OOM_SCORE_ADJUST.
+	OOMScoreAdjust string
+	// Delegate is SERVICES_DELEGATE.
+	Delegate string
+	// Unknown is the first setting SERVICES_* that is none of these.
+	Unknown string
+}
+
+// Keys returns the names of the settings for services.
+func (ServiceSettings) Keys() []string {
+	return []string{SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey}
+}
+
+// The settings for services.
+const (
+	SliceKey          = "SERVICES_SLICE"
+	CPUsKey           = "SERVICES_CPUS"
+	OOMScoreAdjustKey = "SERVICES_OOM_SCORE_ADJUST"
+	DelegateKey       = "SERVICES_DELEGATE"
+
+	servicesPrefix = "SERVICES_"
+)
+
+// settings holds the content of SettingsPath. Empty paths mean the well-known ones.
 type settings struct {
 	// ConfigFile is KUBELET_CONFIG, the main configuration file.
 	ConfigFile string
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
+	Services  ServiceSettings
 }
 
 // readSettings reads SettingsPath. A missing file means empty settings.
@@ -42,7 +75,8 @@ func readSettings(root hostfs.FS) (settings, error) {
 	// Errors in lines of other settings are not ours to report.
 	var ours bytes.Buffer
 	for line := range bytes.Lines(data) {
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("KUBELET_CONFIG")) {
+		if l := bytes.TrimSpace(line); bytes.HasPrefix(l, []byte("KUBELET_CONFIG")) ||
+			bytes.HasPrefix(l, []byte(servicesPrefix)) {
 			ours.Write(line)
 		} else {
 			ours.WriteByte('\n') // lines keep their numbers
@@ -52,7 +86,18 @@ func readSettings(root hostfs.FS) (settings, error) {
 	if err != nil {
 		return settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
 	}
-	s := settings{ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"]}
+	s := settings{
+		ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"],
+		Services: ServiceSettings{
+			Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
+		},
+	}
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		if strings.HasPrefix(key, servicesPrefix) && !slices.Contains(s.Services.Keys(), key) {
+			s.Services.Unknown = key
+			break
+		}
+	}
 	if len(s.ConfigDir) > 1 {
 		s.ConfigDir = strings.TrimSuffix(s.ConfigDir, "/")
 	}

@@ -29,6 +29,9 @@ type Pod struct {
 	Owner string
 	// MemoryRequest in bytes, counted as MilliCPU.
 	MemoryRequest int64
+	// MemoryLimit is the sum of the limits in bytes, or the limit of the pod as a whole. It is 0 if a
+	// container has none.
+	MemoryLimit int64
 	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet
 	// count it: the larger of the sum of its containers and its largest init container, with overhead.
 	MilliCPU int64
@@ -99,6 +102,7 @@ func newPod(p *v1.Pod) *Pod {
 	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})
 	pod.MilliCPU = requests.Cpu().MilliValue()
 	pod.MemoryRequest = requests.Memory().Value()
+	pod.MemoryLimit = memoryLimit(p)
 	if p.Spec.Priority != nil {
 		pod.Priority = *p.Spec.Priority
 	}
@@ -118,6 +122,22 @@ func newPod(p *v1.Pod) *Pod {
 		pod.add(p, &c, i, Container{Ephemeral: true})
 	}
 	return pod
+}
+
+// memoryLimit returns the memory limit of a pod, 0 if a container other than an init container can
+// use any amount.
+func memoryLimit(p *v1.Pod) int64 {
+	ofPod := p.Spec.Resources != nil && !p.Spec.Resources.Limits.Memory().IsZero()
+	without := func(c v1.Container) bool { return c.Resources.Limits.Memory().IsZero() }
+	sidecarWithout := func(c v1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways && without(c)
+	}
+	if !ofPod && (slices.ContainsFunc(p.Spec.Containers, without) ||
+		slices.ContainsFunc(p.Spec.InitContainers, sidecarWithout)) {
+		return 0
+	}
+	limits := resource.PodLimits(p, resource.PodResourcesOptions{UseStatusResources: true})
+	return limits.Memory().Value()
 }
 
 // ready reports whether the pod's condition is true: its containers are ready, and its readiness

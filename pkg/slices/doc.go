@@ -1,7 +1,9 @@
 // Package slices turns a valid configuration (pkg/slices/config) into systemd units: the slice of
-// the partition, its QoS slices, and drop-ins for the services beside it.
+// the partition, its QoS slices, slices that the kubelet expects for reserved resources, and
+// drop-ins for the services of the kubelet and of the runtime.
 //
 // It works in two steps, as a generator should: Load reads everything, NewPlan decides, and Output
 // writes everything. Nothing here talks to D-Bus or the network. No text of a configuration file
-// reaches a unit: units are written from parsed numbers, CPU sets and fixed names.
+// reaches a unit: units are written from parsed numbers, CPU sets, fixed names and checked names of
+// slices.
 package slices

@@ -13,29 +13,45 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
+// sliceName matches the name of a slice that the configuration may choose.
+const sliceName = `[A-Za-z0-9:_.-]+\.slice`
+
 // allowedOptions lists all settings that units may have, with a pattern for their values. The units
-// of a partition contain nothing else, whatever the configuration holds.
+// contain nothing else, whatever the configuration holds.
 var allowedOptions = map[string]string{
-	"Unit.Description":             `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|(Watch for|Apply) Changed Limits of the System Partition)$`,
-	"Unit.Documentation":           `^https://kep\.k8s\.io/5894$`,
-	"Unit.SourcePath":              `^/[A-Za-z0-9/._@:+,=~-]+$`,
-	"Unit.Wants":                   `^(kubepods-system(-burstable|-besteffort)?\.slice ?)+(partition-generator-apply\.path)?$`,
-	"Unit.After":                   `^kubepods-system\.slice$`,
+	"Unit.Description": `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|` +
+		`(Watch for|Apply) Changed Limits of the System Partition|Kubernetes Node Resources, (kube|system)-reserved|` +
+		`Slice Above ` + sliceName + `|Enable the hugetlb Controller for( ` + sliceName + `)+)$`,
+	"Unit.Documentation": `^https://(kep\.k8s\.io/5894|kubernetes\.io/docs/tasks/administer-cluster/reserve-compute-resources/)$`,
+	"Unit.SourcePath":    `^/[A-Za-z0-9/._@:+,=~-]+$`,
+	"Unit.Wants":         `^(` + sliceName + ` ?)+(partition-generator-(apply\.path|controllers\.service))?$`,
+	"Unit.After":         `^(` + sliceName + ` ?)+(partition-generator-controllers\.service)?$`,
+	"Unit.Before": `^(slices\.target|kubelet\.service k3s\.service k3s-agent\.service ` +
+		`rke2-server\.service rke2-agent\.service)$`,
 	"Unit.DefaultDependencies":     `^no$`,
 	"Unit.StartLimitIntervalSec":   `^0$`,
 	"Path.TriggerLimitIntervalSec": `^0$`,
 	"Slice.MemoryMax":              `^[1-9][0-9]{0,18}$`,
 	"Slice.MemoryHigh":             `^[1-9][0-9]{0,18}$`,
 	"Slice.AllowedCPUs":            `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`,
-	"Slice.CPUWeight":              `^1$`,
+	"Slice.StartupAllowedCPUs":     `^0-3$`,
+	"Slice.CPUWeight":              `^(1|100)$`,
+	"Slice.MemoryAccounting":       `^yes$`,
+	"Slice.TasksAccounting":        `^yes$`,
 	"Service.Delegate":             `^yes$`,
 	"Path.PathExists":              `^/run/node-partition/units/\.apply$`,
 	"Service.Type":                 `^oneshot$`,
 	"Service.Restart":              `^on-failure$`,
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
-	"Service.ExecStart":            `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|/usr/bin/rm -f /run/node-partition/units/\.apply)$`,
+	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|` +
+		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
+		`/bin/sh -c "for d in /sys/fs/cgroup( /sys/fs/cgroup/[A-Za-z0-9:_./-]+)+; do echo \+hugetlb >\$\$d/cgroup\.subtree_control; done")$`,
 }
+
+// foreign matches the unit files and drop-ins that are never written, whatever slice the kubelet is
+// configured to enforce its reservations on.
+var foreign = regexp.MustCompile(`^(system\.slice|user(-.*)?\.slice|init\.scope|-\.slice)|^kubepods(-[^s].*)?\.slice$`)
 
 // FuzzUnits passes configurations to the generator: a main file and a drop-in. Whatever they hold,
 // the result is an error that names the file, or units of the allowed settings alone.
@@ -99,10 +115,14 @@ func planBelow(root string) (*Plan, error) {
 
 func checkUnits(t *testing.T, plan *Plan) {
 	t.Helper()
-	if (plan.Config.Partition == nil) != (len(plan.Units) == 0) {
-		t.Errorf("partition %+v with %d units", plan.Config.Partition, len(plan.Units))
+	none := plan.Config.Partition == nil && len(plan.Config.Reserved.Slices) == 0
+	if none != (len(plan.Units) == 0) {
+		t.Errorf("partition %+v, %+v with %d units", plan.Config.Partition, plan.Config.Reserved, len(plan.Units))
 	}
 	for _, file := range plan.Units {
+		if foreign.MatchString(file.Path) {
+			t.Errorf("%s is not ours to write", file.Path)
+		}
 		options, err := unit.DeserializeOptions(strings.NewReader(file.Content))
 		if err != nil {
 			t.Errorf("%s does not parse: %v\n%s", file.Path, err, file.Content)

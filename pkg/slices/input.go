@@ -13,6 +13,8 @@ type Input struct {
 	config *config.Config
 	// services lists the installed services, of ours and of the node.
 	services []string
+	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
+	ownSlices []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
 	kept map[string]string
 	// keptWarning is the reason why those files could not be read.
@@ -35,6 +37,10 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	node := hostfs.FS(root)
 	in.running = node.Exists(settings.Name.Cgroup())
+	in.ownSlices = ownSlices(node, sliceNames(settings))
+	if settings.Partition != nil || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
+		in.services = installedServices(node)
+	}
 	if err != nil {
 		return in, err
 	}
@@ -42,7 +48,6 @@ func Load(root string, output Output) (*Input, error) {
 		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
 	if settings.Partition != nil {
-		in.services = installedServices(node)
 		in.deferral = lowering.Find(root, settings)
 	}
 	return in, nil

@@ -11,6 +11,8 @@ const (
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService makes systemd write changed limits to the kernel.
 	ApplyService = "partition-generator-apply.service"
+	// ControllersService enables the hugetlb controller for reserved slices below other slices.
+	ControllersService = "partition-generator-controllers.service"
 )
 
 // kubeletServices lists services that run a kubelet. The partition must exist before they start.

@@ -37,8 +37,15 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 func units(in *Input) []UnitFile {
 	var files []UnitFile
 	p, names, kubelet := in.config.Partition, in.config.Name, in.config.Kubelet
-	add := func(path string, options ...*unit.UnitOption) {
-		files = append(files, UnitFile{Path: path, Content: header + text(options)})
+	addTo := func(header string) func(string, ...*unit.UnitOption) {
+		return func(path string, options ...*unit.UnitOption) {
+			files = append(files, UnitFile{Path: path, Content: header + text(options)})
+		}
+	}
+	add, addForServices := addTo(header), addTo(servicesHeader)
+	shared := add // for files of the partition and of the slices for services
+	if p == nil {
+		shared = addForServices
 	}
 	if p != nil {
 		addSlices(add, in)
@@ -46,11 +53,17 @@ func units(in *Input) []UnitFile {
 			add(path, outlivesShutdown())
 		}
 		addApply(add, names)
-		for _, service := range in.services {
-			if service != unitname.MonitorService {
-				add(service+".d/"+dropinName, serviceDropin(service, names)...)
-			}
+	}
+	addServiceSlices(addForServices, in)
+	for _, service := range in.services {
+		if options := serviceDropin(service, in); len(options) > 0 {
+			shared(service+".d/"+dropinName, options...)
 		}
+	}
+	if wanted := wantedSlices(in); len(wanted) > 0 {
+		// A drop-in, and not a link in slices.target.wants/: systemd follows such a link by its name
+		// alone, so a link left over by a killed run would start a slice without limits. See Output.
+		shared("slices.target.d/"+dropinName, option("Unit", "Wants", strings.Join(wanted, " ")))
 	}
 	// Some files that were written in this boot stay for the rest of it:
 	//   - LateService and AwaitService may be running, for it is their own reload that runs the
@@ -115,9 +128,15 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
-	// A drop-in, and not a link in slices.target.wants/: systemd follows such a link by its name
-	// alone, so a link left over by a killed run would start a slice without limits. See Output.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", names.Slice()))
+}
+
+// wantedSlices returns the slices that must exist before a kubelet starts.
+func wantedSlices(in *Input) []string {
+	var wanted []string
+	if in.config.Partition != nil {
+		wanted = append(wanted, in.config.Name.Slice())
+	}
+	return append(wanted, reservedNames(in.config.Reserved)...)
 }
 
 // outlivesShutdown keeps a slice out of the transaction of a shutdown. By default systemd stops
@@ -199,16 +218,25 @@ func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
 }
 
 // serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
-// the partition before itself. Delegate= does not belong on the slices: systemd ignores it there
-// with a warning.
-func serviceDropin(service string, names unitname.Partition) []*unit.UnitOption {
+// the partition and its reserved slices before itself. Delegate= does not belong on the slices:
+// systemd ignores it there with a warning.
+func serviceDropin(service string, in *Input) []*unit.UnitOption {
+	if service == unitname.MonitorService {
+		return nil
+	}
 	var options []*unit.UnitOption
 	if slices.Contains(kubeletServices, service) {
-		options = append(options,
-			option("Unit", "Wants", names.Slice()),
-			option("Unit", "After", names.Slice()))
+		wanted := wantedSlices(in)
+		if len(withoutHugeTLB(in.config.Reserved)) > 0 {
+			wanted = append(wanted, ControllersService)
+		}
+		if len(wanted) > 0 {
+			options = append(options,
+				option("Unit", "Wants", strings.Join(wanted, " ")),
+				option("Unit", "After", strings.Join(wanted, " ")))
+		}
 	}
-	return append(options, option("Service", "Delegate", "yes"))
+	return append(options, serviceSettings(in.config.Services, in.config.Partition != nil)...)
 }
 
 // lateService reloads systemd, which runs the generator again, once the file system with the

@@ -48,6 +48,7 @@ var allChecks = []check{
 	{"kubelet", docsPage + "questions", (*checks).kubelet},
 	{"systemd", docsPage + "systemd", (*checks).systemd},
 	{"slice", docsPage + "configuration", (*checks).slice},
+	{"reserved", docsPage + "warnings", (*checks).reserved},
 	{"runtime", docsPage + "what-a-pass-fails-with", (*checks).container},
 	{"cgroup-driver", docsPage + "errors", (*checks).driver},
 	{"nri", docsPage + "nri", (*checks).served},
@@ -215,6 +216,7 @@ var ourUnits = []string{
 	partition.ApplyPath,
 	partition.ApplyService,
 	partition.LateService,
+	partition.ControllersService,
 	unitname.MonitorService,
 }
 
@@ -312,6 +314,40 @@ func (c *checks) slice(context.Context) []Finding {
 	}
 	if found == nil {
 		found = saying(OK, "%s is active with its limits", unitname.System.Slice())
+	}
+	return found
+}
+
+// reserved checks the cgroups that the kubelet expects: it does not start without them, nor without
+// the controllers.
+func (c *checks) reserved(context.Context) []Finding {
+	expected := c.desired.Reserved.Slices
+	if len(expected) == 0 {
+		return saying(OK, "the kubelet expects no cgroup for reserved resources")
+	}
+	const file = "cgroup.controllers"
+	root, _ := c.file("", file)
+	var found []Finding
+	for _, s := range expected {
+		cgroup := unitname.CgroupPath(s.Name)
+		text, _ := c.file(cgroup, file)
+		needs := []string{"cpu", "cpuset", "memory", "pids"}
+		if strings.Contains(cgroup, "/") { // below the root the kubelet enables this one itself
+			needs = append(needs, "hugetlb")
+		}
+		missing := slices.DeleteFunc(needs, func(controller string) bool {
+			return !slices.Contains(strings.Fields(root), controller) || slices.Contains(strings.Fields(text), controller)
+		})
+		if len(missing) > 0 {
+			found = append(found, changing(
+				Error, "systemctl daemon-reload, and then systemctl restart kubelet",
+				"%s: no cgroup with the controllers %s; the kubelet does not start with %s in enforceNodeAllocatable (%s)",
+				s.Name, strings.Join(missing, ", "), s.For, s.File,
+			)...)
+		}
+	}
+	if found == nil {
+		found = saying(OK, "the cgroups that the kubelet expects exist, with their controllers")
 	}
 	return found
 }

@@ -19,7 +19,6 @@ import (
 	"nodepartition/internal/monitor/options"
 	"nodepartition/internal/monitor/trial"
 	"nodepartition/internal/oneline"
-	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -51,9 +50,6 @@ type Partition struct {
 	CPUs       string  `json:"cpuset,omitempty"`
 	CPUWeight  uint64  `json:"cpuWeight"`
 }
-
-// podsAPITimeout bounds the wait for the kubelet's list of pods.
-const podsAPITimeout = 2 * time.Second
 
 // Read reads the node and queries the service, if it is running.
 func Read(ctx context.Context, o options.Options) (Status, error) {
@@ -113,7 +109,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]podmove.PodReport, []evict.Pod, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kubelet := listPods(ctx, o.PodsAPI)
+	kubelet := node.ListPods(ctx, o.PodsAPI)
 	gatherer := podmove.Gatherer{
 		Partition: unitname.System, Cgroups: cgroupfs.Mount, Kubelet: kubelet,
 		Runtime: node.NewRuntime(o.Runtime, func(bool) {}),
@@ -128,27 +124,6 @@ func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]
 	}
 	known, _ := kubelet.Pods()
 	return podmove.Decide(snapshot).Pods, candidates.Inventory(snapshot.Pods, known, node.MemoryCapacity()), nil
-}
-
-// listPods returns a watcher with the kubelet's pods. Without the Pods API the watcher has none.
-func listPods(ctx context.Context, socket string) *podsapi.Watcher {
-	told := make(chan struct{}, 1)
-	watcher := podsapi.NewWatcher(socket, func() {}, func(bool) {
-		select {
-		case told <- struct{}{}:
-		default:
-		}
-	})
-	if !node.IsSocket(socket) {
-		return watcher
-	}
-	go func() { _ = watcher.Run(ctx, func(error) {}) }() // it ends with ctx
-	select {
-	case <-told:
-	case <-ctx.Done():
-	case <-time.After(podsAPITimeout):
-	}
-	return watcher
 }
 
 // WriteJSON writes a status for scripts.

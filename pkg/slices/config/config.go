@@ -1,6 +1,6 @@
 // Package config reads the operator's settings for a node: the systemPartition section of the
-// kubelet's configuration (KEP-5894), the off switch on the kernel command line, and the kubelet's
-// feature gate.
+// kubelet's configuration (KEP-5894), the off switch on the kernel command line, the kubelet's
+// feature gate and reserved cgroups, and the settings for services.
 //
 // It reads everything before it validates anything. It validates a section against the kubelet's
 // own settings and against the node's memory, CPUs and cgroup controllers. Nothing here depends on
@@ -9,6 +9,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,6 +36,12 @@ type Config struct {
 	// Name is the name of the partition. It is set even if there is no partition to make, because its
 	// cgroup may still exist. Only this package depends on there being exactly one partition.
 	Name unitname.Partition
+	// Reserved holds the slices that the kubelet expects, with and without a partition. It is also set
+	// if Load returns an error: the kubelet does not start without them.
+	Reserved Reserved
+	// Services holds the settings for the services of the kubelet and of the runtime. They apply with
+	// and without a partition.
+	Services Services
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error.
 	Off bool
@@ -54,8 +61,8 @@ type Config struct {
 }
 
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
-// nothing of the configuration is applied: Partition is nil, and the error joins one error for each
-// problem in the section.
+// nothing of the configuration is applied but Reserved: Partition is nil, and the error joins one
+// error for each problem in the section and in the settings for services.
 func Load(root string) (*Config, error) { return load(hostfs.FS(root), kubeletconfig.Load) }
 
 // LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
@@ -72,28 +79,40 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	if c.Off, err = switchedOff(root); err != nil || c.Off {
 		return c, err
 	}
-	if c.Kubelet, err = read(root); err != nil {
+	c.Kubelet, err = read(root)
+	c.Warnings = c.Kubelet.Warnings
+	if reserveErr := c.reserve(root); err == nil {
+		err = reserveErr
+	}
+	if err != nil {
 		return c, err
 	}
-	if c.section, err = decodeSection(c.Kubelet); err != nil {
+	services, err := newServices(c.Kubelet.Services)
+	if err = errors.Join(c.partition(root), err); err != nil {
+		c.Partition = nil
 		return c, err
 	}
-	var n *node
-	if c.section != nil {
-		if n, err = readNode(root); err != nil {
-			return c, err
-		}
+	c.Services = services
+	c.placeServices()
+	return c, nil
+}
+
+// partition reads the section, and the facts of the node that it is validated against.
+func (c *Config) partition(root hostfs.FS) error {
+	var err error
+	if c.section, err = decodeSection(c.Kubelet); err != nil || c.section == nil {
+		return err
 	}
-	return c, c.judge(n)
+	n, err := readNode(root)
+	if err != nil {
+		return err
+	}
+	return c.judge(n)
 }
 
 // judge validates the section for the node n and fills in the rest of c.
 func (c *Config) judge(n *node) error {
-	c.Warnings = c.Kubelet.Warnings
-	switch {
-	case c.section == nil:
-		return nil
-	case c.Kubelet.Kubelet.FeatureGates[Gate]:
+	if c.Kubelet.Kubelet.FeatureGates[Gate] {
 		c.ManagedByKubelet = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
 			c.Kubelet.FileWith("featureGates"), Gate)
 		return nil

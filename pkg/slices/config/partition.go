@@ -71,16 +71,23 @@ func newPartition(
 	c.unknownFields()
 	c.cgroups()
 	c.kubelet()
+	p := c.partition()
+	if err := c.problems.err(); err != nil {
+		return nil, c.warnings, err
+	}
+	return p, c.warnings, nil
+}
+
+// partition reads the fields of the section. A field with a problem has its zero value, or the
+// value that does not fit.
+func (c *checker) partition() *Partition {
 	var p Partition
 	p.Namespaces = c.namespaces()
 	p.MemoryLimit = c.memoryLimit()
 	p.CPUs = c.cpus()
 	c.eviction(&p)
 	p.MemoryHigh = c.memoryHigh(&p)
-	if err := c.problems.err(); err != nil {
-		return nil, c.warnings, err
-	}
-	return &p, c.warnings, nil
+	return &p
 }
 
 // decodeSection splits the section into its fields. It returns nil, which means switched off, for a

@@ -3,22 +3,15 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
-)
 
-// bounded reports whether a text may be passed to resource.Quantity, whose comparisons compute
-// powers of ten. A comparison of "1e99999999" does not end within 20 s (apimachinery 0.37.0). An
-// exponent of two digits is enough for every number of bytes.
-func bounded(text string) bool {
-	const maxDigits, maxExponent = 40, 2
-	_, exponent, ok := strings.Cut(strings.ToLower(text), "e")
-	return len(text) <= maxDigits && (!ok || len(strings.Trim(exponent, "+-")) <= maxExponent)
-}
+	"nodepartition/internal/quantity"
+)
 
 // parseBytes parses a quantity of bytes, given as JSON number or string. The result is between
 // least, which is 0 or 1, and math.MaxInt64.
@@ -30,12 +23,9 @@ func parseBytes(raw json.RawMessage, least int) (int64, error) {
 			return 0, errors.New("is not a string; " + want)
 		}
 	}
-	if !bounded(text) {
-		return 0, errors.New("is not a quantity; " + want)
-	}
-	q, err := resource.ParseQuantity(text)
+	q, err := quantity.Parse(text)
 	if err != nil {
-		return 0, errors.New("is not a quantity; " + want)
+		return 0, fmt.Errorf("%w; %s", err, want)
 	}
 	if q.Sign() < least {
 		return 0, errors.New([]string{"must not be negative; ", "must be above zero; "}[least] + want)

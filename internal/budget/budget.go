@@ -1,0 +1,112 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+)
+
+// Input holds what a budget is computed from.
+type Input struct {
+	Kubelet Kubelet
+	// IgnoreEviction is the kubelet's flag --experimental-allocatable-ignore-eviction: Node
+	// Allocatable then includes the eviction threshold.
+	IgnoreEviction bool
+	// Capacity has cpu, memory, hugepages-SIZE, and ephemeral-storage where it is known, as the
+	// kubelet reports them.
+	Capacity v1.ResourceList
+	// CPUs holds the CPUs of the node. Their number is the capacity of CPUs.
+	CPUs cpuset.CPUSet
+	// Partition is nil without one.
+	Partition *Partition
+	// Members is nil where the pods of the node are not known.
+	Members *Members
+	// HostBytes is the working set of the services of the node (system.slice), 0 where it is not
+	// known.
+	HostBytes int64
+}
+
+// Partition holds the settings of the system partition that make up the budget.
+type Partition struct {
+	// MemoryLimit is in bytes, 0 for none.
+	MemoryLimit int64
+	// CPUs is empty if the partition runs on all CPUs.
+	CPUs cpuset.CPUSet
+}
+
+// Members holds sums over the pods of the partition.
+type Members struct {
+	Pods int `json:"pods"`
+	// MemoryRequestBytes is the sum of the requests, as the scheduler counts them.
+	MemoryRequestBytes int64 `json:"memoryRequestBytes"`
+	// MemoryLimitBytes is the sum of the limits of the pods that have one, and Unlimited counts the
+	// others.
+	MemoryLimitBytes int64 `json:"memoryLimitBytes"`
+	Unlimited        int   `json:"unlimited"`
+}
+
+// Budget is the budget of a node.
+type Budget struct {
+	Capacity Resources `json:"capacity"`
+	// KubeReserved and SystemReserved are the reservations in effect. reservedSystemCPUs has replaced
+	// their CPUs.
+	KubeReserved      Resources `json:"kubeReserved"`
+	SystemReserved    Resources `json:"systemReserved"`
+	EvictionThreshold Resources `json:"evictionThreshold"`
+	// HugePagesBytes is the memory of all huge pages, which is not allocatable as memory.
+	HugePagesBytes int64 `json:"hugePagesBytes,omitempty"`
+	// Allocatable is Node Allocatable as the kubelet reports it. The partition does not reduce it.
+	Allocatable Resources `json:"allocatable"`
+	// Partition is zero without a partition. Its CPUs are 0 if it runs on all.
+	Partition Resources `json:"partition"`
+	// Remainder is left for user pods.
+	Remainder Resources `json:"remainder"`
+	CPUPools  Pools     `json:"cpuPools"`
+	// Providers holds the reservations of managed Kubernetes services for the same node.
+	Providers []Provider `json:"providers"`
+	// Warnings lists figures that cannot work together.
+	Warnings []string `json:"warnings"`
+}
+
+// Compute returns the budget of a node. The error lists the values of the kubelet's configuration
+// that the kubelet refuses.
+func Compute(in Input) (Budget, error) {
+	if !in.Kubelet.hasStorage() {
+		in.Capacity = in.Capacity.DeepCopy()
+		delete(in.Capacity, v1.ResourceEphemeralStorage)
+	}
+	reservedCPUs, cpuErr := parseCPUs(in.Kubelet.ReservedSystemCPUs)
+	reserved, reservedErr := reserve(&in.Kubelet, reservedCPUs)
+	threshold, thresholdErr := evictionThreshold(in.Kubelet.EvictionHard, in.Capacity)
+	if err := errors.Join(cpuErr, reservedErr, thresholdErr); err != nil {
+		return Budget{}, err
+	}
+	if in.IgnoreEviction {
+		threshold = nil
+	}
+	left := allocatable(in.Capacity, reserved, threshold)
+	b := Budget{
+		Capacity:          resources(in.Capacity, in.Capacity),
+		KubeReserved:      resources(reserved.kube, in.Capacity),
+		SystemReserved:    resources(reserved.system, in.Capacity),
+		EvictionThreshold: resources(threshold, in.Capacity),
+		HugePagesBytes:    hugePages(in.Capacity),
+		Allocatable:       resources(left, in.Capacity),
+		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partition),
+		Providers:         providers(in.Capacity, in.Kubelet.maxPods()),
+	}
+	b.Partition, b.Remainder = split(b.Allocatable, in.Partition, reservedCPUs)
+	b.Warnings = append([]string{}, warnings(&in, &b, reservedCPUs, exceeded(in.Capacity, reserved, threshold))...)
+	return b, nil
+}
+
+// parseCPUs parses reservedSystemCPUs.
+func parseCPUs(list string) (cpuset.CPUSet, error) {
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		return cpus, fmt.Errorf("reservedSystemCPUs: %q is not a list of CPUs; the kubelet does not start with it", list)
+	}
+	return cpus, nil
+}

@@ -1,0 +1,251 @@
+package budget
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+)
+
+// capacity returns a resource list of pairs such as cpu=16.
+func capacity(t *testing.T, pairs string) v1.ResourceList {
+	t.Helper()
+	list := v1.ResourceList{}
+	for _, pair := range strings.Fields(pairs) {
+		name, value, _ := strings.Cut(pair, "=")
+		q, err := resource.ParseQuantity(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[v1.ResourceName(name)] = q
+	}
+	return list
+}
+
+// cpus returns the CPUs of a list.
+func cpus(t *testing.T, list string) cpuset.CPUSet {
+	t.Helper()
+	set, err := cpuset.Parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// String returns amounts in a short form for tests: thousandths of CPUs, bytes, bytes.
+func (r Resources) String() string {
+	s := fmt.Sprintf("%dm %d", r.MilliCPU, r.MemoryBytes)
+	if r.StorageBytes != nil {
+		s += fmt.Sprintf(" %d", *r.StorageBytes)
+	}
+	return s
+}
+
+func amounts(milliCPU, memory int64, storage ...int64) string {
+	r := Resources{MilliCPU: milliCPU, MemoryBytes: memory}
+	if len(storage) > 0 {
+		r.StorageBytes = &storage[0]
+	}
+	return r.String()
+}
+
+// TestComputeExample computes the example of the Kubernetes documentation, "Reserve Compute
+// Resources for System Daemons": 16 CPUs, 32Gi and 100Gi; kube-reserved 1 CPU, 2Gi and 1Gi;
+// system-reserved 500m, 1Gi and 1Gi; memory.available<500Mi and nodefs.available<10%.
+//
+// The page first states 98Gi of allocatable storage, and then 88Gi. The kubelet computes 88Gi: 98Gi
+// lacks the eviction threshold. It is 160 bytes less, because 10 % is a float32: 0.1 is 2^-26/10
+// larger there, and 100Gi * 2^-26/10 is 160. The page's 28.5Gi of memory are 32Gi - 3Gi - 500Mi =
+// 29196Mi, rounded. Its unit "storage" is ephemeral-storage in the kubelet.
+func TestComputeExample(t *testing.T) {
+	t.Parallel()
+	in := Input{
+		Kubelet: Kubelet{
+			KubeReserved:   map[string]string{"cpu": "1", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+			SystemReserved: map[string]string{"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "1Gi"},
+			EvictionHard:   map[string]string{"memory.available": "500Mi", "nodefs.available": "10%"},
+		},
+		Capacity: capacity(t, "cpu=16 memory=32Gi ephemeral-storage=100Gi"), CPUs: cpus(t, "0-15"),
+	}
+	b, err := Compute(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const storage = 88*gibi - 160
+	for name, got := range map[string]struct {
+		is   Resources
+		want string
+	}{
+		"capacity":       {b.Capacity, amounts(16000, 32*gibi, 100*gibi)},
+		"kubeReserved":   {b.KubeReserved, amounts(1000, 2*gibi, gibi)},
+		"systemReserved": {b.SystemReserved, amounts(500, gibi, gibi)},
+		"threshold":      {b.EvictionThreshold, amounts(0, 500*mebi, 10*gibi+160)},
+		"allocatable":    {b.Allocatable, amounts(14500, 29196*mebi, storage)},
+		"partition":      {b.Partition, amounts(0, 0)},
+		"remainder":      {b.Remainder, amounts(14500, 29196*mebi, storage)},
+	} {
+		if got.is.String() != got.want {
+			t.Errorf("%s is %s; want %s", name, got.is, got.want)
+		}
+	}
+	if len(b.Warnings) != 0 || b.Warnings == nil {
+		t.Errorf("warnings %q; want an empty list", b.Warnings)
+	}
+	// With a partition of 4Gi on CPUs 0-3: 29196Mi - 4096Mi = 25100Mi and 14.5 - 4 = 10.5 CPUs remain.
+	in.Partition = &Partition{MemoryLimit: 4 * gibi, CPUs: cpus(t, "0-3")}
+	if b, err = Compute(in); err != nil {
+		t.Fatal(err)
+	}
+	if b.Allocatable.String() != amounts(14500, 29196*mebi, storage) || b.Partition.String() != amounts(4000, 4*gibi) ||
+		b.Remainder.String() != amounts(10500, 25100*mebi, storage) {
+		t.Errorf("allocatable %s, partition %s, remainder %s", b.Allocatable, b.Partition, b.Remainder)
+	}
+}
+
+// TestComputeAllocatable computes what the kubelet reports, for one rule after the other.
+func TestComputeAllocatable(t *testing.T) {
+	t.Parallel()
+	type values = map[string]string
+	off := false
+	for name, test := range map[string]struct {
+		capacity string
+		kubelet  Kubelet
+		ignore   bool
+		want     string // of Node Allocatable
+		kube     string // of kubeReserved, if not empty
+		system   string // of systemReserved, if not empty
+	}{
+		"nothing reserved": {"cpu=4 memory=8Gi", Kubelet{}, false, amounts(4000, 8*gibi), amounts(0, 0), amounts(0, 0)},
+		// 8192Mi - 100Mi = 8092Mi.
+		"defaults": {"cpu=4 memory=8Gi", Kubelet{EvictionHard: DefaultEvictionHard()}, false, amounts(4000, 8092*mebi), "", ""},
+		// 5 % of 8Gi: 0.05 as a float32 is 0.0500000007450580596923828125, and times 2^33 429496736 and
+		// less than one byte.
+		"percent of memory": {"cpu=4 memory=8Gi", Kubelet{EvictionHard: values{"memory.available": "5%"}}, false, amounts(4000, 8*gibi-429496736), "", ""},
+		"0 % and 100 % are off": {
+			"cpu=4 memory=8Gi ephemeral-storage=10Gi",
+			Kubelet{EvictionHard: values{"memory.available": "0%", "nodefs.available": "100%"}}, false, amounts(4000, 8*gibi, 10*gibi), "", "",
+		},
+		"other signals do not count": {"cpu=4 memory=8Gi", Kubelet{EvictionHard: values{"imagefs.available": "15%", "nodefs.inodesFree": "5%"}}, false, amounts(4000, 8*gibi), "", ""},
+		"the flag that ignores thresholds": {
+			"cpu=4 memory=8Gi", Kubelet{EvictionHard: values{"memory.available": "1Gi"}, KubeReserved: values{"memory": "1Gi"}}, true, amounts(4000, 7*gibi), "", "",
+		},
+		"never negative": {"cpu=1 memory=1Gi", Kubelet{KubeReserved: values{"cpu": "2", "memory": "2Gi"}}, false, amounts(0, 0), "", ""},
+		// 0.0005 CPU is 500 millionths, which round up to 1m; 0.0004 are 400, which round down.
+		"CPUs are rounded to thousandths": {
+			"cpu=1 memory=1Gi", Kubelet{KubeReserved: values{"cpu": "0.0005"}, SystemReserved: values{"cpu": "0.0004"}}, false, amounts(999, gibi), amounts(1, 0), amounts(0, 0),
+		},
+		// Three CPUs replace 1.5 and 0.5; memory stays.
+		"reservedSystemCPUs": {
+			"cpu=8 memory=8Gi",
+			Kubelet{KubeReserved: values{"cpu": "1500m", "memory": "1Gi"}, SystemReserved: values{"cpu": "500m"}, ReservedSystemCPUs: "0,4-5"},
+			false, amounts(5000, 7*gibi), amounts(0, gibi), amounts(3000, 0),
+		},
+		"reservedSystemCPUs alone": {"cpu=8 memory=8Gi", Kubelet{ReservedSystemCPUs: "0"}, false, amounts(7000, 8*gibi), amounts(0, 0), amounts(1000, 0)},
+		// 8Gi - 1Gi - (512Mi + 1Gi) of huge pages = 5632Mi.
+		"huge pages": {
+			"cpu=8 memory=8Gi hugepages-2Mi=512Mi hugepages-1Gi=1Gi", Kubelet{SystemReserved: values{"memory": "1Gi"}}, false, amounts(8000, 5632*mebi), "", "",
+		},
+		"huge pages of all memory":  {"cpu=8 memory=1Gi hugepages-2Mi=2Gi", Kubelet{}, false, amounts(8000, 0), "", ""},
+		"no isolation of storage":   {"cpu=8 memory=1Gi ephemeral-storage=1Gi", Kubelet{LocalStorageCapacityIsolation: &off}, false, amounts(8000, gibi), "", ""},
+		"process IDs are no amount": {"cpu=8 memory=1Gi", Kubelet{KubeReserved: values{"pid": "1000"}}, false, amounts(8000, gibi), "", ""},
+		"decimal units":             {"cpu=8 memory=1Gi", Kubelet{KubeReserved: values{"memory": "1M"}}, false, amounts(8000, gibi-1_000_000), "", ""},
+	} {
+		b, err := Compute(Input{Kubelet: test.kubelet, IgnoreEviction: test.ignore, Capacity: capacity(t, test.capacity), CPUs: cpus(t, "0-7")})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name == "huge pages" && b.HugePagesBytes != gibi+512*mebi {
+			t.Errorf("%s: %d bytes", name, b.HugePagesBytes)
+		}
+		if b.Allocatable.String() != test.want {
+			t.Errorf("%s: allocatable %s; want %s", name, b.Allocatable, test.want)
+		}
+		if test.kube != "" && b.KubeReserved.String() != test.kube || test.system != "" && b.SystemReserved.String() != test.system {
+			t.Errorf("%s: reserved %s and %s; want %s and %s", name, b.KubeReserved, b.SystemReserved, test.kube, test.system)
+		}
+	}
+}
+
+// TestComputeRefused: values that the kubelet refuses are errors that name the field, all at once.
+func TestComputeRefused(t *testing.T) {
+	t.Parallel()
+	_, err := Compute(Input{Capacity: capacity(t, "cpu=1 memory=1Gi ephemeral-storage=1Gi"), Kubelet: Kubelet{
+		KubeReserved:       map[string]string{"storage": "1Gi", "memory": "-1", "cpu": "1e13"},
+		SystemReserved:     map[string]string{"cpu": "1e99999999", "pid": "1x", "memory": "1e18"},
+		EvictionHard:       map[string]string{"memory.available": "0", "nodefs.available": "101%"},
+		ReservedSystemCPUs: "0-",
+	}})
+	for _, want := range []string{
+		`kubeReserved[storage]: "1Gi" cannot be reserved; want cpu, memory, ephemeral-storage or pid; the kubelet does not start with it`,
+		`kubeReserved[memory]: "-1" is negative;`, `kubeReserved[cpu]: "1e13" is too large`,
+		`systemReserved[cpu]: "1e99999999" is not a quantity;`, `systemReserved[pid]: "1x" is not a quantity;`, `systemReserved[memory]: "1e18" is too large`,
+		`evictionHard[memory.available]: "0" is not above zero;`, `evictionHard[nodefs.available]: "101%" is not between 0% and 100%;`,
+		`reservedSystemCPUs: "0-" is not a list of CPUs;`,
+	} {
+		if err == nil || !strings.Contains(err.Error()+"\n", want) {
+			t.Errorf("%v\nlacks %s", err, want)
+		}
+	}
+	for _, value := range []string{"x%", "NaN%", "-1%", "1x", "1e19"} {
+		if _, err := parseThreshold(value, resource.MustParse("1Gi")); err == nil {
+			t.Errorf("%s: want an error", value)
+		}
+	}
+}
+
+// TestSplit: Node Allocatable is 10 CPUs and 10Gi.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	whole := Resources{MilliCPU: 10_000, MemoryBytes: 10 * gibi}
+	for name, test := range map[string]struct {
+		partition            *Partition
+		reserved             string
+		wantPart, wantRemain string
+	}{
+		"none":                        {nil, "", amounts(0, 0), amounts(10_000, 10*gibi)},
+		"no limit, no cpuset":         {&Partition{}, "0-1", amounts(0, 0), amounts(10_000, 10*gibi)},
+		"CPUs that are reserved":      {&Partition{MemoryLimit: gibi, CPUs: cpus(t, "0-1")}, "0-3", amounts(2000, gibi), amounts(10_000, 9*gibi)},
+		"one CPU that is not":         {&Partition{MemoryLimit: gibi, CPUs: cpus(t, "1-2")}, "0-1", amounts(2000, gibi), amounts(9000, 9*gibi)},
+		"more than is left of either": {&Partition{MemoryLimit: 11 * gibi, CPUs: cpus(t, "0-10")}, "", amounts(11_000, 11*gibi), amounts(0, 0)},
+	} {
+		partition, remainder := split(whole, test.partition, cpus(t, test.reserved))
+		if partition.String() != test.wantPart || remainder.String() != test.wantRemain {
+			t.Errorf("%s: %s and %s; want %s and %s", name, partition, remainder, test.wantPart, test.wantRemain)
+		}
+	}
+}
+
+func TestPools(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		partition *Partition
+		reserved  string
+		want      string // partition, reserved, shared
+	}{
+		"no partition":                 {nil, "0", "- 0 1-7"},
+		"no cpuset":                    {&Partition{}, "0-1", "0-7 0-1 2-7"},
+		"a part of the reserved CPUs":  {&Partition{CPUs: cpus(t, "0-1")}, "0-3", "0-1 0-3 4-7"},
+		"CPUs outside":                 {&Partition{CPUs: cpus(t, "3-4")}, "0-3", "3-4 0-3 5-7"},
+		"nothing reserved, no cpuset":  {&Partition{}, "", "0-7 - 0-7"},
+		"nothing reserved, CPUs 0 and": {&Partition{CPUs: cpus(t, "0,7")}, "", "0,7 - 1-6"},
+	} {
+		p := pools(cpus(t, "0-7"), cpus(t, test.reserved), test.partition)
+		var got []string
+		for _, pool := range []Pool{p.Partition, p.Reserved, p.Shared} {
+			if set := cpus(t, pool.CPUs); set.Size() != pool.Count {
+				t.Errorf("%s: %d CPUs in %s", name, pool.Count, pool.CPUs)
+			}
+			if pool.CPUs == "" {
+				pool.CPUs = "-"
+			}
+			got = append(got, pool.CPUs)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %s; want %s", name, got, test.want)
+		}
+	}
+}

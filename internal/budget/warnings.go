@@ -1,0 +1,136 @@
+package budget
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/bytesize"
+)
+
+// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
+const staticPolicy = "static"
+
+// warnings returns the figures of a budget that cannot work together. Figures with which the
+// kubelet does not start come first.
+func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
+	var w remarks
+	w.reservations(b, over)
+	w.kubelet(in, b, reserved)
+	if in.Partition != nil {
+		w.cpus(in, reserved)
+		w.memory(in, b)
+	}
+	return w
+}
+
+// remarks collects warnings.
+type remarks []string
+
+func (w *remarks) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+
+// reservations warns of more reservations than there is capacity.
+func (w *remarks) reservations(b *Budget, over []v1.ResourceName) {
+	for _, name := range over {
+		w.add("kubeReserved, systemReserved and evictionHard take more %s than the node has: "+
+			"the kubelet does not start", name)
+	}
+	if b.Allocatable.MemoryBytes == 0 && len(over) == 0 {
+		w.add("no memory is allocatable: huge pages and reservations take all of it")
+	}
+}
+
+// kubelet warns of settings that the kubelet refuses (ValidateKubeletConfiguration,
+// pkg/kubelet/apis/config/validation; getReservedCPUs, cmd/kubelet/app/server.go; NewManager,
+// pkg/kubelet/cm/cpumanager), and of limits that it sets for services of the node.
+func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
+	k := &in.Kubelet
+	if k.ReservedSystemCPUs != "" && (k.KubeReservedCgroup != "" || k.SystemReservedCgroup != "") {
+		w.add("reservedSystemCPUs is set together with kubeReservedCgroup or systemReservedCgroup: " +
+			"the kubelet does not start; remove one of them")
+	}
+	if missing := reserved.Difference(in.CPUs); !missing.IsEmpty() {
+		w.add("reservedSystemCPUs: the node has no CPU %s: the kubelet does not start; want CPUs of %s", missing, in.CPUs)
+	}
+	if k.CPUManagerPolicy == staticPolicy && b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU == 0 {
+		w.add("cpuManagerPolicy is static and no CPU is reserved: the kubelet does not start; set reservedSystemCPUs")
+	}
+	for _, s := range []struct {
+		enforce, field, cgroup string
+		memory                 int64
+	}{
+		{"kube-reserved", "kubeReservedCgroup", k.KubeReservedCgroup, b.KubeReserved.MemoryBytes},
+		{"system-reserved", "systemReservedCgroup", k.SystemReservedCgroup, b.SystemReserved.MemoryBytes},
+	} {
+		switch whole := k.enforces(s.enforce); {
+		case !whole && !k.enforces(s.enforce+"-compressible"):
+		case s.cgroup == "":
+			w.add("enforceNodeAllocatable has %s, and %s is not set: the kubelet does not start", s.enforce, s.field)
+		case whole && s.memory > 0:
+			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
+				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
+		}
+	}
+}
+
+// cpus warns of CPUs of the partition that are not kept for the system.
+func (w *remarks) cpus(in *Input, reserved cpuset.CPUSet) {
+	cpus := in.Partition.CPUs
+	switch outside := cpus.Difference(reserved); {
+	case outside.IsEmpty():
+	case !reserved.IsEmpty():
+		w.add("systemPartition.cpuset: CPU %s is not one of reservedSystemCPUs, %s: user pods run there too; "+
+			"want a part of those", outside, reserved)
+	case in.Kubelet.CPUManagerPolicy == staticPolicy:
+		w.add("systemPartition.cpuset is %s, and reservedSystemCPUs is not set: the static CPU manager selects the reserved "+
+			"CPUs itself, and may assign those of the partition to containers exclusively; set reservedSystemCPUs to %s",
+			cpus, cpus)
+	}
+}
+
+// memory warns of a memoryLimit that does not fit.
+func (w *remarks) memory(in *Input, b *Budget) {
+	limit := in.Partition.MemoryLimit
+	if limit == 0 {
+		return
+	}
+	if limit >= b.Allocatable.MemoryBytes {
+		w.add("systemPartition.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
+			"nothing remains for user pods", bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
+	}
+	if m := in.Members; m != nil {
+		if m.MemoryRequestBytes > limit {
+			w.add("systemPartition.memoryLimit of %s is below the requests of its %d pods, %s: "+
+				"pods are evicted that use no more than they request",
+				bytesize.Round(limit), m.Pods, bytesize.Round(m.MemoryRequestBytes))
+		}
+		if m.MemoryLimitBytes > limit {
+			w.add("systemPartition.memoryLimit of %s is below the sum of the memory limits of its pods, %s "+
+				"(%d of %d pods have none): pods may be evicted below their own limits",
+				bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
+		}
+	}
+	w.forgotten(in, b)
+}
+
+// forgotten warns if the reservations cannot include the partition. The kubelet does not subtract
+// memoryLimit from Node Allocatable (KEP-5894, alpha), so the scheduler promises to user pods the
+// part of it that members do not request. By the KEP the administrator accounts for that part in
+// kubeReserved and systemReserved, or accepts that user pods have less. A reservation has no label:
+// whether it includes the partition is not to be seen. It certainly does not if it is smaller than
+// that part and the memory that the services of the node use now.
+func (w *remarks) forgotten(in *Input, b *Budget) {
+	share := promised(in.Partition, in.Members)
+	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
+	if share == 0 || reserved >= share+in.HostBytes {
+		return
+	}
+	services := ""
+	if in.HostBytes > 0 {
+		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
+	}
+	w.add("kubeReserved and systemReserved, %s of memory, do not include the partition%s: the scheduler promises %s of "+
+		"its memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised",
+		bytesize.Round(reserved), services, bytesize.Round(share))
+}

@@ -1,0 +1,103 @@
+package budget
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWarnings: each case has the beginnings of its warnings, in their order. The node has 8 CPUs
+// and 16Gi.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	type values = map[string]string
+	reserved := Kubelet{ReservedSystemCPUs: "0-3", SystemReserved: values{"memory": "4Gi"}}
+	partition := func(limit int64, list string) *Partition { return &Partition{MemoryLimit: limit, CPUs: cpus(t, list)} }
+	for name, test := range map[string]struct {
+		kubelet   Kubelet
+		capacity  string
+		partition *Partition
+		members   *Members
+		host      int64
+		want      []string
+	}{
+		"none": {kubelet: reserved, partition: partition(4*gibi, "0-3")},
+		"more than the node has": {
+			kubelet: Kubelet{KubeReserved: values{"cpu": "9", "memory": "16Gi"}, EvictionHard: values{"memory.available": "1"}},
+			want:    []string{"kubeReserved, systemReserved and evictionHard take more cpu", "kubeReserved, systemReserved and evictionHard take more memory"},
+		},
+		"all of the memory": {kubelet: Kubelet{KubeReserved: values{"memory": "16Gi"}}, want: []string{"no memory is allocatable"}},
+		"huge pages":        {capacity: "hugepages-1Gi=16Gi", want: []string{"no memory is allocatable"}},
+		"reserved CPUs and a cgroup of the system": {
+			kubelet: Kubelet{ReservedSystemCPUs: "0", SystemReservedCgroup: "/system.slice"}, want: []string{"reservedSystemCPUs is set together"},
+		},
+		"reserved CPUs and a cgroup of Kubernetes": {
+			kubelet: Kubelet{ReservedSystemCPUs: "0", KubeReservedCgroup: "/runtime"}, want: []string{"reservedSystemCPUs is set together"},
+		},
+		"reserved CPUs that are not there": {kubelet: Kubelet{ReservedSystemCPUs: "7-8"}, want: []string{"reservedSystemCPUs: the node has no CPU 8:"}},
+		"static without a reservation":     {kubelet: Kubelet{CPUManagerPolicy: "static"}, want: []string{"cpuManagerPolicy is static and no CPU"}},
+		"static with one":                  {kubelet: Kubelet{CPUManagerPolicy: "static", KubeReserved: values{"cpu": "1m"}}},
+		"enforced without a cgroup": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods", "kube-reserved", "system-reserved-compressible"}},
+			want: []string{
+				"enforceNodeAllocatable has kube-reserved, and kubeReservedCgroup is not set",
+				"enforceNodeAllocatable has system-reserved, and systemReservedCgroup is not set",
+			},
+		},
+		"enforced memory": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"system-reserved"}, SystemReservedCgroup: "/system.slice", SystemReserved: values{"memory": "1Gi"}},
+			want:    []string{"enforceNodeAllocatable has system-reserved: the kubelet sets memory.max of /system.slice to 1Gi"},
+		},
+		"enforced CPU alone": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"system-reserved-compressible"}, SystemReservedCgroup: "/system.slice", SystemReserved: values{"memory": "1Gi"}},
+		},
+		"enforced, without memory": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"kube-reserved"}, KubeReservedCgroup: "/runtime", KubeReserved: values{"cpu": "1"}},
+		},
+		"a CPU that is not reserved": {kubelet: reserved, partition: partition(0, "3-4"), want: []string{"systemPartition.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3"}},
+		"static, CPUs not reserved": {
+			kubelet: Kubelet{CPUManagerPolicy: "static", KubeReserved: values{"cpu": "1"}}, partition: partition(0, "0"),
+			want: []string{"systemPartition.cpuset is 0, and reservedSystemCPUs is not set"},
+		},
+		"nothing static, CPUs not reserved": {partition: partition(0, "0")},
+		// 16Gi - 4Gi = 12Gi are left.
+		"larger than what is left": {
+			kubelet: reserved, partition: partition(12*gibi, "0"),
+			want: []string{"systemPartition.memoryLimit of 12Gi takes all of the 12Gi", "kubeReserved and systemReserved, 4Gi of memory"},
+		},
+		"below requests and limits": {
+			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryRequestBytes: gibi + 1<<20, MemoryLimitBytes: 2 * gibi, Unlimited: 1},
+			want: []string{
+				"systemPartition.memoryLimit of 1Gi is below the requests of its 3 pods, 1025Mi:",
+				"systemPartition.memoryLimit of 1Gi is below the sum of the memory limits of its pods, 2Gi (1 of 3 pods have none)",
+			},
+		},
+		"as much as requests and limits": {
+			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi},
+		},
+		// 4Gi reserved cannot include 4Gi and a byte.
+		"forgotten": {kubelet: reserved, partition: partition(4*gibi+1, "0"), want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition: "}},
+		// Members request 1Gi, which the scheduler counts: 5Gi - 1Gi = 4Gi.
+		"requests count":            {kubelet: reserved, partition: partition(5*gibi, "0"), members: &Members{Pods: 1, MemoryRequestBytes: gibi}},
+		"services of the node, too": {kubelet: reserved, partition: partition(4*gibi, "0"), host: 1 << 20, want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition beside the 1Mi that"}},
+		"nothing reserved":          {partition: partition(gibi, ""), want: []string{"kubeReserved and systemReserved, 0 of memory"}},
+		"no limit":                  {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
+	} {
+		b, err := Compute(Input{
+			Kubelet: test.kubelet, Capacity: capacity(t, "cpu=8 memory=16Gi "+test.capacity), CPUs: cpus(t, "0-7"),
+			Partition: test.partition, Members: test.members, HostBytes: test.host,
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(b.Warnings) != len(test.want) {
+			t.Errorf("%s: %d warnings; want %d:\n%s", name, len(b.Warnings), len(test.want), strings.Join(b.Warnings, "\n"))
+			continue
+		}
+		for i, want := range test.want {
+			if !strings.HasPrefix(b.Warnings[i], want) {
+				t.Errorf("%s: %q; want %q", name, b.Warnings[i], want)
+			}
+		}
+	}
+}

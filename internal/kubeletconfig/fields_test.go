@@ -1,0 +1,94 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFields: defaults are set in the main file before the drop-ins are merged, and not where there
+// is none.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	const main, dir, other = "/etc/k.yaml", "/etc/k.d", "/etc/other.yaml"
+	setDefaults := func(fields map[string]json.RawMessage) error {
+		if fields["evictionHard"] == nil {
+			fields["evictionHard"] = json.RawMessage(`{"a":"1","b":"2"}`)
+		}
+		return nil
+	}
+	root := tree(t, map[string]string{
+		main:             head + "maxPods: 5\nclusterDomain: x",
+		dir + "/1.conf":  head + "evictionHard: {b: '3'}",
+		dir + "/2.conf":  head + "maxPods: 6",
+		dir + "/3.other": "not read",
+		other:            head + "maxPods: 7\nsystemPartition: {cpuset: '0'}",
+		OverridePath:     head + "systemPartition: {cpuset: '1'}",
+	})
+	for name, test := range map[string]struct {
+		dir   string
+		files []string
+		want  string
+	}{
+		"nothing":            {"", nil, "map[]"},
+		"a main file":        {"", []string{main}, `map[evictionHard:{"a":"1","b":"2"} maxPods:5]`},
+		"with drop-ins":      {dir, []string{main}, `map[evictionHard:{"a":"1","b":"3"} maxPods:6]`},
+		"drop-ins alone":     {dir, nil, `map[evictionHard:{"b":"3"} maxPods:6]`},
+		"files in order":     {"", []string{main, other}, `map[evictionHard:{"a":"1","b":"2"} maxPods:7]`},
+		"files and a folder": {dir, []string{other}, `map[evictionHard:{"a":"1","b":"3"} maxPods:6]`},
+	} {
+		c, err := LoadFiles(root, test.dir, test.files...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		fields, err := c.Fields([]string{"evictionHard", "maxPods"}, setDefaults)
+		text := map[string]string{}
+		for field, raw := range fields {
+			text[field] = string(raw)
+		}
+		if got := fmt.Sprint(text); err != nil || got != test.want {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, test.want)
+		}
+		if hasSection := slices.Contains(test.files, other); (string(c.Section) == `{"cpuset":"0"}`) != hasSection {
+			t.Errorf("%s: section %s; want the one of the files alone", name, c.Section)
+		}
+	}
+	// The configuration of the node has the same fields.
+	node, err := Load(tree(t, map[string]string{"/var/lib/kubelet/config.yaml": head + "maxPods: 8"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fields, err := node.Fields([]string{"maxPods"}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
+		t.Errorf("%s, %v", fields, err)
+	}
+}
+
+func TestFieldsErrors(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{"/k.yaml": head + "maxPods: many", "/broken.yaml": "{"})
+	if _, err := LoadFiles(root, "", "/none.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v; want one about a missing file", err)
+	}
+	if _, err := LoadFiles(root, "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v; want one about a missing folder", err)
+	}
+	if _, err := LoadFiles(root, "", "/k.yaml", "/broken.yaml"); err == nil || !strings.HasPrefix(err.Error(), "/broken.yaml: ") {
+		t.Errorf("%v", err)
+	}
+	c, err := LoadFiles(root, "", "/k.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Fields([]string{"maxPods"}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
+		t.Errorf("%v", err)
+	}
+	var pods int32
+	if err := c.Decode("maxPods", json.RawMessage(`"many"`), &pods); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: maxPods: "many" has the wrong type`) {
+		t.Errorf("%v", err)
+	}
+}

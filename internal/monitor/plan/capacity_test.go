@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
+
+func TestParseCapacity(t *testing.T) {
+	t.Parallel()
+	c, err := ParseCapacity("cpu=16, memory=32Gi,storage=100Gi,hugepages-2Mi=1Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := c.Resources
+	pages := list["hugepages-2Mi"]
+	if c.CPUs.String() != "0-15" || list.Cpu().MilliValue() != 16000 || list.Memory().Value() != 32<<30 ||
+		list.StorageEphemeral().Value() != 100<<30 || pages.Value() != 1<<30 {
+		t.Errorf("%+v, CPUs %s", list, c.CPUs)
+	}
+	if c, err := ParseCapacity("memory=1G,cpu=1"); err != nil || c.CPUs.String() != "0" || len(c.Resources) != 2 {
+		t.Errorf("%+v, %v; want no storage", c, err)
+	}
+	for text, want := range map[string]string{
+		"":                         `"": want cpu, memory, storage or hugepages-SIZE`,
+		"cpu=4":                    "memory is missing",
+		"memory=4Gi":               "cpu: 0: want a whole number of CPUs",
+		"cpu=1500m,memory=4Gi":     "cpu: 1500m: want a whole number",
+		"cpu=8193,memory=4Gi":      "cpu: 8193: want a whole number of CPUs, 1 to 8192",
+		"cpu=4,memory=4Gi,gpu=1":   `"gpu": want cpu`,
+		"cpu=4,memory=4Gi,cpu=5":   "cpu is there twice",
+		"cpu=4,memory":             `memory: "" is not a quantity`,
+		"cpu=4,memory=-1Gi":        `memory: "-1Gi" is negative or too large`,
+		"cpu=4,memory=2e18":        `memory: "2e18" is negative or too large`,
+		"cpu=4,memory=1e999999999": `memory: "1e999999999" is not a quantity`,
+	} {
+		if _, err := ParseCapacity(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v; want %s", text, err, want)
+		}
+	}
+}
+
+// TestReadCapacity: the CPUs that run, MemTotal in KiB, and the huge pages of each size.
+func TestReadCapacity(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"/sys/devices/system/cpu/online": "0-2,4\n",
+		"/proc/meminfo":                  "MemTotal:       16384000 kB\nMemFree: 1 kB\n",
+		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "512\n",
+		"/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
+		"/var/lib/kubelet/config.yaml":                              "",
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := readCapacity(hostfs.FS(dir), "/var/lib/kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := c.Resources["hugepages-2Mi"], c.Resources["hugepages-1Gi"]
+	if c.CPUs.String() != "0-2,4" || c.Resources.Cpu().MilliValue() != 4000 || c.Resources.Memory().Value() != 16384000<<10 ||
+		small.Value() != 1<<30 || large.Value() != 0 || c.Resources.StorageEphemeral().Sign() <= 0 || len(c.Resources) != 5 {
+		t.Errorf("%+v, CPUs %s", c.Resources, c.CPUs)
+	}
+	// Before the kubelet has run, storage is not known.
+	if c, err = readCapacity(hostfs.FS(dir), "/data/kubelet"); err != nil || len(c.Resources) != 4 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "/sys/devices/system/cpu/online"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = readCapacity(hostfs.FS(dir), "/var/lib/kubelet"); err == nil || !strings.HasPrefix(err.Error(), onlinePath) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+)
+
+// Configuration is the origin of the kubelet's settings.
+type Configuration struct {
+	// Files lists the configuration files that were read, in the order of merging.
+	Files []string `json:"files"`
+	// KubeletPID is the process whose command line was read. It is absent if none was.
+	KubeletPID int `json:"kubeletPID,omitempty"`
+}
+
+// kubelet holds the settings of a kubelet, and the section of the partition.
+type kubelet struct {
+	fields         budget.Kubelet
+	ignoreEviction bool
+	// rootDir is on the file system whose size is the capacity of storage.
+	rootDir string
+	from    Configuration
+	// section is the configuration that has the section.
+	section *kubeletconfig.Config
+	// off means that the kernel command line switches the partition off.
+	off bool
+	// notes lists remarks on the configuration.
+	notes []string
+}
+
+// defaultRootDir is the default of --root-dir (cmd/kubelet/app/options/options.go).
+const defaultRootDir = "/var/lib/kubelet"
+
+// readKubelet reads the configuration of this node, or files in place of it.
+func readKubelet(files []string) (kubelet, error) {
+	k := kubelet{rootDir: defaultRootDir, from: Configuration{Files: []string{}}}
+	if len(files) > 0 {
+		names := make([]string, 0, len(files))
+		for _, name := range files {
+			absolute, err := filepath.Abs(name)
+			if err != nil {
+				return k, err
+			}
+			names = append(names, absolute)
+		}
+		c, err := kubeletconfig.LoadFiles(root, "", names...)
+		if err != nil {
+			return k, err
+		}
+		k.section, k.notes = c, c.Warnings
+		return k, k.read(c)
+	}
+	c, err := kubeletconfig.Load(root)
+	if err != nil {
+		return k, err
+	}
+	k.section, k.notes = c, c.Warnings
+	// The error is about the kernel command line alone, or is shown with the section.
+	if desired, _ := config.Load(string(root)); desired != nil {
+		k.off = desired.Off
+	}
+	return k, k.readRunning(c)
+}
+
+// readRunning reads the settings of the running kubelet: the files that its command line names, and
+// its flags. Without a running kubelet it reads those of c.
+func (k *kubelet) readRunning(c *kubeletconfig.Config) error {
+	process, err := kubeletargs.Running(root)
+	switch {
+	case errors.Is(err, kubeletargs.ErrNotRunning) && len(c.Files) == 0:
+		k.notes = append(k.notes, "no configuration of the kubelet was found: its defaults are used")
+		k.fields.EvictionHard = budget.DefaultEvictionHard()
+		return nil
+	case errors.Is(err, kubeletargs.ErrNotRunning):
+		k.notes = append(k.notes, fmt.Sprintf("%v: flags of a kubelet are not a part of this plan", err))
+		return k.read(c)
+	case err != nil:
+		return err
+	}
+	var files []string
+	if process.Config != "" {
+		files = []string{below(process.Config)}
+	}
+	dir := process.ConfigDir
+	if dir != "" {
+		dir = below(dir)
+	}
+	theirs, err := kubeletconfig.LoadFiles(root, dir, files...)
+	if err != nil {
+		return err
+	}
+	if err := k.read(theirs); err != nil {
+		return err
+	}
+	k.from.KubeletPID = process.PID
+	k.override(&process.Flags)
+	return nil
+}
+
+// below returns the path of a flag. A relative one is below /, where systemd starts services.
+func below(name string) string { return path.Join("/", name) }
+
+// read decodes the fields of the budget from the files of c.
+func (k *kubelet) read(c *kubeletconfig.Config) error {
+	k.from.Files = append([]string{}, c.Files...)
+	fields := reflect.ValueOf(&k.fields).Elem()
+	names, targets := make([]string, 0, fields.NumField()), make([]any, 0, fields.NumField())
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+		targets = append(targets, fields.Field(i).Addr().Interface())
+	}
+	values, err := c.Fields(names, setDefaults)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		raw, ok := values[name]
+		if !ok {
+			continue
+		}
+		if err := c.Decode(name, raw, targets[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setDefaults sets evictionHard in the main file as the kubelet does (loadConfigFile,
+// cmd/kubelet/app/server.go). A main file without it has the defaults, and a drop-in changes single
+// thresholds of them. mergeDefaultEvictionSettings adds the defaults of thresholds that the main
+// file does not have.
+func setDefaults(main map[string]json.RawMessage) error {
+	const field = "evictionHard"
+	var hard map[string]string
+	var merge bool
+	readable := true // what is not is reported when it is decoded
+	if raw, ok := main[field]; ok {
+		readable = json.Unmarshal(raw, &hard) == nil
+	}
+	if raw, ok := main["mergeDefaultEvictionSettings"]; ok {
+		readable = readable && json.Unmarshal(raw, &merge) == nil
+	}
+	if !readable || hard != nil && !merge {
+		return nil
+	}
+	values := budget.DefaultEvictionHard()
+	for signal, value := range hard {
+		values[signal] = value
+	}
+	raw, err := json.Marshal(values)
+	main[field] = raw
+	return err
+}
+
+// override replaces the fields that the command line sets.
+func (k *kubelet) override(flags *kubeletargs.Flags) {
+	for name, replace := range map[string]func(*budget.Kubelet){
+		"kube-reserved":            func(b *budget.Kubelet) { b.KubeReserved = flags.KubeReserved },
+		"system-reserved":          func(b *budget.Kubelet) { b.SystemReserved = flags.SystemReserved },
+		"eviction-hard":            func(b *budget.Kubelet) { b.EvictionHard = flags.EvictionHard },
+		"enforce-node-allocatable": func(b *budget.Kubelet) { b.EnforceNodeAllocatable = flags.EnforceNodeAllocatable },
+		"reserved-cpus":            func(b *budget.Kubelet) { b.ReservedSystemCPUs = flags.ReservedCPUs },
+		"kube-reserved-cgroup":     func(b *budget.Kubelet) { b.KubeReservedCgroup = flags.KubeReservedCgroup },
+		"system-reserved-cgroup":   func(b *budget.Kubelet) { b.SystemReservedCgroup = flags.SystemReservedCgroup },
+		"cpu-manager-policy":       func(b *budget.Kubelet) { b.CPUManagerPolicy = flags.CPUManagerPolicy },
+		"max-pods":                 func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
+		"local-storage-capacity-isolation": func(b *budget.Kubelet) {
+			b.LocalStorageCapacityIsolation = &flags.StorageIsolation
+		},
+	} {
+		if flags.Given(name) {
+			replace(&k.fields)
+		}
+	}
+	k.ignoreEviction = flags.IgnoreEviction
+	if flags.RootDir != "" {
+		k.rootDir = below(flags.RootDir)
+	}
+}

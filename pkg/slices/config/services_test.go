@@ -1,0 +1,53 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"nodepartition/internal/kubeletconfig"
+)
+
+func TestNewServices(t *testing.T) {
+	for _, test := range []struct {
+		settings kubeletconfig.ServiceSettings
+		wrong    string // a part of the error
+	}{
+		{kubeletconfig.ServiceSettings{Slice: "kubernetes.slice"}, ""},
+		{kubeletconfig.ServiceSettings{Slice: "kube-services.slice"}, ""},
+		{kubeletconfig.ServiceSettings{Slice: "kubernetes"}, "is not the name of a slice"},
+		{kubeletconfig.ServiceSettings{Slice: "/kubernetes.slice"}, "is not the name of a slice"},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice/a-b.slice"}, "is not the name of a slice"},
+		{kubeletconfig.ServiceSettings{Slice: "kubelet.service"}, "is not the name of a slice"},
+		{kubeletconfig.ServiceSettings{Slice: "a b.slice"}, "letters, digits"},
+		{kubeletconfig.ServiceSettings{Slice: "-.slice"}, "is the root of all cgroups"},
+		{kubeletconfig.ServiceSettings{Slice: "kubepods.slice"}, "for pods"},
+		{kubeletconfig.ServiceSettings{Slice: "kubepods-system.slice"}, "for pods"},
+		{kubeletconfig.ServiceSettings{Slice: "system.slice"}, "for other services"},
+		{kubeletconfig.ServiceSettings{Slice: "user-1.slice"}, "for other services or for users"},
+		{kubeletconfig.ServiceSettings{CPUs: "partition"}, ""},
+		{kubeletconfig.ServiceSettings{CPUs: "0-1"}, "want partition"},
+		{kubeletconfig.ServiceSettings{OOMScoreAdjust: "-1000"}, ""},
+		{kubeletconfig.ServiceSettings{OOMScoreAdjust: "0"}, ""},
+		{kubeletconfig.ServiceSettings{OOMScoreAdjust: "-1001"}, "from -1000 to 0"},
+		{kubeletconfig.ServiceSettings{OOMScoreAdjust: "1"}, "from -1000 to 0"},
+		{kubeletconfig.ServiceSettings{OOMScoreAdjust: "low"}, "from -1000 to 0"},
+		{kubeletconfig.ServiceSettings{Delegate: "yes"}, ""},
+		{kubeletconfig.ServiceSettings{Delegate: "no"}, ""},
+		{kubeletconfig.ServiceSettings{Delegate: "on"}, "neither yes nor no"},
+	} {
+		got, err := newServices(test.settings)
+		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+			t.Errorf("%+v: %v, want %q", test.settings, err, test.wrong)
+		}
+		if err == nil && got.Slice != test.settings.Slice {
+			t.Errorf("%+v: the slice is %q", test.settings, got.Slice)
+		}
+		if changes := err == nil && test.settings.CPUs == "" && test.settings.Delegate != "no"; err == nil && got.IsZero() == changes {
+			t.Errorf("%+v: %+v changes nothing: %t", test.settings, got, got.IsZero())
+		}
+	}
+	_, err := newServices(kubeletconfig.ServiceSettings{Slice: "a", CPUs: "a", OOMScoreAdjust: "a", Delegate: "a"})
+	if got := len(Problems(err)); got != 4 {
+		t.Errorf("%d problems, want all 4: %v", got, err)
+	}
+}
