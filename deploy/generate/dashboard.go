@@ -37,7 +37,7 @@ type query struct{ expr, legend string }
 
 type state struct{ value, text, color string }
 
-// selector is what NODE stands for.
+// selector replaces NODE.
 const selector = `cluster=~"$cluster", job=~"$job", instance=~"$instance"`
 
 // datasource is the data source that the reader of the dashboard has chosen.

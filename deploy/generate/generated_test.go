@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreCurrent: the files in the tree are what the source says.
+// TestGeneratedFilesAreCurrent: the files in the tree are up to date with their source.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	files, err := generated(deploy)

@@ -24,7 +24,7 @@ type named struct {
 	names []string
 }
 
-// model is the dashboard as Grafana reads it: what this test needs of it.
+// dashboardModel holds the fields of the dashboard that tests read.
 type dashboardModel struct {
 	Editable   bool         `json:"editable"`
 	Panels     []panelModel `json:"panels"`
@@ -92,7 +92,7 @@ func find(pattern *regexp.Regexp, text string) []string {
 	return names
 }
 
-// interval is what tests put in place of Grafana's variables of time.
+// interval replaces Grafana's variables of time.
 const interval = "5m"
 
 // expand replaces the variables of the dashboard as Grafana does if all values are selected.
@@ -153,7 +153,7 @@ func TestQueriesNameServedMetrics(t *testing.T) {
 	}
 }
 
-// TestCheckFinds: what the test above is for is found.
+// TestCheckFinds: each kind of mistake is found.
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	known := readRegistry(t)

@@ -18,8 +18,8 @@ type registry map[string]map[string][]string
 // with what it serves.
 const served = "../../internal/monitor/metrics/testdata/expected.txt"
 
-// targetLabels are the labels that Prometheus adds to all series of a target. cluster is an external
-// one, or one that relabelling adds.
+// targetLabels are the labels that Prometheus adds to all series of a target. cluster is an
+// external one, or one that relabelling adds.
 var targetLabels = []string{"cluster", "job", "instance"}
 
 // openLabels have values that depend on the node.

@@ -65,7 +65,7 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 }
 
-// ruleTest is a test of promtool: what this test needs of it.
+// ruleTest holds the fields of a file of promtool that this test reads.
 type ruleTest struct {
 	Tests []struct {
 		Alerts []struct {
@@ -78,8 +78,8 @@ type ruleTest struct {
 	} `json:"tests"`
 }
 
-// TestPromtool: promtool's tests of the rules pass, and have for each alert a node on which it fires
-// and one on which it does not, and for each recording rule a result.
+// TestPromtool: promtool's tests of the rules pass, and have for each alert a node on which it
+// fires and one on which it does not, and for each recording rule a result.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
 	promtool := func(args ...string) {
@@ -126,8 +126,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// withoutKubernetes returns a copy of the example of a configuration, beside copies of the rules. The
-// example finds nodes through the API server, which Debian's promtool is built without.
+// withoutKubernetes returns a copy of the example of a configuration, beside copies of the rules.
+// The example finds nodes through the API server, which Debian's promtool is built without.
 func withoutKubernetes(t *testing.T) string {
 	t.Helper()
 	const example = "prometheus/prometheus.yaml"

@@ -30,9 +30,9 @@ const (
 	metricsAddress = "127.0.0.1:9948"
 )
 
-// TestDashboards: a real Prometheus scrapes two nodes, one under load and one at rest. Each panel of
-// the dashboard has data. The alerts fire for faults that are put into the node, and none fires for
-// the node at rest.
+// TestDashboards: a real Prometheus scrapes two nodes, one under load and one at rest. Each panel
+// of the dashboard has data. The alerts fire for faults that are put into the node, and none fires
+// for the node at rest.
 func TestDashboards(t *testing.T) {
 	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
 		if os.Getenv("LAB_NODES") == "1" {
@@ -148,7 +148,7 @@ func monitorStopped(t *testing.T, e *evictor, p prometheus) {
 	run(t, e.Node, "systemctl start "+monitorUnit)
 }
 
-// panel is a panel of the dashboard: what this test needs of it.
+// panel holds the fields of a panel of the dashboard that this test reads.
 type panel struct {
 	Type, Title string
 	Targets     []struct{ Expr, LegendFormat string }
@@ -217,7 +217,7 @@ func TestSoakAlertsAtRest(t *testing.T) {
 		n := atRest(t, flavour)
 		p := newPrometheus(t, 1, map[string]string{quietNode: forwarded(t, n, metricsAddress)})
 		select {
-		case <-time.After(time.Hour): // the hour is what is tested
+		case <-time.After(time.Hour): // the hour of the test
 		case <-t.Context().Done():
 		}
 		p.quiet(t, quietNode)

@@ -133,8 +133,8 @@ func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 
 var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// Artifacts makes a folder for what a test leaves for people, in $LAB_ARTIFACTS or in the cache, and
-// returns its path.
+// Artifacts makes a folder for what a test leaves for people, in $LAB_ARTIFACTS or in the cache,
+// and returns its path.
 func Artifacts(tb testing.TB) (string, error) {
 	tb.Helper()
 	c, err := defaultCache()

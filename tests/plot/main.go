@@ -1,6 +1,6 @@
 // Command plot draws each file NAME.csv of a folder as NAME.png beside it. A line of a file is a
-// time in seconds, the name of a series, and a value. TestDashboards writes such files, one for each
-// panel of the dashboard, so that people can look at them without Grafana.
+// time in seconds, the name of a series, and a value. TestDashboards writes such files, one for
+// each panel of the dashboard, so that people can look at them without Grafana.
 //
 //	go run . DIRECTORY
 package main
