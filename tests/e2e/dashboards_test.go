@@ -69,18 +69,12 @@ const loadedSection = "systemReserved: {memory: 16Mi}\n" + evictionSection + `  
   evictionSoftGracePeriod: {memory.available: 1h}
 `
 
-// underLoad is a node whose pods come and go.
+// underLoad is a node with a control plane, with metrics of each pod.
 func underLoad(t *testing.T, flavour string) *evictor {
 	t.Helper()
 	args := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=--per-pod-metrics\n")}
 	n, control := joined(t, flavour, loadedSection, args)
-	e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
-	for _, name := range []string{"first", "second", "third"} {
-		e.create(t, spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "8Mi"}})
-		e.placed(t, name)
-		e.remove(t, members, name)
-	}
-	return e
+	return &evictor{Node: n, control: control, leakers: map[string]bool{}}
 }
 
 // fault is a fault that is put into the node under load, and the alerts for it.
@@ -97,11 +91,21 @@ var faults = []fault{
 	{"services use more than is reserved", func(t *testing.T, _ *evictor, p prometheus) {
 		p.fires(t, "NodePartitionReservationsExceeded", loadedNode)
 	}},
+	{"pods come and go", podsComeAndGo},
 	{"a leak is evicted", leakIsEvicted},
 	{"all pods are protected, and the kernel kills", kernelKills},
 	{"the configuration is refused", configurationRefused},
 	{"the limit is lifted", limitLifted},
 	{"the monitor is stopped", monitorStopped},
+}
+
+// podsComeAndGo: no alert is for this, and the panels of placements show it.
+func podsComeAndGo(t *testing.T, e *evictor, _ prometheus) {
+	for _, name := range []string{"first", "second", "third"} {
+		e.create(t, spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "8Mi"}})
+		e.placed(t, name)
+		e.remove(t, members, name)
+	}
 }
 
 // leakIsEvicted: a pod within its request leaves little, and another one leaks.
@@ -213,7 +217,7 @@ func hasNumber(all model.Matrix) bool {
 // TestSoakAlertsAtRest: no alert fires on a node at rest in an hour, with the times that are in the
 // file.
 func TestSoakAlertsAtRest(t *testing.T) {
-	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := atRest(t, flavour)
 		p := newPrometheus(t, 1, map[string]string{quietNode: forwarded(t, n, metricsAddress)})
 		select {
