@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -85,8 +85,9 @@ var (
 )
 
 func find(pattern *regexp.Regexp, text string) []string {
-	var names []string
-	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+	matches := pattern.FindAllStringSubmatch(text, -1)
+	names := make([]string, 0, len(matches))
+	for _, match := range matches {
 		names = append(names, match[1])
 	}
 	return names
@@ -158,7 +159,7 @@ func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	known := readRegistry(t)
 	for want, q := range map[string]named{
-		"metric systempartition_memory_availble_bytes": {expr: "systempartition_memory_availble_bytes"},
+		"metric systempartition_memory_free_bytes": {expr: "systempartition_memory_free_bytes"},
 		"no label slize":   {expr: `systempartition_memory_limit_bytes{slize="x"}`},
 		"no value blocked": {expr: `systempartition_misplaced_pods{reason=~"pending|blocked"}`},
 		"label cause":      {expr: `sum by (cause) (systempartition_misplaced_pods)`},
@@ -214,7 +215,7 @@ func checkSelector(s *parser.VectorSelector, known registry) (problems []string)
 		return []string{"metric " + s.Name + " is not served"}
 	}
 	for _, m := range s.LabelMatchers {
-		if m.Name == labels.MetricName || slices.Contains(targetLabels, m.Name) {
+		if m.Name == model.MetricNameLabel || slices.Contains(targetLabels, m.Name) {
 			continue
 		}
 		served, ok := values[m.Name]
