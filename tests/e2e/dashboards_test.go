@@ -86,10 +86,10 @@ type fault struct {
 // faults lists the faults in their order. The first ones are in the configuration of the node.
 var faults = []fault{
 	{"the section is in the kubelet's file", func(t *testing.T, _ *evictor, p prometheus) {
-		p.fires(t, "NodePartitionSectionInKubeletsFile", loadedNode)
+		p.fires(t, "NodePartitionSectionInKubeletsFile")
 	}},
 	{"services use more than is reserved", func(t *testing.T, _ *evictor, p prometheus) {
-		p.fires(t, "NodePartitionReservationsExceeded", loadedNode)
+		p.fires(t, "NodePartitionReservationsExceeded")
 	}},
 	{"pods come and go", podsComeAndGo},
 	{"a leak is evicted", leakIsEvicted},
@@ -112,10 +112,10 @@ func podsComeAndGo(t *testing.T, e *evictor, _ prometheus) {
 func leakIsEvicted(t *testing.T, e *evictor, p prometheus) {
 	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "320Mi"), command: []string{"/podtool", "alloc", "300Mi"}})
 	e.placed(t, "large")
-	p.fires(t, "NodePartitionLowMargin", loadedNode)
+	p.fires(t, "NodePartitionLowMargin")
 	e.create(t, leaker("leaker-seen", "20Mi"))
 	e.evicted(t, "leaker-seen")
-	p.fires(t, "NodePartitionEviction", loadedNode)
+	p.fires(t, "NodePartitionEviction")
 	e.remove(t, members, "leaker-seen")
 	e.remove(t, members, "large")
 }
@@ -126,21 +126,21 @@ func kernelKills(t *testing.T, e *evictor, p prometheus) {
 	if _, err := e.ApplyPod(t.Context(), hungry.manifest(t)); err != nil {
 		t.Fatal(err)
 	}
-	p.fires(t, "NodePartitionNoCandidate", loadedNode)
-	p.fires(t, "NodePartitionKernelKill", loadedNode)
+	p.fires(t, "NodePartitionNoCandidate")
+	p.fires(t, "NodePartitionKernelKill")
 	remove(t, e.Node, hungry)
 }
 
 func configurationRefused(t *testing.T, e *evictor, p prometheus) {
 	configure(t, e.Node, strings.Replace(loadedSection, "512Mi", "512 MB", 1))
-	p.fires(t, "NodePartitionConfigurationRefused", loadedNode)
+	p.fires(t, "NodePartitionConfigurationRefused")
 	configure(t, e.Node, loadedSection)
 }
 
 // limitLifted: an operator lifts the limit by hand.
 func limitLifted(t *testing.T, e *evictor, p prometheus) {
 	run(t, e.Node, "systemctl set-property --runtime "+systemSlice+" MemoryMax=infinity")
-	p.fires(t, "NodePartitionLimitLifted", loadedNode)
+	p.fires(t, "NodePartitionLimitLifted")
 	run(t, e.Node, "systemctl revert "+systemSlice)
 	reload(t, e.Node)
 	want(t, e.Node, "cat "+systemCgroup+"/memory.max", "536870912")
@@ -148,7 +148,7 @@ func limitLifted(t *testing.T, e *evictor, p prometheus) {
 
 func monitorStopped(t *testing.T, e *evictor, p prometheus) {
 	run(t, e.Node, "systemctl stop "+monitorUnit)
-	p.fires(t, "NodePartitionMonitorDown", loadedNode)
+	p.fires(t, "NodePartitionMonitorDown")
 	run(t, e.Node, "systemctl start "+monitorUnit)
 }
 

@@ -174,8 +174,8 @@ func forwarded(t *testing.T, n *lab.Node, address string) string {
 	return listener.Addr().String()
 }
 
-// fires waits until an alert fires for an instance.
-func (p prometheus) fires(t *testing.T, alert, instance string) {
+// fires waits until an alert fires for the node under load.
+func (p prometheus) fires(t *testing.T, alert string) {
 	t.Helper()
 	waits(t, alert+" fires", func(ctx context.Context) (bool, string) {
 		alerts, err := p.Alerts(ctx)
@@ -185,7 +185,7 @@ func (p prometheus) fires(t *testing.T, alert, instance string) {
 		seen := make([]string, 0, len(alerts.Alerts))
 		for _, a := range alerts.Alerts {
 			name, of := string(a.Labels["alertname"]), string(a.Labels["instance"])
-			if name == alert && of == instance && a.State == promv1.AlertStateFiring {
+			if name == alert && of == loadedNode && a.State == promv1.AlertStateFiring {
 				return true, ""
 			}
 			seen = append(seen, fmt.Sprintf("%s of %s: %s", name, of, a.State))
