@@ -20,12 +20,14 @@ RUN_TESTS := $(GO) run ./tests/run
 # The lab limits how many machines run at once. A machine is no file that go test knows of: no result is kept.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
+# Modules of their own, whose dependencies are not those of the programs: dashboards and rules, and plots of what tests have seen.
+MODULES = deploy/generate tests/plot
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node
+.PHONY: all build check-prefix install uninstall test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node generate
 
 all: build
 
@@ -48,7 +50,10 @@ MONITOR     = $(PREFIX)/bin/partition-monitor
 UNIT        = $(SYSTEMD_DIR)/system/partition-monitor.service
 CATALOG     = $(PREFIX)/lib/systemd/catalog/node-partition.catalog
 MANUALS     = $(PREFIX)/share/man/man8/partition-monitor.8 $(PREFIX)/share/man/man8/partition-generator.8
-SETTINGS    = $(PREFIX)/share/doc/node-partition/node-partition.default
+DOCS        = $(PREFIX)/share/doc/node-partition
+SETTINGS    = $(DOCS)/node-partition.default
+# For Grafana and Prometheus, which run elsewhere.
+DASHBOARDS  = grafana/node-partition.json prometheus/alerts.yaml prometheus/recording.yaml prometheus/prometheusrule.yaml
 
 # A path that can stand in a unit and in a shell as it is.
 check-prefix:
@@ -64,11 +69,12 @@ install: check-prefix $(PROGRAMS)
 	install -D -m 0644 units/node-partition.catalog '$(DESTDIR)$(CATALOG)'
 	for manual in $(MANUALS); do install -D -m 0644 man/$${manual##*/} "$(DESTDIR)$$manual" || exit; done
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(SETTINGS)'
+	for file in $(DASHBOARDS); do install -D -m 0644 deploy/$$file "$(DESTDIR)$(DOCS)/$$file" || exit; done
 
 ## uninstall: remove what install has installed, with the same DESTDIR and PREFIX; switch the partition off before
 uninstall: check-prefix
-	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS))
-	-rmdir '$(DESTDIR)$(PREFIX)/share/doc/node-partition' 2>/dev/null
+	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(addprefix $(DOCS)/,$(DASHBOARDS)))
+	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
 ## test: the tests, those on real nodes too, in about half an hour; installs what they need (Debian, root)
@@ -83,7 +89,10 @@ setup-node:
 test-unit:
 	@tests/setup unit
 	$(GO) vet -tags node ./...
+	for module in $(MODULES); do $(GO) -C $$module vet ./... || exit; done
 	$(RUN_TESTS) -lines package ./...
+	@# Not from the cache of go test, which does not look at files outside of a module.
+	$(GO) -C deploy/generate test -count 1 ./...
 
 ifdef RUN
 ## e2e: one test on one node: make e2e RUN=TestConfigured [FLAVOUR=trixie]; without RUN all that make test runs on nodes
@@ -117,6 +126,14 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
+	@for module in $(MODULES); do \
+		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
+	done
+
+## generate: the dashboard and the rules for the Prometheus operator, in deploy
+generate:
+	@tests/setup go
+	$(GO) -C deploy/generate run . ..
 
 # Built ahead: it takes minutes, once.
 golangci-lint:

@@ -133,6 +133,21 @@ func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 
 var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
+// Artifacts makes a folder for what a test leaves for people, in $LAB_ARTIFACTS or in the cache,
+// and returns its path.
+func Artifacts(tb testing.TB) (string, error) {
+	tb.Helper()
+	c, err := defaultCache()
+	if err != nil {
+		return "", err
+	}
+	dir := c.artifactsDir(tb.Name(), time.Now().UTC().Format("20060102-150405"))
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
 // artifactsDir returns the folder for what explains a failure.
 func (c cache) artifactsDir(what, node string) string {
 	base := os.Getenv("LAB_ARTIFACTS")

@@ -64,6 +64,7 @@ type monitor struct {
 	api        *apiserver.Reporter
 	prepare    chan announced
 	listening  *listening
+	configured configured
 	seen       kubeletSeen   // used by passes
 	reloaded   chan struct{} // has an element after systemd has reloaded its units
 

@@ -48,6 +48,7 @@ func (m *monitor) follow(c node.Configuration) {
 	m.mu.Lock()
 	m.problem = c.Problem
 	m.mu.Unlock()
+	m.setConfigured(c)
 	m.runtime.Reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := c.Thresholds.Config(m.options.Eviction)

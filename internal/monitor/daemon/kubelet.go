@@ -27,6 +27,7 @@ func (m *monitor) lookAtKubelet() {
 		return
 	}
 	m.runtime.Reconsider()
+	m.setBudget()
 	if why := node.RunningYields(); why != "" {
 		m.yield(why)
 	}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"io/fs"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,6 +43,7 @@ type sliceCollector struct {
 	pressure *prometheus.Desc
 	usage    *prometheus.Desc
 	limit    *prometheus.Desc
+	host     *prometheus.Desc
 }
 
 func newSliceCollector(r reader) *sliceCollector {
@@ -67,6 +69,12 @@ func newSliceCollector(r reader) *sliceCollector {
 			partition,
 			nil,
 		),
+		host: prometheus.NewDesc(
+			prefix+"host_memory_working_set_bytes",
+			"Memory that a slice outside of kubepods.slice uses, without inactive page cache: services and users of the node.",
+			[]string{"slice"},
+			nil,
+		),
 	}
 }
 
@@ -78,10 +86,12 @@ func (c *sliceCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.pressure
 	to <- c.usage
 	to <- c.limit
+	to <- c.host
 }
 
 // Collect implements prometheus.Collector.
 func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
+	c.outside(to)
 	system, err := c.stat(unitname.System.Slice())
 	if err == nil {
 		c.slice(to, unitname.System.Slice(), system)
@@ -99,6 +109,23 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	// difference could be negative.
 	if pods, err := c.stat("kubepods.slice"); err == nil {
 		c.partition(to, unitname.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
+	}
+}
+
+// outside collects the slices at the top other than kubepods.slice. kubeReserved and systemReserved
+// are for these.
+func (c *sliceCollector) outside(to chan<- prometheus.Metric) {
+	names, err := c.cgroups.Children("")
+	if c.note(err) != nil {
+		return
+	}
+	for _, name := range names {
+		if name == unitname.Default.Slice() || !strings.HasSuffix(name, ".slice") {
+			continue
+		}
+		if usage, err := c.reader.usage(name); err == nil && usage.HasMemory {
+			send(to, c.host, prometheus.GaugeValue, float64(usage.WorkingSet()), name)
+		}
 	}
 }
 

@@ -46,6 +46,8 @@ type Metrics struct {
 	evictions evictions
 	sources   *sources
 	listens   prometheus.Counter
+
+	configuration *configurationCollector
 }
 
 var (
@@ -62,6 +64,8 @@ func New(o Options) *Metrics {
 		events:    newEvents(),
 		evictions: newEvictions(),
 		sources:   newSources(),
+
+		configuration: newConfigurationCollector(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
 			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
@@ -86,6 +90,7 @@ func New(o Options) *Metrics {
 		info,
 		failures,
 		m.listens,
+		m.configuration,
 		newSliceCollector(read),
 		newReportCollector(o.Reports),
 		newMarginCollector(o.Evictions),

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/budget"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -76,6 +77,14 @@ func observe(o *Metrics) {
 	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
+	o.SetConfiguration(Configuration{Problems: []Problem{NotApplied, KubeletsFile}, MemoryLimit: 512 << 20})
+	o.SetBudget(&budget.Budget{
+		Capacity:     budget.Resources{MemoryBytes: 8 << 30},
+		KubeReserved: budget.Resources{MemoryBytes: 1 << 30},
+		Allocatable:  budget.Resources{MemoryBytes: 7 << 30},
+		Partition:    budget.Resources{MemoryBytes: 512 << 20},
+		Remainder:    budget.Resources{MemoryBytes: 7<<30 - 512<<20},
+	})
 	o.Connected("systemd", true)
 	o.Connected("nri", false)
 	for range 3 {

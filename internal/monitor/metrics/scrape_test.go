@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,8 +116,17 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 	}
 	pods := filepath.Join(string(root), "kubepods.slice")
 	add(pods, all)
+	top, err := root.Children("")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range top {
+		if strings.HasSuffix(name, ".slice") && name != "kubepods.slice" {
+			add(filepath.Join(string(root), name), []string{"memory.current", "memory.stat", "cpu.stat"})
+		}
+	}
 	r.Time = time.Now()
-	err := filepath.WalkDir(filepath.Join(pods, "kubepods-system.slice"), func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(pods, "kubepods-system.slice"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}

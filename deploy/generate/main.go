@@ -1,0 +1,61 @@
+// Command generate writes the dashboard for Grafana and the rules for the Prometheus operator, into
+// the folder that its argument names:
+//
+//	go run . ..
+//
+// The dashboard is declared in rows.go. It is built with Grafana's own Go library, because a field
+// that does not exist does not compile. The rules of Prometheus are written by hand, and wrapped
+// here in the resource of the operator.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate DIRECTORY")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes the generated files into a folder like deploy, which has the rules.
+func write(dir string) error {
+	files, err := generated(dir)
+	if err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generated returns the content of the generated files by their names below dir.
+func generated(dir string) (map[string][]byte, error) {
+	dashboard, err := dashboardJSON()
+	if err != nil {
+		return nil, err
+	}
+	resource, err := prometheusRule(dir)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{dashboardFile: dashboard, resourceFile: resource}, nil
+}
+
+// The files, below the folder deploy.
+const (
+	dashboardFile = "grafana/node-partition.json"
+	alertsFile    = "prometheus/alerts.yaml"
+	recordingFile = "prometheus/recording.yaml"
+	resourceFile  = "prometheus/prometheusrule.yaml"
+)

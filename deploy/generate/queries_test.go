@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// deploy is the folder with the files that are tested.
+const deploy = ".."
+
+// named is an expression, and its place for messages.
+type named struct {
+	place, expr string
+	// names are the names of labels that a legend or an annotation uses.
+	names []string
+}
+
+// dashboardModel holds the fields of the dashboard that tests read.
+type dashboardModel struct {
+	Editable   bool         `json:"editable"`
+	Panels     []panelModel `json:"panels"`
+	Templating struct {
+		List []variableModel `json:"list"`
+	} `json:"templating"`
+}
+
+type panelModel struct {
+	ID          int    `json:"id"`
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Datasource  struct {
+		UID string `json:"uid"`
+	} `json:"datasource"`
+	FieldConfig struct {
+		Defaults struct {
+			Unit string `json:"unit"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
+	Targets []struct {
+		Expr   string `json:"expr"`
+		Legend string `json:"legendFormat"`
+	} `json:"targets"`
+}
+
+type variableModel struct {
+	Name       string `json:"name"`
+	Label      string `json:"label"`
+	Type       string `json:"type"`
+	Query      string `json:"query"`
+	Refresh    int    `json:"refresh"`
+	Multi      bool   `json:"multi"`
+	IncludeAll bool   `json:"includeAll"`
+	AllValue   string `json:"allValue"`
+	Datasource struct {
+		UID string `json:"uid"`
+	} `json:"datasource"`
+}
+
+func readDashboard(t *testing.T) dashboardModel {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(deploy, dashboardFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboardModel
+	if err := json.Unmarshal(data, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var (
+	legendLabel     = regexp.MustCompile(`\{\{ *(\w+) *\}\}`)
+	annotationLabel = regexp.MustCompile(`\$labels\.(\w+)`)
+)
+
+func find(pattern *regexp.Regexp, text string) []string {
+	matches := pattern.FindAllStringSubmatch(text, -1)
+	names := make([]string, 0, len(matches))
+	for _, match := range matches {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// interval replaces Grafana's variables of time.
+const interval = "5m"
+
+// expand replaces the variables of the dashboard as Grafana does if all values are selected.
+func expand(expr string) string {
+	return strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*", "$job", ".+", "$instance", ".+").Replace(expr)
+}
+
+// expressions returns all queries of the dashboard and of the rules.
+func expressions(t *testing.T) []named {
+	t.Helper()
+	var all []named
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			all = append(all, named{"panel " + p.Title, expand(target.Expr), find(legendLabel, target.Legend)})
+		}
+	}
+	for _, r := range rules(t) {
+		var names []string
+		for _, text := range r.Annotations {
+			names = append(names, find(annotationLabel, text)...)
+		}
+		all = append(all, named{"rule " + r.Alert + r.Record, r.Expr, names})
+	}
+	if len(all) < 60 {
+		t.Errorf("%d queries", len(all))
+	}
+	return all
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	groups, err := readRules(deploy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []rule
+	for _, g := range groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+// TestQueriesNameServedMetrics: each metric, label and value in a query is one that the monitor
+// serves. A metric that is renamed fails here.
+func TestQueriesNameServedMetrics(t *testing.T) {
+	t.Parallel()
+	known := readRegistry(t)
+	recorded := map[string]bool{}
+	for _, r := range rules(t) {
+		if r.Record != "" {
+			recorded[r.Record] = true
+		}
+	}
+	for _, q := range expressions(t) {
+		for _, problem := range check(q, known, recorded) {
+			t.Errorf("%s: %s", q.place, problem)
+		}
+	}
+}
+
+// TestCheckFinds: each kind of mistake is found.
+func TestCheckFinds(t *testing.T) {
+	t.Parallel()
+	known := readRegistry(t)
+	for want, q := range map[string]named{
+		"metric systempartition_memory_free_bytes": {expr: "systempartition_memory_free_bytes"},
+		"no label slize":   {expr: `systempartition_memory_limit_bytes{slize="x"}`},
+		"no value blocked": {expr: `systempartition_misplaced_pods{reason=~"pending|blocked"}`},
+		"label cause":      {expr: `sum by (cause) (systempartition_misplaced_pods)`},
+		"label kind":       {expr: `a_b:c:d - ignoring (kind) systempartition_info`},
+		"label resource":   {expr: `systempartition_info`, names: []string{"resource"}},
+		"parse error":      {expr: `rate(up[5m)`},
+	} {
+		if found := check(q, known, map[string]bool{"a_b:c:d": true}); !strings.Contains(fmt.Sprint(found), want) {
+			t.Errorf("%s: found %q; want %q", q.expr, found, want)
+		}
+	}
+}
+
+// check returns what is wrong with a query.
+func check(q named, known registry, recorded map[string]bool) (problems []string) {
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(q.expr)
+	if err != nil {
+		return []string{"parse error: " + err.Error()}
+	}
+	var metrics, used []string
+	used = append(used, q.names...)
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch node := node.(type) {
+		case *parser.VectorSelector:
+			if recorded[node.Name] {
+				return nil // its own rule is checked
+			}
+			metrics = append(metrics, node.Name)
+			problems = append(problems, checkSelector(node, known)...)
+		case *parser.AggregateExpr:
+			used = append(used, node.Grouping...)
+		case *parser.BinaryExpr:
+			if node.VectorMatching != nil {
+				used = append(append(used, node.VectorMatching.MatchingLabels...), node.VectorMatching.Include...)
+			}
+		}
+		return nil
+	})
+	for _, label := range used {
+		if !slices.ContainsFunc(metrics, func(metric string) bool { return known.has(metric, label) }) &&
+			!slices.Contains(targetLabels, label) {
+			complain("label %s is of none of its metrics", label)
+		}
+	}
+	return problems
+}
+
+// checkSelector checks the name and the labels of a selector.
+func checkSelector(s *parser.VectorSelector, known registry) (problems []string) {
+	values, ok := known[s.Name]
+	if !ok {
+		return []string{"metric " + s.Name + " is not served"}
+	}
+	for _, m := range s.LabelMatchers {
+		if m.Name == model.MetricNameLabel || slices.Contains(targetLabels, m.Name) {
+			continue
+		}
+		served, ok := values[m.Name]
+		switch {
+		case !ok:
+			problems = append(problems, fmt.Sprintf("%s has no label %s", s.Name, m.Name))
+		case slices.Contains(openLabels, m.Name):
+		default:
+			for value := range strings.SplitSeq(m.Value, "|") {
+				if !slices.Contains(served, value) {
+					problems = append(problems, fmt.Sprintf("%s{%s}: no value %s", s.Name, m.Name, value))
+				}
+			}
+		}
+	}
+	return problems
+}

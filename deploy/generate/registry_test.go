@@ -1,0 +1,67 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// registry holds the metrics that the monitor serves, and the values of their labels.
+type registry map[string]map[string][]string
+
+// served is the text of the monitor's metrics, which a test of internal/monitor/metrics compares
+// with what it serves.
+const served = "../../internal/monitor/metrics/testdata/expected.txt"
+
+// targetLabels are the labels that Prometheus adds to all series of a target. cluster is an
+// external one, or one that relabelling adds.
+var targetLabels = []string{"cluster", "job", "instance"}
+
+// openLabels have values that depend on the node.
+var openLabels = []string{"version", "goversion", "namespace", "pod", "uid", "le"}
+
+func readRegistry(t *testing.T) registry {
+	t.Helper()
+	file, err := os.Open(served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Prometheus makes up, and its client library the rest.
+	r := registry{"up": {}, "process_resident_memory_bytes": {}}
+	for name, family := range families {
+		labels := map[string][]string{}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = append(labels[label.GetName()], label.GetValue())
+			}
+		}
+		if strings.EqualFold(family.GetType().String(), "histogram") {
+			r[name+"_sum"], r[name+"_count"] = labels, labels
+			labels = maps.Clone(labels)
+			labels["le"] = nil
+			name += "_bucket"
+		}
+		r[name] = labels
+	}
+	if len(r) < 40 {
+		t.Fatalf("%d metrics in %s", len(r), served)
+	}
+	return r
+}
+
+// has reports whether a metric has a label, of its own or of its target.
+func (r registry) has(metric, label string) bool {
+	_, own := r[metric][label]
+	return own || slices.Contains(targetLabels, label)
+}

@@ -1,0 +1,187 @@
+package main
+
+import "github.com/grafana/grafana-foundation-sdk/go/units"
+
+const (
+	// partition selects the slice of the partition, which includes the others.
+	partition = `NODE, slice="kubepods-system.slice"`
+	// match is for operations on two metrics of a node.
+	match = "on (cluster, job, instance)"
+)
+
+// rows returns the dashboard, in the order of an operator's questions.
+func rows() []row {
+	return []row{
+		isItOn(), howFull(), whoUsesIt(), pressure(), evictions(), placements(), misplaced(), weights(), budget(), monitor(),
+	}
+}
+
+func isItOn() row {
+	up := []state{{"0", "down", "red"}, {"1", "up", "green"}}
+	return row{"Is it on", []panel{
+		{
+			title:       "Monitor",
+			description: "Whether Prometheus reaches partition-monitor.",
+			unit:        units.NoUnit, states: up,
+			queries: []query{{`up{NODE, job="node-partition"}`, "{{instance}}"}},
+		},
+		{
+			title:       "Partition",
+			description: "1 where kubepods-system.slice is active. A node without it has no value.",
+			unit:        units.NoUnit, states: []state{{"0", "absent", "red"}, {"1", "active", "green"}},
+			queries: []query{{`count by (cluster, job, instance) (systempartition_memory_usage_bytes{` + partition + `})`, "{{instance}}"}},
+		},
+		{
+			title:       "Limit in force",
+			description: "The limit that the kernel enforces, and the limit of the configuration. A node without a limit has no value.",
+			unit:        units.BytesIEC,
+			queries: []query{
+				{`systempartition_memory_limit_bytes{` + partition + `}`, "{{instance}} in force"},
+				{`systempartition_configured_memory_limit_bytes{NODE}`, "{{instance}} configured"},
+			},
+		},
+		{
+			title:       "Connections",
+			description: "1 while the monitor is connected to systemd, the runtime, NRI and the kubelet's Pods API.",
+			unit:        units.Short,
+			queries:     []query{{`systempartition_source_connected{NODE}`, "{{instance}} {{source}}"}},
+		},
+		{
+			title:       "Problems of the configuration",
+			description: "1 while the configuration is refused, edited and not applied, in the kubelet's own file, or waits until the partition uses less.",
+			unit:        units.Short,
+			queries:     []query{{`systempartition_configuration_problem{NODE}`, "{{instance}} {{problem}}"}},
+		},
+		{
+			title:       "Age of what the monitor knows",
+			description: "Time since the last pass over all pods, and since the last reading of the partition's memory.",
+			unit:        units.Seconds,
+			queries: []query{
+				{`time() - systempartition_last_reconcile_timestamp_seconds{NODE}`, "{{instance}} pass"},
+				{`time() - systempartition_eviction_last_poll_timestamp_seconds{NODE}`, "{{instance}} memory"},
+			},
+		},
+	}}
+}
+
+func howFull() row {
+	const (
+		available = `systempartition_memory_available_bytes{NODE}`
+		hard      = `systempartition_eviction_threshold_bytes{NODE, threshold="hard"}`
+		limit     = `systempartition_memory_limit_bytes{` + partition + `}`
+	)
+	return row{"How full", []panel{
+		{
+			title:       "Memory",
+			description: "Memory of the partition with and without inactive page cache, and its limit. The kernel reclaims page cache: usage at the limit is no problem by itself.",
+			unit:        units.BytesIEC,
+			queries: []query{
+				{`systempartition_memory_usage_bytes{` + partition + `}`, "{{instance}} usage"},
+				{`systempartition_memory_working_set_bytes{` + partition + `}`, "{{instance}} working set"},
+				{limit, "{{instance}} limit"},
+			},
+		},
+		{
+			title:       "Available memory and thresholds",
+			description: "Memory that the partition may still use. A pod is evicted below a threshold.",
+			unit:        units.BytesIEC,
+			queries: []query{
+				{available, "{{instance}} available"},
+				{`systempartition_eviction_threshold_bytes{NODE}`, "{{instance}} {{threshold}} threshold"},
+			},
+		},
+		{
+			title:       "Margin over time",
+			description: "Available memory above the hard threshold, as a part of the limit. At 0 a pod is evicted.",
+			unit:        units.PercentUnit,
+			queries:     []query{{`(` + available + ` - ` + match + ` ` + hard + `) / ` + match + ` ` + limit, "{{instance}}"}},
+		},
+		{
+			title:       "Available memory in an hour",
+			description: "The trend of the last half hour, continued for one hour. Below 0 the memory does not last that long.",
+			unit:        units.BytesIEC,
+			queries:     []query{{`predict_linear(systempartition_memory_available_bytes{NODE}[30m], 3600)`, "{{instance}}"}},
+		},
+		{
+			title:       "Partitions",
+			description: "Memory of both partitions under the names of KEP-5894. The limit of default is for both together.",
+			unit:        units.BytesIEC,
+			queries: []query{
+				{`kubelet_partition_memory_usage_bytes{NODE}`, "{{instance}} {{partition}} usage"},
+				{`kubelet_partition_memory_limit_bytes{NODE}`, "{{instance}} {{partition}} limit"},
+			},
+		},
+		{
+			title:       "Swap",
+			description: "Swap space that the partition uses. It does not count against the limit of memory.",
+			unit:        units.BytesIEC,
+			queries:     []query{{`systempartition_memory_swap_bytes{` + partition + `}`, "{{instance}}"}},
+		},
+	}}
+}
+
+func whoUsesIt() row {
+	const perPod = " Pods need the option --per-pod-metrics of the monitor."
+	return row{"Who uses it", []panel{
+		{
+			title:       "Memory by pod",
+			description: "The ten pods of the partition with the largest working sets." + perPod,
+			unit:        units.BytesIEC,
+			queries:     []query{{`topk(10, systempartition_pod_memory_working_set_bytes{NODE})`, "{{instance}} {{namespace}}/{{pod}}"}},
+		},
+		{
+			title:       "CPU by pod",
+			description: "The ten pods of the partition that use most CPU time." + perPod,
+			unit:        units.Short,
+			queries:     []query{{`topk(10, rate(systempartition_pod_cpu_seconds_total{NODE}[$__rate_interval]))`, "{{instance}} {{namespace}}/{{pod}}"}},
+		},
+		{
+			title:       "Pods",
+			description: "Pods that run containers, by partition.",
+			unit:        units.Short,
+			queries:     []query{{`kubelet_partition_pods{NODE}`, "{{instance}} {{partition}}"}},
+		},
+		{
+			title:       "Memory by class",
+			description: "Working set by QoS class. The slice of the partition includes the others, and the Guaranteed pods.",
+			unit:        units.BytesIEC,
+			queries:     []query{{`systempartition_memory_working_set_bytes{NODE}`, "{{instance}} {{slice}}"}},
+		},
+		{
+			title:       "CPU by class",
+			description: "CPUs in use by QoS class. The slice of the partition includes the others, and the Guaranteed pods.",
+			unit:        units.Short,
+			queries:     []query{{`rate(systempartition_cpu_seconds_total{NODE}[$__rate_interval])`, "{{instance}} {{slice}}"}},
+		},
+		{
+			title:       "Processes",
+			description: "Processes and threads in the partition.",
+			unit:        units.Short,
+			queries:     []query{{`systempartition_pids{` + partition + `}`, "{{instance}}"}},
+		},
+	}}
+}
+
+func pressure() row {
+	waits := func(resource string) []query {
+		return []query{{
+			`rate(systempartition_pressure_seconds_total{` + partition + `, resource="` + resource + `"}[$__rate_interval])`,
+			"{{instance}} {{kind}}",
+		}}
+	}
+	const text = "Share of time in which some or all (full) processes of the partition waited for "
+	return row{"Pressure", []panel{
+		{title: "Memory pressure", description: text + "memory.", unit: units.PercentUnit, queries: waits("memory")},
+		{title: "CPU pressure", description: text + "a CPU.", unit: units.PercentUnit, queries: waits("cpu")},
+		{title: "I/O pressure", description: text + "a disk.", unit: units.PercentUnit, queries: waits("io")},
+		{
+			title:       "At the limit",
+			description: "Times that the partition was about to exceed its limit, and times that reclaim did not help.",
+			unit:        units.Short,
+			queries: []query{
+				{`increase(systempartition_memory_limit_hits_total{` + partition + `}[$__rate_interval])`, "{{instance}} hits"},
+				{`increase(systempartition_memory_limit_ooms_total{` + partition + `}[$__rate_interval])`, "{{instance}} out of memory"},
+			},
+		},
+	}}
+}

@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/budget"
+)
+
+// Configuration is the configuration that the monitor follows.
+type Configuration struct {
+	// Problems lists the problems that it has.
+	Problems []Problem
+	// MemoryLimit is the limit that the partition should have, in bytes; 0 means none.
+	MemoryLimit uint64
+}
+
+// Problem is a problem of the configuration.
+type Problem string
+
+// The problems.
+const (
+	// Refused means that the files are not valid, and that the last good configuration of this boot is
+	// followed.
+	Refused Problem = "refused"
+	// NotApplied means that the files were changed, and that systemd was not reloaded.
+	NotApplied Problem = "not-applied"
+	// KubeletsFile means that the section is in the kubelet's own configuration.
+	KubeletsFile Problem = "kubelets-file"
+	// Lowering means that a lowered memoryLimit is not in force yet, because the partition uses more.
+	Lowering Problem = "lowering"
+)
+
+// problems lists all problems.
+var problems = [...]Problem{Refused, NotApplied, KubeletsFile, Lowering}
+
+// configurationCollector collects the state of the configuration, and the budget of the node. It
+// has no metrics before the first configuration.
+type configurationCollector struct {
+	problem, limit, memory *prometheus.Desc
+
+	mu     sync.Mutex
+	config *Configuration
+	budget *budget.Budget
+}
+
+func newConfigurationCollector() *configurationCollector {
+	return &configurationCollector{
+		problem: prometheus.NewDesc(
+			prefix+"configuration_problem",
+			"1 while the configuration has a problem, else 0.",
+			[]string{"problem"},
+			nil,
+		),
+		limit: prometheus.NewDesc(
+			prefix+"configured_memory_limit_bytes",
+			"Limit that the configuration sets for the memory of the partition; absent without one.",
+			nil,
+			nil,
+		),
+		memory: prometheus.NewDesc(
+			prefix+"budget_memory_bytes",
+			"Memory of the node, and the parts of it that are reserved, allocatable, the partition's, and left for user pods.",
+			[]string{"part"},
+			nil,
+		),
+	}
+}
+
+// SetConfiguration records the configuration that is followed from now on.
+func (m *Metrics) SetConfiguration(c Configuration) {
+	m.configuration.mu.Lock()
+	defer m.configuration.mu.Unlock()
+	m.configuration.config = &c
+}
+
+// SetBudget records the budget of the node; nil if it is not known.
+func (m *Metrics) SetBudget(b *budget.Budget) {
+	m.configuration.mu.Lock()
+	defer m.configuration.mu.Unlock()
+	m.configuration.budget = b
+}
+
+// Describe implements prometheus.Collector.
+func (c *configurationCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.problem
+	to <- c.limit
+	to <- c.memory
+}
+
+// Collect implements prometheus.Collector.
+func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	config, nodes := c.config, c.budget
+	c.mu.Unlock()
+	if config != nil {
+		for _, problem := range problems {
+			value := 0.0
+			if slices.Contains(config.Problems, problem) {
+				value = 1
+			}
+			send(to, c.problem, prometheus.GaugeValue, value, string(problem))
+		}
+		if config.MemoryLimit > 0 {
+			send(to, c.limit, prometheus.GaugeValue, float64(config.MemoryLimit))
+		}
+	}
+	if nodes == nil {
+		return
+	}
+	for _, part := range []struct {
+		name  string
+		bytes int64
+	}{
+		{"capacity", nodes.Capacity.MemoryBytes},
+		{"kube-reserved", nodes.KubeReserved.MemoryBytes},
+		{"system-reserved", nodes.SystemReserved.MemoryBytes},
+		{"eviction-threshold", nodes.EvictionThreshold.MemoryBytes},
+		{"huge-pages", nodes.HugePagesBytes},
+		{"allocatable", nodes.Allocatable.MemoryBytes},
+		{"partition", nodes.Partition.MemoryBytes},
+		{"left", nodes.Remainder.MemoryBytes},
+	} {
+		send(to, c.memory, prometheus.GaugeValue, float64(part.bytes), part.name)
+	}
+}
