@@ -24,6 +24,9 @@ type audit struct {
 	formula cpuweight.Formula
 }
 
+// RulePartitionCPUs names the rule about the CPUs of the partition and of user pods.
+const RulePartitionCPUs = "partition-cpus"
+
 // rules lists the rules. The first compares cgroups with systemd's properties: a file that somebody
 // has written beside systemd has that finding, and no other.
 var rules = []struct {
@@ -38,7 +41,7 @@ var rules = []struct {
 	{"container-limits", (*audit).containers},
 	{"reserved-limits", (*audit).reservedSlices},
 	{"kubelet-cgroup", (*audit).kubeletCgroup},
-	{"partition-cpus", (*audit).partitionCPUs},
+	{RulePartitionCPUs, (*audit).partitionCPUs},
 	{"systemd-oomd", (*audit).oomd},
 	{"kernel-parameter", (*audit).kernelParameters},
 	{"oom-score", (*audit).oomScores},

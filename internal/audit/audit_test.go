@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/findings.txt")
 
-// TestRunHealthy: a healthy node has no finding, and its tree shows both formulas. The figures of
-// kubepods.slice are those of a real e2-medium of GKE.
+// TestRunHealthy: a healthy node has no finding, and its tree shows both formulas. kubepods.slice
+// has the published figures of an e2-medium of GKE.
 func TestRunHealthy(t *testing.T) {
 	t.Parallel()
 	s := healthy(t)

@@ -16,8 +16,8 @@ const (
 	strictReservation = "strict-cpu-reservation"
 )
 
-// partitionCPUs checks that the partition's CPUs are its own: no user pod runs on them, and no member
-// has others that then idle.
+// partitionCPUs checks that the partition's CPUs are its own: no user pod runs on them, and no
+// member has others that then idle.
 func (a *audit) partitionCPUs() {
 	if a.Partition == nil || a.Partition.CPUs.IsEmpty() {
 		return

@@ -7,7 +7,7 @@ type Severity string
 const (
 	// Error means that a protection of the node or of pods is missing, or wrong.
 	Error Severity = "error"
-	// Warning means that the node works, with a risk or with values that nobody asked for.
+	// Warning means that the node works, with a risk or with values of unknown origin.
 	Warning Severity = "warning"
 )
 

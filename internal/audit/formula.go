@@ -16,8 +16,8 @@ type weighed struct {
 }
 
 // findFormulas finds the formulas of the kubelet and of the runtime by the weights that they have
-// written. The majority decides, so that one wrong weight does not. Without any, and with as many of
-// each, the kubelet counts as one with the linear formula: no release has another (1.37.0).
+// written. The majority decides, so that one wrong weight does not. Without any, and with as many
+// of each, the kubelet counts as one with the linear formula: no release has another (1.37.0).
 func (a *audit) findFormulas() {
 	var slices, scopes []weighed
 	if shares, ok := a.allocatableShares(); ok {

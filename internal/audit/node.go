@@ -48,7 +48,8 @@ func (a *audit) allocatableShares() (uint64, bool) {
 	return cpuweight.SharesOfMilliCPU(a.Kubelet.left(a.Node.MilliCPU, milliCPU)), true
 }
 
-// nodeLimits checks kubepods.slice (getCgroupConfig, pkg/kubelet/cm/node_container_manager_linux.go).
+// nodeLimits checks kubepods.slice (getCgroupConfig,
+// pkg/kubelet/cm/node_container_manager_linux.go).
 func (a *audit) nodeLimits() {
 	a.allCPUs()
 	k := a.Kubelet
@@ -195,8 +196,8 @@ func (a *audit) reservedSlices() {
 	}
 }
 
-// reservedCgroup converts the name of a reserved cgroup as the kubelet's systemd driver does: by its
-// last part alone (ParseSystemdToCgroupName, pkg/kubelet/cm/cgroup_manager_linux.go).
+// reservedCgroup converts the name of a reserved cgroup as the kubelet's systemd driver does: by
+// its last part alone (ParseSystemdToCgroupName, pkg/kubelet/cm/cgroup_manager_linux.go).
 func reservedCgroup(name string) string {
 	return unitname.CgroupPath(strings.TrimSuffix(path.Base(name), ".slice") + ".slice")
 }

@@ -121,8 +121,8 @@ func sysctlFile(parameter string) string {
 	return "/proc/sys/" + strings.ReplaceAll(parameter, ".", "/")
 }
 
-// defaultScore is the kubelet's oomScoreAdj (SetDefaults_KubeletConfiguration, v1beta1/defaults.go),
-// and that of the units of containerd and CRI-O.
+// defaultScore is the kubelet's oomScoreAdj (SetDefaults_KubeletConfiguration,
+// v1beta1/defaults.go), and that of the units of containerd and CRI-O.
 const defaultScore = -999
 
 // oomScores checks the order in which the kernel kills when the node has no memory left.

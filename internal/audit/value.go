@@ -70,8 +70,9 @@ func (n none) property() string {
 	return properties[string(n)] + "=" + infinity
 }
 
-// quota is a limit of CPU in thousandths of a CPU. For systemd, runc rounds it up to a whole percent
-// of a CPU, and the file has either value (addCPUQuota, opencontainers/cgroups systemd/common.go).
+// quota is a limit of CPU in thousandths of a CPU. For systemd, runc rounds it up to a whole
+// percent of a CPU, and the file has either value (addCPUQuota, opencontainers/cgroups
+// systemd/common.go).
 type quota int64
 
 // minQuota is the smallest quota in microseconds of a period (MinQuotaPeriod,

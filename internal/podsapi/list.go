@@ -34,6 +34,6 @@ func List(ctx context.Context, socket string) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-// maxList bounds the list. A pod of the API is at most 1.5 MiB, which etcd's request may have, and a
-// usual one has 10 KiB.
+// maxList bounds the list. A pod of the API is at most 1.5 MiB, which etcd's request may have, and
+// a usual one has 10 KiB.
 const maxList = 64 << 20

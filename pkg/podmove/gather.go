@@ -276,7 +276,8 @@ func (g *Gatherer) complete(
 			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
 				return nil, err
 			}
-			if shares := container.Resources.Shares; shares > cpuweight.MinShares { // the minimum means no request
+			// The minimum means no request.
+			if shares := container.Resources.Shares; shares > cpuweight.MinShares {
 				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			}
 		}

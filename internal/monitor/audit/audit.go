@@ -42,6 +42,12 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 	return second, nil
 }
 
+// PartitionCPUs returns the findings about the partition's CPUs alone.
+func PartitionCPUs(ctx context.Context, o Options) ([]audit.Finding, error) {
+	report, err := Node(ctx, o)
+	return slices.DeleteFunc(report.Findings, func(f audit.Finding) bool { return f.Rule != audit.RulePartitionCPUs }), err
+}
+
 func look(ctx context.Context, o Options) (audit.Report, error) {
 	g := gatherer{cgroups: cgroupfs.Mount, options: o}
 	pods := g.cgroups.Path(unitname.Default.Slice())

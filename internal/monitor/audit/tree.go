@@ -62,8 +62,8 @@ var names = []string{
 	"cpu.weight", "cpu.max", "memory.max", "memory.high", "memory.swap.max", "pids.max", "cpuset.cpus", "cpuset.cpus.effective",
 }
 
-// files reads the files of a cgroup. It leaves out those that do not exist, because their controller
-// is off, or because the cgroup is gone.
+// files reads the files of a cgroup. It leaves out those that do not exist, because their
+// controller is off, or because the cgroup is gone.
 func (g *gatherer) files(cgroup string) (audit.Files, error) {
 	files := audit.Files{}
 	for _, name := range names {
@@ -78,8 +78,8 @@ func (g *gatherer) files(cgroup string) (audit.Files, error) {
 	return files, nil
 }
 
-// firstProcess returns the first process in a container's scope: that of the container itself, which
-// is older than those that exec starts. crun has it in a cgroup below the scope.
+// firstProcess returns the first process in a container's scope: that of the container itself,
+// which is older than those that exec starts. crun has it in a cgroup below the scope.
 func (g *gatherer) firstProcess(cgroup string) (pid int, ok bool) {
 	text, err := os.ReadFile(filepath.Join(g.cgroups.Path(cgroup), "cgroup.procs"))
 	if err != nil {
