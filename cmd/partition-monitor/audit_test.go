@@ -87,10 +87,9 @@ func auditedNode(t *testing.T) *fakeNode {
 	n.serveGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
 		podsv1alpha1.RegisterPodsServer(s, kubeletWithPods{pods: []*v1.Pod{pod}})
 	})
-	n.systemctl("257", "", fmt.Sprintf("Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
-		"Id=containerd.service\nActiveState=active\nMainPID=%d\nControlGroup=/system.slice/containerd.service\n\n"+
-		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50\nManagedOOMSwap=kill\n\nId=systemd-oomd.service\nActiveState=active",
-		os.Getpid()))
+	n.systemctl("257", "", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
+		"Id=containerd.service\nActiveState=active\nMainPID=1\nControlGroup=/system.slice/containerd.service\n\n"+
+		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50\nManagedOOMSwap=kill\n\nId=systemd-oomd.service\nActiveState=active")
 	n.runKubelet("--config=/etc/k.yaml", "--config-dir=/etc/k.d", "--oom-score-adj=-500", "--kube-reserved=memory=64Mi")
 	return n
 }
@@ -110,8 +109,8 @@ func TestAuditNode(t *testing.T) {
 		slice + "/memory.max":                                             {Rule: "pod-limits", Value: "8192", Expected: "max"},
 		bestEffort + "/cpu.weight":                                        {Rule: "second-writer", Value: "1", Expected: "50"},
 		"kubepods-besteffort.slice: ManagedOOMSwap":                       {Rule: "systemd-oomd", Value: "kill", Expected: "auto"},
-		slice + "/cri-containerd-abc.scope: oom_score_adj":                {Rule: "oom-score", Expected: "1000"},
-		fmt.Sprintf("/proc/%d/oom_score_adj", os.Getpid()):                {Rule: "oom-score", Expected: "-999"},
+		fmt.Sprintf("/proc/%d/oom_score_adj", os.Getpid()):                {Rule: "oom-score", Expected: "1000"},
+		"/proc/1/oom_score_adj":                                           {Rule: "oom-score", Expected: "-999"},
 		fmt.Sprintf("/proc/%d/oom_score_adj", p.Configuration.KubeletPID): {Rule: "oom-score", Expected: "-500"},
 		"kubepods.slice/pids.max":                                         {Rule: "node-limits", Value: "max"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -131,6 +132,9 @@ func (a *audit) expect(l limit) {
 
 // setProperty returns the command that changes a property until the next boot, as the kubelet does.
 func setProperty(unit, assignment string) string {
+	if strings.HasPrefix(unit, "-") {
+		unit = "-- " + unit
+	}
 	return fmt.Sprintf("systemctl set-property --runtime %s %s", unit, assignment)
 }
 

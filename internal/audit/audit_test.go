@@ -124,8 +124,8 @@ func faults(t *testing.T) []fault {
 		{"few keys", func(s *Snapshot) { s.Sysctls["kernel.keys.root_maxkeys"] = "200" }, "kernel-parameter", "/proc/sys/kernel/keys/root_maxkeys"},
 		{"a kubelet that is killed first", func(s *Snapshot) { s.Processes[0].OOMScoreAdj = 0 }, "oom-score", "/proc/700/oom_score_adj"},
 		{"a runtime like guaranteed pods", func(s *Snapshot) { s.Processes[1].OOMScoreAdj = -997 }, "oom-score", "/proc/600/oom_score_adj"},
-		{"a container that is killed last", func(s *Snapshot) { s.OOMScores[batchScope] = -998 }, "oom-score", "batchbatch.scope: oom_score_adj"},
-		{"a burstable container", func(s *Snapshot) { s.OOMScores[appScope] = 1000 }, "oom-score", "appapp.scope: oom_score_adj"},
+		{"a container that is killed last", score(batchScope, -998), "oom-score", "/proc/904/oom_score_adj"},
+		{"a burstable container", score(appScope, 1000), "oom-score", "/proc/902/oom_score_adj"},
 		{"a kubelet in the system container", changes(reservedSystem, property("system.slice", "MemoryMax", "1073741824", memoryMax, "1073741824"),
 			kubelet(t, enforced+"system-reserved]\nsystemReservedCgroup: /system.slice\n")), "kubelet-cgroup", "system.slice/kubelet.service"},
 		{"a kubelet in systemCgroups", kubelet(t, "systemCgroups: /system.slice"), "kubelet-cgroup", "system.slice/kubelet.service"},
@@ -205,7 +205,7 @@ func TestRunUnknown(t *testing.T) {
 			property(appSlice, "CPUQuotaPerSecUSec", "infinity", cpuMax, "max 100000"), echo(appScope, cpuMax, "max 100000")),
 		"memory of the classes by qosReserved": changes(kubelet(t, "qosReserved: {memory: 50%}"),
 			property("kubepods.slice/kubepods-besteffort.slice", "MemoryMax", "4096", memoryMax, "4096")),
-		"a sidecar's score": changes(pod("app", func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicy = &always }), func(s *Snapshot) { s.OOMScores[appScope] = 5 }),
+		"a sidecar's score": changes(pod("app", func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicy = &always }), score(appScope, 5)),
 		"a controller off":  func(s *Snapshot) { delete(s.Cgroups[kubepods], pidsMax) },
 		"a unit that is gone": func(s *Snapshot) {
 			s.Units["user.slice"]["ActiveState"] = "inactive"
@@ -232,7 +232,7 @@ func TestRunUnknown(t *testing.T) {
 		"a kubelet with another score":     changes(kubelet(t, "oomScoreAdj: -500"), func(s *Snapshot) { s.Processes[0].OOMScoreAdj = -500 }),
 		"a static node-critical pod": changes(pod("batch", func(p *v1.Pod) {
 			p.Spec.PriorityClassName, p.Annotations = "system-node-critical", map[string]string{"kubernetes.io/config.source": "file"}
-		}), func(s *Snapshot) { s.OOMScores[batchScope] = -997 }),
+		}), score(batchScope, -997)),
 		"a node before its first kubelet": func(s *Snapshot) { *s = Snapshot{Sysctls: map[string]string{"kernel.panic": "0"}} },
 	} {
 		s := healthy(t)

@@ -2,8 +2,8 @@ package audit
 
 import (
 	"bytes"
+	"fmt"
 	"path"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -24,7 +24,7 @@ func healthy(t *testing.T) *Snapshot {
 		t.Fatal(err)
 	}
 	s := &Snapshot{
-		Cgroups: map[string]Files{}, Units: map[string]Unit{}, Sysctls: map[string]string{}, OOMScores: map[string]int{},
+		Cgroups: map[string]Files{}, Units: map[string]Unit{}, Sysctls: map[string]string{}, Containers: map[string]FirstProcess{},
 		Processes: []Process{
 			{KubeletDaemon, "kubelet.service", "system.slice/kubelet.service", 700, -999},
 			{RuntimeDaemon, "containerd.service", "system.slice/containerd.service", 600, -999},
@@ -43,10 +43,13 @@ func healthy(t *testing.T) *Snapshot {
 		case f.Name == "sysctl":
 			s.Sysctls = pairs(text, "=")
 		case f.Name == "scores":
-			for cgroup, score := range pairs(text, " ") {
-				if s.OOMScores[cgroup], err = strconv.Atoi(score); err != nil {
+			for line := range strings.Lines(text) {
+				var cgroup string
+				var p FirstProcess
+				if _, err := fmt.Sscan(line, &cgroup, &p.PID, &p.OOMScoreAdj); err != nil {
 					t.Fatal(err)
 				}
+				s.Containers[cgroup] = p
 			}
 		case f.Name == "pods.yaml":
 			s.PodsKnown = true
@@ -169,6 +172,11 @@ func pod(name string, c func(*v1.Pod)) change {
 			}
 		}
 	}
+}
+
+// score changes the oom_score_adj of a container.
+func score(scope string, adj int) change {
+	return func(s *Snapshot) { s.Containers[scope] = FirstProcess{s.Containers[scope].PID, adj} }
 }
 
 // The cgroups of the fixture.

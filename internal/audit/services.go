@@ -137,12 +137,13 @@ func (a *audit) oomScores() {
 		if p.OOMScoreAdj == expected || p.Kind == RuntimeDaemon && p.OOMScoreAdj < guaranteedScore {
 			continue
 		}
-		cure := fmt.Sprintf("choom -n %d -p %d", expected, p.PID)
+		path := scoreFile(p.PID)
+		cure := fmt.Sprintf("echo %d > %s", expected, path)
 		if p.Kind == RuntimeDaemon {
-			cure += fmt.Sprintf(", and OOMScoreAdjust=%d in %s", expected, p.Unit)
+			cure += fmt.Sprintf(" # until its next start; OOMScoreAdjust=%d in a drop-in of %s, or SERVICES_OOM_SCORE_ADJUST in /etc/default/node-partition", expected, p.Unit)
 		}
 		a.add(Finding{
-			Severity: Error, Path: fmt.Sprintf("/proc/%d/oom_score_adj", p.PID), Value: strconv.Itoa(p.OOMScoreAdj), Expected: strconv.Itoa(expected),
+			Severity: Error, Path: path, Value: strconv.Itoa(p.OOMScoreAdj), Expected: strconv.Itoa(expected),
 			Why: fmt.Sprintf("%s: the kernel kills services of the node after every container, and guaranteed containers have %d",
 				p.Unit, guaranteedScore),
 			Document: docOOM, Cure: cure,
@@ -155,18 +156,20 @@ func (a *audit) oomScores() {
 	}
 }
 
+// scoreFile returns the file with the oom_score_adj of a process.
+func scoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }
+
 func (a *audit) containerScore(pod *v1.Pod, c container) {
-	present, seen := a.OOMScores[c.scope]
+	process, seen := a.Containers[c.scope]
 	expected, known := a.score(pod, c.spec)
-	if !seen || !known || present == expected {
+	if !seen || !known || process.OOMScoreAdj == expected {
 		return
 	}
 	a.add(Finding{
-		Severity: Warning, Path: file(c.scope, "") + ": oom_score_adj", Value: strconv.Itoa(present), Expected: strconv.Itoa(expected),
+		Severity: Warning, Path: scoreFile(process.PID), Value: strconv.Itoa(process.OOMScoreAdj), Expected: strconv.Itoa(expected),
 		Why: fmt.Sprintf("the first process of container %s of the %s pod %s/%s: when memory runs out, the kernel kills BestEffort pods first, "+
 			"then burstable ones by the memory that they request, and guaranteed and node-critical ones last",
 			c.spec.Name, pod.Status.QOSClass, pod.Namespace, pod.Name),
-		Document: docOOM,
-		Cure:     fmt.Sprintf("choom -n %d -p $(head -1 %s)", expected, file(c.scope, "cgroup.procs")),
+		Document: docOOM, Cure: fmt.Sprintf("echo %d > %s", expected, scoreFile(process.PID)),
 	})
 }

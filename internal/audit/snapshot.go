@@ -23,8 +23,8 @@ type Snapshot struct {
 	Sysctls map[string]string
 	// Processes lists the kubelet and the runtime.
 	Processes []Process
-	// OOMScores holds the oom_score_adj of the first process of containers, by the path of the scope.
-	OOMScores map[string]int
+	// Containers holds the first process of containers by the path of the scope.
+	Containers map[string]FirstProcess
 	// Pods lists the pods of the kubelet if PodsKnown.
 	Pods      []*v1.Pod
 	PodsKnown bool
@@ -85,6 +85,11 @@ type Partition struct {
 	CPUs cpuset.CPUSet
 	// Namespaces lists the namespaces of its members.
 	Namespaces []string
+}
+
+// FirstProcess is the process that a container was started with.
+type FirstProcess struct {
+	PID, OOMScoreAdj int
 }
 
 // Kind tells the daemons apart.

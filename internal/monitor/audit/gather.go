@@ -35,7 +35,8 @@ const podsTimeout = 10 * time.Second
 // snapshot reads the pods before the cgroups, which change with them.
 func (g *gatherer) snapshot(ctx context.Context) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
-		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{}, OOMScores: map[string]int{},
+		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{},
+		Containers: map[string]audit.FirstProcess{},
 	}
 	if err := g.readKubelet(ctx, s); err != nil {
 		return nil, err

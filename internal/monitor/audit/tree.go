@@ -49,7 +49,7 @@ func (g *gatherer) walk(s *audit.Snapshot, cgroup string, depth int) error {
 			}
 			if pid, ok := g.firstProcess(below); ok {
 				if score, ok := oomScore(pid); ok {
-					s.OOMScores[below] = score
+					s.Containers[below] = audit.FirstProcess{PID: pid, OOMScoreAdj: score}
 				}
 			}
 		}
