@@ -47,7 +47,7 @@ func (a *audit) exclusiveMembers() {
 				continue
 			}
 			a.add(Finding{
-				Severity: Warning, Path: file(c.scope, cpusetCPUs), Value: text, Expected: a.Partition.CPUs.String(),
+				Severity: warning, Path: file(c.scope, cpusetCPUs), Value: text, Expected: a.Partition.CPUs.String(),
 				Why: fmt.Sprintf("the static CPU manager assigns the CPUs %s to container %s of the member %s/%s alone. It runs on those of the partition, "+
 					"so the assigned ones idle, and no other pod may use them", set.Difference(a.Partition.CPUs), c.spec.Name, pod.Namespace, pod.Name),
 				Document: docCPUs,
@@ -76,7 +76,7 @@ func (a *audit) sharedReservation() bool {
 		return false
 	}
 	a.add(Finding{
-		Severity: Warning, Path: k.Source + ": cpuManagerPolicyOptions." + strictReservation,
+		Severity: warning, Path: k.Source + ": cpuManagerPolicyOptions." + strictReservation,
 		Value: orUnset(k.CPUManagerPolicyOptions[strictReservation]), Expected: "true",
 		Why: fmt.Sprintf("the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
 			"Without this option it runs all other user pods on them", a.Partition.CPUs),
@@ -120,7 +120,7 @@ func (a *audit) userPods() {
 	if first == nil {
 		return
 	}
-	first.Severity, first.Document = Warning, docPartition
+	first.Severity, first.Document = warning, docPartition
 	first.Why = fmt.Sprintf("the partition's cpuset is %s, and %d containers of user pods may run there too. "+
 		"Only the static CPU manager keeps CPUs from containers, and with %s it does for all", a.Partition.CPUs, containers, strictReservation)
 	first.Cure = fmt.Sprintf(`set cpuManagerPolicy: static, reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,

@@ -7,8 +7,8 @@ type Severity string
 const (
 	// Error means that a protection of the node or of pods is missing, or wrong.
 	Error Severity = "error"
-	// Warning means that the node works, with a risk or with values of unknown origin.
-	Warning Severity = "warning"
+	// warning means that the node works, with a risk or with values of unknown origin.
+	warning Severity = "warning"
 )
 
 // Finding is a value that differs from the expected one. Its JSON is for scripts: new versions add

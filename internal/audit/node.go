@@ -120,7 +120,7 @@ func (a *audit) collectiveLimits() {
 			if name == memoryMax && (a.Kubelet == nil || len(a.Kubelet.QOSReserved) > 0) {
 				continue
 			}
-			a.expect(limit{group.cgroup, name, none(name), Warning, why, docQoS})
+			a.expect(limit{group.cgroup, name, none(name), warning, why, docQoS})
 		}
 	}
 }
@@ -128,10 +128,10 @@ func (a *audit) collectiveLimits() {
 // qosWeights checks the weights of the classes (setCPUCgroupConfig,
 // pkg/kubelet/cm/qos_container_manager_linux.go).
 func (a *audit) qosWeights() {
-	a.expect(limit{bestEffort, cpuWeight, a.weight(cpuweight.MinShares), Warning,
+	a.expect(limit{bestEffort, cpuWeight, a.weight(cpuweight.MinShares), warning,
 		"pods without requests have the least weight, and get the CPU time that others leave", docQoS})
 	if shares, ok := a.burstableShares(); ok {
-		a.expect(limit{burstable, cpuWeight, a.weight(shares), Warning,
+		a.expect(limit{burstable, cpuWeight, a.weight(shares), warning,
 			fmt.Sprintf("the burstable pods weigh as the sum of their CPU requests, %d shares by the %s formula. The kubelet writes it every minute",
 				shares, a.formula.Name), docQoS})
 	}
@@ -185,7 +185,7 @@ func (a *audit) reservedSlices() {
 		}
 		why := fmt.Sprintf("enforceNodeAllocatable has %s: the cgroup has the amounts of %s", r.enforcement, r.field)
 		if amount := r.amounts.MilliCPU; amount != nil {
-			a.expect(limit{cgroup, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(*amount)), Warning, why, docReserve})
+			a.expect(limit{cgroup, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(*amount)), warning, why, docReserve})
 		}
 		if amount := r.amounts.MemoryBytes; amount != nil && whole && *amount > 0 {
 			a.expect(limit{cgroup, memoryMax, byteLimit{memoryMax, uint64(*amount), a.Node.PageSize}, Error, why, docReserve})

@@ -86,16 +86,16 @@ func (a *audit) podSlices() {
 	for _, pod := range a.settled() {
 		cgroup, r := podSlice(pod), podResources(pod)
 		name := pod.Namespace + "/" + pod.Name
-		a.expect(limit{cgroup, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(r.milliCPU)), Warning,
+		a.expect(limit{cgroup, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(r.milliCPU)), warning,
 			fmt.Sprintf("the %s pod %s requests %dm of CPU, and weighs as that by the %s formula, which the kubelet uses on this node",
 				pod.Status.QOSClass, name, r.milliCPU, a.formula.Name), docWeight})
 		why := fmt.Sprintf("the %s pod %s has the sum of the limits of its containers, and no limit if one of them has none", pod.Status.QOSClass, name)
 		a.expect(limit{cgroup, memoryMax, a.memoryLimit(r.memory), Error, why, docResources})
 		if a.quotas(pod) {
-			a.expect(limit{cgroup, cpuMax, a.cpuLimit(r.milliLimit), Warning, why, docResources})
+			a.expect(limit{cgroup, cpuMax, a.cpuLimit(r.milliLimit), warning, why, docResources})
 		}
 		if a.Kubelet != nil {
-			a.expect(limit{cgroup, pidsMax, a.pidsLimit(), Warning,
+			a.expect(limit{cgroup, pidsMax, a.pidsLimit(), warning,
 				fmt.Sprintf("podPidsLimit of the kubelet bounds the processes of each pod, %s too", name), docPIDs})
 		}
 	}
@@ -209,7 +209,7 @@ func (a *audit) containers() {
 			why := fmt.Sprintf("container %s of %s/%s has its own limits, and the runtime writes them", c.spec.Name, pod.Namespace, pod.Name)
 			a.expect(limit{c.scope, memoryMax, a.memoryLimit(c.memory), Error, why, docResources})
 			if a.quotas(pod) {
-				a.expect(limit{c.scope, cpuMax, a.cpuLimit(c.milliLimit), Warning, why, docResources})
+				a.expect(limit{c.scope, cpuMax, a.cpuLimit(c.milliLimit), warning, why, docResources})
 			}
 			a.containerWeight(pod, c)
 		}
@@ -229,7 +229,7 @@ func (a *audit) containerWeight(pod *v1.Pod, c container) {
 			return
 		}
 	}
-	a.expect(limit{c.scope, cpuWeight, count{cpuWeight, expected.Weight(c.shares)}, Warning,
+	a.expect(limit{c.scope, cpuWeight, count{cpuWeight, expected.Weight(c.shares)}, warning,
 		fmt.Sprintf("container %s of %s/%s has %d shares of CPU, which neither formula of runtimes converts into this weight",
 			c.spec.Name, pod.Namespace, pod.Name, c.shares), docWeight})
 }

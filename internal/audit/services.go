@@ -21,7 +21,7 @@ func (a *audit) kubeletCgroup() {
 		if p.Kind != KubeletDaemon {
 			continue
 		}
-		f := Finding{Severity: Warning, Path: file(p.Cgroup, ""), Document: docSystemd, Cure: "set SERVICES_SLICE=kubernetes.slice in " +
+		f := Finding{Severity: warning, Path: file(p.Cgroup, ""), Document: docSystemd, Cure: "set SERVICES_SLICE=kubernetes.slice in " +
 			"/etc/default/node-partition, and kubeReservedCgroup: /kubernetes.slice for the kubelet; then systemctl daemon-reload && systemctl restart " + p.Unit}
 		f.Value = p.Unit + " in /" + path.Dir(p.Cgroup)
 		system, kube := a.container("system-reserved", k.SystemReservedCgroup), a.container("kube-reserved", k.KubeReservedCgroup)
@@ -75,7 +75,7 @@ func (a *audit) oomd() {
 				Document: docOomd, Cure: setProperty(unit, property+"=auto"),
 			}
 			if !a.OomdActive {
-				f.Severity = Warning
+				f.Severity = warning
 				f.Why = "systemd-oomd does not run. Once it does, it kills whole cgroups below this one by a rule of its own, which knows neither requests nor priorities"
 			}
 			a.add(f)
@@ -109,7 +109,7 @@ func (a *audit) kernelParameters() {
 			continue
 		}
 		a.add(Finding{
-			Severity: Warning, Path: sysctlFile(p.name), Value: text, Expected: expected,
+			Severity: warning, Path: sysctlFile(p.name), Value: text, Expected: expected,
 			Why:      p.why + ". The kubelet sets it at its start; with protectKernelDefaults it does not start with another value",
 			Document: docKubelet, Cure: fmt.Sprintf("sysctl -w %s=%s", p.name, expected),
 		})
@@ -166,7 +166,7 @@ func (a *audit) containerScore(pod *v1.Pod, c container) {
 		return
 	}
 	a.add(Finding{
-		Severity: Warning, Path: scoreFile(process.PID), Value: strconv.Itoa(process.OOMScoreAdj), Expected: strconv.Itoa(expected),
+		Severity: warning, Path: scoreFile(process.PID), Value: strconv.Itoa(process.OOMScoreAdj), Expected: strconv.Itoa(expected),
 		Why: fmt.Sprintf("the first process of container %s of the %s pod %s/%s: when memory runs out, the kernel kills BestEffort pods first, "+
 			"then burstable ones by the memory that they request, and guaranteed and node-critical ones last",
 			c.spec.Name, pod.Status.QOSClass, pod.Namespace, pod.Name),

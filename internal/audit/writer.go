@@ -24,7 +24,7 @@ func (a *audit) secondWriters() {
 			}
 			target := file(cgroup, name)
 			a.add(Finding{
-				Severity: Warning, Path: target, Value: text, Expected: kept.text(),
+				Severity: warning, Path: target, Value: text, Expected: kept.text(),
 				Why: "systemd keeps " + kept.property() + " for " + path.Base(cgroup) + ", so another program has written the file. " +
 					"systemd is the only writer of its slices: it overwrites the file with its own value, at the latest when a property changes",
 				Document: docWriter,

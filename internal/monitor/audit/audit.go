@@ -78,15 +78,19 @@ func WriteJSON(w io.Writer, r audit.Report) error {
 // WriteText writes a report for people.
 func WriteText(w io.Writer, r audit.Report) error {
 	var text strings.Builder
+	failures := 0
 	for _, f := range r.Findings {
+		if f.Severity == audit.Error {
+			failures++
+		}
 		fmt.Fprintf(&text, "%-8s%s: %s is %s; expected %s\n", f.Severity, f.Rule, oneline.Terminal(f.Path), shown(f.Value), shown(f.Expected))
 		fmt.Fprintf(&text, "        why: %s\n        see: %s\n        cure: %s\n", oneline.Terminal(f.Why), f.Document, oneline.Terminal(f.Cure))
 	}
 	for _, reason := range r.NotChecked {
 		fmt.Fprintf(&text, "not checked: %s\n", oneline.Terminal(reason))
 	}
-	fmt.Fprintf(&text, "%d findings. cpu.weight: the kubelet uses the %s formula, the runtime the %s one\n",
-		len(r.Findings), orUnknown(r.Formulas.Kubelet), orUnknown(r.Formulas.Runtime))
+	fmt.Fprintf(&text, "%d findings, %d of them errors. cpu.weight: the kubelet uses the %s formula, the runtime the %s one\n",
+		len(r.Findings), failures, orUnknown(r.Formulas.Kubelet), orUnknown(r.Formulas.Runtime))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
