@@ -271,3 +271,37 @@ func TestRunQuadraticKubelet(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestParseSpan parses spans as systemctl prints them.
+func TestParseSpan(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"500ms": 500_000, "1s": 1_000_000, "1.500000s": 1_500_000, "1min 4s": 64_000_000, "1h 2min 500us": 3_720_000_500, "1d": 86_400_000_000,
+		"": -1, "infinity": -1, "5": -1, "ms": -1, "1s x": -1, "-1s": -1, "99999999999s": -1,
+	} {
+		got, ok := parseSpan(text)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q is %d, want %d", text, got, want)
+		}
+	}
+}
+
+// TestQuota: the file has the exact quota, or the whole percent that runc has rounded it up to.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		milli quota
+		text  string
+		want  bool
+	}{
+		{125, "12500 100000", true}, {125, "13000 100000", true}, {125, "14000 100000", false}, {125, "12000 100000", false},
+		{125, "max 100000", false}, {5, "1000 100000", true}, {2000, "200000 100000", true}, {125, "nonsense", true}, {125, "1 0", true},
+	} {
+		if got := test.milli.equal(test.text); got != test.want {
+			t.Errorf("%q for %dm: %t, want %t", test.text, test.milli, got, test.want)
+		}
+	}
+}

@@ -146,6 +146,7 @@ func property(cgroup, name, value, file, text string) change {
 
 // kubelet merges settings over those of the kubelet.
 func kubelet(t *testing.T, text string) change {
+	t.Helper()
 	return func(s *Snapshot) {
 		merged := readKubelet(t, []byte(text))
 		if merged.KubeReserved == (Amounts{}) {

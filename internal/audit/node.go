@@ -96,33 +96,30 @@ func (a *audit) allCPUs() {
 func (a *audit) collectiveLimits() {
 	const why = "the kubelet limits no group of pods, so that no pod is throttled or killed for what its neighbours use. " +
 		"Each pod has its own limits, and weights divide what is left"
-	groups := []struct {
-		cgroup string
-		files  []string
-	}{
-		{kubepods, []string{cpuMax, memoryHigh}},
-		{burstable, []string{cpuMax, memoryMax, memoryHigh, pidsMax}},
-		{bestEffort, []string{cpuMax, memoryMax, memoryHigh, pidsMax}},
-	}
-	for i, slice := range unitname.System.Slices() {
-		files := []string{cpuMax, memoryMax, pidsMax}
-		if i == 0 { // memoryLimit and memoryHigh of the section
-			files = []string{cpuMax, pidsMax}
-		}
-		groups = append(groups, struct {
-			cgroup string
-			files  []string
-		}{unitname.CgroupPath(slice), files})
-	}
-	for _, group := range groups {
-		for _, name := range group.files {
+	for cgroup, files := range unlimitedFiles() {
+		for _, name := range files {
 			// qosReserved has the kubelet limit the memory of the classes (QOSReserved, alpha).
 			if name == memoryMax && (a.Kubelet == nil || len(a.Kubelet.QOSReserved) > 0) {
 				continue
 			}
-			a.expect(limit{group.cgroup, name, none(name), warning, why, docQoS})
+			a.expect(limit{cgroup, name, none(name), warning, why, docQoS})
 		}
 	}
+}
+
+// unlimitedFiles returns the files of groups of pods that have no limit. The section of the partition
+// may limit its memory.
+func unlimitedFiles() map[string][]string {
+	all := map[string][]string{
+		kubepods:   {cpuMax, memoryHigh},
+		burstable:  {cpuMax, memoryMax, memoryHigh, pidsMax},
+		bestEffort: {cpuMax, memoryMax, memoryHigh, pidsMax},
+	}
+	for _, slice := range unitname.System.Slices() {
+		all[unitname.CgroupPath(slice)] = []string{cpuMax, memoryMax, pidsMax}
+	}
+	all[unitname.CgroupPath(unitname.System.Slice())] = []string{cpuMax, pidsMax}
+	return all
 }
 
 // qosWeights checks the weights of the classes (setCPUCgroupConfig,

@@ -54,7 +54,8 @@ func podResources(pod *v1.Pod) resources {
 	if pod.Status.QOSClass == v1.PodQOSBestEffort {
 		return resources{}
 	}
-	requests, limits := resource.PodRequests(pod, resource.PodResourcesOptions{}), resource.PodLimits(pod, resource.PodResourcesOptions{})
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	limits := resource.PodLimits(pod, resource.PodResourcesOptions{})
 	r := resources{milliCPU: requests.Cpu().MilliValue()}
 	if declared(pod, v1.ResourceCPU) {
 		r.milliLimit = new(limits.Cpu().MilliValue())
@@ -124,7 +125,8 @@ func (a *audit) quotas(pod *v1.Pod) bool {
 		return false
 	}
 	otherPeriod := k.CPUCFSQuotaPeriod != "" && k.CPUCFSQuotaPeriod != "100ms"
-	return !otherPeriod && !(k.CPUManagerPolicy == static && pod.Status.QOSClass == v1.PodQOSGuaranteed)
+	exclusive := k.CPUManagerPolicy == static && pod.Status.QOSClass == v1.PodQOSGuaranteed
+	return !otherPeriod && !exclusive
 }
 
 func (a *audit) pidsLimit() value {

@@ -21,15 +21,20 @@ func (a *audit) kubeletCgroup() {
 		if p.Kind != KubeletDaemon {
 			continue
 		}
-		f := Finding{Severity: warning, Path: file(p.Cgroup, ""), Document: docSystemd, Cure: "set SERVICES_SLICE=kubernetes.slice in " +
-			"/etc/default/node-partition, and kubeReservedCgroup: /kubernetes.slice for the kubelet; then systemctl daemon-reload && systemctl restart " + p.Unit}
-		f.Value = p.Unit + " in /" + path.Dir(p.Cgroup)
-		system, kube := a.container("system-reserved", k.SystemReservedCgroup), a.container("kube-reserved", k.KubeReservedCgroup)
+		f := Finding{
+			Severity: warning, Path: file(p.Cgroup, ""), Value: p.Unit + " in /" + path.Dir(p.Cgroup), Document: docSystemd,
+			Cure: "set SERVICES_SLICE=kubernetes.slice in /etc/default/node-partition, and kubeReservedCgroup: /kubernetes.slice " +
+				"for the kubelet; then systemctl daemon-reload && systemctl restart " + p.Unit,
+		}
+		system := a.container("system-reserved", k.SystemReservedCgroup)
+		kube := a.container("kube-reserved", k.KubeReservedCgroup)
 		if system == "" && k.SystemCgroups != "" {
 			system = strings.Trim(k.SystemCgroups, "/")
 		}
+		// The cgroup of kubeReserved may be below that of systemReserved.
+		apart := kube != "" && within(p.Cgroup, kube) && within(kube, system)
 		switch {
-		case system != "" && within(p.Cgroup, system) && !(kube != "" && within(p.Cgroup, kube) && within(kube, system)):
+		case system != "" && within(p.Cgroup, system) && !apart:
 			f.Expected = "outside /" + system
 			f.Why = "the cgroup of systemReserved is for the services of the node. The kubelet in it uses up their reservation, " +
 				"and kubeReserved does not count it"
@@ -166,7 +171,8 @@ func (a *audit) containerScore(pod *v1.Pod, c container) {
 		return
 	}
 	a.add(Finding{
-		Severity: warning, Path: scoreFile(process.PID), Value: strconv.Itoa(process.OOMScoreAdj), Expected: strconv.Itoa(expected),
+		Severity: warning, Path: scoreFile(process.PID),
+		Value: strconv.Itoa(process.OOMScoreAdj), Expected: strconv.Itoa(expected),
 		Why: fmt.Sprintf("the first process of container %s of the %s pod %s/%s: when memory runs out, the kernel kills BestEffort pods first, "+
 			"then burstable ones by the memory that they request, and guaranteed and node-critical ones last",
 			c.spec.Name, pod.Status.QOSClass, pod.Namespace, pod.Name),

@@ -37,7 +37,9 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 		return second, err
 	}
 	second.Findings = slices.DeleteFunc(second.Findings, func(f audit.Finding) bool {
-		return !slices.ContainsFunc(first.Findings, func(was audit.Finding) bool { return was.Path == f.Path && was.Value == f.Value })
+		return !slices.ContainsFunc(first.Findings, func(was audit.Finding) bool {
+			return was.Path == f.Path && was.Value == f.Value
+		})
 	})
 	return second, nil
 }
@@ -83,8 +85,10 @@ func WriteText(w io.Writer, r audit.Report) error {
 		if f.Severity == audit.Error {
 			failures++
 		}
-		fmt.Fprintf(&text, "%-8s%s: %s is %s; expected %s\n", f.Severity, f.Rule, oneline.Terminal(f.Path), shown(f.Value), shown(f.Expected))
-		fmt.Fprintf(&text, "        why: %s\n        see: %s\n        cure: %s\n", oneline.Terminal(f.Why), f.Document, oneline.Terminal(f.Cure))
+		fmt.Fprintf(&text, "%-8s%s: %s is %s; expected %s\n",
+			f.Severity, f.Rule, oneline.Terminal(f.Path), shown(f.Value), shown(f.Expected))
+		fmt.Fprintf(&text, "        why: %s\n        see: %s\n        cure: %s\n",
+			oneline.Terminal(f.Why), f.Document, oneline.Terminal(f.Cure))
 	}
 	for _, reason := range r.NotChecked {
 		fmt.Fprintf(&text, "not checked: %s\n", oneline.Terminal(reason))

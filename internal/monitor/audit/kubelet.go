@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 
@@ -24,8 +25,11 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 	}
 	s.Node.MilliCPU, s.Node.MemoryBytes = p.Capacity.MilliCPU, p.Capacity.MemoryBytes
 	process, err := kubeletargs.Running(root)
-	if err != nil || p.Configuration.KubeletPID == 0 {
-		return nil // plan.Read returns the errors other than that no kubelet runs
+	switch {
+	case p.Configuration.KubeletPID == 0, errors.Is(err, kubeletargs.ErrNotRunning):
+		return nil
+	case err != nil:
+		return err
 	}
 	var settings struct {
 		audit.Kubelet

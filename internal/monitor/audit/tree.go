@@ -59,7 +59,8 @@ func (g *gatherer) walk(s *audit.Snapshot, cgroup string, depth int) error {
 
 // names lists the files of a cgroup that rules are about.
 var names = []string{
-	"cpu.weight", "cpu.max", "memory.max", "memory.high", "memory.swap.max", "pids.max", "cpuset.cpus", "cpuset.cpus.effective",
+	"cpu.weight", "cpu.max", "memory.max", "memory.high", "memory.swap.max", "pids.max",
+	"cpuset.cpus", "cpuset.cpus.effective",
 }
 
 // files reads the files of a cgroup. It leaves out those that do not exist, because their
