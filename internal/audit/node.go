@@ -107,8 +107,8 @@ func (a *audit) collectiveLimits() {
 	}
 }
 
-// unlimitedFiles returns the files of groups of pods that have no limit. The section of the partition
-// may limit its memory.
+// unlimitedFiles returns the files of groups of pods that have no limit. The section of the
+// partition may limit its memory.
 func unlimitedFiles() map[string][]string {
 	all := map[string][]string{
 		kubepods:   {cpuMax, memoryHigh},
