@@ -93,7 +93,7 @@ func WriteText(w io.Writer, r audit.Report) error {
 	for _, reason := range r.NotChecked {
 		fmt.Fprintf(&text, "not checked: %s\n", oneline.Terminal(reason))
 	}
-	fmt.Fprintf(&text, "%d findings, %d of them errors. cpu.weight: the kubelet uses the %s formula, the runtime the %s one\n",
+	fmt.Fprintf(&text, "Findings: %d, errors: %d. Formula of cpu.weight: %s for the kubelet, %s for the runtime\n",
 		len(r.Findings), failures, orUnknown(r.Formulas.Kubelet), orUnknown(r.Formulas.Runtime))
 	_, err := io.WriteString(w, text.String())
 	return err
