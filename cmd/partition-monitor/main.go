@@ -23,9 +23,9 @@ var version = "unknown"
 // The exit statuses of all commands.
 const (
 	exitOK = iota
-	// exitProblem is for errors, and for check if the configuration or the node has one.
+	// exitProblem is for errors, and for check and audit if the configuration or the node has one.
 	exitProblem
-	// exitUsage is for an invalid command line.
+	// exitUsage is for an invalid command line, and for audit if it cannot read the node.
 	exitUsage
 )
 
@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := app.RunContext(ctx, args)
 	var usage usageError
 	var problems problemsFound
+	var unread notAudited
 	switch {
 	case err == nil:
 		return exitOK
@@ -51,7 +52,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "partition-monitor: error: %v; see partition-monitor --help\n", err)
 		return exitUsage
 	case errors.As(err, &problems):
-		return exitProblem // check has shown the findings
+		return exitProblem // check and audit have shown the findings
+	case errors.As(err, &unread):
+		fmt.Fprintf(stderr, "partition-monitor: error: %v\n", err)
+		return exitUsage
 	default:
 		for _, problem := range config.Problems(err) {
 			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
@@ -75,6 +79,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			statusCommand(),
 			checkCommand(),
 			planCommand(),
+			auditCommand(),
 			moveCommand(),
 			tryCommand(),
 			keepCommand(),

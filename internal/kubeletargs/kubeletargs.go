@@ -120,6 +120,7 @@ type Flags struct {
 	// IgnoreEviction is --experimental-allocatable-ignore-eviction.
 	IgnoreEviction bool
 	Budget
+	Limits
 }
 
 // parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
@@ -137,10 +138,12 @@ func parse(args []string) Flags {
 		"feature-gates":              f.addGates,
 		"root-dir":                   func(v string) { f.RootDir = v },
 	}
-	maps.Copy(known, f.flags())
+	maps.Copy(known, f.Budget.flags())
+	maps.Copy(known, f.Limits.flags())
 	switches := map[string]*bool{
 		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
 		"local-storage-capacity-isolation":         &f.StorageIsolation,
+		"cpu-cfs-quota":                            &f.CPUCFSQuota,
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/unitname"
 )
 
@@ -39,7 +40,7 @@ func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
 
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: Linear,
+		Config: Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: cpuweight.Linear,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {
@@ -267,7 +268,7 @@ func TestDecideSlices(t *testing.T) {
 
 func TestDecideWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = v1.PodQOSGuaranteed, 1000 }
-	quadratic := func(s *Snapshot) { s.Formula = Quadratic }
+	quadratic := func(s *Snapshot) { s.Formula = cpuweight.Quadratic }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
 	small := func(uid string) Pod { return pod(uid, unitname.System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {

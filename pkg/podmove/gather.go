@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
@@ -275,7 +276,8 @@ func (g *Gatherer) complete(
 			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
 				return nil, err
 			}
-			if shares := container.Resources.Shares; shares > minShares { // the minimum means no request
+			// The minimum means no request.
+			if shares := container.Resources.Shares; shares > cpuweight.MinShares {
 				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			}
 		}
@@ -498,7 +500,7 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 		return Snapshot{}, err
 	}
 	weights, protected := g.slices()
-	return Snapshot{Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: Linear}, nil
+	return Snapshot{Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: cpuweight.Linear}, nil
 }
 
 // slices returns the present weights of the partition's slices, and their protected memory.

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/unitname"
 )
@@ -59,7 +60,7 @@ type Reconciler struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
-	formula      Formula
+	formula      cpuweight.Formula
 	passes       int
 	beat         time.Time
 }
@@ -91,7 +92,7 @@ const (
 func NewReconciler() *Reconciler {
 	return &Reconciler{
 		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
-		underway: map[string]*underway{}, Table: &Table{}, formula: Linear, beat: time.Now(),
+		underway: map[string]*underway{}, Table: &Table{}, formula: cpuweight.Linear, beat: time.Now(),
 	}
 }
 

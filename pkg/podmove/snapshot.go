@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/unitname"
 )
@@ -24,7 +25,7 @@ type Snapshot struct {
 	// Protected holds the protected memory of the partition's slices, by name.
 	Protected map[string]cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
-	Formula Formula
+	Formula cpuweight.Formula
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
 	// Backoff holds the pods whose move failed and is not tried again yet, GivenUp those that are not

@@ -4,44 +4,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/opencontainers/cgroups"
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/unitname"
 )
-
-// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. Two formulas are in use.
-// Siblings share CPU in the ratio of their weights, and the siblings of the partition's slices are
-// slices that the kubelet writes. So the kubelet's formula counts, and not that of the runtime,
-// which writes containers.
-type Formula struct {
-	// Name is for people: linear or quadratic.
-	Name string
-	// Weight converts.
-	Weight func(shares uint64) uint64
-}
-
-var (
-	// Linear is the older formula, which converts one CPU to 39: the kubelet up to 1.37.0
-	// (getCPUWeight, pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
-	Linear = Formula{"linear", func(shares uint64) uint64 { return 1 + (max(shares, minShares)-minShares)*9999/262142 }}
-	// Quadratic is the newer formula, which converts one CPU to 100, the kernel's default
-	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 explains why).
-	Quadratic = Formula{"quadratic", cgroups.ConvertCPUSharesToCgroupV2Value}
-)
-
-const (
-	minShares = 2      // MinShares, pkg/kubelet/cm/helpers_linux.go
-	maxShares = 262144 // MaxShares, same file
-)
-
-// SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
-// (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
-func SharesOfMilliCPU(milli int64) uint64 {
-	milli = min(max(milli, 0), maxShares*1000/1024)
-	return max(uint64(milli)*1024/1000, minShares)
-}
 
 // kubeletFormula returns the formula by which the kubelet has written the slices of pods, which
 // exist before their containers. It returns the present formula if a pod's slice has the weight
@@ -51,15 +19,15 @@ func SharesOfMilliCPU(milli int64) uint64 {
 //
 // If the kubelet does not report the requests, they are an approximation and distinguish nothing.
 // Kubelets that cannot report them, before 1.37, have the linear formula.
-func kubeletFormula(pods []Pod, present Formula) Formula {
+func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	found := present
 	for _, pod := range pods {
 		if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
 			continue
 		}
-		shares, weight := SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight
-		for _, f := range []Formula{Linear, Quadratic} {
-			if f.Weight(shares) != weight || Linear.Weight(shares) == Quadratic.Weight(shares) {
+		shares, weight := cpuweight.SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight
+		for _, f := range []cpuweight.Formula{cpuweight.Linear, cpuweight.Quadratic} {
+			if f.Weight(shares) != weight || cpuweight.Linear.Weight(shares) == cpuweight.Quadratic.Weight(shares) {
 				continue
 			}
 			if f.Name == present.Name {
@@ -102,7 +70,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {
-		weight := s.Formula.Weight(SharesOfMilliCPU(milli[slice]))
+		weight := s.Formula.Weight(cpuweight.SharesOfMilliCPU(milli[slice]))
 		if present, ok := s.Weights[slice]; ok && present != weight {
 			d.Weights = append(d.Weights, WeightSpec{slice, weight})
 		}

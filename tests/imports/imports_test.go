@@ -58,8 +58,8 @@ var rules = []rule{
 		why: "one package speaks NRI"},
 	{packages: []string{"nodepartition/internal/unitname"}, forbid: []string{"nodepartition/", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "names are computed from names, and the generator links them"},
-	{packages: []string{"nodepartition/internal/budget"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},
-		why: "a budget is computed from its input alone"},
+	{packages: []string{"nodepartition/internal/budget", "nodepartition/internal/audit"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},
+		why: "a budget, and the findings of an audit, are computed from their input alone"},
 	{packages: []string{"nodepartition/pkg/evict"}, forbid: []string{"nodepartition/pkg/podmove"},
 		why: "placement and eviction meet in a table of pods that the program gives to both"},
 }

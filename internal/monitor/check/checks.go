@@ -53,6 +53,7 @@ var allChecks = []check{
 	{"cgroup-driver", docsPage + "errors", (*checks).driver},
 	{"nri", docsPage + "nri", (*checks).served},
 	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods},
+	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel},
 	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI},
 	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap},

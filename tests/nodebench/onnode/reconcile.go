@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -317,7 +318,7 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 		{Name: "CPUAccounting", Value: true},
 		{Name: "IOAccounting", Value: true},
 		{Name: "TasksAccounting", Value: true},
-		{Name: "CPUWeight", Value: podmove.Quadratic.Weight(shares)},
+		{Name: "CPUWeight", Value: cpuweight.Quadratic.Weight(shares)},
 	}, []uint32{uint32(cmd.Process.Pid)})
 }
 

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/audit"
+)
+
+func auditCommand() *cli.Command {
+	return &cli.Command{
+		Name: "audit",
+		Usage: "compare the cgroups, kernel parameters and daemons of the node with what kubelet, runtime and systemd set: " +
+			"exit status 1 if something differs, 2 if the node cannot be audited",
+		Flags: []cli.Flag{
+			podsAPIFlag(),
+			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+		},
+		Action: func(c *cli.Context) error {
+			applyServiceFlags(c, cgroupfs.Mount, "/proc")
+			write := audit.WriteText
+			switch c.String(flagOutput) {
+			case "text":
+			case "json":
+				write = audit.WriteJSON
+			default:
+				return usageError{fmt.Errorf("--%s=%s: want text or json", flagOutput, c.String(flagOutput))}
+			}
+			report, err := audit.Node(c.Context, audit.Options{PodsAPI: c.String(flagPods)})
+			if err != nil {
+				return notAudited{err}
+			}
+			if err := write(c.App.Writer, report); err != nil {
+				return err
+			}
+			if len(report.Findings) > 0 {
+				return problemsFound{}
+			}
+			return nil
+		},
+	}
+}
+
+// notAudited makes the exit status 2: status 1 means findings.
+type notAudited struct{ error }

@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/unitname"
+)
+
+// audit applies the rules to a snapshot.
+type audit struct {
+	*Snapshot
+	report Report
+	// found holds the paths with a finding. A path has one finding: the first.
+	found map[string]bool
+	// scopes holds the scopes of containers by the ID of the container.
+	scopes map[string]string
+	// formula is the one by which the kubelet writes slices, as far as the tree shows it.
+	formula cpuweight.Formula
+}
+
+// RulePartitionCPUs names the rule about the CPUs of the partition and of user pods.
+const RulePartitionCPUs = "partition-cpus"
+
+// rules lists the rules. The first compares cgroups with systemd's properties: a file that somebody
+// has written beside systemd has that finding, and no other.
+var rules = []struct {
+	name  string
+	check func(*audit)
+}{
+	{"second-writer", (*audit).secondWriters},
+	{"node-limits", (*audit).nodeLimits},
+	{"collective-limit", (*audit).collectiveLimits},
+	{"qos-weight", (*audit).qosWeights},
+	{"pod-limits", (*audit).podSlices},
+	{"container-limits", (*audit).containers},
+	{"reserved-limits", (*audit).reservedSlices},
+	{"kubelet-cgroup", (*audit).kubeletCgroup},
+	{RulePartitionCPUs, (*audit).partitionCPUs},
+	{"systemd-oomd", (*audit).oomd},
+	{"kernel-parameter", (*audit).kernelParameters},
+	{"oom-score", (*audit).oomScores},
+}
+
+// kubepods is the slice of all pods.
+var kubepods = unitname.Default.Slice()
+
+// Run returns the findings in the order of the rules, and within a rule in the order of the paths.
+func Run(s *Snapshot) Report {
+	a := &audit{Snapshot: s, found: map[string]bool{}, scopes: map[string]string{}}
+	a.report = Report{Findings: []Finding{}, NotChecked: []string{}}
+	for cgroup := range s.Cgroups {
+		if id := unitname.ContainerID(path.Base(cgroup)); id != "" {
+			a.scopes[id] = cgroup
+		}
+	}
+	if s.Kubelet == nil {
+		a.skip("limits of kubepods.slice, of reserved slices and of CPU quotas: no kubelet runs as kubelet.service, so its flags are not known")
+	}
+	if !s.PodsKnown {
+		a.skip("limits, weights and OOM scores of pods and containers: the kubelet does not serve its Pods API")
+	}
+	a.findFormulas()
+	for _, rule := range rules {
+		before := len(a.report.Findings)
+		rule.check(a)
+		added := a.report.Findings[before:]
+		for i := range added {
+			added[i].Rule = rule.name
+		}
+		slices.SortStableFunc(added, func(x, y Finding) int { return compare(x.Path, y.Path) })
+	}
+	return a.report
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (a *audit) skip(format string, args ...any) {
+	a.report.NotChecked = append(a.report.NotChecked, fmt.Sprintf(format, args...))
+}
+
+// add adds a finding, unless its path has one already.
+func (a *audit) add(f Finding) {
+	if a.found[f.Path] {
+		return
+	}
+	a.found[f.Path] = true
+	a.report.Findings = append(a.report.Findings, f)
+}
+
+// file returns the path of a cgroup's file.
+func file(cgroup, name string) string { return path.Join("/sys/fs/cgroup", cgroup, name) }
+
+// sorted returns the paths of the cgroups in order.
+func (a *audit) sorted() []string { return slices.Sorted(maps.Keys(a.Cgroups)) }
+
+// limit is an expectation of a file of a cgroup.
+type limit struct {
+	cgroup, name string
+	expected     value
+	severity     Severity
+	why          string
+	document     string
+}
+
+// expect adds a finding if a file of a cgroup does not have its value. A file that is missing, or
+// that cannot be parsed, is none.
+func (a *audit) expect(l limit) {
+	text, ok := a.Cgroups[l.cgroup][l.name]
+	if !ok || l.expected.equal(text) {
+		return
+	}
+	a.add(Finding{
+		Severity: l.severity, Path: file(l.cgroup, l.name), Value: text, Expected: l.expected.text(), Why: l.why,
+		Document: l.document, Cure: setProperty(path.Base(l.cgroup), l.expected.property()),
+	})
+}
+
+// setProperty returns the command that changes a property until the next boot, as the kubelet does.
+func setProperty(unit, assignment string) string {
+	if strings.HasPrefix(unit, "-") {
+		unit = "-- " + unit
+	}
+	return fmt.Sprintf("systemctl set-property --runtime %s %s", unit, assignment)
+}
+
+// member reports whether the pod is a member of the partition.
+func (a *audit) member(pod *v1.Pod) bool {
+	return a.Partition != nil && slices.Contains(a.Partition.Namespaces, pod.Namespace)
+}

@@ -1,0 +1,129 @@
+package audit
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/unitname"
+)
+
+const (
+	// static is the policy of the CPU manager that assigns CPUs to containers.
+	static = "static"
+	// strictReservation keeps the reserved CPUs from all containers that are not assigned any.
+	strictReservation = "strict-cpu-reservation"
+)
+
+// partitionCPUs checks that the partition's CPUs are its own: no user pod runs on them, and no
+// member has others that then idle.
+func (a *audit) partitionCPUs() {
+	if a.Partition == nil || a.Partition.CPUs.IsEmpty() {
+		return
+	}
+	a.exclusiveMembers()
+	if a.sharedReservation() {
+		return
+	}
+	a.userPods()
+}
+
+// exclusiveMembers finds members that the static policy assigns CPUs to: Guaranteed containers that
+// request whole CPUs. Assigned CPUs are never reserved ones. The partition holds its members to its
+// own CPUs, so the assigned ones idle, and no other container may use them.
+func (a *audit) exclusiveMembers() {
+	if a.Kubelet == nil || a.Kubelet.CPUManagerPolicy != static {
+		return
+	}
+	for _, pod := range a.settled() {
+		if !a.member(pod) || pod.Status.QOSClass != unitname.Guaranteed {
+			continue
+		}
+		for _, c := range a.running(pod) {
+			text := a.Cgroups[c.scope][cpusetCPUs]
+			set, err := cpuset.Parse(text)
+			if !wholeCPUs(c.spec) || err != nil || set.IsSubsetOf(a.Partition.CPUs) {
+				continue
+			}
+			a.add(Finding{
+				Severity: warning, Path: file(c.scope, cpusetCPUs), Value: text, Expected: a.Partition.CPUs.String(),
+				Why: fmt.Sprintf("the static CPU manager assigns the CPUs %s to container %s of the member %s/%s alone. It runs on those of the partition, "+
+					"so the assigned ones idle, and no other pod may use them", set.Difference(a.Partition.CPUs), c.spec.Name, pod.Namespace, pod.Name),
+				Document: docCPUs,
+				Cure:     "set a CPU request of the container that is not a whole number, such as 1001m in place of 1",
+			})
+		}
+	}
+}
+
+// wholeCPUs reports whether a container requests whole CPUs (guaranteedCPUs,
+// pkg/kubelet/cm/cpumanager/policy_static.go).
+func wholeCPUs(c *v1.Container) bool {
+	request := c.Resources.Requests.Cpu()
+	return request.Value() > 0 && request.Value()*1000 == request.MilliValue()
+}
+
+// sharedReservation finds a static policy that lets user pods onto the reserved CPUs, among which
+// are the partition's.
+func (a *audit) sharedReservation() bool {
+	k := a.Kubelet
+	if k == nil || k.CPUManagerPolicy != static || k.CPUManagerPolicyOptions[strictReservation] == "true" {
+		return false
+	}
+	reserved, err := cpuset.Parse(k.ReservedSystemCPUs)
+	if shared := reserved.Intersection(a.Partition.CPUs); err != nil || shared.IsEmpty() {
+		return false
+	}
+	a.add(Finding{
+		Severity: warning, Path: k.Source + ": cpuManagerPolicyOptions." + strictReservation,
+		Value: orUnset(k.CPUManagerPolicyOptions[strictReservation]), Expected: "true",
+		Why: fmt.Sprintf("the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
+			"Without this option it runs all other user pods on them", a.Partition.CPUs),
+		Document: docCPUs,
+		Cure:     "set " + strictReservation + `: "true" in cpuManagerPolicyOptions; then ` + restartKubelet,
+	})
+	return true
+}
+
+// restartKubelet restarts the kubelet. It does not start with the state of another policy.
+const restartKubelet = "systemctl stop kubelet.service && rm -f /var/lib/kubelet/cpu_manager_state && systemctl start kubelet.service"
+
+func orUnset(text string) string {
+	if text == "" {
+		return "not set"
+	}
+	return text
+}
+
+// userPods finds containers of user pods that may run on the partition's CPUs. One finding stands
+// for all of them.
+func (a *audit) userPods() {
+	var first *Finding
+	containers := 0
+	for _, pod := range a.settled() {
+		if a.member(pod) {
+			continue
+		}
+		for _, c := range a.running(pod) {
+			text, ok := a.Cgroups[c.scope][effective]
+			set, err := cpuset.Parse(text)
+			if !ok || err != nil || set.Intersection(a.Partition.CPUs).IsEmpty() {
+				continue
+			}
+			containers++
+			if path := file(c.scope, effective); first == nil || path < first.Path {
+				first = &Finding{Path: path, Value: text, Expected: a.Node.CPUs.Difference(a.Partition.CPUs).String()}
+			}
+		}
+	}
+	if first == nil {
+		return
+	}
+	first.Severity, first.Document = warning, docPartition
+	first.Why = fmt.Sprintf("the partition's cpuset is %s, and %d containers of user pods may run there too. "+
+		"Only the static CPU manager keeps CPUs from containers, and with %s it does for all", a.Partition.CPUs, containers, strictReservation)
+	first.Cure = fmt.Sprintf(`set cpuManagerPolicy: static, reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,
+		a.Partition.CPUs, strictReservation, restartKubelet)
+	a.add(*first)
+}

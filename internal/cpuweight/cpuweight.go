@@ -1,0 +1,39 @@
+// Package cpuweight converts CPU requests and CPU shares into the cpu.weight of cgroup v2, by the
+// formulas of kubelets and of container runtimes.
+package cpuweight
+
+import "github.com/opencontainers/cgroups"
+
+// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. Two formulas are in use.
+// Siblings share CPU in the ratio of their weights, so the siblings of a cgroup have to be weighed
+// by the same one.
+type Formula struct {
+	// Name is for people: linear or quadratic.
+	Name string
+	// Weight converts.
+	Weight func(shares uint64) uint64
+}
+
+var (
+	// Linear is the older formula, which converts one CPU to 39: the kubelet up to 1.37.0
+	// (getCPUWeight, pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
+	Linear = Formula{"linear", func(shares uint64) uint64 {
+		return 1 + (min(max(shares, MinShares), maxShares)-MinShares)*9999/262142
+	}}
+	// Quadratic is the newer formula, which converts one CPU to 100, the kernel's default
+	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 explains why).
+	Quadratic = Formula{"quadratic", cgroups.ConvertCPUSharesToCgroupV2Value}
+)
+
+// MinShares are the shares of a container without a CPU request (MinShares,
+// pkg/kubelet/cm/helpers_linux.go).
+const MinShares = 2
+
+const maxShares = 262144 // MaxShares, same file
+
+// SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
+// (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
+func SharesOfMilliCPU(milli int64) uint64 {
+	milli = min(max(milli, 0), maxShares*1000/1024)
+	return max(uint64(milli)*1024/1000, MinShares)
+}

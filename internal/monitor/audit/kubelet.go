@@ -1,0 +1,137 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/audit"
+	"nodepartition/internal/budget"
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/monitor/plan"
+)
+
+// readKubelet reads the capacity of the node and the settings of the running kubelet. Without a
+// running kubelet its settings are not known.
+func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
+	p, err := plan.Read(ctx, plan.Options{})
+	if err != nil {
+		return err
+	}
+	s.Node.MilliCPU, s.Node.MemoryBytes = p.Capacity.MilliCPU, p.Capacity.MemoryBytes
+	process, err := kubeletargs.Running(root)
+	switch {
+	case p.Configuration.KubeletPID == 0, errors.Is(err, kubeletargs.ErrNotRunning):
+		return nil
+	case err != nil:
+		return err
+	}
+	var settings struct {
+		audit.Kubelet
+		KubePIDs   map[string]string `json:"kubeReserved"`
+		SystemPIDs map[string]string `json:"systemReserved"`
+	}
+	if err := decode(p.Configuration.Files, reflect.ValueOf(&settings).Elem()); err != nil {
+		return err
+	}
+	override(&settings.Kubelet, &process.Flags)
+	if process.Given("kube-reserved") {
+		settings.KubePIDs = process.KubeReserved
+	}
+	if process.Given("system-reserved") {
+		settings.SystemPIDs = process.SystemReserved
+	}
+	k := &settings.Kubelet
+	k.KubeReserved = amounts(p.KubeReserved, settings.KubePIDs)
+	k.SystemReserved = amounts(p.SystemReserved, settings.SystemPIDs)
+	k.Source = "the kubelet's command line"
+	if files := p.Configuration.Files; len(files) > 0 {
+		k.Source = files[len(files)-1]
+	}
+	s.Kubelet = k
+	return nil
+}
+
+// amounts returns the amounts of a reservation. The processes are read from its own list, which has
+// them as pid.
+func amounts(r budget.Resources, list map[string]string) audit.Amounts {
+	var a audit.Amounts
+	if r.MilliCPU > 0 {
+		a.MilliCPU = &r.MilliCPU
+	}
+	if r.MemoryBytes > 0 {
+		a.MemoryBytes = &r.MemoryBytes
+	}
+	if q, err := resource.ParseQuantity(list["pid"]); err == nil {
+		a.PIDs = new(q.Value())
+	}
+	return a
+}
+
+// decode decodes the fields of a struct, by their JSON names, from the kubelet's files, the later
+// ones over the earlier.
+func decode(files []string, target reflect.Value) error {
+	if len(files) == 0 {
+		return nil
+	}
+	config, err := kubeletconfig.LoadFiles(root, "", files...)
+	if err != nil {
+		return err
+	}
+	targets := map[string]any{}
+	fieldsOf(target, targets)
+	names := make([]string, 0, len(targets))
+	for name := range targets {
+		names = append(names, name)
+	}
+	values, err := config.Fields(names, func(map[string]json.RawMessage) error { return nil })
+	if err != nil {
+		return err
+	}
+	for name, raw := range values {
+		if err := config.Decode(name, raw, targets[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fieldsOf(v reflect.Value, targets map[string]any) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if field.Anonymous {
+			fieldsOf(v.Field(i), targets)
+			continue
+		}
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			targets[name] = v.Field(i).Addr().Interface()
+		}
+	}
+}
+
+// override replaces the settings that the command line sets.
+func override(k *audit.Kubelet, flags *kubeletargs.Flags) {
+	for name, replace := range map[string]func(){
+		"enforce-node-allocatable":   func() { k.EnforceNodeAllocatable = flags.EnforceNodeAllocatable },
+		"kube-reserved-cgroup":       func() { k.KubeReservedCgroup = flags.KubeReservedCgroup },
+		"system-reserved-cgroup":     func() { k.SystemReservedCgroup = flags.SystemReservedCgroup },
+		"system-cgroups":             func() { k.SystemCgroups = flags.SystemCgroups },
+		"qos-reserved":               func() { k.QOSReserved = flags.QOSReserved },
+		"pod-max-pids":               func() { k.PodPidsLimit = &flags.PodPidsLimit },
+		"cpu-cfs-quota":              func() { k.CPUCFSQuota = &flags.CPUCFSQuota },
+		"cpu-cfs-quota-period":       func() { k.CPUCFSQuotaPeriod = flags.CPUCFSQuotaPeriod },
+		"cpu-manager-policy":         func() { k.CPUManagerPolicy = flags.CPUManagerPolicy },
+		"cpu-manager-policy-options": func() { k.CPUManagerPolicyOptions = flags.CPUManagerPolicyOptions },
+		"reserved-cpus":              func() { k.ReservedSystemCPUs = flags.ReservedCPUs },
+		"oom-score-adj":              func() { k.OOMScoreAdj = &flags.OOMScoreAdj },
+	} {
+		if flags.Given(name) {
+			replace()
+		}
+	}
+}
