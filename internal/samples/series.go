@@ -105,7 +105,9 @@ func scan(path string, take func(text []byte)) (contents, error) {
 
 // damaged reports whether a segment is of no use any more. A crash breaks one line. A segment in
 // which most lines are broken is not a segment of ours.
-func (c contents) damaged() bool { return c.broken > c.good || c.torn && c.good == 0 && c.bytes > maxLine }
+func (c contents) damaged() bool {
+	return c.broken > c.good || c.torn && c.good == 0 && c.bytes > maxLine
+}
 
 // setAside renames a damaged segment. At most one file of a series is kept.
 func (k kind) setAside(dir string, number int) error {
