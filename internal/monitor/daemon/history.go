@@ -39,7 +39,7 @@ func (m *monitor) newHistory() *history {
 		Cgroups: cgroupfs.Mount, Boot: bootID(),
 		Peak:   func() evict.Peak { return m.evictor.TakePeak() },
 		Report: func() evict.Report { return m.evictor.Report() },
-		Warn: m.complaints("a sample of the history is not complete, or is not written yet"),
+		Warn:   m.complaints("a sample of the history is not complete, or is not written yet"),
 	}
 	if m.options.HistoryMembers {
 		o.Pods = func() []evict.Pod { return m.evictor.Pods() }
