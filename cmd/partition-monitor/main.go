@@ -75,6 +75,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			statusCommand(),
 			checkCommand(),
 			planCommand(),
+			recommendCommand(),
+			historyCommand(),
 			moveCommand(),
 			tryCommand(),
 			keepCommand(),

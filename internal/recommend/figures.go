@@ -23,6 +23,8 @@ const (
 	// reserveStep and cpuStep round reservations up.
 	reserveStep = 64 * mebi
 	cpuStep     = 10
+	// leastLimit is the limit below which the configuration warns that a unit may be missing.
+	leastLimit = 64 * mebi
 )
 
 // margin returns the part of a peak to add for a history of a length: 15 %, or 1 divided by the
@@ -57,9 +59,10 @@ func threshold(limit, least uint64) uint64 {
 	return roundUp(max(uint64(bytes), min(least, limit/2)), mebi)
 }
 
-// limitFor returns the smallest rounded limit that leaves need below its threshold.
+// limitFor returns the smallest rounded limit that leaves need below its threshold, and at least
+// leastLimit.
 func limitFor(need, leastThreshold uint64) uint64 {
-	for limit := need; ; limit++ {
+	for limit := max(need, leastLimit); ; limit++ {
 		limit = roundUp(limit, step(limit))
 		if limit >= need+threshold(limit, leastThreshold) {
 			return limit

@@ -128,7 +128,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("after %s %.3f; want %.3f", covered, got, want)
 		}
 	}
-	for need, want := range map[uint64]uint64{0: 0, 10: 32, 100: 144, 464: 496, 480: 512, 481: 576, 972: 1024, 973: 1088, 4000: 4352} {
+	for need, want := range map[uint64]uint64{0: 64, 10: 64, 100: 144, 464: 496, 480: 512, 481: 576, 972: 1024, 973: 1088, 4000: 4352} {
 		if got := limitFor(need*mebi, 0) / mebi; got != want {
 			t.Errorf("for %dMi %dMi; want %d", need, got, want)
 		}

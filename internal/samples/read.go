@@ -68,6 +68,21 @@ func (h History) Between(since, until time.Time) []Sample {
 	return list
 }
 
+// Fold returns samples of at least a duration, which divides a day: the maxima of those that belong
+// together. A restart of the node begins another one.
+func Fold(list []Sample, d time.Duration) []Sample {
+	var out []Sample
+	for _, s := range list {
+		last := len(out) - 1
+		if last >= 0 && out[last].Boot == s.Boot && out[last].Time.Truncate(d).Equal(s.Time.Truncate(d)) {
+			out[last] = merge(out[last], s)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // Coarse returns all samples as samples of ten minutes, each minute once. The last one may be
 // shorter.
 func (h History) Coarse() []Sample {
@@ -76,28 +91,11 @@ func (h History) Coarse() []Sample {
 		covered[window(s.Time).Unix()] = s.Time
 	}
 	list := slices.Clone(h.Tens)
-	var sum *Sample
-	end := func() {
-		if sum != nil {
-			list = append(list, *sum)
-		}
-		sum = nil
-	}
-	for _, s := range h.Minutes {
-		if until, ok := covered[window(s.Time).Unix()]; ok && !s.Time.After(until) {
-			continue
-		}
-		if sum != nil && !window(sum.Time).Equal(window(s.Time)) {
-			end()
-		}
-		if sum == nil {
-			sum = &s
-			continue
-		}
-		both := merge(*sum, s)
-		sum = &both
-	}
-	end()
+	rest := slices.DeleteFunc(slices.Clone(h.Minutes), func(s Sample) bool {
+		until, ok := covered[window(s.Time).Unix()]
+		return ok && !s.Time.After(until)
+	})
+	list = append(list, Fold(rest, coarse)...)
 	slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
 	return list
 }
