@@ -94,10 +94,8 @@ func (r *Recorder) Run(ctx context.Context, ring *samples.Ring) {
 		}
 		now := time.Now()
 		// The difference is that of the monotonic clock: setting the clock does not change it.
-		if took := now.Sub(last); took >= time.Second {
-			if err := ring.Add(r.sample(now, took)); err != nil {
-				r.Warn(err)
-			}
+		if err := ring.Add(r.sample(now, now.Sub(last))); err != nil {
+			r.Warn(err)
 		}
 		if ctx.Err() != nil {
 			return
