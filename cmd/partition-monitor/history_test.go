@@ -16,8 +16,8 @@ import (
 	"nodepartition/internal/samples"
 )
 
-// record writes a history that ends now. usage returns the usage of two pods in MiB by the time since
-// its beginning: one has a peak, the other leaks.
+// record writes a history that ends now. usage returns the usage of two pods in MiB by the time
+// since its beginning: one has a peak, the other leaks.
 func (n *fakeNode) record(length time.Duration, members bool, change func(since time.Duration, s *samples.Sample)) (begin time.Time) {
 	n.t.Helper()
 	ring, err := samples.Open(filepath.Join(n.root, recorder.Dir), func(err error) { n.t.Error(err) })

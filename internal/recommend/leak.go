@@ -9,11 +9,11 @@ import (
 
 // The rule for a leak: the base of a series has a trend (Mann-Kendall), grows by an amount that
 // matters (Sen's slope), still grows at the end, and has not returned. The base is the smallest
-// value of each hour: peaks come back to it, and a leak raises it. Trend test and slope are those of
+// value of each hour: peaks come back to it, and a leak raises it. Trend test and slope follow
 // Garg, van Moorsel, Vaidyanathan and Trivedi, "A methodology for detection and estimation of
 // software aging" (ISSRE 1998). The test alone finds too many (Machida, Andrzejak, Matias and
-// Vicente, "On the effectiveness of Mann-Kendall test for detection of software aging", WoSAR 2013),
-// so the other three conditions are added.
+// Vicente, "On the effectiveness of Mann-Kendall test for detection of software aging", WoSAR
+// 2013), so the other three conditions are added.
 const (
 	// block is the time of which a base is the smallest value.
 	block = time.Hour
@@ -51,8 +51,8 @@ type trend struct {
 	bases   []point
 }
 
-// trends returns the leaks of a series, which is sorted by time. A run is the life of a process. A gap
-// in the history does not end it: the process has grown in the gap, too.
+// trends returns the leaks of a series, which is sorted by time. A run is the life of a process. A
+// gap in the history does not end it: the process has grown in the gap, too.
 func trends(series []point) []trend {
 	var list []trend
 	for begin := 0; begin < len(series); {
@@ -105,8 +105,9 @@ func lows(run []point) []point {
 }
 
 // mannKendall returns the test statistic Z of a trend upwards. It counts the pairs that grow less
-// those that fall, and divides by the standard deviation of that count without a trend; equal values
-// lower the deviation (Gilbert, Statistical Methods for Environmental Pollution Monitoring, 16.4).
+// those that fall, and divides by the standard deviation of that count without a trend; equal
+// values lower the deviation (Gilbert, Statistical Methods for Environmental Pollution Monitoring,
+// 16.4).
 func mannKendall(series []point) float64 {
 	n := len(series)
 	score := 0

@@ -25,7 +25,8 @@ func TestTrends(t *testing.T) {
 			return x + y, life
 		}
 	}
-	sawtooth := func(since time.Duration) (float64, string) { // a buffer that is written out each night
+	// A buffer that is written out each night.
+	sawtooth := func(since time.Duration) (float64, string) {
 		return 100 + 20*(since%day).Hours(), "a"
 	}
 	accelerating := func(since time.Duration) (float64, string) { return 50 + since.Hours()*since.Hours()/10, "a" }
@@ -55,7 +56,7 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestTrendsGap: the growth in a gap of the history is that of the same process.
+// TestTrendsGap: the growth in a gap of the history belongs to the same process.
 func TestTrendsGap(t *testing.T) {
 	t.Parallel()
 	list := series(10*time.Hour, leak(50, 10, 0))

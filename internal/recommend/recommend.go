@@ -12,7 +12,7 @@ import (
 
 // Input is the input of Compute.
 type Input struct {
-	// Samples are those of ten minutes, the oldest first.
+	// Samples have a length of ten minutes, the oldest first.
 	Samples []samples.Sample
 	// Protected selects the pods that are never evicted.
 	Protected evict.Protected
@@ -43,7 +43,7 @@ type Recommendation struct {
 type Covered struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Seconds are those without gaps.
+	// Seconds counts the time without gaps.
 	Seconds int64 `json:"seconds"`
 	Samples int   `json:"samples"`
 	// Members means that samples have the pods of the partition.
@@ -69,7 +69,7 @@ type Leak struct {
 	UID  string    `json:"uid,omitempty"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// BaseBytes is what it used first, without peaks, and GrowthBytes what it had added at To.
+	// BaseBytes is its first usage without peaks, and GrowthBytes the amount that it had added at To.
 	BaseBytes    uint64 `json:"baseBytes"`
 	GrowthBytes  uint64 `json:"growthBytes"`
 	BytesPerHour uint64 `json:"bytesPerHour"`
@@ -160,8 +160,8 @@ type healthy struct {
 }
 
 // healthyPeak returns the highest usage, less what leaks have added. Where a pod that does not leak
-// was evicted, or the kernel killed at the limit, the limit has cut off the usage: there it counts a
-// fifth more, and at least 100Mi.
+// was evicted, or the kernel killed at the limit, the limit has cut off the usage: there it counts
+// a fifth more, and at least 100Mi.
 func healthyPeak(list []samples.Sample, leaks []Leak) healthy {
 	var best healthy
 	for i := range list {

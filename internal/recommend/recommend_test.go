@@ -62,7 +62,7 @@ func TestComputeWeek(t *testing.T) {
 	if r.MemoryLimit.Bytes >= highest {
 		t.Errorf("limit %dMi, highest usage %dMi", r.MemoryLimit.Bytes/mebi, highest/mebi)
 	}
-	// The peak is that of the night with the weekly job, without the leak: 380 + 330 + some 50 of
+	// The peak is in the night with the weekly job, without the leak: 380 + 330 + some 50 of
 	// the base of the leak, and the other pods.
 	if want := origin.Add(5*day + 3*time.Hour); r.MemoryLimit.PeakTime.Sub(want).Abs() > time.Hour {
 		t.Errorf("peak at %s; want %s", r.MemoryLimit.PeakTime, want)

@@ -29,8 +29,8 @@ func memberLeaks(list []samples.Sample) []Leak {
 	return leaks
 }
 
-// partitionLeaks returns the growth of the partition that is not that of known leaks. Without members
-// it is all that is known.
+// partitionLeaks returns the growth of the partition that is not that of known leaks. Without
+// members it is all that is known.
 func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
 	var series []point
 	ends := 0 // of the pods that may have grown
@@ -50,8 +50,8 @@ func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
 	return leaks
 }
 
-// groupLeaks returns the leaks of a group of processes whose restarts are not known: it counts a fall
-// by half as one.
+// groupLeaks returns the leaks of a group of processes whose restarts are not known: it counts a
+// fall by half as one.
 func groupLeaks(name string, values []point) []Leak {
 	life := 0
 	for i := range values {

@@ -14,7 +14,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// Simulation is what would have happened at a limit.
+// Simulation lists the evictions that would have happened at a limit.
 type Simulation struct {
 	LimitBytes uint64 `json:"limitBytes"`
 	HardBytes  uint64 `json:"hardBytes"`
@@ -57,9 +57,9 @@ func (s Simulation) others() *Evicted {
 	return nil
 }
 
-// spare raises a limit until no pod is evicted that does not leak. While a leak is small, a pod that
-// has a peak may exceed its request by more, and then it is evicted first. With a higher limit the
-// leak is larger at that time. A limit of the highest usage and its threshold evicts no pod.
+// spare raises a limit until no pod is evicted that does not leak. While a leak is small, a pod
+// that has a peak may exceed its request by more, and then it is evicted first. With a higher limit
+// the leak is larger at that time. A limit of the highest usage and its threshold evicts no pod.
 func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func(limit, hard uint64) Simulation) {
 	victim := replay(limit.Bytes, hard.Bytes).others()
 	if victim == nil {
@@ -117,8 +117,8 @@ type simulation struct {
 // end is the usage of a pod when it was evicted, and the usage that it starts with again.
 type end struct{ at, base uint64 }
 
-// step replays a sample: it evicts until enough is available. The victims are those of the monitor's
-// own Decide. A pod that was evicted comes back as small as it was at its smallest, and grows from
+// step replays a sample: it evicts until enough is available. The monitor's own Decide selects the
+// victims. A pod that was evicted comes back as small as it was at its smallest, and grows from
 // there as it has grown in the history.
 func (s *simulation) step(sample *samples.Sample) {
 	p := sample.Partition

@@ -208,7 +208,8 @@ func TestRingUnusableFolder(t *testing.T) {
 	}
 }
 
-// TestRingWrapsAround: after weeks the files are as large as after two, and hold the last two weeks.
+// TestRingWrapsAround: after weeks the files are as large as after two, and hold the last two
+// weeks.
 func TestRingWrapsAround(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -324,7 +325,7 @@ func TestRingClockBack(t *testing.T) {
 }
 
 // TestRingDiskFull: what cannot be written is written later, once. Not parallel: the limit of file
-// sizes is that of the process.
+// sizes holds for the process.
 func TestRingDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)

@@ -1,5 +1,5 @@
-// Package samples keeps a history of the memory and CPU usage of a node in a folder of bounded size:
-// a sample of each minute for a day, and the maxima of ten minutes for two weeks.
+// Package samples keeps a history of the memory and CPU usage of a node in a folder of bounded
+// size: a sample of each minute for a day, and the maxima of ten minutes for two weeks.
 //
 // Ring writes, and Read reads. They share no lock: files only grow and are removed whole, and each
 // line has a checksum.
@@ -38,7 +38,7 @@ type Partition struct {
 	HardBytes  uint64 `json:"hardBytes,omitempty"`
 	SoftBytes  uint64 `json:"softBytes,omitempty"`
 	// PressurePercent is the part of the time in which a process waited for memory (some of PSI). Of
-	// ten minutes it is that of the worst minute.
+	// ten minutes it holds for the worst minute.
 	PressurePercent float64 `json:"pressurePercent,omitempty"`
 	// MilliCPU is the CPU time in thousandths of a CPU, of the busiest minute.
 	MilliCPU uint32 `json:"milliCPU,omitempty"`

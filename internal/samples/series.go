@@ -15,7 +15,7 @@ import (
 )
 
 // A series is kept in segments: files that are appended to, numbered from 1. When the last one is
-// full, another begins and the first is removed. The order is that of the numbers, so it does not
+// full, another begins and the first is removed. The numbers give the order, so it does not
 // depend on the clock.
 type kind struct {
 	name string

@@ -33,8 +33,8 @@ type Options struct {
 	Protected evict.Protected
 }
 
-// Advice holds the output of the command recommend. Its JSON is for scripts: new versions add fields
-// and do not change them.
+// Advice holds the output of the command recommend. Its JSON is for scripts: new versions add
+// fields and do not change them.
 type Advice struct {
 	recommend.Recommendation
 	// SystemPartition is the present section with the recommended values. It is absent without any.

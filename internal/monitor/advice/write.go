@@ -19,8 +19,8 @@ func WriteJSON(w io.Writer, a Advice) error {
 	return encoder.Encode(a)
 }
 
-// WriteYAML writes an advice for people, as a file that "partition-monitor try" takes: the reasoning is
-// in comments.
+// WriteYAML writes an advice for people, as a file that "partition-monitor try" takes: the
+// reasoning is in comments.
 func WriteYAML(w io.Writer, a Advice) error {
 	comments := comments{w}
 	c := a.History

@@ -22,12 +22,12 @@ type Options struct {
 	At time.Time
 }
 
-// View holds the output of the command history. Its JSON is for scripts: new versions add fields and
-// do not change them.
+// View holds the output of the command history. Its JSON is for scripts: new versions add fields
+// and do not change them.
 type View struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// Samples are those of a minute, of ten, or of an hour: each has its length.
+	// Samples have the length of a minute, of ten, or of an hour.
 	Samples []samples.Sample `json:"samples"`
 	// Members lists the pods of the partition at the sample closest to At.
 	Members []samples.Member `json:"members,omitempty"`

@@ -9,8 +9,8 @@ import (
 // layouts lists the forms of a time, from the longest to the shortest.
 var layouts = []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "15:04:05", "15:04"}
 
-// ParseTime parses a time: a duration before now such as 2h or 3d, a time of the last 24 hours such as
-// 03:12, or a date with or without a time, in the time zone of now.
+// ParseTime parses a time: a duration before now such as 2h or 3d, a time of the last 24 hours such
+// as 03:12, or a date with or without a time, in the time zone of now.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 {

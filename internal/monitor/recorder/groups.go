@@ -53,7 +53,8 @@ func (r *Recorder) outside(now time.Time, took time.Duration) []samples.Group {
 	return groups
 }
 
-// discover lists the cgroups at the top, and the services of the kubelet and the runtime below them.
+// discover lists the cgroups at the top, and the services of the kubelet and the runtime below
+// them.
 func (r *Recorder) discover() error {
 	top, err := r.Cgroups.Children(".")
 	if err != nil {

@@ -25,7 +25,7 @@ func (r *Recorder) rates(cgroup string, took time.Duration) (rates, error) {
 	}
 	c := r.counters[cgroup]
 	out := rates{workingSet: usage.WorkingSet()}
-	// A count that is smaller than the last is that of another cgroup with the same name.
+	// A count that is smaller than the last belongs to another cgroup with the same name.
 	if c.known && took > 0 && usage.CPUTime >= c.cpu {
 		out.milliCPU = uint32((usage.CPUTime - c.cpu) * 1000 / took)
 	}
@@ -34,8 +34,8 @@ func (r *Recorder) rates(cgroup string, took time.Duration) (rates, error) {
 	return out, nil
 }
 
-// percent returns the part of the time since the last call in which a cgroup was stalled, in percent
-// with two decimals. total is the time since the cgroup was created.
+// percent returns the part of the time since the last call in which a cgroup was stalled, in
+// percent with two decimals. total is the time since the cgroup was created.
 func (c counters) percent(cgroup string, total, took time.Duration) float64 {
 	last := c[cgroup]
 	out := 0.0

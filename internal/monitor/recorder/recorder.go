@@ -21,7 +21,8 @@ const interval = time.Minute
 // Options lists the sources of a Recorder. All are required but Pods.
 type Options struct {
 	Cgroups cgroupfs.FS
-	// Peak returns the extremes of the partition's usage since its last call, and Report the last poll.
+	// Peak returns the extremes of the partition's usage since its last call, and Report the last
+	// poll.
 	Peak   func() evict.Peak
 	Report func() evict.Report
 	// Pods lists the pods of the partition without their usage; nil for no members.
@@ -32,8 +33,8 @@ type Options struct {
 	Warn func(error)
 }
 
-// Recorder takes samples. Evicting and KernelKilled may be called from any goroutine. A nil Recorder
-// ignores them.
+// Recorder takes samples. Evicting and KernelKilled may be called from any goroutine. A nil
+// Recorder ignores them.
 type Recorder struct {
 	Options
 	counters counters
@@ -93,7 +94,7 @@ func (r *Recorder) Run(ctx context.Context, ring *samples.Ring) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		// The difference is that of the monotonic clock: setting the clock does not change it.
+		// Sub uses the monotonic clock: setting the clock does not change the difference.
 		if err := ring.Add(r.sample(now, now.Sub(last))); err != nil {
 			r.Warn(err)
 		}
@@ -105,8 +106,8 @@ func (r *Recorder) Run(ctx context.Context, ring *samples.Ring) {
 	}
 }
 
-// untilFull returns the time until the next full minute, at least half a minute: a clock that is set
-// does not make samples short.
+// untilFull returns the time until the next full minute, at least half a minute: a clock that is
+// set does not make samples short.
 func untilFull(now time.Time) time.Duration {
 	d := interval - now.Sub(now.Truncate(interval))
 	if d < interval/2 {
