@@ -97,7 +97,8 @@ func recommendCommand() *cli.Command {
 			&cli.StringFlag{Name: flagAtLimit, Usage: "show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi"},
 			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME` that counts, such as 3d or 2026-11-20 (default: all)"},
 			&cli.StringFlag{
-				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run", Value: evict.DefaultProtected.String(),
+				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
+				Value: evict.DefaultProtected.String(),
 			},
 			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "yaml or json", Value: "yaml"},
 			dirFlag(),

@@ -104,7 +104,8 @@ func (r *Recommendation) warn(format string, args ...any) {
 
 func (r *Recommendation) cover(list []samples.Sample) {
 	first, last := &list[0], &list[len(list)-1]
-	r.History = Covered{From: first.Time.Add(-time.Duration(first.Seconds) * time.Second), To: last.Time, Samples: len(list)}
+	from := first.Time.Add(-time.Duration(first.Seconds) * time.Second)
+	r.History = Covered{From: from, To: last.Time, Samples: len(list)}
 	for i := range list {
 		r.History.Seconds += int64(list[i].Seconds)
 		r.History.Members = r.History.Members || len(list[i].Members) > 0

@@ -15,7 +15,8 @@ func memberLeaks(list []samples.Sample) []Leak {
 	for i := range list {
 		for _, m := range list[i].Members {
 			names[m.UID] = m.Namespace + "/" + m.Name
-			series[m.UID] = append(series[m.UID], point{list[i].Partition.PeakTime, float64(m.UsedBytes), list[i].Boot + m.Containers})
+			at := list[i].Partition.PeakTime
+			series[m.UID] = append(series[m.UID], point{at, float64(m.UsedBytes), list[i].Boot + m.Containers})
 		}
 	}
 	var leaks []Leak
@@ -32,7 +33,7 @@ func memberLeaks(list []samples.Sample) []Leak {
 // partitionLeaks returns the growth of the partition that is not that of known leaks. Without
 // members it is all that is known.
 func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
-	var series []point
+	series := make([]point, 0, len(list))
 	ends := 0 // of the pods that may have grown
 	for i := range list {
 		p := list[i].Partition

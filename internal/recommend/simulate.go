@@ -40,7 +40,10 @@ type Evicted struct {
 
 // simulate replays samples at a limit.
 func simulate(list []samples.Sample, limit, hard uint64, protected evict.Protected, leaks []Leak) Simulation {
-	s := simulation{limit: limit, hard: hard, protected: protected, leaks: leaks, ended: map[string]end{}, lowest: map[string]uint64{}}
+	s := simulation{
+		limit: limit, hard: hard, protected: protected, leaks: leaks,
+		ended: map[string]end{}, lowest: map[string]uint64{},
+	}
 	for i := range list {
 		s.step(&list[i])
 	}
@@ -123,7 +126,7 @@ type end struct{ at, base uint64 }
 func (s *simulation) step(sample *samples.Sample) {
 	p := sample.Partition
 	used := p.UsedPeakBytes
-	var pods []evict.Pod
+	pods := make([]evict.Pod, 0, len(sample.Members))
 	recorded := map[string]uint64{}
 	for _, m := range sample.Members {
 		life := m.UID + sample.Boot + m.Containers

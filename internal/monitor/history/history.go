@@ -104,7 +104,8 @@ func (v *View) membersAt(h samples.History, at time.Time) {
 		if s.Partition == nil || len(s.Members) == 0 {
 			continue
 		}
-		if away := s.Partition.PeakTime.Sub(at).Abs(); away <= most && (v.MembersTime.IsZero() || away < v.MembersTime.Sub(at).Abs()) {
+		away := s.Partition.PeakTime.Sub(at).Abs()
+		if away <= most && (v.MembersTime.IsZero() || away < v.MembersTime.Sub(at).Abs()) {
 			v.Members, v.MembersTime = s.Members, s.Partition.PeakTime
 		}
 	}

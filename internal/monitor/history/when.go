@@ -1,13 +1,15 @@
 package history
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 )
 
 // layouts lists the forms of a time, from the longest to the shortest.
-var layouts = []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "15:04:05", "15:04"}
+var layouts = []string{
+	time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "15:04:05", "15:04",
+}
 
 // ParseTime parses a time: a duration before now such as 2h or 3d, a time of the last 24 hours such
 // as 03:12, or a date with or without a time, in the time zone of now.
@@ -33,5 +35,5 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 		}
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("want a time such as 03:12 or 2026-11-20 03:12, or a duration such as 2h or 3d")
+	return time.Time{}, errors.New("want a time such as 03:12 or 2026-11-20 03:12, or a duration such as 2h or 3d")
 }

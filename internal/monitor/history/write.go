@@ -88,7 +88,8 @@ func writeSample(w io.Writer, s *samples.Sample) {
 		limit = bytesize.Text(p.LimitBytes)
 	}
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%dm\t%s\t%s\n", stamp(s.Time), bytesize.Text(p.UsedPeakBytes),
-		bytesize.Text(p.CurrentPeakBytes), limit, bytesize.Text(p.HardBytes), p.PressurePercent, p.MilliCPU, services, events(p))
+		bytesize.Text(p.CurrentPeakBytes), limit, bytesize.Text(p.HardBytes), p.PressurePercent, p.MilliCPU,
+		services, events(p))
 }
 
 // events lists what has happened in a sample.
