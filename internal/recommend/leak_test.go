@@ -93,7 +93,7 @@ func TestExcess(t *testing.T) {
 func TestMannKendall(t *testing.T) {
 	t.Parallel()
 	values := func(list ...float64) []point {
-		var points []point
+		points := make([]point, 0, len(list))
 		for i, v := range list {
 			points = append(points, point{at: origin.Add(time.Duration(i) * time.Hour), bytes: v})
 		}

@@ -44,11 +44,7 @@ func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
 		}
 	}
 	sortByTime(series)
-	var leaks []Leak
-	for _, t := range trends(series) {
-		leaks = append(leaks, newLeak(memoryOfPods, "", t))
-	}
-	return leaks
+	return newLeaks(memoryOfPods, series)
 }
 
 // groupLeaks returns the leaks of a group of processes whose restarts are not known: it counts a
@@ -61,8 +57,14 @@ func groupLeaks(name string, values []point) []Leak {
 		}
 		values[i].life += "/" + strconv.Itoa(life)
 	}
-	var leaks []Leak
-	for _, t := range trends(values) {
+	return newLeaks(name, values)
+}
+
+// newLeaks returns the leaks of a series that is not a pod's.
+func newLeaks(name string, series []point) []Leak {
+	found := trends(series)
+	leaks := make([]Leak, 0, len(found))
+	for _, t := range found {
 		leaks = append(leaks, newLeak(name, "", t))
 	}
 	return leaks

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"nodepartition/internal/bytesize"
@@ -112,15 +111,15 @@ func (c comments) simulation(s recommend.Simulation) {
 			c.line("  ", "and %d more", len(s.Evictions)-i)
 			return
 		}
-		what := []string{e.Name, bytesize.Text(e.PodBytes) + " of the " + bytesize.Text(e.UsedBytes) + " in use"}
+		what := fmt.Sprintf("%s, %s of the %s in use", e.Name, bytesize.Text(e.PodBytes), bytesize.Text(e.UsedBytes))
 		switch {
 		case e.NoCandidate:
-			what = []string{"no pod: all are protected, and the kernel would have killed; " + bytesize.Text(e.UsedBytes) + " in use"}
+			what = fmt.Sprintf("no pod: all are protected, and the kernel would have killed; %s in use", bytesize.Text(e.UsedBytes))
 		case e.UID == "":
-			what = []string{"a pod that the history does not name; " + bytesize.Text(e.UsedBytes) + " in use"}
+			what = fmt.Sprintf("a pod that the history does not name; %s in use", bytesize.Text(e.UsedBytes))
 		case e.Leak:
-			what = append(what, "it leaks")
+			what += ", it leaks"
 		}
-		c.line("  ", "%s  %s", stamp(e.Time), strings.Join(what, ", "))
+		c.line("  ", "%s  %s", stamp(e.Time), what)
 	}
 }

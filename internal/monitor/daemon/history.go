@@ -1,8 +1,13 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/monitor/recorder"
@@ -31,6 +36,10 @@ func (m *monitor) newHistory() *history {
 		return nil
 	}
 	ring, err := samples.Open(recorder.Dir, func(err error) { m.log.Warn("the history is damaged", "error", err) })
+	if errors.Is(err, unix.EROFS) {
+		// ReadWritePaths= of the unit leaves out a folder that was missing when the service started.
+		err = fmt.Errorf("%w; mkdir -m 0700 %s, and systemctl restart partition-monitor", err, filepath.Dir(recorder.Dir))
+	}
 	if err != nil {
 		m.log.Error("no history is kept", "error", err)
 		return nil

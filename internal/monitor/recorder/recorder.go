@@ -12,7 +12,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// Dir is the folder of the history, below StateDirectory= of the unit.
+// Dir is the folder of the history, below a folder in ReadWritePaths= of the unit.
 const Dir = "/var/lib/node-partition/history"
 
 // interval is the time between two samples.
