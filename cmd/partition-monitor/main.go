@@ -80,6 +80,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			checkCommand(),
 			planCommand(),
 			auditCommand(),
+			recommendCommand(),
+			historyCommand(),
 			moveCommand(),
 			tryCommand(),
 			keepCommand(),

@@ -12,6 +12,12 @@ import (
 	"nodepartition/internal/monitor/daemon"
 )
 
+// The flags of the history.
+const (
+	flagHistory        = "history"
+	flagHistoryMembers = "history-members"
+)
+
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
@@ -19,6 +25,8 @@ func runCommand() *cli.Command {
 		Flags: commonFlags(
 			&cli.DurationFlag{Name: "tick", Usage: "longest time between two passes over the node", Value: 30 * time.Second},
 			&cli.BoolFlag{Name: "per-pod-metrics", Usage: "serve series for each pod too"},
+			&cli.BoolFlag{Name: flagHistory, Usage: "keep a history of what the partition and the services of the node use"},
+			&cli.BoolFlag{Name: flagHistoryMembers, Usage: "keep it with the pods of the partition, too"},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
 		),
 		Action: func(c *cli.Context) error {
@@ -37,6 +45,7 @@ func runCommand() *cli.Command {
 				Options: common,
 				Tick:    c.Duration("tick"),
 				PerPod:  c.Bool("per-pod-metrics"),
+				History: c.Bool(flagHistory) || c.Bool(flagHistoryMembers), HistoryMembers: c.Bool(flagHistoryMembers),
 				Version: version,
 				Log:     journallog.New(os.Stderr, level),
 			})

@@ -139,3 +139,11 @@ func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
 	files.memoryEvents("memory.events.local", &local)
 	return all.OOMKill, local.OOM, files.result()
 }
+
+// MemoryPressure reads memory.pressure of a cgroup.
+func (f FS) MemoryPressure(cgroup string) (Pressure, error) {
+	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	var pressure Pressure
+	files.pressure("memory.pressure", &pressure)
+	return pressure, files.result()
+}

@@ -30,6 +30,7 @@ type Manager struct {
 	executor   *executor
 	warnings   *warnings
 	background sync.WaitGroup
+	peaks      peaks
 
 	mu       sync.Mutex
 	config   Config
@@ -162,7 +163,13 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 }
 
 func (m *Manager) read(s *Snapshot) error {
-	return m.watch.read(s, len(m.executor.state.Open) > 0)
+	if err := m.watch.read(s, len(m.executor.state.Open) > 0); err != nil {
+		return err
+	}
+	if m.watch.statAt.Equal(s.Now) { // without memory.stat page cache would count as used
+		m.peaks.note(s.Memory.Used(), s.Memory.Current)
+	}
+	return nil
 }
 
 // decide reads the pods if they are needed, and decides.

@@ -60,6 +60,8 @@ var rules = []rule{
 		why: "names are computed from names, and the generator links them"},
 	{packages: []string{"nodepartition/internal/budget", "nodepartition/internal/audit"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},
 		why: "a budget, and the findings of an audit, are computed from their input alone"},
+	{packages: []string{"nodepartition/internal/recommend"}, forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
+		why: "a recommendation is computed from its input alone"},
 	{packages: []string{"nodepartition/pkg/evict"}, forbid: []string{"nodepartition/pkg/podmove"},
 		why: "placement and eviction meet in a table of pods that the program gives to both"},
 }

@@ -41,6 +41,8 @@ type Options struct {
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool
+	// History keeps a history of samples, and HistoryMembers adds the pods of the partition to it.
+	History, HistoryMembers bool
 	// Version of the program.
 	Version string
 	Log     *slog.Logger
@@ -61,6 +63,7 @@ type monitor struct {
 	table      podmove.Table
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
+	history    *history // nil if none is kept
 	api        *apiserver.Reporter
 	prepare    chan announced
 	listening  *listening
@@ -152,6 +155,7 @@ func (m *monitor) build() {
 	m.reconciler.NRI = m.nri
 	m.reconciler.Tick = m.options.Tick
 	m.api = apiserver.New(m.options.Eviction.Kubeconfig, m.log)
+	m.history = m.newHistory()
 	m.evictor = m.newEvictor()
 }
 
@@ -182,6 +186,12 @@ func (m *monitor) serve(ctx context.Context) error {
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
+	if m.history != nil {
+		group.Go(func() error {
+			m.history.recorder.Run(ctx, m.history.ring)
+			return nil
+		})
+	}
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error {
 		if err := control.Serve(ctx, control.Socket, m.reconciler); err != nil && ctx.Err() == nil {

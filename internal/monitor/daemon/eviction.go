@@ -47,6 +47,8 @@ func (m *monitor) newEvictor() *evict.Manager {
 			m.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
 			return m.units.Reload(ctx)
 		},
-		Events: evictionEvents{metrics: m.metrics, evictionJournal: evictionJournal{m.log}},
+		Events: evictionEvents{
+			metrics: m.metrics, evictionJournal: evictionJournal{m.log}, recorder: m.history.events(),
+		},
 	})
 }

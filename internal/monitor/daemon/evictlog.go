@@ -9,6 +9,7 @@ import (
 	"nodepartition/internal/journallog"
 	"nodepartition/internal/monitor/metrics"
 	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/monitor/recorder"
 	"nodepartition/pkg/evict"
 )
 
@@ -27,12 +28,15 @@ const (
 type evictionEvents struct {
 	evictionJournal
 	metrics *metrics.Metrics
+	// recorder is nil if no history is kept.
+	recorder *recorder.Recorder
 }
 
 // Evicting implements evict.Events. It counts a dry run, because no other event follows.
 func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 	if reaction > 0 {
 		v.metrics.Signalled(reaction)
+		v.recorder.Evicting(e.Namespace, e.Name)
 	}
 	v.evictionJournal.Evicting(e)
 	if e.DryRun {
@@ -64,6 +68,7 @@ func (v evictionEvents) NoCandidate(d evict.Decision) {
 // KernelKilled implements evict.Events.
 func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
 	v.metrics.KernelKilled(limit, processes)
+	v.recorder.KernelKilled(limit, processes)
 	v.evictionJournal.KernelKilled(limit, processes)
 }
 

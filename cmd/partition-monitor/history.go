@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/advice"
+	"nodepartition/internal/monitor/history"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/monitor/recorder"
+	"nodepartition/internal/quantity"
+	"nodepartition/pkg/evict"
+)
+
+const (
+	flagSince   = "since"
+	flagUntil   = "until"
+	flagAt      = "at"
+	flagDir     = "dir"
+	flagAtLimit = "at-limit"
+)
+
+// dirFlag returns the flag for the folder of a history.
+func dirFlag() cli.Flag {
+	return &cli.StringFlag{Name: flagDir, Usage: "`FOLDER` of the history, such as a copy from another node", Value: recorder.Dir}
+}
+
+// timeFlag parses a flag with a time. It returns or if the flag is not set.
+func timeFlag(c *cli.Context, name string, now, or time.Time) (time.Time, error) {
+	if !c.IsSet(name) {
+		return or, nil
+	}
+	t, err := history.ParseTime(c.String(name), now)
+	if err != nil {
+		return t, usageError{fmt.Errorf("--%s=%s: %w", name, c.String(name), err)}
+	}
+	return t, nil
+}
+
+func historyCommand() *cli.Command {
+	const shown = 6 * time.Hour
+	return &cli.Command{
+		Name:  "history",
+		Usage: "show what the partition and the services of the node have used, from the history of run --history",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME`: 2h, 3d, 03:12 or \"2026-11-20 03:12\" (default: 6h)"},
+			&cli.StringFlag{Name: flagUntil, Usage: "the last `TIME` (default: now)"},
+			&cli.StringFlag{Name: flagAt, Usage: "a `TIME` to show by the minute, with the pods if they are recorded"},
+			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "table or json", Value: "table"},
+			dirFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			now := time.Now()
+			o := history.Options{Dir: c.String(flagDir)}
+			var err error
+			if o.Until, err = timeFlag(c, flagUntil, now, now); err != nil {
+				return err
+			}
+			if o.Since, err = timeFlag(c, flagSince, now, o.Until.Add(-shown)); err != nil {
+				return err
+			}
+			if o.At, err = timeFlag(c, flagAt, now, time.Time{}); err != nil {
+				return err
+			}
+			if c.IsSet(flagAt) && (c.IsSet(flagSince) || c.IsSet(flagUntil)) {
+				return usageError{fmt.Errorf("--%s: want neither --%s nor --%s beside it", flagAt, flagSince, flagUntil)}
+			}
+			if o.Until.Before(o.Since) {
+				return usageError{fmt.Errorf("--%s is after --%s", flagSince, flagUntil)}
+			}
+			write := history.WriteTable
+			switch c.String(flagOutput) {
+			case "table":
+			case "json":
+				write = history.WriteJSON
+			default:
+				return usageError{fmt.Errorf("--%s=%s: want table or json", flagOutput, c.String(flagOutput))}
+			}
+			view, err := history.Read(o)
+			if err != nil {
+				return err
+			}
+			return write(c.App.Writer, view)
+		},
+	}
+}
+
+func recommendCommand() *cli.Command {
+	return &cli.Command{
+		Name: "recommend",
+		Usage: "compute memoryLimit, evictionHard, kubeReserved and systemReserved from the history of run --history, " +
+			"as a section for try",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: flagAtLimit, Usage: "show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi"},
+			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME` that counts, such as 3d or 2026-11-20 (default: all)"},
+			&cli.StringFlag{
+				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
+				Value: evict.DefaultProtected.String(),
+			},
+			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "yaml or json", Value: "yaml"},
+			dirFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			applyServiceFlags(c, cgroupfs.Mount, "/proc")
+			o := advice.Options{Dir: c.String(flagDir), Now: time.Now()}
+			var err error
+			if o.Since, err = timeFlag(c, flagSince, o.Now, time.Time{}); err != nil {
+				return err
+			}
+			if o.Protected, err = evict.ParseProtected(c.String(options.FlagProtected)); err != nil {
+				return usageError{fmt.Errorf("--%s=%w", options.FlagProtected, err)}
+			}
+			if c.IsSet(flagAtLimit) {
+				limit, err := quantity.Parse(c.String(flagAtLimit))
+				if err != nil || limit.Value() <= 0 {
+					return usageError{fmt.Errorf("--%s=%s: want a quantity such as 1Gi", flagAtLimit, c.String(flagAtLimit))}
+				}
+				o.AtLimit = uint64(limit.Value())
+			}
+			write := advice.WriteYAML
+			switch c.String(flagOutput) {
+			case "yaml":
+			case "json":
+				write = advice.WriteJSON
+			default:
+				return usageError{fmt.Errorf("--%s=%s: want yaml or json", flagOutput, c.String(flagOutput))}
+			}
+			found, err := advice.Read(o)
+			if err != nil {
+				return err
+			}
+			return write(c.App.Writer, found)
+		},
+	}
+}

@@ -1,0 +1,158 @@
+// Package recorder takes a sample of the node each minute, and writes it to the history.
+package recorder
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// Dir is the folder of the history, below a folder in ReadWritePaths= of the unit.
+const Dir = "/var/lib/node-partition/history"
+
+// interval is the time between two samples.
+const interval = time.Minute
+
+// Options lists the sources of a Recorder. All are required but Pods.
+type Options struct {
+	Cgroups cgroupfs.FS
+	// Peak returns the extremes of the partition's usage since its last call, and Report the last
+	// poll.
+	Peak   func() evict.Peak
+	Report func() evict.Report
+	// Pods lists the pods of the partition without their usage; nil for no members.
+	Pods func() []evict.Pod
+	// Boot distinguishes the boots of the node.
+	Boot string
+	// Warn is called with problems. None ends the Recorder.
+	Warn func(error)
+}
+
+// Recorder takes samples. Evicting and KernelKilled may be called from any goroutine. A nil
+// Recorder ignores them.
+type Recorder struct {
+	Options
+	counters counters
+	// groups is the list of cgroups outside of kubepods.slice, made by discover.
+	groups       []samples.Group
+	discoveredAt time.Time
+
+	mu     sync.Mutex
+	events samples.Partition
+}
+
+// New returns a Recorder that records nothing before Run.
+func New(o Options) *Recorder { return &Recorder{Options: o, counters: counters{}} }
+
+// Evicting records that a pod is evicted.
+func (r *Recorder) Evicting(namespace, name string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const most = 16 // of a minute
+	if len(r.events.Evicted) < most {
+		r.events.Evicted = append(r.events.Evicted, namespace+"/"+name)
+	}
+}
+
+// KernelKilled records processes of the partition that the kernel has killed.
+func (r *Recorder) KernelKilled(at evict.KilledAt, processes uint64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at == evict.AtPartition {
+		r.events.KilledAtLimit += uint32(processes)
+		return
+	}
+	r.events.KilledElsewhere += uint32(processes)
+}
+
+// Run samples into ring at each full minute until ctx ends, and once then, and closes the ring.
+func (r *Recorder) Run(ctx context.Context, ring *samples.Ring) {
+	defer func() {
+		if err := ring.Close(); err != nil {
+			r.Warn(err)
+		}
+	}()
+	r.Peak() // from before the first sample
+	last := time.Now()
+	r.sample(last, 0)
+	timer := time.NewTimer(untilFull(last))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		now := time.Now()
+		// Sub uses the monotonic clock: setting the clock does not change the difference.
+		if err := ring.Add(r.sample(now, now.Sub(last))); err != nil {
+			r.Warn(err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		last = now
+		timer.Reset(untilFull(now))
+	}
+}
+
+// untilFull returns the time until the next full minute, at least half a minute: a clock that is
+// set does not make samples short.
+func untilFull(now time.Time) time.Duration {
+	d := interval - now.Sub(now.Truncate(interval))
+	if d < interval/2 {
+		d += interval
+	}
+	return d
+}
+
+// sample reads the node. took is the time since the last sample, 0 for the first, which only begins
+// the rates.
+func (r *Recorder) sample(now time.Time, took time.Duration) samples.Sample {
+	s := samples.Sample{
+		Time:    now.UTC().Truncate(time.Second),
+		Seconds: uint32(took.Round(time.Second) / time.Second),
+		Boot:    r.Boot,
+	}
+	s.Partition = r.partition(s.Time, took)
+	s.Groups = r.outside(now, took)
+	if s.Partition != nil && r.Pods != nil {
+		s.Members = r.members()
+	}
+	return s
+}
+
+// partition returns the usage of the partition, nil without one.
+func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partition {
+	path := unitname.CgroupPath(unitname.System.Slice())
+	r.mu.Lock()
+	p := r.events
+	r.events = samples.Partition{}
+	r.mu.Unlock()
+	report, peak := r.Report(), r.Peak()
+	rates, err := r.rates(path, took)
+	if err != nil || report.Time.IsZero() || peak.Polls == 0 {
+		return nil
+	}
+	p.PeakTime = at
+	p.UsedPeakBytes, p.UsedLowBytes, p.CurrentPeakBytes = peak.Used, peak.UsedLow, peak.Current
+	if report.Limit != cgroupfs.Unlimited {
+		p.LimitBytes = report.Limit
+	}
+	p.HardBytes, p.SoftBytes = report.Hard, report.Soft
+	p.MilliCPU = rates.milliCPU
+	if pressure, err := r.Cgroups.MemoryPressure(path); err == nil {
+		p.PressurePercent = r.counters.percent(path, pressure.Some.Total, took)
+	}
+	return &p
+}

@@ -1,0 +1,80 @@
+package recommend
+
+import (
+	"time"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/samples"
+)
+
+// Reserved is a reservation of the kubelet's configuration.
+type Reserved struct {
+	Memory   Figure `json:"memory"`
+	MilliCPU uint64 `json:"milliCPU"`
+	// WhyCPU is the reasoning for MilliCPU.
+	WhyCPU string `json:"whyCPU"`
+}
+
+// The parts of the node outside of pods.
+const (
+	kubeServices  = "the services of the kubelet and of the runtime"
+	otherServices = "the other services"
+)
+
+// reserved computes both reservations: services of the kubelet and of the runtime are kubeReserved,
+// and all else outside of kubepods.slice is systemReserved.
+func (r *Recommendation) reserved(list []samples.Sample, factor float64) {
+	var kube, system usage
+	for i := range list {
+		var inside, all, insideCPU, allCPU float64
+		for _, g := range list[i].Groups {
+			if g.Kube {
+				inside += float64(g.WorkingSetBytes)
+				insideCPU += float64(g.MilliCPU)
+			} else {
+				all += float64(g.WorkingSetBytes)
+				allCPU += float64(g.MilliCPU)
+			}
+		}
+		if all == 0 {
+			continue
+		}
+		kube.add(&list[i], inside, insideCPU)
+		system.add(&list[i], max(all-inside, 0), max(allCPU-insideCPU, 0))
+	}
+	if len(system.memory) == 0 {
+		return
+	}
+	r.KubeReserved = r.reserve(kubeServices, kube, factor)
+	r.SystemReserved = r.reserve(otherServices, system, factor)
+}
+
+// usage is a series of memory, and the values of CPU.
+type usage struct {
+	memory []point
+	cpu    []float64
+}
+
+func (u *usage) add(s *samples.Sample, bytes, milli float64) {
+	u.memory = append(u.memory, point{s.Time, bytes, s.Boot})
+	u.cpu = append(u.cpu, milli)
+}
+
+func (r *Recommendation) reserve(name string, u usage, factor float64) *Reserved {
+	leaks := groupLeaks(name, u.memory)
+	r.Leaks = append(r.Leaks, leaks...)
+	peak, at := 0.0, time.Time{}
+	for _, p := range u.memory {
+		if bytes := p.bytes - excessAt(leaks, p.at); bytes > peak || at.IsZero() {
+			peak, at = bytes, p.at
+		}
+	}
+	need := uint64(peak * factor)
+	out := &Reserved{Memory: Figure{Bytes: roundUp(need, reserveStep), PeakBytes: uint64(peak), PeakTime: at}}
+	out.Memory.why("%s: the largest working set is %s, in the ten minutes to %s", name, bytesize.Text(uint64(peak)), clock(at))
+	out.Memory.why("plus %.0f %% is %s, rounded up to a multiple of %s", (factor-1)*100, bytesize.Text(need), bytesize.Text(reserveStep))
+	busy := percentile(u.cpu, cpuPercentile)
+	out.MilliCPU = roundUp(uint64(busy*factor), cpuStep)
+	out.WhyCPU = cpuReason(busy, factor)
+	return out
+}

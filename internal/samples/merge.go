@@ -1,0 +1,72 @@
+package samples
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// coarse is the stretch of a sample that is kept for two weeks.
+const coarse = 10 * time.Minute
+
+// window returns the start of the ten minutes to which a sample belongs.
+func window(t time.Time) time.Time { return t.Truncate(coarse) }
+
+// merge returns the sample of two stretches of time, the second after the first: the maxima, and
+// what was last where there is no maximum. It changes neither.
+func merge(a, b Sample) Sample {
+	out := b
+	out.Seconds += a.Seconds
+	out.Groups = mergeGroups(a.Groups, b.Groups)
+	out.Partition = mergePartitions(a.Partition, b.Partition)
+	if out.Partition != nil && a.Partition != nil && out.Partition.PeakTime.Equal(a.Partition.PeakTime) {
+		out.Members = a.Members
+	}
+	out.bound()
+	return out
+}
+
+func mergePartitions(a, b *Partition) *Partition {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	out := *b
+	if a.UsedPeakBytes >= b.UsedPeakBytes {
+		out.UsedPeakBytes, out.PeakTime = a.UsedPeakBytes, a.PeakTime
+	}
+	out.UsedLowBytes = min(a.UsedLowBytes, b.UsedLowBytes)
+	out.CurrentPeakBytes = max(a.CurrentPeakBytes, b.CurrentPeakBytes)
+	out.PressurePercent = max(a.PressurePercent, b.PressurePercent)
+	out.MilliCPU = max(a.MilliCPU, b.MilliCPU)
+	out.Evicted = slices.Concat(a.Evicted, b.Evicted)
+	out.KilledAtLimit += a.KilledAtLimit
+	out.KilledElsewhere += a.KilledElsewhere
+	return &out
+}
+
+func mergeGroups(a, b []Group) []Group {
+	out := slices.Clone(a)
+	for _, g := range b {
+		i := slices.IndexFunc(out, func(o Group) bool { return o.Name == g.Name })
+		if i < 0 {
+			out = append(out, g)
+			continue
+		}
+		out[i].WorkingSetBytes = max(out[i].WorkingSetBytes, g.WorkingSetBytes)
+		out[i].MilliCPU = max(out[i].MilliCPU, g.MilliCPU)
+	}
+	return out
+}
+
+// largest returns the members that use most, at most maxMembers of them.
+func largest(members []Member) []Member {
+	if len(members) <= maxMembers {
+		return members
+	}
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b Member) int { return -cmp.Compare(a.UsedBytes, b.UsedBytes) })
+	return sorted[:maxMembers]
+}

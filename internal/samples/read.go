@@ -1,0 +1,101 @@
+package samples
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// History holds the samples of a folder, the oldest first.
+type History struct {
+	// Minutes and Tens overlap: each minute is also a part of a sample of ten minutes, once these are
+	// complete.
+	Minutes, Tens []Sample
+	// Broken counts lines that could not be read.
+	Broken int
+}
+
+// Read reads the samples in a folder. A Ring may write at the same time: samples that it has not
+// written yet are missing. An error that is fs.ErrNotExist means that there is no history.
+func Read(dir string) (History, error) {
+	var h History
+	for _, series := range []struct {
+		kind
+		to *[]Sample
+	}{{minutes, &h.Minutes}, {tens, &h.Tens}} {
+		list, err := series.numbers(dir)
+		if err != nil {
+			return h, fmt.Errorf("history: %w", err)
+		}
+		for _, n := range list {
+			in, err := scan(filepath.Join(dir, series.file(n)), func(text []byte) {
+				var s Sample
+				if json.Unmarshal(text, &s) != nil {
+					h.Broken++ // of another version
+					return
+				}
+				*series.to = append(*series.to, s)
+			})
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // removed since it was listed
+			}
+			if err != nil {
+				return h, fmt.Errorf("history: %w", err)
+			}
+			h.Broken += in.broken
+		}
+		slices.SortStableFunc(*series.to, func(a, b Sample) int { return a.Time.Compare(b.Time) })
+	}
+	return h, nil
+}
+
+// Between returns the samples that end after since and not after until: those of a minute where
+// they are kept, and else those of ten minutes.
+func (h History) Between(since, until time.Time) []Sample {
+	finer := map[int64]bool{} // windows of which there are minutes
+	for _, s := range h.Minutes {
+		finer[window(s.Time).Unix()] = true
+	}
+	list := slices.DeleteFunc(slices.Clone(h.Tens), func(s Sample) bool { return finer[window(s.Time).Unix()] })
+	list = slices.DeleteFunc(append(list, h.Minutes...), func(s Sample) bool {
+		return !s.Time.After(since) || s.Time.After(until)
+	})
+	slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
+	return list
+}
+
+// Fold returns samples of at least a duration, which divides a day: the maxima of those that belong
+// together. A restart of the node begins another one.
+func Fold(list []Sample, d time.Duration) []Sample {
+	var out []Sample
+	for _, s := range list {
+		last := len(out) - 1
+		if last >= 0 && out[last].Boot == s.Boot && out[last].Time.Truncate(d).Equal(s.Time.Truncate(d)) {
+			out[last] = merge(out[last], s)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Coarse returns all samples as samples of ten minutes, each minute once. The last one may be
+// shorter.
+func (h History) Coarse() []Sample {
+	covered := map[int64]time.Time{} // the end of the samples of ten minutes, by window
+	for _, s := range h.Tens {
+		covered[window(s.Time).Unix()] = s.Time
+	}
+	list := slices.Clone(h.Tens)
+	rest := slices.DeleteFunc(slices.Clone(h.Minutes), func(s Sample) bool {
+		until, ok := covered[window(s.Time).Unix()]
+		return ok && !s.Time.After(until)
+	})
+	list = append(list, Fold(rest, coarse)...)
+	slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
+	return list
+}
