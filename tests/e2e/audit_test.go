@@ -77,7 +77,9 @@ func parseAudit(out string) (audit.Report, error) {
 // audited runs commands and then an audit, at once: the kubelet writes some values every minute.
 func audited(t *testing.T, n *lab.Node, commands ...string) audit.Report {
 	t.Helper()
-	r, err := parseAudit(run(t, n, strings.Join(append([]string{"set -e"}, append(commands, "set +e", auditCommand)...), "\n")))
+	// sysctl prints what it sets.
+	script := slices.Concat([]string{"set -e", "{ :"}, commands, []string{"} >/dev/null", "set +e", auditCommand})
+	r, err := parseAudit(run(t, n, strings.Join(script, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
