@@ -83,17 +83,18 @@ type fault struct {
 	put  func(*testing.T, *evictor, prometheus)
 }
 
-// faults lists the faults in their order. The first ones are in the configuration of the node.
+// faults lists the faults in their order. Two are in the configuration of the node from the
+// beginning: their alerts are for longer times, and are pending meanwhile.
 var faults = []fault{
+	{"pods come and go", podsComeAndGo},
+	{"a leak is evicted", leakIsEvicted},
+	{"all pods are protected, and the kernel kills", kernelKills},
 	{"the section is in the kubelet's file", func(t *testing.T, _ *evictor, p prometheus) {
 		p.fires(t, "NodePartitionSectionInKubeletsFile")
 	}},
 	{"services use more than is reserved", func(t *testing.T, _ *evictor, p prometheus) {
 		p.fires(t, "NodePartitionReservationsExceeded")
 	}},
-	{"pods come and go", podsComeAndGo},
-	{"a leak is evicted", leakIsEvicted},
-	{"all pods are protected, and the kernel kills", kernelKills},
 	{"the configuration is refused", configurationRefused},
 	{"the limit is lifted", limitLifted},
 	{"the monitor is stopped", monitorStopped},
