@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // noPod is the name and the UID of a pod that does not exist.
@@ -30,4 +31,21 @@ func (c *Client) Rights(ctx context.Context, namespace string) error {
 	event := newEvent(Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now})
 	_, err = c.do(ctx, c.rest.Post().Namespace(namespace).Resource("events").Param("dryRun", metav1.DryRunAll).Body(event))
 	return c.failed("create events about", namespace, noPod, err)
+}
+
+// EventRights returns the error that prevents creating events about a node, and counting repeated
+// ones, nil if there is none. It sends dry runs, for an event that does not exist.
+func (c *Client) EventRights(ctx context.Context, node string) error {
+	e := Event{Name: node, AboutNode: true, Reason: ReasonEvicted, Now: time.Now(), Count: 1}
+	e.Last = e.Now
+	_, err := c.do(ctx, c.rest.Post().Namespace(e.namespace()).Resource("events").Param("dryRun", metav1.DryRunAll).Body(newEvent(e)))
+	if err != nil {
+		return c.failed("create events about", "node", node, err)
+	}
+	_, err = c.do(ctx, c.rest.Patch(types.StrategicMergePatchType).Namespace(e.namespace()).Resource("events").Name(e.id()).
+		Param("dryRun", metav1.DryRunAll).Body(repeatPatch(e)))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return c.failed("patch events about", "node", node, err)
 }
