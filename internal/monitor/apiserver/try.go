@@ -8,20 +8,20 @@ import (
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/monitor/events"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/monitor/options"
 )
 
-// Try implements events.API. If a request fails, it is sent once more with the kubeconfig as it is
+// Try implements faults.API. If a request fails, it is sent once more with the kubeconfig as it is
 // now. Unlike with an eviction, a refusal does not keep evictions from being reported.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
-		return events.ErrNoClient
+		return faults.ErrNoClient
 	}
 	client := a.present()
 	if client == nil {
 		if client = a.Look(); client == nil {
-			return fmt.Errorf("%w: %s", events.ErrNoClient, strings.Join(a.places(), ", "))
+			return fmt.Errorf("%w: %s", faults.ErrNoClient, strings.Join(a.places(), ", "))
 		}
 	}
 	err := ask(ctx, client, NodeName(client))

@@ -62,6 +62,7 @@ type monitor struct {
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
 	api        *apiserver.Reporter
+	cluster    *cluster // nil if nothing is recorded in the cluster
 	prepare    chan announced
 	listening  *listening
 	seen       kubeletSeen   // used by passes
@@ -180,6 +181,9 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
+	for _, run := range m.cluster.runs() {
+		group.Go(quiet(func() error { return run(ctx) }))
+	}
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error {
@@ -239,6 +243,7 @@ func (m *monitor) removePartition(ctx context.Context) {
 			m.log.Error("stopping a slice of the partition failed; stop it with systemctl stop", "slice", slice, "error", err)
 		}
 	}
+	m.cluster.withdraw(ctx)
 	m.service.status("The system partition is switched off")
 }
 

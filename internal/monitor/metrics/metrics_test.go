@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -76,6 +77,9 @@ func observe(o *Metrics) {
 	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
+	o.EventWritten(faults.Created, 1)
+	o.EventWritten(faults.Dropped, 3)
+	o.ConditionWritten(false)
 	o.Connected("systemd", true)
 	o.Connected("nri", false)
 	for range 3 {

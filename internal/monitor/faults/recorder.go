@@ -1,10 +1,10 @@
-// Package events records faults of the system partition where operators of the cluster look: as
+// Package faults records faults of the system partition where operators of the cluster look: as
 // Events on pods and on the node, and as a condition of the node.
 //
 // It does not use client-go's recorder (k8s.io/client-go/tools/record v0.37.0). That drops an event
 // after twelve attempts and the occurrences beyond its rate, reports neither, and adds 2.6 MB to
 // the program and 1.7 MB to its resident memory. The rates are the same.
-package events
+package faults
 
 import (
 	"context"
