@@ -65,6 +65,7 @@ type monitor struct {
 	cluster    *cluster // nil if nothing is recorded in the cluster
 	prepare    chan announced
 	listening  *listening
+	changes    changes
 	seen       kubeletSeen   // used by passes
 	reloaded   chan struct{} // has an element after systemd has reloaded its units
 
@@ -187,7 +188,7 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error {
-		if err := control.Serve(ctx, control.Socket, m.reconciler); err != nil && ctx.Err() == nil {
+		if err := control.Serve(ctx, control.Socket, m.reconciler, m); err != nil && ctx.Err() == nil {
 			m.log.Error(
 				"partition-monitor move does not work until the service is restarted",
 				"error", err, "socket", control.Socket,

@@ -51,6 +51,7 @@ func (m *monitor) follow(c node.Configuration) {
 	m.mu.Lock()
 	m.problem = c.Problem
 	m.mu.Unlock()
+	m.changes.note()
 	m.runtime.Reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := c.Thresholds.Config(m.options.Eviction)
