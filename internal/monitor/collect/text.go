@@ -1,0 +1,193 @@
+package collect
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// pattern returns a function that compiles a regular expression when it is first needed: the daemon
+// links this package, and would hold them all in memory.
+func pattern(s string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
+}
+
+func patterns(all ...string) func() []*regexp.Regexp {
+	return sync.OnceValue(func() []*regexp.Regexp {
+		out := make([]*regexp.Regexp, 0, len(all))
+		for _, s := range all {
+			out = append(out, regexp.MustCompile(s))
+		}
+		return out
+	})
+}
+
+// leftOut stands for text that is not known to be harmless.
+const leftOut = "[left out]"
+
+// maxText bounds a text, in bytes.
+const maxText = 2000
+
+// harmless lists the shapes of words that text keeps. A word of any other shape is left out: mixed
+// letters and digits of some length are as likely a key as a name.
+var harmless = patterns(
+	`^[A-Za-z]{1,32}('s|'t)?$`,                                  // words, names of fields
+	`^[A-Za-z]{1,24}([-_/.][A-Za-z]{1,24}){0,8}$`,               // memory.available, not-ready
+	`^[+-]?[0-9]{1,20}([.:/-][0-9]{1,9}){0,6}%?[a-zA-Zµ]{0,3}$`, // numbers, quantities, addresses
+	`^([0-9.]{1,9}(ns|µs|us|ms|s|m|h)){1,4}$`,                   // durations
+	`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(Z|[+-][0-9:]{5})$`,
+	`^[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}$`, // UIDs
+	`^[0-9]{1,5}([,-][0-9]{1,5}){0,60}$`,                // CPUs
+	`^v?[0-9]{1,4}(\.[0-9]{1,6}){1,4}([-+~][a-z0-9.~+]{1,24})?$`,
+	`^(v[0-9]{1,2}((alpha|beta)[0-9]{1,2})?|cgroup2?|k3s|rke2|http2?|ipv[46]|kep-[0-9]{4})$`,
+	`^[-–=<>|+*&#·]{1,3}$`,
+)
+
+var (
+	// element is an element of a path, of a name in the cluster, or of a unit.
+	element = pattern(`^[A-Za-z0-9]{0,20}$`)
+	// lower is the case of such names; digits in them are short or of a known kind.
+	lower = pattern(`^[a-z0-9]*$`)
+	// identifier is the hexadecimal ID of a container.
+	identifier = pattern(`^[0-9a-f]{32,64}$`)
+	// bootstrap is the form of a bootstrap token of kubeadm.
+	bootstrap = pattern(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
+	uid       = pattern(`[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}`)
+	// pair is an attribute.
+	pair = pattern(`^([A-Za-z][A-Za-z_-]{0,40})=(.*)$`)
+	// revealing is a word before which a secret may follow.
+	revealing = pattern(`(?i)token|passw|secret|bearer|authoriz|credential|api-?key|private|cookie|-----BEGIN`)
+)
+
+// attributes lists the attributes whose values text keeps, if they are harmless: those of our own
+// log, of the kubelet's log, and the flags that messages mention.
+var attributes = set(`
+	available below condition container containerName decided down error estimated from grace id kubeconfig limit
+	listen method namespace namespaces node pod pods podUID priority problem processes reason request server slice
+	socket source step threshold to took uid up working-set eviction events move kubeconfig node-condition
+	eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver reserved-cpus`)
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		all[word] = true
+	}
+	return all
+}
+
+// text returns s with the words that are known to be harmless, by their shapes. After a word that
+// may announce a secret nothing is kept.
+func text(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText] + " ..."
+	}
+	var kept []string
+	for _, word := range strings.Fields(s) {
+		if revealing().MatchString(word) {
+			kept = append(kept, leftOut)
+			break
+		}
+		if word = keep(word); word == leftOut && len(kept) > 0 && kept[len(kept)-1] == leftOut {
+			continue
+		}
+		kept = append(kept, word)
+	}
+	return strings.Join(kept, " ")
+}
+
+// keep returns a word with its punctuation, or leftOut.
+func keep(word string) string {
+	body := strings.TrimLeft(word, `"'([{<`+"`")
+	before := word[:len(word)-len(body)]
+	core := strings.TrimRight(body, `"')]}>,;:.?!\`+"`")
+	after := body[len(core):]
+	if core == "" {
+		return word
+	}
+	core = strings.TrimPrefix(core, "--")
+	if match := pair().FindStringSubmatch(core); match != nil {
+		if !attributes[match[1]] {
+			return leftOut
+		}
+		value := keep(match[2])
+		if match[2] == "" {
+			value = ""
+		}
+		return before + match[1] + "=" + value + after
+	}
+	if server, ok := address(core); ok {
+		return before + server + after
+	}
+	if kept, ok := known(core); ok {
+		return before + kept + after
+	}
+	return leftOut
+}
+
+// address returns the scheme, the host and the port of a URL. Users, paths and queries are left
+// out.
+func address(word string) (string, bool) {
+	scheme, rest, ok := strings.Cut(word, "://")
+	if !ok {
+		return "", false
+	}
+	if scheme == "unix" {
+		path, ok := known(rest)
+		return "unix://" + path, ok
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	host, _, _ = strings.Cut(host, "?")
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	host, port, hasPort := strings.Cut(host, ":")
+	name, ok := known(host)
+	if !ok || !isWord(scheme) || hasPort && !isNumber(port) {
+		return "", false
+	}
+	if hasPort {
+		name += ":" + port
+	}
+	return scheme + "://" + name, true
+}
+
+func isWord(s string) bool   { return harmless()[0].MatchString(s) }
+func isNumber(s string) bool { return harmless()[2].MatchString(s) }
+
+// known returns a word of a known shape. It shortens the IDs of containers.
+func known(word string) (string, bool) {
+	for _, shape := range harmless() {
+		if shape.MatchString(word) {
+			return word, true
+		}
+	}
+	return name(word)
+}
+
+// name returns a path, or the name of an object of the cluster or of a unit, with shortened IDs of
+// containers.
+func name(word string) (string, bool) {
+	if len(word) > 400 || bootstrap().MatchString(word) {
+		return "", false
+	}
+	// A UID has elements of its own.
+	bare := uid().ReplaceAllString(word, "x")
+	isPath := strings.HasPrefix(word, "/")
+	for part := range strings.FieldsFuncSeq(bare, func(r rune) bool { return strings.ContainsRune(`/.-_:@\~,`, r) }) {
+		switch {
+		case identifier().MatchString(part):
+			word = strings.ReplaceAll(word, part, part[:12])
+		case !element().MatchString(part), !isPath && !lower().MatchString(part) && !isWord(part), !short(part):
+			return "", false
+		}
+	}
+	return word, strings.IndexFunc(bare, func(r rune) bool {
+		return !strings.ContainsRune(`/.-_:@\~,`, r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0
+}
+
+// short reports whether an element of a name with digits is as short as those that Kubernetes
+// generates: at most ten characters, for the hash of a ReplicaSet.
+func short(part string) bool {
+	return len(part) <= 10 || strings.IndexFunc(part, func(r rune) bool { return r >= '0' && r <= '9' }) < 0
+}
