@@ -87,8 +87,8 @@ func decode(t *testing.T, name string, into any) {
 	}
 }
 
-// TestLogMonitors: the rules that node-problem-detector follows for the journal, which it selects by
-// the identifier of our programs.
+// TestLogMonitors: the rules that node-problem-detector follows for the journal, which it selects
+// by the identifier of our programs.
 func TestLogMonitors(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{

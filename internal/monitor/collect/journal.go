@@ -15,8 +15,8 @@ const maxLines = 2000
 // journalFields are the fields that are asked for.
 const journalFields = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,MESSAGE_ID"
 
-// record is a record of the journal, as journalctl -o json writes it. MESSAGE is an array of numbers
-// if it is not UTF-8, and is then left out.
+// record is a record of the journal, as journalctl -o json writes it. MESSAGE is an array of
+// numbers if it is not UTF-8, and is then left out.
 type record struct {
 	Time       string `json:"__REALTIME_TIMESTAMP"`
 	Message    any    `json:"MESSAGE"`

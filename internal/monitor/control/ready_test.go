@@ -55,7 +55,8 @@ func TestAwaitReadyStarts(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "run", "monitor")
 	path := filepath.Join(dir, "control")
 	answer := make(chan error, 1)
-	go func() { answer <- awaitReady(t.Context(), path, time.Hour) }() // by the creation of the socket alone
+	// The creation of the socket alone ends the wait.
+	go func() { answer <- awaitReady(t.Context(), path, time.Hour) }()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

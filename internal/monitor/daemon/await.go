@@ -53,7 +53,7 @@ func (c *changes) await(ctx context.Context, check func() error) error {
 	}
 }
 
-var errInactive = errors.New(unitname.System.Slice() + " is not active")
+var errInactive = errors.New("kubepods-system.slice is not active")
 
 // AwaitReady implements control.Readiness.
 func (m *monitor) AwaitReady(ctx context.Context) error {

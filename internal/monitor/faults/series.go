@@ -18,9 +18,9 @@ type Fault struct {
 // Pod identifies a pod.
 type Pod struct{ UID, Namespace, Name string }
 
-// The limits of the requests about one object are those of client-go's recorder (defaultSpamBurst
-// and defaultSpamQPS of k8s.io/client-go/tools/record v0.37.0): 25 at once, and then one in five
-// minutes. Unlike there no occurrence is lost, because the next request has the whole count.
+// burst and refill limit the requests about one object as client-go's recorder does
+// (defaultSpamBurst and defaultSpamQPS of k8s.io/client-go/tools/record v0.37.0): 25 at once, and
+// then one in five minutes. Unlike there no occurrence is lost, because the next request has the whole count.
 const (
 	burst  = 25
 	refill = 5 * time.Minute
