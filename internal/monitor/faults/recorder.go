@@ -181,10 +181,14 @@ const sayAgain = time.Hour
 // saying holds when a failure of a kind was logged.
 type saying struct{ at map[error]time.Time }
 
-// once calls say, unless it has done so for an error of that kind within sayAgain.
+// once calls say, unless it has done so for an error of that kind within sayAgain. It never does
+// for ErrNoClient: a node without a cluster is no fault, and the log has it already.
 func (s *saying) once(err error, say func()) {
+	if errors.Is(err, ErrNoClient) {
+		return
+	}
 	var kind error
-	for _, known := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrUnreachable, kubeapi.ErrGone, ErrNoClient} {
+	for _, known := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrUnreachable, kubeapi.ErrGone} {
 		if errors.Is(err, known) {
 			kind = known
 			break

@@ -20,7 +20,8 @@ type Pod struct{ UID, Namespace, Name string }
 
 // burst and refill limit the requests about one object as client-go's recorder does
 // (defaultSpamBurst and defaultSpamQPS of k8s.io/client-go/tools/record v0.37.0): 25 at once, and
-// then one in five minutes. Unlike there no occurrence is lost, because the next request has the whole count.
+// then one in five minutes. Unlike there no occurrence is lost, because the next request has the
+// whole count.
 const (
 	burst  = 25
 	refill = 5 * time.Minute
