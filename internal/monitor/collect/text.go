@@ -48,8 +48,8 @@ var (
 	element = pattern(`^[A-Za-z0-9]{0,20}$`)
 	// lower is the case of such names; digits in them are short or of a known kind.
 	lower = pattern(`^[a-z0-9]*$`)
-	// identifier is the hexadecimal ID of a container.
-	identifier = pattern(`^[0-9a-f]{32,64}$`)
+	// identifier is the ID of a container, or the part of a slice's name with the UID of a static pod.
+	identifier = pattern(`^([0-9a-f]{64}|pod[0-9a-f]{32})$`)
 	// bootstrap is the form of a bootstrap token of kubeadm.
 	bootstrap = pattern(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 	uid       = pattern(`[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}`)
@@ -176,7 +176,7 @@ func name(word string) (string, bool) {
 	for part := range strings.FieldsFuncSeq(bare, func(r rune) bool { return strings.ContainsRune(`/.-_:@\~,`, r) }) {
 		switch {
 		case identifier().MatchString(part):
-			word = strings.ReplaceAll(word, part, part[:12])
+			word = strings.ReplaceAll(word, part, part[:15])
 		case !element().MatchString(part), !isPath && !lower().MatchString(part) && !isWord(part), !short(part):
 			return "", false
 		}

@@ -58,12 +58,18 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 }
 
-// TestTextShortensIDs: the ID of a container is not a secret, and its first twelve characters tell
-// containers apart.
+// TestTextShortensIDs: the ID of a container is not a secret, and its first characters tell containers
+// apart.
 func TestTextShortensIDs(t *testing.T) {
 	t.Parallel()
 	id := "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	if got := text("cri-containerd-" + id + ".scope"); got != "cri-containerd-0123456789ab.scope" {
-		t.Errorf("%q", got)
+	for word, want := range map[string]string{
+		"cri-containerd-" + id + ".scope":             "cri-containerd-0123456789abcde.scope",
+		"kubepods-burstable-pod" + id[:32] + ".slice": "kubepods-burstable-pod0123456789ab.slice",
+		id[:32]: leftOut, // as likely a key
+	} {
+		if got := text(word); got != want {
+			t.Errorf("%s became %q; want %q", word, got, want)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func judge(report evict.Report, pressed, now time.Time) v1.NodeCondition {
 	case report.NoCandidate:
 		c.Status, c.Reason = v1.ConditionTrue, reasonNoCandidate
 		c.Message = "the memory of the system partition is low, and no pod of it can be evicted: the kernel kills at the limit"
-	case report.Crossed != "", !pressed.IsZero() && now.Sub(pressed) < calm:
+	case isLow(report), !pressed.IsZero() && now.Sub(pressed) < calm:
 		c.Status, c.Reason = v1.ConditionTrue, reasonLow
 		c.Message = "less memory than the eviction threshold is available in the system partition, or was in the last five minutes"
 	case report.Time.IsZero(), now.Sub(report.Time) > stale:
@@ -58,6 +58,9 @@ func judge(report evict.Report, pressed, now time.Time) v1.NodeCondition {
 	}
 	return c
 }
+
+// isLow reports whether less than the threshold is available, whether eviction is on or off.
+func isLow(report evict.Report) bool { return report.Crossed != "" || report.Available < report.Hard }
 
 // Condition keeps a condition of the node up to date.
 type Condition struct {
@@ -102,7 +105,7 @@ func (c *Condition) Run(ctx context.Context) error {
 			continue // the first poll is about to end
 		}
 		c.mu.Lock()
-		if report.Crossed != "" || report.NoCandidate {
+		if isLow(report) || report.NoCandidate {
 			c.pressed = now
 		}
 		next := judge(report, c.pressed, now)

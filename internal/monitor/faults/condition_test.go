@@ -25,6 +25,8 @@ func TestJudge(t *testing.T) {
 	crossed, without := read, read
 	crossed.Crossed = evict.Hard
 	without.Crossed, without.NoCandidate = evict.Hard, true
+	off := read
+	off.Available, off.Hard = 1, 2
 	for name, test := range map[string]struct {
 		report  evict.Report
 		pressed time.Duration // before now; 0 for never
@@ -34,6 +36,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"enough":               {read, 0, time.Second, v1.ConditionFalse, reasonEnough},
 		"crossed":              {crossed, time.Second, time.Second, v1.ConditionTrue, reasonLow},
+		"low, eviction is off": {off, time.Second, time.Second, v1.ConditionTrue, reasonLow},
 		"no candidate":         {without, time.Second, time.Second, v1.ConditionTrue, reasonNoCandidate},
 		"back for a moment":    {read, calm - time.Second, time.Second, v1.ConditionTrue, reasonLow},
 		"back for long":        {read, calm, time.Second, v1.ConditionFalse, reasonEnough},
