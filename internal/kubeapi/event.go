@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record/util"
 )
 
@@ -40,7 +41,7 @@ func (c *Client) Event(ctx context.Context, e Event) error {
 	if e.Now.IsZero() {
 		e.Now = time.Now()
 	}
-	_, err := c.do(ctx, c.rest.Post().Namespace(e.namespace()).Resource("events").Body(newEvent(e)))
+	_, err := c.do(ctx, c.postEvent(e))
 	if apierrors.IsAlreadyExists(err) {
 		// An earlier run of the program has created it: its name is the pod's with the time of the
 		// eviction.
@@ -53,19 +54,26 @@ func (c *Client) Event(ctx context.Context, e Event) error {
 // returns ErrGone if there is no such event: the API server keeps events for an hour
 // (--event-ttl).
 func (c *Client) RepeatEvent(ctx context.Context, e Event) error {
-	_, err := c.do(ctx, c.rest.Patch(types.StrategicMergePatchType).Namespace(e.namespace()).Resource("events").Name(e.id()).
-		Body(repeatPatch(e)))
+	_, err := c.do(ctx, c.patchEvent(e))
 	return c.failed("patch events about", e.of(), e.Name, err)
 }
 
-// repeatPatch returns the patch that client-go's recorder sends (eventObserve,
+func (c *Client) postEvent(e Event) *rest.Request {
+	return c.rest.Post().Namespace(e.namespace()).Resource("events").Body(newEvent(e))
+}
+
+// patchEvent returns the patch that client-go's recorder sends (eventObserve,
 // k8s.io/client-go/tools/record v0.37.0).
-func repeatPatch(e Event) []byte {
+func (c *Client) patchEvent(e Event) *rest.Request {
 	data, err := json.Marshal(map[string]any{"count": e.Count, "lastTimestamp": metav1.NewTime(e.Last)})
 	if err != nil {
 		panic(err) // it has a number and a time
 	}
-	return data
+	return c.rest.Patch(types.StrategicMergePatchType).
+		Namespace(e.namespace()).
+		Resource("events").
+		Name(e.id()).
+		Body(data)
 }
 
 // namespace returns the namespace of the event: that of the pod, or default, as for the kubelet's

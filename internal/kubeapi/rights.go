@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // noPod is the name and the UID of a pod that does not exist.
@@ -28,8 +27,8 @@ func (c *Client) Rights(ctx context.Context, namespace string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return c.failed("patch pods/status", namespace, noPod, err)
 	}
-	event := newEvent(Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now})
-	_, err = c.do(ctx, c.rest.Post().Namespace(namespace).Resource("events").Param("dryRun", metav1.DryRunAll).Body(event))
+	event := Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now}
+	_, err = c.do(ctx, c.postEvent(event).Param("dryRun", metav1.DryRunAll))
 	return c.failed("create events about", namespace, noPod, err)
 }
 
@@ -38,12 +37,11 @@ func (c *Client) Rights(ctx context.Context, namespace string) error {
 func (c *Client) EventRights(ctx context.Context, node string) error {
 	e := Event{Name: node, AboutNode: true, Reason: ReasonEvicted, Now: time.Now(), Count: 1}
 	e.Last = e.Now
-	_, err := c.do(ctx, c.rest.Post().Namespace(e.namespace()).Resource("events").Param("dryRun", metav1.DryRunAll).Body(newEvent(e)))
+	_, err := c.do(ctx, c.postEvent(e).Param("dryRun", metav1.DryRunAll))
 	if err != nil {
 		return c.failed("create events about", "node", node, err)
 	}
-	_, err = c.do(ctx, c.rest.Patch(types.StrategicMergePatchType).Namespace(e.namespace()).Resource("events").Name(e.id()).
-		Param("dryRun", metav1.DryRunAll).Body(repeatPatch(e)))
+	_, err = c.do(ctx, c.patchEvent(e).Param("dryRun", metav1.DryRunAll))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -66,7 +66,8 @@ const (
 // New serves a cluster until the test ends. start is httptest.NewServer or httptest.NewTLSServer.
 func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	t.Helper()
-	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}, Pod: &v1.Pod{
+	conditions := map[v1.NodeConditionType]v1.NodeCondition{}
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, Pod: &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
 		Spec: v1.PodSpec{
@@ -133,7 +134,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		object = &c.Events[i]
 	case line == PatchNode:
 		err = c.patchConditions(body)
-		object = &v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: Node}}
+		object = &v1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: Node},
+		}
 	}
 	if err != nil {
 		answer = http.StatusBadRequest

@@ -167,8 +167,10 @@ func (c *collector) parts() []part {
 		}},
 		{"journal-monitor.txt", journalOf(ours, "--unit=partition-monitor.service")},
 		{"journal-generator.txt", journalOf(ours, "--identifier=partition-generator")},
-		{"journal-kubelet.txt", journalOf(kubelets, "--unit=kubelet.service", "--unit=k3s.service", "--unit=k3s-agent.service",
-			"--unit=rke2-server.service", "--unit=rke2-agent.service")},
+		{"journal-kubelet.txt", journalOf(
+			kubelets, "--unit=kubelet.service", "--unit=k3s.service", "--unit=k3s-agent.service", "--unit=rke2-server.service",
+			"--unit=rke2-agent.service",
+		)},
 		{"metrics.txt", func(ctx context.Context) ([]byte, error) {
 			page, err := control.Metrics(ctx, o.Listen)
 			return []byte(metrics(page)), err
@@ -188,7 +190,8 @@ func (*collector) json(write func(io.Writer) error, err error) ([]byte, error) {
 
 func (c *collector) versions(ctx context.Context) ([]byte, error) {
 	v := map[string]string{
-		"partition-monitor": text(c.options.Version), "go": runtime.Version(), "kernel": kernel(), "distribution": release(c.root),
+		"partition-monitor": text(c.options.Version), "go": runtime.Version(), "kernel": kernel(),
+		"distribution": release(c.root),
 	}
 	units, err := systemctl.Show(ctx, "Version")
 	if err == nil && len(units) > 0 {
@@ -206,7 +209,8 @@ func (c *collector) versions(ctx context.Context) ([]byte, error) {
 func journalOf(say func(identifier, message string) string, match ...string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		args := append([]string{
-			"--boot", "--no-pager", "--quiet", "--output=json", "--output-fields=" + journalFields, fmt.Sprintf("--lines=%d", maxLines),
+			"--boot", "--no-pager", "--quiet", "--output=json", "--output-fields=" + journalFields,
+			fmt.Sprintf("--lines=%d", maxLines),
 		}, match...)
 		out, err := systemctl.Run(ctx, "journalctl", args...)
 		return []byte(journal(out, say)), err

@@ -19,8 +19,9 @@ func metrics(page string) string {
 			continue
 		}
 		out.WriteString(match[1])
-		var labels []string
-		for _, l := range label().FindAllStringSubmatch(match[2], -1) {
+		found := label().FindAllStringSubmatch(match[2], -1)
+		labels := make([]string, 0, len(found))
+		for _, l := range found {
 			labels = append(labels, l[1]+`="`+text(l[2])+`"`)
 		}
 		if len(labels) > 0 {

@@ -27,8 +27,9 @@ var unitProperties = []string{
 	"Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "FragmentPath", "SourcePath", "DropInPaths",
 	"ControlGroup", "Slice", "NRestarts", "ExecMainStatus", "ExecMainCode", "ActiveEnterTimestampMonotonic",
 	"ActiveExitTimestampMonotonic", "StateChangeTimestampMonotonic", "ConditionResult", "NeedDaemonReload", "MemoryMax",
-	"MemoryHigh", "MemoryMin", "MemoryLow", "MemorySwapMax", "AllowedCPUs", "EffectiveCPUs", "CPUWeight", "CPUQuotaPerSecUSec",
-	"TasksMax", "Delegate", "OOMScoreAdjust", "OOMPolicy", "ManagedOOMSwap", "ManagedOOMMemoryPressure", "Transient",
+	"MemoryHigh", "MemoryMin", "MemoryLow", "MemorySwapMax", "AllowedCPUs", "EffectiveCPUs", "CPUWeight",
+	"CPUQuotaPerSecUSec", "TasksMax", "Delegate", "OOMScoreAdjust", "OOMPolicy", "ManagedOOMSwap",
+	"ManagedOOMMemoryPressure", "Transient",
 }
 
 // properties returns units with the properties that are kept.
@@ -141,7 +142,8 @@ var unitLine = pattern(`^([A-Za-z]+)=(.*)$`)
 // unitKeys lists the settings of our units that are kept.
 var unitKeys = set(`
 	Description SourcePath Documentation Slice MemoryMax MemoryHigh AllowedCPUs CPUWeight CPUAccounting MemoryAccounting
-	Delegate After Before Wants Requires OOMScoreAdjust DefaultDependencies ConditionPathExists PathChanged PathExists Unit`)
+	Delegate After Before Wants Requires OOMScoreAdjust DefaultDependencies ConditionPathExists
+	PathChanged PathExists Unit`)
 
 // ourUnits returns the units that the generator has written, by their path below dir.
 func ourUnits(root hostfs.FS, dir string) string {

@@ -37,20 +37,20 @@ func AwaitReady(ctx context.Context, socket string) error { return awaitReady(ct
 
 func awaitReady(ctx context.Context, socket string, again time.Duration) error {
 	for {
-		created, err := watch(socket) // first, so that no socket is missed
+		socketMade, err := watch(socket) // first, so that no socket is missed
 		if err != nil {
 			return err
 		}
 		err = askReady(ctx, socket)
 		if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrPermission) {
-			created.close()
+			socketMade.close()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return err
 		}
-		err = created.wait(ctx, again)
-		created.close()
+		err = socketMade.wait(ctx, again)
+		socketMade.close()
 		if err != nil {
 			return err
 		}

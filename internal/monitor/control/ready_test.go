@@ -29,7 +29,7 @@ func shortDir(t *testing.T) string {
 func TestAwaitReady(t *testing.T) {
 	t.Parallel()
 	asked, ready := make(chan struct{}), make(chan struct{})
-	socket, _ := controlAt(t, filepath.Join(shortDir(t), "control"), nil, readiness(func(ctx context.Context) error {
+	socket, _ := controlAt(t, filepath.Join(shortDir(t), "control"), nil, readiness(func(context.Context) error {
 		close(asked)
 		<-ready
 		return nil

@@ -21,6 +21,9 @@ type creation struct {
 	name   string // the first missing element, or the file itself
 }
 
+// created are the events of a name that is new in a folder.
+const created = unix.IN_CREATE | unix.IN_MOVED_TO
+
 // watch begins to watch for the creation of path, which may exist already.
 func watch(path string) (*creation, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -31,7 +34,7 @@ func watch(path string) (*creation, error) {
 	for dir := path; ; {
 		name := filepath.Base(dir)
 		dir = filepath.Dir(dir)
-		_, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_ONLYDIR)
+		_, err := unix.InotifyAddWatch(fd, dir, created|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_ONLYDIR)
 		if err == nil {
 			return &creation{events, name}, nil
 		}
@@ -74,7 +77,7 @@ func (c *creation) among(events []byte) bool {
 		mask := binary.NativeEndian.Uint32(events[4:])
 		end := min(unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(events[12:])), len(events))
 		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
-		if name == c.name || mask&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0 {
+		if name == c.name || mask&created == 0 {
 			return true
 		}
 		events = events[end:]

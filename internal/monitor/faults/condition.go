@@ -116,7 +116,7 @@ func (c *Condition) Run(ctx context.Context) error {
 		}
 		changed := next.Status != written.Status || next.Reason != written.Reason
 		since := now.Sub(tried)
-		if !(changed && !failed) && !(failed && since >= retry) && since < heartbeat {
+		if due := changed && !failed || failed && since >= retry || since >= heartbeat; !due {
 			continue
 		}
 		next.LastHeartbeatTime = metav1.NewTime(now)

@@ -30,8 +30,9 @@ type API interface {
 type Result string
 
 const (
-	// Created means a new event, and Repeated a raised count of one.
-	Created  Result = "created"
+	// Created means a new event.
+	Created Result = "created"
+	// Repeated means a raised count of an event.
 	Repeated Result = "repeated"
 	// Dropped means an occurrence that was given up: the API server refused it, or too many others
 	// waited.
@@ -169,7 +170,12 @@ func (r *Recorder) send(ctx context.Context, s series) error {
 
 // refused reports whether another attempt would fail, too.
 func refused(err error) bool {
-	return !errors.Is(err, kubeapi.ErrUnreachable) && !errors.Is(err, kubeapi.ErrCredentials) && !errors.Is(err, ErrNoClient)
+	for _, passing := range []error{kubeapi.ErrUnreachable, kubeapi.ErrCredentials, ErrNoClient} {
+		if errors.Is(err, passing) {
+			return false
+		}
+	}
+	return true
 }
 
 // ErrNoClient means that there is no kubeconfig yet.

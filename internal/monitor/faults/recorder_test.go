@@ -144,7 +144,7 @@ func TestRecorderForbidden(t *testing.T) {
 		c := fakeapi.New(t, httptest.NewServer)
 		c.Answer(test.request, http.StatusForbidden)
 		r, counts, lines := recording(t, of(t, c))
-		var results []Result
+		results := make([]Result, 0, 5)
 		for range 4 {
 			r.Record(killed)
 			results = append(results, (<-counts).result)
