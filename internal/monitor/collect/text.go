@@ -28,11 +28,13 @@ const leftOut = "[left out]"
 // maxText bounds a text, in bytes.
 const maxText = 2000
 
-// harmless lists the shapes of words that text keeps. A word of any other shape is left out: mixed
+// word is the shape of a word: in one case, or a name of a field such as memoryLimit, cgroupsPerQOS
+// and staticPodURLHeader. A key without digits has no long runs of small letters.
+var word = pattern(`^([A-Z]?[a-z]{0,31}('s|'t)?|[A-Z]{1,12}s?|[a-z]{0,31}([A-Z]{1,4}[a-z]{2,20}){1,5}[A-Z]{0,4}|[a-z]{2,20}[A-Z]{1,4})$`)
+
+// harmless lists the shapes of other words that text keeps. A word of any other shape is left out: mixed
 // letters and digits of some length are as likely a key as a name.
 var harmless = patterns(
-	`^[A-Za-z]{1,32}('s|'t)?$`,                                  // words, names of fields
-	`^[A-Za-z]{1,24}([-_/.][A-Za-z]{1,24}){0,8}$`,               // memory.available, not-ready
 	`^[+-]?[0-9]{1,20}([.:/-][0-9]{1,9}){0,6}%?[a-zA-Zµ]{0,3}$`, // numbers, quantities, addresses
 	`^([0-9.]{1,9}(ns|µs|us|ms|s|m|h)){1,4}$`,                   // durations
 	`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(Z|[+-][0-9:]{5})$`,
@@ -44,10 +46,11 @@ var harmless = patterns(
 )
 
 var (
-	// element is an element of a path, of a name in the cluster, or of a unit.
-	element = pattern(`^[A-Za-z0-9]{0,20}$`)
-	// lower is the case of such names; digits in them are short or of a known kind.
-	lower = pattern(`^[a-z0-9]*$`)
+	// simple is an element of a path or a name that is a word in one case, and generated one with
+	// digits, as short as the hash of a ReplicaSet.
+	simple    = pattern(`^([a-z]{1,32}|[A-Z]{1,12})$`)
+	generated = pattern(`^[a-z0-9]{1,10}$`)
+	digits    = pattern(`^[0-9]{1,20}$`)
 	// identifier is the ID of a container, or the part of a slice's name with the UID of a static pod.
 	identifier = pattern(`^([0-9a-f]{64}|pod[0-9a-f]{32})$`)
 	// bootstrap is the form of a bootstrap token of kubeadm.
@@ -65,7 +68,7 @@ var attributes = set(`
 	available below condition container containerName decided down error estimated from grace id kubeconfig limit
 	listen method namespace namespaces node pod pods podUID priority problem processes reason request server slice
 	socket source step threshold to took uid up working-set eviction events move kubeconfig node-condition
-	eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver reserved-cpus`)
+	node_partition eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver reserved-cpus`)
 
 func set(words string) map[string]bool {
 	all := map[string]bool{}
@@ -82,29 +85,31 @@ func text(s string) string {
 		s = s[:maxText] + " ..."
 	}
 	var kept []string
-	for _, word := range strings.Fields(s) {
-		if revealing().MatchString(word) {
+	for _, piece := range strings.Fields(s) {
+		if revealing().MatchString(piece) {
 			kept = append(kept, leftOut)
 			break
 		}
-		if word = keep(word); word == leftOut && len(kept) > 0 && kept[len(kept)-1] == leftOut {
+		if piece = keep(piece); piece == leftOut && len(kept) > 0 && kept[len(kept)-1] == leftOut {
 			continue
 		}
-		kept = append(kept, word)
+		kept = append(kept, piece)
 	}
 	return strings.Join(kept, " ")
 }
 
 // keep returns a word with its punctuation, or leftOut.
-func keep(word string) string {
-	body := strings.TrimLeft(word, `"'([{<`+"`")
-	before := word[:len(word)-len(body)]
+func keep(s string) string {
+	body := strings.TrimLeft(s, `"'([{<`+"`")
+	before := s[:len(s)-len(body)]
 	core := strings.TrimRight(body, `"')]}>,;:.?!\`+"`")
 	after := body[len(core):]
 	if core == "" {
-		return word
+		return s
 	}
-	core = strings.TrimPrefix(core, "--")
+	if flag, ok := strings.CutPrefix(core, "--"); ok {
+		core, before = flag, before+"--"
+	}
 	if match := pair().FindStringSubmatch(core); match != nil {
 		if !attributes[match[1]] {
 			return leftOut
@@ -126,8 +131,8 @@ func keep(word string) string {
 
 // address returns the scheme, the host and the port of a URL. Users, paths and queries are left
 // out.
-func address(word string) (string, bool) {
-	scheme, rest, ok := strings.Cut(word, "://")
+func address(s string) (string, bool) {
+	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
 		return "", false
 	}
@@ -142,7 +147,7 @@ func address(word string) (string, bool) {
 	}
 	host, port, hasPort := strings.Cut(host, ":")
 	name, ok := known(host)
-	if !ok || !isWord(scheme) || hasPort && !isNumber(port) {
+	if !ok || !word().MatchString(scheme) || hasPort && !digits().MatchString(port) {
 		return "", false
 	}
 	if hasPort {
@@ -151,43 +156,41 @@ func address(word string) (string, bool) {
 	return scheme + "://" + name, true
 }
 
-func isWord(s string) bool   { return harmless()[0].MatchString(s) }
-func isNumber(s string) bool { return harmless()[2].MatchString(s) }
-
 // known returns a word of a known shape. It shortens the IDs of containers.
-func known(word string) (string, bool) {
+func known(s string) (string, bool) {
+	if word().MatchString(s) {
+		return s, true
+	}
 	for _, shape := range harmless() {
-		if shape.MatchString(word) {
-			return word, true
+		if shape.MatchString(s) {
+			return s, true
 		}
 	}
-	return name(word)
+	return name(s)
 }
+
+// separators are the characters between the elements of a path or a name.
+const separators = `/.-_:@\~,#`
 
 // name returns a path, or the name of an object of the cluster or of a unit, with shortened IDs of
 // containers.
-func name(word string) (string, bool) {
-	if len(word) > 400 || bootstrap().MatchString(word) {
+func name(s string) (string, bool) {
+	if len(s) > 400 || bootstrap().MatchString(s) {
 		return "", false
 	}
 	// A UID has elements of its own.
-	bare := uid().ReplaceAllString(word, "x")
-	isPath := strings.HasPrefix(word, "/")
-	for part := range strings.FieldsFuncSeq(bare, func(r rune) bool { return strings.ContainsRune(`/.-_:@\~,`, r) }) {
+	bare := uid().ReplaceAllString(s, "x")
+	// Fields have names such as systemPartition.memoryLimit. A key in base64 has no dots.
+	dotted := !strings.ContainsAny(s, strings.ReplaceAll(separators, ".", ""))
+	for part := range strings.FieldsFuncSeq(bare, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
 		switch {
 		case identifier().MatchString(part):
-			word = strings.ReplaceAll(word, part, part[:15])
-		case !element().MatchString(part), !isPath && !lower().MatchString(part) && !isWord(part), !short(part):
+			s = strings.ReplaceAll(s, part, part[:15])
+		case digits().MatchString(part), generated().MatchString(part), simple().MatchString(part):
+		case dotted && word().MatchString(part):
+		default:
 			return "", false
 		}
 	}
-	return word, strings.IndexFunc(bare, func(r rune) bool {
-		return !strings.ContainsRune(`/.-_:@\~,`, r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) < 0
-}
-
-// short reports whether an element of a name with digits is as short as those that Kubernetes
-// generates: at most ten characters, for the hash of a ReplicaSet.
-func short(part string) bool {
-	return len(part) <= 10 || strings.IndexFunc(part, func(r rune) bool { return r >= '0' && r <= '9' }) < 0
+	return s, true
 }

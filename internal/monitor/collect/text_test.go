@@ -1,6 +1,8 @@
 package collect
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -58,8 +60,30 @@ func TestTextLeavesOut(t *testing.T) {
 	}
 }
 
-// TestTextShortensIDs: the ID of a container is not a secret, and its first characters tell containers
-// apart.
+// TestTextRandomKeys: no random key passes, whatever its alphabet.
+func TestTextRandomKeys(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	const letters, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "0123456789"
+	for name, alphabet := range map[string]string{
+		"base64": letters + digits + "+/", "base64url": letters + digits + "-_", "hex": digits + "abcdef", "base32": letters[:26] + "234567",
+	} {
+		for range 500 {
+			key := make([]byte, 20+random.IntN(60))
+			for i := range key {
+				key[i] = alphabet[random.IntN(len(alphabet))]
+			}
+			for _, form := range []string{"%s", "found %s here", `key "%s"`, "a=%s", "error=%s", "/%s", "x/%s", "https://%s@host/", "pod-%s"} {
+				if got := text(fmt.Sprintf(form, key)); strings.Contains(got, string(key)) {
+					t.Errorf("%s: %s passes as %q", name, key, got)
+				}
+			}
+		}
+	}
+}
+
+// TestTextShortensIDs: the ID of a container is not a secret, and its first characters tell
+// containers apart.
 func TestTextShortensIDs(t *testing.T) {
 	t.Parallel()
 	id := "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
