@@ -32,8 +32,8 @@ const maxText = 2000
 // and staticPodURLHeader. A key without digits has no long runs of small letters.
 var word = pattern(`^([A-Z]?[a-z]{0,31}('s|'t)?|[A-Z]{1,12}s?|[a-z]{0,31}([A-Z]{1,4}[a-z]{2,20}){1,5}[A-Z]{0,4}|[a-z]{2,20}[A-Z]{1,4})$`)
 
-// harmless lists the shapes of other words that text keeps. A word of any other shape is left out: mixed
-// letters and digits of some length are as likely a key as a name.
+// harmless lists the shapes of other words that text keeps. A word of any other shape is left out:
+// mixed letters and digits of some length are as likely a key as a name.
 var harmless = patterns(
 	`^[+-]?[0-9]{1,20}([.:/-][0-9]{1,9}){0,6}%?[a-zA-Zµ]{0,3}$`, // numbers, quantities, addresses
 	`^([0-9.]{1,9}(ns|µs|us|ms|s|m|h)){1,4}$`,                   // durations
@@ -68,7 +68,8 @@ var attributes = set(`
 	available below condition container containerName decided down error estimated from grace id kubeconfig limit
 	listen method namespace namespaces node pod pods podUID priority problem processes reason request server slice
 	socket source step threshold to took uid up working-set eviction events move kubeconfig node-condition
-	node_partition eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver reserved-cpus`)
+	node_partition eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver
+	reserved-cpus`)
 
 func set(words string) map[string]bool {
 	all := map[string]bool{}
