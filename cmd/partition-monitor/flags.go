@@ -56,6 +56,15 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 			Usage: "kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet's, with none pods are restarted instead",
 			Value: options.KubeconfigAuto,
 		},
+		&cli.StringFlag{
+			Name:  options.FlagEvents,
+			Usage: "on or off: Events about the partition on its pods and on the node, with the kubeconfig of --" + options.FlagKubeconfig,
+			Value: "on",
+		},
+		&cli.BoolFlag{
+			Name:  options.FlagCondition,
+			Usage: "keep the condition SystemPartitionPressure of the node, with the same kubeconfig",
+		},
 	}, more...)
 }
 
@@ -77,6 +86,14 @@ func readOptions(c *cli.Context) (options.Options, error) {
 	default:
 		return o, usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", flagMove, o.Mode)}
 	}
+	switch value := c.String(options.FlagEvents); value {
+	case "on":
+		o.Events = true
+	case "off":
+	default:
+		return o, usageError{fmt.Errorf("--%s=%s: want on or off", options.FlagEvents, value)}
+	}
+	o.NodeCondition = c.Bool(options.FlagCondition)
 	var err error
 	o.Eviction, err = readEviction(c)
 	return o, err

@@ -85,6 +85,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			moveCommand(),
 			tryCommand(),
 			keepCommand(),
+			collectCommand(),
 			versionCommand(),
 		},
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},

@@ -54,6 +54,10 @@ func TestUsageErrors(t *testing.T) {
 		{"check --move=x", "--move=x: want auto"},
 		{"status --output=yaml", "--output=yaml: want table or json"},
 		{"status -o yaml", "--output=yaml: want table or json"},
+		{"status --timeout=5s", "--timeout: want it with --wait"},
+		{"status --wait --timeout=-5s", "--timeout=-5s: want 0 or more"},
+		{"run --events=some", "--events=some: want on or off"},
+		{"check --events=", "--events=: want on or off"},
 		{"run --tick=soon", `"soon"`},
 		{"run --tick=10", `"10"`}, // a unit is missing
 		{"run --tick=999ms", "--tick=999ms: want a second or more"},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/monitor/control"
 	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/monitor/status"
 	"nodepartition/internal/unitname"
@@ -172,5 +175,28 @@ func TestStatusWithoutPartition(t *testing.T) {
 	}
 	if s := n.status(); s.Eviction != nil || s.Partition != nil {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestStatusWait: status --wait ends with an error when its time is over, and with the status when
+// the service answers that it is ready.
+func TestStatusWait(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.partition("67108864")
+	n.serve(&fakeRuntime{})
+	n.oneProblem([]string{"not ready after 100ms: ", "--listen has no address"}, "status", "--wait", "--timeout=100ms", "--listen=")
+	listener := n.listen(control.Socket)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ready" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		_, _ = io.WriteString(w, "ready")
+	})}
+	go func() { _ = server.Serve(listener) }() // it ends with Close
+	t.Cleanup(func() { _ = server.Close() })
+	status, stdout, stderr := n.run("status", "--wait", "--listen=")
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, "Partition   kubepods-system.slice") {
+		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
 	}
 }

@@ -174,6 +174,21 @@ func TestOOMEvents(t *testing.T) {
 	}
 }
 
+// TestKills: the kills of any limit, and the times that a limit of the cgroup or below it could not
+// be kept.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	for cgroup, want := range map[string][2]uint64{"all": {5, 2}, "old": {0, 0}} {
+		killed, atOwnLimit, err := sample.Kills(cgroup)
+		if err != nil || killed != want[0] || atOwnLimit != want[1] {
+			t.Errorf("%s: got %d, %d, %v; want %v", cgroup, killed, atOwnLimit, err, want)
+		}
+	}
+	if _, _, err := sample.Kills("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
 func TestPath(t *testing.T) {
 	t.Parallel()
 	if got := FS(Mount).Path("kubepods.slice/a.scope"); got != "/sys/fs/cgroup/kubepods.slice/a.scope" {

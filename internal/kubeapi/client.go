@@ -21,8 +21,12 @@ package kubeapi
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +62,7 @@ type Client struct {
 	kubeconfig string
 	server     string
 	plugin     string // the program that the kubeconfig names for credentials
+	node       string // the name of the node whose kubelet the certificate is of
 	files      []string
 	// connections tracks the open connections.
 	connections *connrotation.ConnectionTracker
@@ -105,6 +110,7 @@ func newClient(kubeconfig string) (*Client, error) {
 	if config.ExecProvider != nil {
 		c.plugin = config.ExecProvider.Command
 	}
+	c.node = nodeOf(config)
 	if c.rest, err = rest.RESTClientFor(config); err != nil {
 		return nil, err
 	}
@@ -125,6 +131,43 @@ func (c *Client) Kubeconfig() string { return c.kubeconfig }
 
 // Server returns the address of the API server.
 func (c *Client) Server() string { return c.server }
+
+// Node returns the name of the node whose kubelet the client certificate is of, empty if it is of
+// another user or if there is none. A kubelet's certificate has it as its common name, after
+// system:node: (NodeIdentity, pkg/auth/nodeidentifier, v1.37.0).
+func (c *Client) Node() string { return c.node }
+
+// nodeOf returns the name of the node of a client certificate.
+func nodeOf(config *rest.Config) string {
+	data := config.CertData
+	if len(data) == 0 && config.CertFile != "" {
+		var err error
+		if data, err = os.ReadFile(config.CertFile); err != nil {
+			return "" // the client reports it
+		}
+	}
+	for len(data) > 0 {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue // the kubelet keeps its key in the same file
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			break
+		}
+		if node, ok := strings.CutPrefix(certificate.Subject.CommonName, nodeUser); ok {
+			return node
+		}
+		break
+	}
+	return ""
+}
+
+// nodeUser begins the names of kubelets' users.
+const nodeUser = "system:node:"
 
 // Files returns the kubeconfig and the files that it names.
 func (c *Client) Files() []string { return c.files }

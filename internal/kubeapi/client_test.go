@@ -423,7 +423,7 @@ func TestClientErrors(t *testing.T) {
 	}{
 		"forbidden": {
 			refuse(http.StatusForbidden, metav1.StatusReasonForbidden), ErrForbidden,
-			[]string{"kube-system/dns: not allowed: no: Forbidden; the user of", "kubelet.conf", "get of pods, patch of pods/status and create of events", "--kubeconfig"},
+			[]string{"kube-system/dns: not allowed: no: Forbidden; the user of", "kubelet.conf", "get of pods, patch of pods/status, create and patch of events", "--kubeconfig"},
 		},
 		"namespace goes": {refuse(http.StatusForbidden, metav1.StatusReasonForbidden, terminating), ErrGone, nil},
 		"not found":      {refuse(http.StatusNotFound, metav1.StatusReasonNotFound), ErrGone, []string{"kube-system/dns"}},

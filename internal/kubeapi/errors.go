@@ -23,9 +23,9 @@ var (
 	// credentials, or a plugin gave none. It also means that the API server's certificate is not from
 	// the kubeconfig's certificate authority.
 	ErrCredentials = errors.New("no valid credentials")
-	// ErrGone means that the pod no longer exists, that another pod has its name, or that its
-	// namespace is being deleted.
-	ErrGone = errors.New("the pod is gone")
+	// ErrGone means that the pod, the event or the node no longer exists, that another pod has its
+	// name, or that its namespace is being deleted.
+	ErrGone = errors.New("it is gone")
 	// ErrStatic means that the pod in the API is the mirror of a static pod.
 	ErrStatic = errors.New("a static pod, whose status only its kubelet can change")
 	// ErrUnreachable means that the API server did not answer in time, or cannot now. Another attempt
@@ -75,8 +75,8 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(
-			"; the user of %s needs get of pods, patch of pods/status and create of events, as kubelets have it for "+
-				"the pods of their node: grant it, or name another kubeconfig with --kubeconfig",
+			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, and for --node-condition "+
+				"patch of nodes/status, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
 			c.kubeconfig,
 		), ErrForbidden
 	case apierrors.IsUnauthorized(err):

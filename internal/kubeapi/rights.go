@@ -27,7 +27,23 @@ func (c *Client) Rights(ctx context.Context, namespace string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return c.failed("patch pods/status", namespace, noPod, err)
 	}
-	event := newEvent(Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now})
-	_, err = c.do(ctx, c.rest.Post().Namespace(namespace).Resource("events").Param("dryRun", metav1.DryRunAll).Body(event))
+	event := Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now}
+	_, err = c.do(ctx, c.postEvent(event).Param("dryRun", metav1.DryRunAll))
 	return c.failed("create events about", namespace, noPod, err)
+}
+
+// EventRights returns the error that prevents creating events about a node, and counting repeated
+// ones, nil if there is none. It sends dry runs, for an event that does not exist.
+func (c *Client) EventRights(ctx context.Context, node string) error {
+	e := Event{Name: node, AboutNode: true, Reason: ReasonEvicted, Now: time.Now(), Count: 1}
+	e.Last = e.Now
+	_, err := c.do(ctx, c.postEvent(e).Param("dryRun", metav1.DryRunAll))
+	if err != nil {
+		return c.failed("create events about", "node", node, err)
+	}
+	_, err = c.do(ctx, c.patchEvent(e).Param("dryRun", metav1.DryRunAll))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return c.failed("patch events about", "node", node, err)
 }

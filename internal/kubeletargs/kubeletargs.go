@@ -115,8 +115,8 @@ type Flags struct {
 	CgroupDriver, ReservedCPUs, RuntimeEndpoint string
 	// FeatureGates holds the gates of --feature-gates; nil without that flag.
 	FeatureGates map[string]bool
-	// RootDir is --root-dir.
-	RootDir string
+	// RootDir is --root-dir, and Hostname --hostname-override.
+	RootDir, Hostname string
 	// IgnoreEviction is --experimental-allocatable-ignore-eviction.
 	IgnoreEviction bool
 	Budget
@@ -137,6 +137,7 @@ func parse(args []string) Flags {
 		"container-runtime-endpoint": func(v string) { f.RuntimeEndpoint = v },
 		"feature-gates":              f.addGates,
 		"root-dir":                   func(v string) { f.RootDir = v },
+		"hostname-override":          func(v string) { f.Hostname = v },
 	}
 	maps.Copy(known, f.Budget.flags())
 	maps.Copy(known, f.Limits.flags())

@@ -1,5 +1,5 @@
-// Package fakeapi is an API server for tests of evictions. It serves the requests that an eviction
-// makes.
+// Package fakeapi is an API server for tests of evictions, events and conditions. It serves the
+// requests that the monitor makes.
 package fakeapi
 
 import (
@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -31,6 +34,8 @@ type Cluster struct {
 	Pod      *v1.Pod
 	Statuses []PodStatusPatch
 	Events   []v1.Event
+	// Conditions holds the conditions of all nodes by type.
+	Conditions map[v1.NodeConditionType]v1.NodeCondition
 }
 
 // PodStatusPatch is the body of a request to patch the status of a pod.
@@ -48,10 +53,21 @@ const (
 	PostEvent = "POST /api/v1/namespaces/kube-system/events"
 )
 
+// Requests about a node, as Came returns them.
+const (
+	// Node is the name of the node.
+	Node          = "node-1"
+	PostNodeEvent = "POST /api/v1/namespaces/default/events"
+	PatchNode     = "PATCH /api/v1/nodes/" + Node + "/status"
+	// PatchEvent stands for a patch of any event.
+	PatchEvent = "PATCH events"
+)
+
 // New serves a cluster until the test ends. start is httptest.NewServer or httptest.NewTLSServer.
 func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	t.Helper()
-	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Pod: &v1.Pod{
+	conditions := map[v1.NodeConditionType]v1.NodeCondition{}
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, Pod: &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
 		Spec: v1.PodSpec{
@@ -81,6 +97,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := r.Method + " " + r.URL.Path
+	event := path.Base(r.URL.Path)
+	if r.Method == http.MethodPatch && strings.Contains(line, "/events/") {
+		line = PatchEvent
+	}
 	c.requests = append(c.requests, line)
 	if c.Hang[line] > 0 {
 		c.Hang[line]--
@@ -93,24 +113,31 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch code := c.Answers[line]; {
 	case code != 0:
 		answer = code
-		object = metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
-			Message: "the cluster says no", Reason: map[int]metav1.StatusReason{
-				http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
-				http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
-				http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
-			}[code],
-		}
+		object = status(code)
 	case line == PatchPod:
 		var patch PodStatusPatch
 		err = json.Unmarshal(body, &patch)
 		c.Statuses = append(c.Statuses, patch)
 		c.Pod.Status = patch.Status
-	case line == PostEvent:
+	case line == PostEvent, line == PostNodeEvent:
 		var event v1.Event
 		err = json.Unmarshal(body, &event)
 		c.Events = append(c.Events, event)
 		answer, object = http.StatusCreated, &event
+	case line == PatchEvent:
+		i := slices.IndexFunc(c.Events, func(e v1.Event) bool { return e.Name == event })
+		if i < 0 {
+			answer, object = http.StatusNotFound, status(http.StatusNotFound)
+			break
+		}
+		err = json.Unmarshal(body, &c.Events[i])
+		object = &c.Events[i]
+	case line == PatchNode:
+		err = c.patchConditions(body)
+		object = &v1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: Node},
+		}
 	}
 	if err != nil {
 		answer = http.StatusBadRequest
@@ -118,6 +145,66 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer)
 	_ = json.NewEncoder(w).Encode(object) // fails if the client is gone
+}
+
+func status(code int) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+		Message: "the cluster says no", Reason: map[int]metav1.StatusReason{
+			http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+			http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
+			http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+		}[code],
+	}
+}
+
+// patchConditions merges conditions of a node by type, and removes those with a $patch.
+func (c *Cluster) patchConditions(body []byte) error {
+	var patch struct {
+		Status struct {
+			Conditions []struct {
+				v1.NodeCondition
+				Patch string `json:"$patch"`
+			} `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return err
+	}
+	for _, condition := range patch.Status.Conditions {
+		if condition.Patch == "delete" {
+			delete(c.Conditions, condition.Type)
+			continue
+		}
+		c.Conditions[condition.Type] = condition.NodeCondition
+	}
+	return nil
+}
+
+// Happened returns a copy of the events so far.
+func (c *Cluster) Happened() []v1.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.Events)
+}
+
+// Condition returns the condition of a type, nil if the node has none.
+func (c *Cluster) Condition(kind v1.NodeConditionType) *v1.NodeCondition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	condition, ok := c.Conditions[kind]
+	if !ok {
+		return nil
+	}
+	return &condition
+}
+
+// Answer makes the server answer a request with a status code, 0 for a success. Unlike a write to
+// Answers it may be called while requests are under way.
+func (c *Cluster) Answer(request string, code int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Answers[request] = code
 }
 
 // Came returns the requests since the last call.

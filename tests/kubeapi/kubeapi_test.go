@@ -27,6 +27,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/tests/lab"
 )
 
@@ -81,6 +82,9 @@ func TestOnAPIServer(t *testing.T) {
 		"changes meanwhile":       changesMeanwhile,
 		"preconditions":           preconditions,
 		"an event":                anEvent,
+		"events about the node":   eventsAboutNode,
+		"a condition of the node": nodeCondition,
+		"faults":                  recordedFaults,
 		"a user without rights":   withoutRights,
 		"a user with those named": withRights,
 	} {
@@ -501,6 +505,8 @@ func withoutRights(c *cluster) {
 	for _, err := range []error{
 		client.MarkEvicted(c.t.Context(), eviction(pod)),
 		client.Event(c.t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Reason: kubeapi.ReasonEvicted}),
+		client.EventRights(c.t.Context(), node),
+		client.ConditionRights(c.t.Context(), node, faults.Pressure),
 	} {
 		c.want(err, kubeapi.ErrForbidden)
 		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Kubeconfig())) {
@@ -519,7 +525,8 @@ func withRights(c *cluster) {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
-			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 		},
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -542,4 +549,7 @@ func withRights(c *cluster) {
 	c.want(err, nil)
 	c.want(client.MarkEvicted(c.t.Context(), eviction(pod)), nil)
 	c.wantEvicted(pod)
+	c.want(client.EventRights(c.t.Context(), node), nil)
+	c.node()
+	c.want(client.ConditionRights(c.t.Context(), node, faults.Pressure), nil)
 }

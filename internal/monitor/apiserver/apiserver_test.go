@@ -26,6 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/monitor/options"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
@@ -474,6 +476,40 @@ func TestKubeconfigLater(t *testing.T) {
 	})
 	if came := c.Came(); len(came) > 0 {
 		t.Errorf("asked without need: %v", came)
+	}
+}
+
+// TestTry: requests use the kubeconfig as it is now, and a refusal does not keep evictions from
+// being reported.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	old, renewed := fakeapi.New(t, httptest.NewServer), fakeapi.New(t, httptest.NewServer)
+	path := filepath.Join(t.TempDir(), "kubelet.conf")
+	a, _ := newReporter(path)
+	event := func(ctx context.Context, client *kubeapi.Client, node string) error {
+		return client.Event(ctx, kubeapi.Event{Name: node, AboutNode: true, Reason: "X"})
+	}
+	if err := a.Try(t.Context(), event); !errors.Is(err, faults.ErrNoClient) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v; want that there is no kubeconfig yet", err)
+	}
+	old.Kubeconfig(t, path)
+	if err := a.Try(t.Context(), event); err != nil || len(old.Happened()) != 1 {
+		t.Fatalf("%v, %d events", err, len(old.Happened()))
+	}
+	if got, want := old.Happened()[0].InvolvedObject.Name, strings.ToLower(nodeName()); got != want {
+		t.Errorf("about %q; want %q, for the kubeconfig has no certificate", got, want)
+	}
+	old.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
+	if err := a.Try(t.Context(), event); !errors.Is(err, kubeapi.ErrForbidden) || !a.Available() {
+		t.Errorf("%v, available %t; want a refusal that evictions do not depend on", err, a.Available())
+	}
+	renewed.Kubeconfig(t, path)
+	if err := a.Try(t.Context(), event); err != nil || len(renewed.Happened()) != 1 {
+		t.Errorf("%v, %d events; want one at the new server", err, len(renewed.Happened()))
+	}
+	none, _ := newReporter(options.KubeconfigNone)
+	if err := none.Try(t.Context(), event); !errors.Is(err, faults.ErrNoClient) {
+		t.Errorf("%v; want that there is none", err)
 	}
 }
 

@@ -56,6 +56,7 @@ var allChecks = []check{
 	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel},
 	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI},
+	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events},
 	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap},
 	{"systemd-oomd", docsPage + "swap-and-systemd-oomd", (*checks).oomd},
 	{"service", docsPage + "messages-of-the-monitor", (*checks).service},

@@ -35,9 +35,15 @@ type Mover interface {
 // errStops is the cause that ends waiting requests when the service stops.
 var errStops = errors.New("the service is stopping")
 
+// Readiness waits until the partition is active and its pods are managed.
+type Readiness interface {
+	// AwaitReady returns nil when they are, and the cause of the end of ctx otherwise.
+	AwaitReady(ctx context.Context) error
+}
+
 // Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
 // a socket that exists is left from a run that was killed.
-func Serve(ctx context.Context, path string, pods Mover) error {
+func Serve(ctx context.Context, path string, pods Mover, ready Readiness) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -56,14 +62,29 @@ func Serve(ctx context.Context, path string, pods Mover) error {
 		defer context.AfterFunc(ctx, func() { cancel(errStops) })()
 		answerMove(waits, w, r, pods)
 	})
+	mux.HandleFunc(readyPattern, func(w http.ResponseWriter, r *http.Request) {
+		waits, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(errStops) })()
+		answerReady(waits, w, ready)
+	})
 	return web.Serve(ctx, listener, mux)
+}
+
+// patient removes the deadlines of a response. It reports false if that failed, which it has
+// answered then.
+func patient(w http.ResponseWriter) bool {
+	answer := http.NewResponseController(w)
+	if err := errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return false
+	}
+	return true
 }
 
 func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pods Mover) {
 	// A container may take as long to end as its grace period, and a pod minutes to get Ready.
-	answer := http.NewResponseController(w)
-	if err := errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	if !patient(w) {
 		return
 	}
 	slice, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})

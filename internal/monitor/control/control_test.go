@@ -25,14 +25,19 @@ func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (string,
 // control serves a control socket until stop is called or the test ends.
 func control(t *testing.T, pods Mover) (socket string, stop func() error) {
 	t.Helper()
-	socket = filepath.Join(t.TempDir(), "control")
+	return controlAt(t, filepath.Join(t.TempDir(), "control"), pods, nil)
+}
+
+func controlAt(t *testing.T, path string, pods Mover, ready Readiness) (socket string, stop func() error) {
+	t.Helper()
+	socket = path
 	// One is left from a run that was killed.
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, socket, pods) }()
+	go func() { ended <- Serve(ctx, socket, pods, ready) }()
 	t.Cleanup(cancel)
 	for {
 		if info, err := os.Stat(socket); err == nil && info.Mode().Perm() == 0o600 && info.Mode()&os.ModeSocket != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -74,4 +75,13 @@ func Ready(ctx context.Context, listen string) string {
 		return "ready"
 	}
 	return "not ready: " + strings.TrimSpace(string(text))
+}
+
+// Metrics returns the page of metrics of the service.
+func Metrics(ctx context.Context, listen string) (string, error) {
+	status, page, err := get(ctx, listen, "/metrics")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("metrics: status %d", status)
+	}
+	return string(page), err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,12 +18,7 @@ import (
 
 // Move asks the service to move a pod, and returns the slice of the pod after the move.
 func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice string, err error) {
-	client := &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}, DisableKeepAlives: true},
-	}
+	client := overSocket(socket)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"http://partition-monitor/move/"+url.PathEscape(pod.Namespace)+"/"+url.PathEscape(pod.Name), http.NoBody)
 	if err != nil {

@@ -65,9 +65,11 @@ type monitor struct {
 	evictor    *evict.Manager
 	history    *history // nil if none is kept
 	api        *apiserver.Reporter
+	cluster    *cluster // nil if nothing is recorded in the cluster
 	prepare    chan announced
 	listening  *listening
 	configured configured
+	changes    changes
 	seen       kubeletSeen   // used by passes
 	reloaded   chan struct{} // has an element after systemd has reloaded its units
 
@@ -185,6 +187,9 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.prepareSlices(ctx) }))
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
+	for _, run := range m.cluster.runs() {
+		group.Go(quiet(func() error { return run(ctx) }))
+	}
 	group.Go(quiet(func() error { return m.evictor.Run(ctx) }))
 	if m.history != nil {
 		group.Go(func() error {
@@ -194,7 +199,7 @@ func (m *monitor) serve(ctx context.Context) error {
 	}
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error {
-		if err := control.Serve(ctx, control.Socket, m.reconciler); err != nil && ctx.Err() == nil {
+		if err := control.Serve(ctx, control.Socket, m.reconciler, m); err != nil && ctx.Err() == nil {
 			m.log.Error(
 				"partition-monitor move does not work until the service is restarted",
 				"error", err, "socket", control.Socket,
@@ -250,6 +255,7 @@ func (m *monitor) removePartition(ctx context.Context) {
 			m.log.Error("stopping a slice of the partition failed; stop it with systemctl stop", "slice", slice, "error", err)
 		}
 	}
+	m.cluster.withdraw(ctx)
 	m.service.status("The system partition is switched off")
 }
 

@@ -15,7 +15,8 @@ import (
 // not answered yet: until then requests and priorities are estimates.
 const kubeletPatience = 2 * time.Second
 
-// newEvictor connects the eviction manager to the other parts.
+// newEvictor connects the eviction manager, and the record of faults in the cluster, to the other
+// parts.
 func (m *monitor) newEvictor() *evict.Manager {
 	fs := cgroupfs.FS(cgroupfs.Mount)
 	capacity, started := node.MemoryCapacity(), time.Now()
@@ -24,17 +25,19 @@ func (m *monitor) newEvictor() *evict.Manager {
 		m.log.Warn("eviction", "error", err)
 	}
 	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
+	pods := func() []evict.Pod {
+		known, told := m.kubelet.Pods()
+		if !told && time.Since(started) < kubeletPatience && node.IsSocket(m.options.PodsAPI) {
+			return nil // requests and priorities are about to arrive
+		}
+		found := m.table.Pods()
+		listed := candidates.Inventory(found, known, capacity)
+		return append(listed, candidates.Unlisted(fs, listed, known, capacity)...)
+	}
+	m.cluster = m.newCluster(pods)
 	return evict.New(evict.Options{
 		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
-		Pods: func() []evict.Pod {
-			known, told := m.kubelet.Pods()
-			if !told && time.Since(started) < kubeletPatience && node.IsSocket(m.options.PodsAPI) {
-				return nil // requests and priorities are about to arrive
-			}
-			found := m.table.Pods()
-			listed := candidates.Inventory(found, known, capacity)
-			return append(listed, candidates.Unlisted(fs, listed, known, capacity)...)
-		},
+		Pods:    pods,
 		Refresh: m.reconciler.Urge,
 		Scopes:  candidates.Scopes(fs),
 		Rest:    func(uid string) []string { return candidates.Cgroups(m.table.Pods(), uid) },
@@ -48,7 +51,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 			return m.units.Reload(ctx)
 		},
 		Events: evictionEvents{
-			metrics: m.metrics, evictionJournal: evictionJournal{m.log}, recorder: m.history.events(),
+			metrics: m.metrics, evictionJournal: evictionJournal{m.log}, recorder: m.history.events(), cluster: m.cluster,
 		},
 	})
 }

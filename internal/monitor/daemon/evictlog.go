@@ -24,12 +24,13 @@ const (
 	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
 )
 
-// evictionEvents counts evictions and writes them to the log.
+// evictionEvents counts evictions, writes them to the log, and records faults in the cluster.
 type evictionEvents struct {
 	evictionJournal
 	metrics *metrics.Metrics
 	// recorder is nil if no history is kept.
 	recorder *recorder.Recorder
+	cluster  *cluster
 }
 
 // Evicting implements evict.Events. It counts a dry run, because no other event follows.
@@ -39,6 +40,7 @@ func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 		v.recorder.Evicting(e.Namespace, e.Name)
 	}
 	v.evictionJournal.Evicting(e)
+	v.cluster.pressed()
 	if e.DryRun {
 		v.metrics.Evicted(e)
 	}
@@ -63,6 +65,7 @@ func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 func (v evictionEvents) NoCandidate(d evict.Decision) {
 	v.evictionJournal.NoCandidate(d)
 	v.metrics.NoCandidate()
+	v.cluster.noCandidate(d)
 }
 
 // KernelKilled implements evict.Events.
@@ -70,6 +73,7 @@ func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
 	v.metrics.KernelKilled(limit, processes)
 	v.recorder.KernelKilled(limit, processes)
 	v.evictionJournal.KernelKilled(limit, processes)
+	v.cluster.kernelKilled(limit)
 }
 
 // evictionJournal writes evictions to the log.
@@ -126,19 +130,23 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 		}
 		pods = append(pods, c.Namespace+"/"+c.Name+" ("+skip+")")
 	}
-	what := "the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, " +
-		"or protect fewer with --" + options.FlagProtected
-	switch {
-	case d.Held == evict.HoldStays:
-		what = "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
-			"delete the pod that holds it (memory-stays), or raise memoryLimit"
-	case len(d.Order) == 0:
-		what = "the memory of the system partition is low and no pod in it is known: the kernel will kill at the limit"
-	}
 	j.log.Error(
-		what, journallog.MessageID, idNoCandidate, "available",
+		noCandidateText(d), journallog.MessageID, idNoCandidate, "available",
 		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "),
 	)
+}
+
+// noCandidateText returns why no pod is evicted, without figures.
+func noCandidateText(d evict.Decision) string {
+	switch {
+	case d.Held == evict.HoldStays:
+		return "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
+			"delete the pod that holds it (memory-stays), or raise memoryLimit"
+	case len(d.Order) == 0:
+		return "the memory of the system partition is low and no pod in it is known: the kernel will kill at the limit"
+	}
+	return "the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, " +
+		"or protect fewer with --" + options.FlagProtected
 }
 
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {

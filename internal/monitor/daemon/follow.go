@@ -17,6 +17,7 @@ func (m *monitor) reload(load load) {
 	config, err := load(m.options.Mode, node.WriteMembers)
 	if err != nil {
 		m.log.Error("the configuration is not valid; keeping the present one", "error", err)
+		m.cluster.invalid("the configuration is not valid; keeping the present one", err)
 		return
 	}
 	if config.Desired.ManagedByKubelet != "" {
@@ -30,6 +31,7 @@ func (m *monitor) reload(load load) {
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
+	m.cluster.withdraw(context.Background())
 	m.cancel()
 }
 
@@ -40,6 +42,7 @@ func (m *monitor) follow(c node.Configuration) {
 			"the configuration is not valid; following the last good one of this boot",
 			"error", c.Problem, "namespaces", c.Namespaces,
 		)
+		m.cluster.invalid("the configuration is not valid; following the last good one of this boot", c.Problem)
 	case c.NotApplied:
 		m.log.Warn(node.NotApplied, "namespaces", c.Namespaces)
 	default:
@@ -49,6 +52,7 @@ func (m *monitor) follow(c node.Configuration) {
 	m.problem = c.Problem
 	m.mu.Unlock()
 	m.setConfigured(c)
+	m.changes.note()
 	m.runtime.Reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := c.Thresholds.Config(m.options.Eviction)

@@ -59,6 +59,7 @@ func (m *monitor) passed() {
 	problem := m.problem
 	m.mu.Unlock()
 	m.service.status(summary(m.reconciler.Report(), m.reconciler.Err(), problem, m.listening.Err()))
+	m.changes.note()
 }
 
 func (m *monitor) connected(source string) func(bool) {
@@ -67,6 +68,7 @@ func (m *monitor) connected(source string) func(bool) {
 			m.metrics.Connected(source, up)
 			m.recordConnection(source, up)
 			m.log.Info("connection", "to", source, "up", up)
+			m.changes.note()
 		}
 	}
 }

@@ -45,6 +45,7 @@ type Metrics struct {
 	events    events
 	evictions evictions
 	sources   *sources
+	cluster   cluster
 	listens   prometheus.Counter
 
 	configuration *configurationCollector
@@ -66,6 +67,7 @@ func New(o Options) *Metrics {
 		sources:   newSources(),
 
 		configuration: newConfigurationCollector(),
+		cluster:       newCluster(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
 			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
@@ -103,6 +105,7 @@ func New(o Options) *Metrics {
 	m.events.register(m.registry)
 	m.evictions.register(m.registry)
 	m.sources.register(m.registry)
+	m.cluster.register(m.registry)
 	return m
 }
 

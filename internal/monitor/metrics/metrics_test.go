@@ -19,6 +19,7 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -85,6 +86,9 @@ func observe(o *Metrics) {
 		Partition:    budget.Resources{MemoryBytes: 512 << 20},
 		Remainder:    budget.Resources{MemoryBytes: 7<<30 - 512<<20},
 	})
+	o.EventWritten(faults.Created, 1)
+	o.EventWritten(faults.Dropped, 3)
+	o.ConditionWritten(false)
 	o.Connected("systemd", true)
 	o.Connected("nri", false)
 	for range 3 {

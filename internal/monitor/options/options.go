@@ -14,6 +14,8 @@ const (
 	FlagEviction   = "eviction"
 	FlagProtected  = "eviction-protect"
 	FlagKubeconfig = "kubeconfig"
+	FlagEvents     = "events"
+	FlagCondition  = "node-condition"
 )
 
 // Options holds the common flags of run, status and check.
@@ -31,6 +33,9 @@ type Options struct {
 	Mode podmove.Mode
 	// Eviction has the flags of eviction.
 	Eviction Eviction
+	// Events means that faults are recorded as Events at the API server, and NodeCondition that the
+	// node has a condition there. Both need Eviction.Kubeconfig.
+	Events, NodeCondition bool
 }
 
 // Values of Eviction.Kubeconfig that are not paths.

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/collect"
+	"nodepartition/internal/monitor/node"
+)
+
+func collectCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "collect",
+		Usage: "make a bundle of the node's state for a bug report, without secrets",
+		Flags: commonFlags(&cli.StringFlag{
+			Name: flagOutput, Aliases: []string{"o"},
+			Usage: "`FILE` to make, or - for the standard output (default: node-partition-TIME.tar.gz in the working directory)",
+		}),
+		Action: func(c *cli.Context) error {
+			applyServiceFlags(c, cgroupfs.Mount, "/proc")
+			common, err := readOptions(c)
+			if err != nil {
+				return err
+			}
+			o := collect.Options{Options: common, Version: version, Args: node.ServiceArgs(cgroupfs.Mount, "/proc")}
+			name := c.String(flagOutput)
+			if name == "-" {
+				return collect.Write(c.Context, c.App.Writer, o)
+			}
+			if name == "" {
+				name = "node-partition-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+			}
+			// O_EXCL follows no link that another user has made in a shared folder.
+			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(collect.Write(c.Context, file, o), file.Close()); err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", name, err), os.Remove(name))
+			}
+			_, err = fmt.Fprintln(c.App.Writer, name)
+			return err
+		},
+	}
+}

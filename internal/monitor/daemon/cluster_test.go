@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/monitor/apiserver"
+	"nodepartition/internal/monitor/faults"
+	"nodepartition/internal/monitor/metrics"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/pkg/evict"
+	"nodepartition/tests/fakeapi"
+)
+
+// TestKillFaults: a kill is recorded on the pod, and on the node if no pod is known.
+func TestKillFaults(t *testing.T) {
+	t.Parallel()
+	pods := []evict.Pod{
+		{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: "a"},
+		{UID: "2", Namespace: "kube-system", Name: "log", Cgroup: "b"},
+		{UID: "3", Name: "(pod 3)", Cgroup: "c", Unknown: true},
+	}
+	onNode := []faults.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+	for name, test := range map[string]struct {
+		killed map[string]uint64
+		want   []faults.Fault
+	}{
+		"a pod":                  {map[string]uint64{"b": 2}, []faults.Fault{{Pod: faults.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
+		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
+		"a pod that had no time": {nil, onNode},
+	} {
+		if got := killFaults(test.killed, pods); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}
+
+// clusterOf returns a cluster that records in an API server, and its recorder, which runs until the
+// test ends.
+func clusterOf(t *testing.T, kubeconfig string) (c *cluster, results chan faults.Result) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
+	results = make(chan faults.Result, 10)
+	api := apiserver.New(kubeconfig, log)
+	c = &cluster{recorder: faults.NewRecorder(api, log, func(r faults.Result, _ int) { results <- r })}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.recorder.Run(ctx) // it ends with its context
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return c, results
+}
+
+// TestClusterOnNode: faults without a pod are events on the node. Equal ones are counted, because
+// their text has no figures.
+func TestClusterOnNode(t *testing.T) {
+	t.Parallel()
+	api := fakeapi.New(t, httptest.NewServer)
+	c, results := clusterOf(t, api.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	next := func(want faults.Result) {
+		t.Helper()
+		if got := <-results; got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+	order := []evict.Candidate{{Pod: evict.Pod{Name: "etcd"}, Skip: evict.SkipStatic}}
+	c.noCandidate(evict.Decision{Order: order, Available: 5 * mebi})
+	next(faults.Created)
+	c.noCandidate(evict.Decision{Order: order, Available: 4 * mebi})
+	next(faults.Repeated)
+	c.invalid("the configuration is not valid; following the last good one of this boot", errors.New("memoryLimit: bad\nmore"))
+	next(faults.Created)
+	events := api.Happened()
+	if len(events) != 2 {
+		t.Fatalf("%d events; want 2", len(events))
+	}
+	if e := events[0]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonNoCandidate || e.Count != 2 || !strings.Contains(e.Message, "all its pods are protected") {
+		t.Errorf("%+v", e)
+	}
+	if e := events[1]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonInvalid || !strings.Contains(e.Message, "memoryLimit: bad") || e.Type != v1.EventTypeWarning {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestClusterForbidden: without the right to create events evictions are still reported.
+func TestClusterForbidden(t *testing.T) {
+	t.Parallel()
+	api := fakeapi.New(t, httptest.NewServer)
+	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
+	log := slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
+	reporter := apiserver.New(api.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")), log)
+	results := make(chan faults.Result, 10)
+	recorder := faults.NewRecorder(reporter, log, func(r faults.Result, _ int) { results <- r })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = recorder.Run(ctx) // it ends with its context
+	}()
+	recorder.Record(faults.Fault{Reason: reasonInvalid, Message: "x"})
+	if got := <-results; got != faults.Dropped {
+		t.Errorf("%s; want that it is dropped", got)
+	}
+	stop()
+	<-ended
+	if !reporter.Available() {
+		t.Error("evictions are not reported, because an event was refused")
+	}
+}
+
+// TestClusterNone: without a kubeconfig, and if nothing is asked for, nothing is recorded and no
+// method fails.
+func TestClusterNone(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]options.Options{
+		"no kubeconfig": {Events: true, NodeCondition: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigNone}},
+		"not asked for": {Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}},
+	} {
+		m := &monitor{options: Options{Options: o}}
+		m.cluster = m.newCluster(nil)
+		if m.cluster != nil || len(m.cluster.runs()) != 0 {
+			t.Errorf("%s: something runs", name)
+		}
+		m.cluster.noCandidate(evict.Decision{})
+		m.cluster.invalid("x", errors.New("y"))
+		m.cluster.kernelKilled(evict.AtPartition)
+		m.cluster.pressed()
+		m.cluster.withdraw(t.Context())
+	}
+	m := &monitor{options: Options{Options: options.Options{Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}}}}
+	m.metrics = &metrics.Metrics{}
+	if c := m.newCluster(nil); c == nil || c.recorder == nil || c.condition != nil {
+		t.Errorf("%+v; want events and no condition by default", c)
+	}
+}

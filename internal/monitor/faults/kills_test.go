@@ -1,0 +1,60 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+const (
+	system     = "kubepods.slice/kubepods-system.slice/"
+	burstable  = system + "kubepods-system-burstable.slice/"
+	guaranteed = system + "kubepods-system-pod1.slice"
+	leaker     = burstable + "kubepods-system-burstable-pod2.slice"
+	neighbour  = burstable + "kubepods-system-burstable-pod3.slice"
+)
+
+// TestKills: a kill is attributed to the pod of the process, if that pod's own limits were kept.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(cgroup string, oom, killed int) {
+		t.Helper()
+		dir := filepath.Join(root, cgroup)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("low 0\nhigh 0\nmax 0\noom %d\noom_kill %d\n", oom, killed)
+		if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := Kills{Cgroups: cgroupfs.FS(root)}
+	want := func(what string, expected map[string]uint64) {
+		t.Helper()
+		if got := k.Since(); !maps.Equal(got, expected) {
+			t.Errorf("%s: %v; want %v", what, got, expected)
+		}
+	}
+	write(guaranteed, 0, 0)
+	write(leaker, 2, 7)
+	write(system+"another.slice", 0, 5)
+	want("before the first", nil)
+	want("none", nil)
+	write(leaker, 2, 9)
+	write(guaranteed, 3, 4)
+	want("at the partition's limit, and at a pod's own", map[string]uint64{leaker: 2})
+	want("once", nil)
+	write(neighbour, 0, 1)
+	want("a new pod", map[string]uint64{neighbour: 1})
+	write(leaker, 0, 3)
+	want("a slice that was created again", map[string]uint64{leaker: 3})
+	if err := os.RemoveAll(filepath.Join(root, system)); err != nil {
+		t.Fatal(err)
+	}
+	want("no partition", nil)
+}

@@ -1,0 +1,305 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/tests/lab"
+)
+
+// The reasons of Events, and the type of the condition.
+const (
+	oomKilling      = "SystemPartitionOOMKilling"
+	noCandidateLeft = "SystemPartitionNoEvictionCandidate"
+	invalid         = "SystemPartitionConfigurationInvalid"
+
+	pressureCondition v1.NodeConditionType = "SystemPartitionPressure"
+)
+
+// Messages of a configuration that is refused, and of a user without rights.
+const (
+	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|memoryLimit: "never")`
+	refusedRequests      = "^(an event could not be created|the condition of the node could not be written)"
+)
+
+// withCondition has the monitor write the condition, too.
+const withCondition = "--node-condition"
+
+// TestEvents: a cluster operator finds faults of the partition at the API server: Events on the pod
+// and on the node, counted and not one each, and a condition of the node.
+func TestEvents(t *testing.T) {
+	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+		var e *evictor
+		part := func(p lab.Part, run func(*evictor, *testing.T)) lab.Part {
+			p.Run = func(t *testing.T, _ *lab.Node) { run(e, t) }
+			return p
+		}
+		lab.InTurn(t, func(t *testing.T) *lab.Node {
+			e = newEvictor(t, flavour, lab.File{Path: monitorDefaults, Data: arguments(withCondition)})
+			return e.Node
+		},
+			part(lab.Part{Name: "a quiet node", Complaints: []string{disconnected}}, (*evictor).quiet),
+			part(lab.Part{Name: "configuration refused", Complaints: []string{refusedConfiguration}}, (*evictor).configurationRefused),
+			part(lab.Part{Name: "API server gone", Complaints: []string{refusedConfiguration, "^events wait for the API server", disconnected,
+				"^the condition of the node could not be written"}}, (*evictor).eventsWait),
+			part(lab.Part{Name: "without rights", Complaints: []string{refusedConfiguration, refusedRequests}}, (*evictor).eventsRefused),
+			part(lab.Part{Name: "bundle"}, (*evictor).bundle),
+			part(lab.Part{Name: "kernel kills", Complaints: []string{kernelKilled, "at the limit of a pod"}, Spends: true}, (*evictor).killsOnPod),
+			part(lab.Part{Name: "no candidate", Complaints: []string{"all its pods are protected"}, Spends: true}, (*evictor).noCandidateOnNode),
+		)
+	})
+}
+
+func arguments(args string) []byte { return []byte("PARTITION_MONITOR_ARGS=" + args + "\n") }
+
+const waitReady = monitorPath + " status --wait --timeout=2m >/dev/null"
+
+// restarted restarts the monitor with arguments, and waits until it is ready.
+func (e *evictor) restarted(t *testing.T, args string) {
+	t.Helper()
+	if err := e.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
+		t.Fatal(err)
+	}
+	// The command waits for a service that does not run yet.
+	run(t, e.Node, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit+" && "+waitReady)
+}
+
+// events returns the Events of a reason about an object of a name.
+func (e *evictor) events(ctx context.Context, reason, name string) ([]v1.Event, error) {
+	list, err := e.control.Client().CoreV1().Events("").List(ctx, metav1.ListOptions{
+		FieldSelector: "reason=" + reason + ",involvedObject.name=" + name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// counted waits until there is one Event of a reason about an object, with a count of at least n.
+func (e *evictor) counted(t *testing.T, reason, name string, n int32) v1.Event {
+	t.Helper()
+	var found []v1.Event
+	eventually(t, e.Node, fmt.Sprintf("%s on %s, %d times", reason, name, n), func(ctx context.Context) (bool, string, error) {
+		var err error
+		found, err = e.events(ctx, reason, name)
+		return len(found) == 1 && found[0].Count >= n, fmt.Sprint(found), err
+	})
+	if one := found[0]; one.Type != v1.EventTypeWarning || one.Source.Component != "partition-monitor" || one.Source.Host != e.Hostname {
+		t.Errorf("%+v", one)
+	}
+	return found[0]
+}
+
+// condition waits until the node has the condition with a status.
+func (e *evictor) condition(t *testing.T, status v1.ConditionStatus, reason string) v1.NodeCondition {
+	t.Helper()
+	var found v1.NodeCondition
+	eventually(t, e.Node, fmt.Sprintf("the condition %s, %s", status, reason), func(ctx context.Context) (bool, string, error) {
+		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == pressureCondition {
+				found = c
+			}
+		}
+		return found.Status == status && found.Reason == reason, fmt.Sprintf("%+v", found), nil
+	})
+	return found
+}
+
+// quiet: a node without a fault has the condition False, and no Event of ours.
+func (e *evictor) quiet(t *testing.T) {
+	c := e.condition(t, v1.ConditionFalse, "MemoryAvailable")
+	if c.LastHeartbeatTime.IsZero() || c.LastTransitionTime.IsZero() {
+		t.Errorf("%+v", c)
+	}
+	for _, reason := range []string{oomKilling, noCandidateLeft, invalid} {
+		list, err := e.control.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err != nil || len(list.Items) > 0 {
+			t.Errorf("%s: %v, %v", reason, list, err)
+		}
+	}
+	// The kubelet writes its status and keeps a condition that it does not know.
+	run(t, e.Node, "systemctl restart kubelet.service")
+	if err := e.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := e.condition(t, v1.ConditionFalse, "MemoryAvailable"); !after.LastTransitionTime.Equal(&c.LastTransitionTime) {
+		t.Errorf("a transition from %+v to %+v", c, after)
+	}
+	want(t, e.Node, monitorPath+" check -o json | grep -A1 '\"check\": \"events\"' | grep -o '\"ok\"'", `"ok"`)
+}
+
+// refuse writes a configuration that is refused, and reloads systemd.
+func (e *evictor) refuse(t *testing.T) {
+	t.Helper()
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemPartition: {memoryLimit: never, namespaces: [kube-system]}\n"
+	if err := e.WriteFile(t.Context(), kubeletconfig.OverridePath, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, e.Node, "systemctl daemon-reload")
+}
+
+// repair removes that configuration.
+func (e *evictor) repair(t *testing.T) {
+	t.Helper()
+	run(t, e.Node, "rm "+kubeletconfig.OverridePath+" && systemctl daemon-reload && "+waitReady)
+}
+
+// configurationRefused: each reload is one more occurrence of the same Event on the node.
+func (e *evictor) configurationRefused(t *testing.T) {
+	for n := range int32(3) {
+		e.refuse(t)
+		one := e.counted(t, invalid, e.Hostname, n+1)
+		if one.InvolvedObject.Kind != "Node" || one.Namespace != metav1.NamespaceDefault || !strings.Contains(one.Message, "memoryLimit") {
+			t.Errorf("%+v", one)
+		}
+	}
+	e.repair(t)
+	e.deleteEvents(t, invalid)
+}
+
+// deleteEvents removes the Events of a reason. The monitor creates them again.
+func (e *evictor) deleteEvents(t *testing.T, reason string) {
+	t.Helper()
+	err := e.control.Client().CoreV1().Events(metav1.NamespaceDefault).
+		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventsWait: faults while the API server is away are one Event with the whole count afterwards.
+func (e *evictor) eventsWait(t *testing.T) {
+	e.restarted(t, withCondition) // its counts begin at 0
+	if err := e.control.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		e.refuse(t)
+		becomes(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+
+			" _PID=$(systemctl show --value -p MainPID "+monitorUnit+") | grep -c '^the configuration is not valid' || true", fmt.Sprint(n+1))
+	}
+	e.repair(t)
+	if err := e.control.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.counted(t, invalid, e.Hostname, 3)
+	e.deleteEvents(t, invalid)
+	if err := e.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventsRefused: a user without the rights creates no Event. The log says so once, faults are
+// counted, and pods are placed all the same.
+func (e *evictor) eventsRefused(t *testing.T) {
+	config, err := e.control.KubeconfigOf("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.WriteFile(t.Context(), "/etc/kubernetes/nobody.conf", config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.restarted(t, withCondition+" --kubeconfig=/etc/kubernetes/nobody.conf")
+	for n := range 3 {
+		e.refuse(t)
+		wantMetric(t, e.Node, `systempartition_cluster_events_total{result="dropped"}`, float64(n+1))
+	}
+	e.repair(t)
+	if found, err := e.events(t.Context(), invalid, e.Hostname); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	const log = "journalctl -b -o cat --no-pager -u " + monitorUnit + " | grep -c '^"
+	want(t, e.Node, log+"an event could not be created.*create and patch of events'", "1")
+	want(t, e.Node, log+"the condition of the node could not be written.*patch of nodes/status'", "1")
+	want(t, e.Node, monitorPath+" check -o json | grep -A1 '\"check\": \"events\"' | grep -o '\"warning\"'", `"warning"`)
+	e.create(t, spec{namespace: members, name: "placed"})
+	e.placed(t, "placed")
+	e.remove(t, members, "placed")
+	e.restarted(t, withCondition)
+	run(t, e.Node, "rm /etc/kubernetes/nobody.conf")
+}
+
+// bundle: partition-monitor collect finds what it is to hold, and no key of the node.
+func (e *evictor) bundle(t *testing.T) {
+	const bundle = monitorPath + " collect -o - | tar -xzO "
+	want(t, e.Node, bundle+"| grep -c -e 'PRIVATE KEY' -e 'BEGIN CERT' || true", "0")
+	want(t, e.Node, "for secret in $(sed -n 's/.*\\(client-key-data\\|token\\): *//p' /etc/kubernetes/kubelet.conf); do "+bundle+
+		"| grep -c -F \"$secret\"; done | grep -v '^0$' || true", "")
+	for _, file := range []string{
+		"status.json", "check.json", "versions.json", "settings.json", "kubelet.json", "units.json", "units.txt", "cgroups.txt",
+		"journal-monitor.txt", "journal-kubelet.txt", "metrics.txt",
+	} {
+		if size := run(t, e.Node, bundle+"--wildcards '*/"+file+"' | wc -c"); len(size) < 2 {
+			t.Errorf("%s has %s bytes", file, size)
+		}
+	}
+	want(t, e.Node, bundle+"--wildcards '*/cgroups.txt' | grep -c '^/kubepods.slice/kubepods-system.slice$'", "1")
+}
+
+// killsOnPod: a pod whose processes the kernel kills again and again at the partition's limit has
+// one Event, with a count. Its neighbours have none.
+func (e *evictor) killsOnPod(t *testing.T) {
+	e.restarted(t, withCondition+" --eviction=off")
+	pod := e.create(t, leaker("leaker-killed", "200Mi"))
+	one := e.counted(t, oomKilling, "leaker-killed", 2)
+	if one.InvolvedObject.UID != pod.UID || one.Namespace != members || !strings.Contains(one.Message, "at the memory limit of the system partition") {
+		t.Errorf("%+v", one)
+	}
+	e.remove(t, members, "leaker-killed")
+	for _, name := range []string{"within", "above", e.Hostname} {
+		if found, err := e.events(t.Context(), oomKilling, name); err != nil || len(found) > 0 {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+	// A container that reaches its own limit is not the partition's business.
+	own := leaker("leaker-own", "20Mi")
+	own.limits = resources("1", "32Mi")
+	e.create(t, own)
+	wantOwn := fmt.Sprintf("systempartition_kernel_kills_total{limit=%q}", "pod")
+	eventually(t, e.Node, "a kill at the limit of the container", func(ctx context.Context) (bool, string, error) {
+		value, err := metric(ctx, e.Node, wantOwn)
+		return err == nil && value > 0, fmt.Sprint(value, err), nil
+	})
+	if found, err := e.events(t.Context(), oomKilling, "leaker-own"); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	e.remove(t, members, "leaker-own")
+}
+
+// noCandidateOnNode: if all pods are protected, the node has an Event, and the condition is True.
+// When the partition is switched off, the condition is removed.
+func (e *evictor) noCandidateOnNode(t *testing.T) {
+	e.onlyProtected(t)
+	one := e.counted(t, noCandidateLeft, e.Hostname, 1)
+	if one.InvolvedObject.Kind != "Node" || !strings.Contains(one.Message, "all its pods are protected") {
+		t.Errorf("%+v", one)
+	}
+	// The memory is back, and the condition follows after five minutes.
+	e.condition(t, v1.ConditionTrue, "MemoryBelowThreshold")
+	run(t, e.Node, "systemctl stop "+monitorUnit)
+	e.condition(t, v1.ConditionTrue, "MemoryBelowThreshold")
+	run(t, e.Node, "systemctl start "+monitorUnit)
+	e.condition(t, v1.ConditionFalse, "MemoryAvailable") // a new run knows of no pressure
+	configure(t, e.Node, "") // the monitor restarts the member, for it runs with --move=restart
+	becomes(t, e.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
+	eventually(t, e.Node, "no condition", func(ctx context.Context) (bool, string, error) {
+		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return !slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == pressureCondition }), fmt.Sprint(node.Status.Conditions), nil
+	})
+}
