@@ -293,7 +293,7 @@ func (e *evictor) noCandidateOnNode(t *testing.T) {
 	e.condition(t, v1.ConditionTrue, "MemoryBelowThreshold")
 	run(t, e.Node, "systemctl start "+monitorUnit)
 	e.condition(t, v1.ConditionFalse, "MemoryAvailable") // a new run knows of no pressure
-	configure(t, e.Node, "") // the monitor restarts the member, for it runs with --move=restart
+	configure(t, e.Node, "")                             // the monitor restarts the member, for it runs with --move=restart
 	becomes(t, e.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
 	eventually(t, e.Node, "no condition", func(ctx context.Context) (bool, string, error) {
 		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
