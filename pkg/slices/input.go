@@ -32,15 +32,15 @@ type Input struct {
 func Load(root string, output Output) (*Input, error) {
 	settings, err := config.Load(root)
 	in := &Input{config: settings}
-	if settings.Off {
-		return in, err
-	}
 	node := hostfs.FS(root)
-	in.running = node.Exists(settings.Name.Cgroup())
 	in.ownSlices = ownSlices(node, sliceNames(settings))
 	if settings.Partition != nil || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
 		in.services = installedServices(node)
 	}
+	if settings.Off {
+		return in, err
+	}
+	in.running = node.Exists(settings.Name.Cgroup())
 	if err != nil {
 		return in, err
 	}
