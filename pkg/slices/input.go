@@ -41,11 +41,12 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	in.running = node.Exists(settings.Name.Cgroup())
+	var keptErr error
+	if in.kept, keptErr = output.kept(keptUnits(settings.Name)); keptErr != nil {
+		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", keptErr)
+	}
 	if err != nil {
 		return in, err
-	}
-	if in.kept, err = output.kept(keptUnits(settings.Name)); err != nil {
-		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
 	}
 	if settings.Partition != nil {
 		in.deferral = lowering.Find(root, settings)
