@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/quantity"
 )
 
 // Input holds what a budget is computed from.
@@ -104,7 +106,10 @@ func Compute(in Input) (Budget, error) {
 
 // parseCPUs parses reservedSystemCPUs.
 func parseCPUs(list string) (cpuset.CPUSet, error) {
-	cpus, err := cpuset.Parse(list)
+	if list == "" {
+		return cpuset.New(), nil
+	}
+	cpus, err := quantity.ParseCPUs(list)
 	if err != nil {
 		return cpus, fmt.Errorf("reservedSystemCPUs: %q is not a list of CPUs; the kubelet does not start with it", list)
 	}

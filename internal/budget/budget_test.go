@@ -190,6 +190,10 @@ func TestComputeRefused(t *testing.T) {
 			t.Errorf("%v\nlacks %s", err, want)
 		}
 	}
+	// Each CPU of such a range would take memory.
+	if _, err := parseCPUs("0-999999999"); err == nil {
+		t.Error("a billion CPUs: want an error")
+	}
 	for _, value := range []string{"x%", "NaN%", "-1%", "1x", "1e19"} {
 		if _, err := parseThreshold(value, resource.MustParse("1Gi")); err == nil {
 			t.Errorf("%s: want an error", value)
