@@ -82,7 +82,7 @@ func Compute(in Input) (Budget, error) {
 	reservedCPUs, cpuErr := parseCPUs(in.Kubelet.ReservedSystemCPUs)
 	reserved, reservedErr := reserve(&in.Kubelet, reservedCPUs)
 	threshold, thresholdErr := evictionThreshold(in.Kubelet.EvictionHard, in.Capacity)
-	if err := errors.Join(cpuErr, reservedErr, thresholdErr); err != nil {
+	if err := errors.Join(cpuErr, reservedErr, thresholdErr, in.Kubelet.checkMaxPods()); err != nil {
 		return Budget{}, err
 	}
 	if in.IgnoreEviction {

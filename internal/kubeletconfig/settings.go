@@ -63,8 +63,9 @@ type settings struct {
 	Services  ServiceSettings
 }
 
-// readSettings reads SettingsPath. A missing file means empty settings. With an error it returns the
-// settings that are valid: a typo in a line for services must not hide the kubelet's configuration.
+// readSettings reads SettingsPath. A missing file means empty settings. With an error it returns
+// the settings that are valid: a typo in a line for services must not hide the kubelet's
+// configuration.
 func readSettings(root hostfs.FS) (settings, error) {
 	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
 	if errors.Is(err, fs.ErrNotExist) {

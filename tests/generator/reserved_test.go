@@ -8,8 +8,8 @@ import (
 )
 
 // TestReservedAfterWaiting: the kubelet's configuration appears after a first run without it, in a
-// mount or made by kubeadm join, and the section is broken. The kubelet gets its reserved slice, and
-// the service whose own reload the second run is stays as it was.
+// mount or made by kubeadm join, and the section is broken. The kubelet gets its reserved slice,
+// and the service whose own reload the second run is stays as it was.
 func TestReservedAfterWaiting(t *testing.T) {
 	const reserved = "enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube.slice\n"
 	for name, service := range map[string]string{
