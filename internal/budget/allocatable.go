@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -32,13 +33,16 @@ func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// hugePages returns the memory of the huge pages of all sizes in bytes.
+// hugePages returns the memory of the huge pages of all sizes in bytes, at most math.MaxInt64.
 func hugePages(capacity v1.ResourceList) int64 {
 	var sum resource.Quantity
 	for name, total := range capacity {
 		if isHugePages(name) {
 			sum.Add(total)
 		}
+	}
+	if sum.CmpInt64(math.MaxInt64) > 0 { // Value wraps
+		return math.MaxInt64
 	}
 	return sum.Value()
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/quantity"
 )
 
 // Input holds what a budget is computed from.
@@ -80,7 +82,7 @@ func Compute(in Input) (Budget, error) {
 	reservedCPUs, cpuErr := parseCPUs(in.Kubelet.ReservedSystemCPUs)
 	reserved, reservedErr := reserve(&in.Kubelet, reservedCPUs)
 	threshold, thresholdErr := evictionThreshold(in.Kubelet.EvictionHard, in.Capacity)
-	if err := errors.Join(cpuErr, reservedErr, thresholdErr); err != nil {
+	if err := errors.Join(cpuErr, reservedErr, thresholdErr, in.Kubelet.checkMaxPods()); err != nil {
 		return Budget{}, err
 	}
 	if in.IgnoreEviction {
@@ -104,7 +106,10 @@ func Compute(in Input) (Budget, error) {
 
 // parseCPUs parses reservedSystemCPUs.
 func parseCPUs(list string) (cpuset.CPUSet, error) {
-	cpus, err := cpuset.Parse(list)
+	if list == "" {
+		return cpuset.New(), nil
+	}
+	cpus, err := quantity.ParseCPUs(list)
 	if err != nil {
 		return cpus, fmt.Errorf("reservedSystemCPUs: %q is not a list of CPUs; the kubelet does not start with it", list)
 	}

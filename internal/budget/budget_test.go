@@ -148,6 +148,11 @@ func TestComputeAllocatable(t *testing.T) {
 		"huge pages": {
 			"cpu=8 memory=8Gi hugepages-2Mi=512Mi hugepages-1Gi=1Gi", Kubelet{SystemReserved: values{"memory": "1Gi"}}, false, amounts(8000, 5632*mebi), "", "",
 		},
+		// Nine times 2^60 are beyond 63 bits.
+		"huge pages beyond all memory": {
+			"cpu=8 memory=1Gi hugepages-1Ki=1Ei hugepages-2Ki=1Ei hugepages-4Ki=1Ei hugepages-8Ki=1Ei hugepages-16Ki=1Ei " +
+				"hugepages-32Ki=1Ei hugepages-64Ki=1Ei hugepages-128Ki=1Ei hugepages-256Ki=1Ei", Kubelet{}, false, amounts(8000, 0), "", "",
+		},
 		"huge pages of all memory":  {"cpu=8 memory=1Gi hugepages-2Mi=2Gi", Kubelet{}, false, amounts(8000, 0), "", ""},
 		"no isolation of storage":   {"cpu=8 memory=1Gi ephemeral-storage=1Gi", Kubelet{LocalStorageCapacityIsolation: &off}, false, amounts(8000, gibi), "", ""},
 		"process IDs are no amount": {"cpu=8 memory=1Gi", Kubelet{KubeReserved: values{"pid": "1000"}}, false, amounts(8000, gibi), "", ""},
@@ -160,6 +165,9 @@ func TestComputeAllocatable(t *testing.T) {
 		}
 		if name == "huge pages" && b.HugePagesBytes != gibi+512*mebi {
 			t.Errorf("%s: %d bytes", name, b.HugePagesBytes)
+		}
+		if b.HugePagesBytes < 0 {
+			t.Errorf("%s: %d bytes of huge pages", name, b.HugePagesBytes)
 		}
 		if b.Allocatable.String() != test.want {
 			t.Errorf("%s: allocatable %s; want %s", name, b.Allocatable, test.want)
@@ -174,9 +182,12 @@ func TestComputeAllocatable(t *testing.T) {
 func TestComputeRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Compute(Input{Capacity: capacity(t, "cpu=1 memory=1Gi ephemeral-storage=1Gi"), Kubelet: Kubelet{
-		KubeReserved:       map[string]string{"storage": "1Gi", "memory": "-1", "cpu": "1e13"},
-		SystemReserved:     map[string]string{"cpu": "1e99999999", "pid": "1x", "memory": "1e18"},
-		EvictionHard:       map[string]string{"memory.available": "0", "nodefs.available": "101%"},
+		KubeReserved:   map[string]string{"storage": "1Gi", "memory": "-1", "cpu": "1e13"},
+		SystemReserved: map[string]string{"cpu": "1e99999999", "pid": "1x", "memory": "1e18"},
+		EvictionHard: map[string]string{
+			"memory.available": "0", "nodefs.available": "101%", "imagefs.available": "1x",
+		},
+		MaxPods:            -1,
 		ReservedSystemCPUs: "0-",
 	}})
 	for _, want := range []string{
@@ -184,11 +195,16 @@ func TestComputeRefused(t *testing.T) {
 		`kubeReserved[memory]: "-1" is negative;`, `kubeReserved[cpu]: "1e13" is too large`,
 		`systemReserved[cpu]: "1e99999999" is not a quantity;`, `systemReserved[pid]: "1x" is not a quantity;`, `systemReserved[memory]: "1e18" is too large`,
 		`evictionHard[memory.available]: "0" is not above zero;`, `evictionHard[nodefs.available]: "101%" is not between 0% and 100%;`,
-		`reservedSystemCPUs: "0-" is not a list of CPUs;`,
+		`evictionHard[imagefs.available]: "1x" is not a quantity;`,
+		`reservedSystemCPUs: "0-" is not a list of CPUs;`, "maxPods: -1 is negative; the kubelet does not start with it",
 	} {
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("%v\nlacks %s", err, want)
 		}
+	}
+	// Each CPU of such a range would take memory.
+	if _, err := parseCPUs("0-999999999"); err == nil {
+		t.Error("a billion CPUs: want an error")
 	}
 	for _, value := range []string{"x%", "NaN%", "-1%", "1x", "1e19"} {
 		if _, err := parseThreshold(value, resource.MustParse("1Gi")); err == nil {

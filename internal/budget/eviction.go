@@ -2,6 +2,8 @@ package budget
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,25 +20,39 @@ const (
 	signalNodeFS = "nodefs.available"
 )
 
+var reducing = map[string]v1.ResourceName{
+	signalMemory: v1.ResourceMemory,
+	signalNodeFS: v1.ResourceEphemeralStorage,
+}
+
+// signals lists the signals that evictionHard may have (OpForSignal, pkg/kubelet/eviction/api,
+// 1.37.0).
+var signals = []string{
+	signalMemory, signalNodeFS, "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+	"containerfs.available", "containerfs.inodesFree", "pid.available", "allocatableMemory.available",
+}
+
+// unknownSignals returns the keys of evictionHard that are no signals, sorted.
+func unknownSignals(evictionHard map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(evictionHard)), func(key string) bool {
+		return slices.Contains(signals, key)
+	})
+}
+
 // evictionThreshold returns the resources below which the kubelet evicts at once.
 func evictionThreshold(evictionHard map[string]string, capacity v1.ResourceList) (v1.ResourceList, error) {
 	list := v1.ResourceList{}
 	var problems []error
-	for _, s := range []struct {
-		signal string
-		name   v1.ResourceName
-	}{{signalMemory, v1.ResourceMemory}, {signalNodeFS, v1.ResourceEphemeralStorage}} {
-		value, ok := evictionHard[s.signal]
-		total, counted := capacity[s.name]
-		if !ok || !counted {
-			continue
-		}
+	for _, signal := range slices.Sorted(maps.Keys(evictionHard)) {
+		value, name := evictionHard[signal], reducing[signal]
+		total, counted := capacity[name]
 		q, err := parseThreshold(value, total)
-		if err != nil {
-			problems = append(problems, refused("evictionHard", s.signal, value, err))
-			continue
+		switch {
+		case err != nil:
+			problems = append(problems, refused("evictionHard", signal, value, err))
+		case counted:
+			list[name] = q
 		}
-		list[s.name] = q
 	}
 	return list, errors.Join(problems...)
 }

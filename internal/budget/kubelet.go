@@ -1,6 +1,9 @@
 package budget
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Kubelet holds the fields of the kubelet's configuration that make up the budget. It follows the
 // names and types of k8s.io/kubelet/config/v1beta1.KubeletConfiguration.
@@ -14,6 +17,7 @@ type Kubelet struct {
 	KubeReservedCgroup           string            `json:"kubeReservedCgroup,omitempty"`
 	SystemReservedCgroup         string            `json:"systemReservedCgroup,omitempty"`
 	CPUManagerPolicy             string            `json:"cpuManagerPolicy,omitempty"`
+	MemoryManagerPolicy          string            `json:"memoryManagerPolicy,omitempty"`
 	MaxPods                      int32             `json:"maxPods,omitempty"`
 	// LocalStorageCapacityIsolation is true if absent. If it is false, the node has no capacity of
 	// storage.
@@ -28,6 +32,13 @@ func (k *Kubelet) maxPods() int64 {
 		return defaultMaxPods
 	}
 	return int64(k.MaxPods)
+}
+
+func (k *Kubelet) checkMaxPods() error {
+	if k.MaxPods < 0 {
+		return fmt.Errorf("maxPods: %d is negative; the kubelet does not start with it", k.MaxPods)
+	}
+	return nil
 }
 
 // hasStorage reports whether the kubelet counts storage.

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
@@ -11,6 +12,10 @@ import (
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
 const staticPolicy = "static"
+
+// staticMemory is the memory manager policy with which the kubelet compares reservedMemory with the
+// sum of kubeReserved, systemReserved and evictionHard. It does not start if they differ.
+const staticMemory = "Static"
 
 // warnings returns the figures of a budget that cannot work together. Figures with which the
 // kubelet does not start come first.
@@ -56,17 +61,26 @@ func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 	if k.CPUManagerPolicy == staticPolicy && b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU == 0 {
 		w.add("cpuManagerPolicy is static and no CPU is reserved: the kubelet does not start; set reservedSystemCPUs")
 	}
+	for _, signal := range unknownSignals(k.EvictionHard) {
+		w.add("evictionHard: %s is no signal of a kubelet 1.37, which does not start with it; want %s",
+			signal, strings.Join(signals, ", "))
+	}
 	for _, s := range []struct {
-		enforce, field, cgroup string
-		memory                 int64
+		enforce, list, cgroup string
+		amounts               map[string]string
+		memory                int64
 	}{
-		{"kube-reserved", "kubeReservedCgroup", k.KubeReservedCgroup, b.KubeReserved.MemoryBytes},
-		{"system-reserved", "systemReservedCgroup", k.SystemReservedCgroup, b.SystemReserved.MemoryBytes},
+		{"kube-reserved", "kubeReserved", k.KubeReservedCgroup, k.KubeReserved, b.KubeReserved.MemoryBytes},
+		{"system-reserved", "systemReserved", k.SystemReservedCgroup, k.SystemReserved, b.SystemReserved.MemoryBytes},
 	} {
-		switch whole := k.enforces(s.enforce); {
-		case !whole && !k.enforces(s.enforce+"-compressible"):
+		switch whole, part := k.enforces(s.enforce), k.enforces(s.enforce+"-compressible"); {
+		case !whole && !part:
+		case whole && part:
+			w.add("enforceNodeAllocatable has %s and %[1]s-compressible: the kubelet does not start; remove one of them", s.enforce)
 		case s.cgroup == "":
-			w.add("enforceNodeAllocatable has %s, and %s is not set: the kubelet does not start", s.enforce, s.field)
+			w.add("enforceNodeAllocatable has %s, and %sCgroup is not set: the kubelet does not start", s.enforce, s.list)
+		case len(s.amounts) == 0: // enforceExistingCgroup, pkg/kubelet/cm
+			w.add("enforceNodeAllocatable has %s, and %s is empty: the kubelet does not start", s.enforce, s.list)
 		case whole && s.memory > 0:
 			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
 				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
@@ -130,7 +144,13 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	if in.HostBytes > 0 {
 		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
 	}
+	// The static memory manager compares the sums (validateReservedMemory,
+	// pkg/kubelet/cm/memorymanager).
+	raise := "systemReserved"
+	if in.Kubelet.MemoryManagerPolicy == staticMemory {
+		raise = "systemReserved and reservedMemory"
+	}
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the partition%s: the scheduler promises %s of "+
-		"its memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised",
-		bytesize.Round(reserved), services, bytesize.Round(share))
+		"its memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
+		bytesize.Round(reserved), services, bytesize.Round(share), raise)
 }

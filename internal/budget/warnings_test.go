@@ -43,6 +43,21 @@ func TestWarnings(t *testing.T) {
 				"enforceNodeAllocatable has system-reserved, and systemReservedCgroup is not set",
 			},
 		},
+		"enforced without an amount": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"kube-reserved-compressible"}, KubeReservedCgroup: "/runtime"},
+			want:    []string{"enforceNodeAllocatable has kube-reserved, and kubeReserved is empty: the kubelet does not start"},
+		},
+		"a signal with a typo": {
+			kubelet: Kubelet{EvictionHard: values{"memory.availabel": "1Gi", "pid.available": "10%"}},
+			want:    []string{"evictionHard: memory.availabel is no signal of a kubelet 1.37"},
+		},
+		"enforced twice": {
+			kubelet: Kubelet{
+				EnforceNodeAllocatable: []string{"kube-reserved-compressible", "kube-reserved"}, KubeReservedCgroup: "/runtime",
+				KubeReserved: values{"memory": "1Gi"},
+			},
+			want: []string{"enforceNodeAllocatable has kube-reserved and kube-reserved-compressible: the kubelet does not start"},
+		},
 		"enforced memory": {
 			kubelet: Kubelet{EnforceNodeAllocatable: []string{"system-reserved"}, SystemReservedCgroup: "/system.slice", SystemReserved: values{"memory": "1Gi"}},
 			want:    []string{"enforceNodeAllocatable has system-reserved: the kubelet sets memory.max of /system.slice to 1Gi"},
@@ -80,7 +95,12 @@ func TestWarnings(t *testing.T) {
 		"requests count":            {kubelet: reserved, partition: partition(5*gibi, "0"), members: &Members{Pods: 1, MemoryRequestBytes: gibi}},
 		"services of the node, too": {kubelet: reserved, partition: partition(4*gibi, "0"), host: 1 << 20, want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition beside the 1Mi that"}},
 		"nothing reserved":          {partition: partition(gibi, ""), want: []string{"kubeReserved and systemReserved, 0 of memory"}},
-		"no limit":                  {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
+		"static memory manager": {
+			kubelet: Kubelet{MemoryManagerPolicy: "Static"}, partition: partition(gibi, ""),
+			want: []string{"kubeReserved and systemReserved, 0 of memory, do not include the partition: the scheduler promises 1Gi of " +
+				"its memoryLimit to user pods too; raise systemReserved and reservedMemory by that"},
+		},
+		"no limit": {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
 	} {
 		b, err := Compute(Input{
 			Kubelet: test.kubelet, Capacity: capacity(t, "cpu=8 memory=16Gi "+test.capacity), CPUs: cpus(t, "0-7"),

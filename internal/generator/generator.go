@@ -6,6 +6,7 @@ package generator
 import (
 	"fmt"
 	stdslices "slices"
+	"strings"
 
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
@@ -67,13 +68,27 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 
 // keepLast restores the last good units after an invalid configuration, so that a running partition
 // keeps its limits. If there are none, it writes plan, which then holds only units that may still
-// lead to a partition.
+// lead to a partition, and the slices that the kubelet does not start without. It also writes plan
+// if these slices are missing from last good units without a partition, such as those that waited
+// for the kubelet's configuration.
 func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
+	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacksSlice(last, plan) {
+		sayKept(false, nil, log)
+		write(output, plan, log)
+		return
+	}
 	restored, err := output.Restore(plan.Apply)
 	sayKept(hasPartition(restored, plan), err, log)
 	if err == nil && len(restored) == 0 && plan.Config.Partition == nil {
 		write(output, plan, log)
 	}
+}
+
+// lacksSlice reports whether the plan has a slice that is not among units.
+func lacksSlice(units []string, plan *slices.Plan) bool {
+	return stdslices.ContainsFunc(plan.Units, func(u slices.UnitFile) bool {
+		return strings.HasSuffix(u.Path, ".slice") && !stdslices.Contains(units, u.Path)
+	})
 }
 
 // hasPartition reports whether the slice of the partition is among the restored units.

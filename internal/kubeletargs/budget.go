@@ -17,6 +17,8 @@ type Budget struct {
 	// KubeReservedCgroup is --kube-reserved-cgroup, SystemReservedCgroup --system-reserved-cgroup, and
 	// CPUManagerPolicy --cpu-manager-policy.
 	KubeReservedCgroup, SystemReservedCgroup, CPUManagerPolicy string
+	// MemoryManagerPolicy is --memory-manager-policy.
+	MemoryManagerPolicy string
 	// MaxPods is --max-pods.
 	MaxPods int32
 	// StorageIsolation is --local-storage-capacity-isolation.
@@ -38,6 +40,7 @@ func (b *Budget) flags() map[string]func(string) {
 		"kube-reserved-cgroup":     func(v string) { b.KubeReservedCgroup = v },
 		"system-reserved-cgroup":   func(v string) { b.SystemReservedCgroup = v },
 		"cpu-manager-policy":       func(v string) { b.CPUManagerPolicy = v },
+		"memory-manager-policy":    func(v string) { b.MemoryManagerPolicy = v },
 		"max-pods": func(v string) {
 			if n, err := strconv.ParseInt(v, 0, 32); err == nil {
 				b.MaxPods = int32(n)

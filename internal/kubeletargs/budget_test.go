@@ -31,6 +31,7 @@ func TestParseBudget(t *testing.T) {
 			Budget{KubeReservedCgroup: "/runtime", SystemReservedCgroup: "/system", CPUManagerPolicy: "static", MaxPods: 250},
 			"cpu-manager-policy kube-reserved-cgroup max-pods system-reserved-cgroup",
 		},
+		{"--memory-manager-policy Static", Budget{MemoryManagerPolicy: "Static"}, "memory-manager-policy"},
 		{"--max-pods=many", Budget{}, "max-pods"},
 		{"--local-storage-capacity-isolation --max-pods=5", Budget{StorageIsolation: true, MaxPods: 5}, "local-storage-capacity-isolation max-pods"},
 		{"--local-storage-capacity-isolation=false", Budget{}, "local-storage-capacity-isolation"},

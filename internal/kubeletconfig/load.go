@@ -161,9 +161,9 @@ func (c *Config) SectionFileWith(field string) string {
 }
 
 // Load finds, reads and merges the configuration below root. If there is none, the Config has only
-// Looked, Late and Awaited. With an error the Config has Looked, Awaited, and as much of Kubelet as
-// could be read, because the kubelet needs its reserved cgroups also if a section is broken. It is
-// empty if SettingsPath cannot be read.
+// Looked, Late and Awaited. With an error the Config has these, and as much of Kubelet as
+// could be read, because the kubelet needs its reserved cgroups also if a section or a setting is
+// broken. Without a valid KUBELET_CONFIG the well-known places are read.
 func Load(root hostfs.FS) (*Config, error) { return load(loader{root: root}) }
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
@@ -180,13 +180,12 @@ type candidate struct {
 
 func load(l loader) (*Config, error) {
 	settings, err := readSettings(l.root)
-	if err != nil {
-		return &Config{}, err
-	}
 	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services}
-	if err := l.load(settings); err != nil {
+	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
-		return &Config{Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin}, err
+		return &Config{
+			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
+		}, err
 	}
 	return l.config, nil
 }

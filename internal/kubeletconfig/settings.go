@@ -63,7 +63,9 @@ type settings struct {
 	Services  ServiceSettings
 }
 
-// readSettings reads SettingsPath. A missing file means empty settings.
+// readSettings reads SettingsPath. A missing file means empty settings. With an error it returns
+// the settings that are valid: a typo in a line for services must not hide the kubelet's
+// configuration.
 func readSettings(root hostfs.FS) (settings, error) {
 	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,11 +74,17 @@ func readSettings(root hostfs.FS) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	// Errors in lines of other settings are not ours to report.
+	var s settings
+	err = errors.Join(s.parsePaths(data), s.Services.parse(data))
+	return s, err
+}
+
+// parseLines parses the lines whose keys begin with prefix. Errors in lines of other settings are
+// not ours to report.
+func parseLines(data []byte, prefix string) (map[string]string, error) {
 	var ours bytes.Buffer
 	for line := range bytes.Lines(data) {
-		if l := bytes.TrimSpace(line); bytes.HasPrefix(l, []byte("KUBELET_CONFIG")) ||
-			bytes.HasPrefix(l, []byte(servicesPrefix)) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(prefix)) {
 			ours.Write(line)
 		} else {
 			ours.WriteByte('\n') // lines keep their numbers
@@ -84,34 +92,45 @@ func readSettings(root hostfs.FS) (settings, error) {
 	}
 	env, err := envparse.Parse(&ours)
 	if err != nil {
-		return settings{}, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
+		return nil, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
 	}
-	s := settings{
-		ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"],
-		Services: ServiceSettings{
-			Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
-		},
+	return env, nil
+}
+
+func (s *settings) parsePaths(data []byte) error {
+	const file, dir = "KUBELET_CONFIG", "KUBELET_CONFIG_DIR"
+	env, err := parseLines(data, file)
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{file, dir} {
+		value := env[key]
+		if key == dir && len(value) > 1 {
+			value = strings.TrimSuffix(value, "/")
+			env[key] = value
+		}
+		if value != "" && (!unitpath.IsPlain(value) || path.Clean(value) != value) {
+			return fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
+				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, key, oneline.Quote(value))
+		}
+	}
+	s.ConfigFile, s.ConfigDir = env[file], env[dir]
+	return nil
+}
+
+func (s *ServiceSettings) parse(data []byte) error {
+	env, err := parseLines(data, servicesPrefix)
+	if err != nil {
+		return err
+	}
+	*s = ServiceSettings{
+		Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
 	}
 	for _, key := range slices.Sorted(maps.Keys(env)) {
-		if strings.HasPrefix(key, servicesPrefix) && !slices.Contains(s.Services.Keys(), key) {
-			s.Services.Unknown = key
+		if !slices.Contains(s.Keys(), key) {
+			s.Unknown = key
 			break
 		}
 	}
-	if len(s.ConfigDir) > 1 {
-		s.ConfigDir = strings.TrimSuffix(s.ConfigDir, "/")
-	}
-	for _, setting := range []struct{ key, value string }{
-		{"KUBELET_CONFIG", s.ConfigFile},
-		{"KUBELET_CONFIG_DIR", s.ConfigDir},
-	} {
-		if setting.value == "" {
-			continue
-		}
-		if !unitpath.IsPlain(setting.value) || path.Clean(setting.value) != setting.value {
-			return settings{}, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
-				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, setting.key, oneline.Quote(setting.value))
-		}
-	}
-	return s, nil
+	return nil
 }

@@ -1,4 +1,4 @@
-// Package quantity parses quantities of Kubernetes in bounded time.
+// Package quantity parses quantities of Kubernetes and lists of CPUs in bounded time.
 package quantity
 
 import (

@@ -500,7 +500,9 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 		return Snapshot{}, err
 	}
 	weights, protected := g.slices()
-	return Snapshot{Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: cpuweight.Linear}, nil
+	return Snapshot{
+		Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: cpuweight.Linear,
+	}, nil
 }
 
 // slices returns the present weights of the partition's slices, and their protected memory.

@@ -32,20 +32,21 @@ type Input struct {
 func Load(root string, output Output) (*Input, error) {
 	settings, err := config.Load(root)
 	in := &Input{config: settings}
-	if settings.Off {
-		return in, err
-	}
 	node := hostfs.FS(root)
-	in.running = node.Exists(settings.Name.Cgroup())
 	in.ownSlices = ownSlices(node, sliceNames(settings))
 	if settings.Partition != nil || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
 		in.services = installedServices(node)
 	}
-	if err != nil {
+	if settings.Off {
 		return in, err
 	}
-	if in.kept, err = output.kept(keptUnits(settings.Name)); err != nil {
-		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", err)
+	in.running = node.Exists(settings.Name.Cgroup())
+	var keptErr error
+	if in.kept, keptErr = output.kept(keptUnits(settings.Name)); keptErr != nil {
+		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", keptErr)
+	}
+	if err != nil {
+		return in, err
 	}
 	if settings.Partition != nil {
 		in.deferral = lowering.Find(root, settings)

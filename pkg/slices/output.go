@@ -187,23 +187,30 @@ func plainOrder(units []UnitFile) []UnitFile {
 // none if there was no such output. apply sets the flag, because systemd may have lost these units
 // since.
 func (o Output) Restore(apply bool) ([]string, error) {
+	names, err := o.Last()
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	if apply {
+		// A failure here is not fatal: without the flag the units are of less use, but still of some.
+		err = writeFile(filepath.Join(o.last(), applyFlag), "")
+	}
+	return names, errors.Join(err, o.commit(oldDir, names))
+}
+
+// Last returns the paths of the units of the last valid output of this boot; none without one.
+func (o Output) Last() ([]string, error) {
 	if o.state == "" {
 		return nil, nil
 	}
-	last := o.last()
-	names, err := fileNames(last)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+	names, err := fileNames(o.last())
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("last output: %w", err)
 	}
-	if apply {
-		// A failure here is not fatal: without the flag the units are of less use, but still of some.
-		err = writeFile(filepath.Join(last, applyFlag), "")
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == applyFlag })
-	return names, errors.Join(err, o.commit(oldDir, names))
+	return slices.DeleteFunc(names, func(name string) bool { return name == applyFlag }), nil
 }
 
 // commit makes links for the files names. Then it renames the directory from, which holds the

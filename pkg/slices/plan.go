@@ -29,8 +29,6 @@ func NewPlan(in *Input) *Plan {
 	if in.deferral != nil {
 		plan.Warnings = append(plan.Warnings, in.deferral.Warning)
 	}
-	if !in.config.Off {
-		plan.Units = units(in)
-	}
+	plan.Units = units(in)
 	return plan
 }

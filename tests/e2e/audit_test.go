@@ -191,13 +191,13 @@ func oomScore(pid string, score int) injected {
 
 // auditFaults puts in faults that do not disturb each other, and audits the node once.
 func auditFaults(t *testing.T, n *lab.Node) {
-	slice := func(namespace, name string, q v1.PodQOSClass) string {
-		return unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, uidOf(t, n, namespace, name)))
+	slice := func(name string, q v1.PodQOSClass) string {
+		return unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, uidOf(t, n, "default", name)))
 	}
 	kubepods, burstable, besteffort := "kubepods.slice", "kubepods.slice/kubepods-burstable.slice", "kubepods.slice/kubepods-besteffort.slice"
-	guaranteed := slice("default", "audit-guaranteed", v1.PodQOSGuaranteed)
-	limited, app := slice("default", "audit-burstable", v1.PodQOSBurstable), slice("default", "user-app", v1.PodQOSBurstable)
-	none := slice("default", "user-besteffort", v1.PodQOSBestEffort)
+	guaranteed := slice("audit-guaranteed", v1.PodQOSGuaranteed)
+	limited, app := slice("audit-burstable", v1.PodQOSBurstable), slice("user-app", v1.PodQOSBurstable)
+	none := slice("user-besteffort", v1.PodQOSBestEffort)
 	container := scopeOf(t, n, "default", "audit-guaranteed")
 	pids := strings.Fields(run(t, n, "systemctl show --value -p MainPID kubelet.service "+runtimeUnit(n.Flavour)+"; find "+cgroupRoot+
 		scopeOf(t, n, "default", "user-besteffort")+" -name cgroup.procs -exec cat {} + | head -1"))
@@ -345,9 +345,10 @@ func becomesFound(t *testing.T, n *lab.Node, faults []injected) {
 		if err != nil {
 			return false, "", err
 		}
+		// There is no report while the kubelet starts.
 		r, err := parseAudit(out)
 		if err != nil {
-			return false, out, nil // the kubelet starts
+			return false, out, err
 		}
 		same := len(r.Findings) == len(faults)
 		for _, in := range faults {

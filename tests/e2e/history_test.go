@@ -42,7 +42,7 @@ func TestHistory(t *testing.T) {
 		eventually(t, n, "a sample with a pod", func(ctx context.Context) (bool, string, error) {
 			out, err := n.Run(ctx, "systemctl restart "+monitorUnit+" && "+monitorPath+" history --since=1h -o json")
 			if err != nil {
-				return false, out, nil
+				return false, out, err
 			}
 			if err := json.Unmarshal([]byte(out), &shown); err != nil {
 				return false, out, err

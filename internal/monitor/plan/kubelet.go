@@ -174,6 +174,7 @@ func (k *kubelet) override(flags *kubeletargs.Flags) {
 		"kube-reserved-cgroup":     func(b *budget.Kubelet) { b.KubeReservedCgroup = flags.KubeReservedCgroup },
 		"system-reserved-cgroup":   func(b *budget.Kubelet) { b.SystemReservedCgroup = flags.SystemReservedCgroup },
 		"cpu-manager-policy":       func(b *budget.Kubelet) { b.CPUManagerPolicy = flags.CPUManagerPolicy },
+		"memory-manager-policy":    func(b *budget.Kubelet) { b.MemoryManagerPolicy = flags.MemoryManagerPolicy },
 		"max-pods":                 func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
 		"local-storage-capacity-isolation": func(b *budget.Kubelet) {
 			b.LocalStorageCapacityIsolation = &flags.StorageIsolation

@@ -43,7 +43,8 @@ type Config struct {
 	// and without a partition.
 	Services Services
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
-	// read counts as off and comes with an error.
+	// read counts as off and comes with an error. Reserved is set all the same: without its slices the
+	// kubelet would not start on the very node that somebody tries to rescue.
 	Off bool
 	// ManagedByKubelet is a message for the operator, set if the kubelet makes the partition itself.
 	ManagedByKubelet string
@@ -77,6 +78,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	c := &Config{Name: unitname.System, Kubelet: &kubeletconfig.Config{}}
 	var err error
 	if c.Off, err = switchedOff(root); err != nil || c.Off {
+		c.reserveOnly(root, read)
 		return c, err
 	}
 	c.Kubelet, err = read(root)
@@ -95,6 +97,15 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	c.Services = services
 	c.placeServices()
 	return c, nil
+}
+
+// reserveOnly finds the reserved slices and nothing else. It ignores errors: with the off switch no
+// broken file is in the way.
+func (c *Config) reserveOnly(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) {
+	var alone Config
+	alone.Kubelet, _ = read(root)
+	_ = alone.reserve(root)
+	c.Reserved, c.Warnings = alone.Reserved, alone.Warnings
 }
 
 // partition reads the section, and the facts of the node that it is validated against.

@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/meminfo"
+	"nodepartition/internal/quantity"
 )
 
 // The files with facts about the node. The paths are on the node; tests put a root in front of
@@ -72,7 +73,7 @@ func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 	if err != nil {
 		return cpuset.New(), err
 	}
-	cpus, err := parseCPUs(strings.TrimSpace(string(data)))
+	cpus, err := quantity.ParseCPUs(strings.TrimSpace(string(data)))
 	if err != nil {
 		return cpuset.New(), fmt.Errorf("%s: %s: %w", name, quote(strings.TrimSpace(string(data))), err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/quantity"
 )
 
 // Partition is a valid systemPartition section.
@@ -336,7 +337,7 @@ func (c *checker) cpus() cpuset.CPUSet {
 		}
 		return none
 	}
-	cpus, err := parseCPUs(list)
+	cpus, err := quantity.ParseCPUs(list)
 	if err != nil {
 		c.bad(field, quote(list), "%v", err)
 		return none
@@ -370,7 +371,7 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 		}
 		return
 	}
-	reserved, err := parseCPUs(k.ReservedSystemCPUs)
+	reserved, err := quantity.ParseCPUs(k.ReservedSystemCPUs)
 	if err != nil {
 		c.problems.add(c.config.FileWith(field), field, quote(k.ReservedSystemCPUs), "%v", err)
 		return

@@ -78,8 +78,12 @@ func (c *Config) reserve(root hostfs.FS) error {
 			warn("%s: making no slice; %s", why, wantReserved)
 			continue
 		}
-		if name == systemSlice || isBelow(name, userSlice) {
-			continue // nothing of ours belongs there
+		if name == systemSlice || name == userSlice {
+			continue // systemd makes them
+		}
+		if isBelow(name, userSlice) {
+			warn("exists only while its user is logged in, if at all: making no slice; %s", wantReserved)
+			continue
 		}
 		if why := c.surprise(cgroup.value, name); why != "" {
 			warn("%s", why)
@@ -162,6 +166,9 @@ const (
 	initSlice = "init.scope.slice"
 	// maxUnitName is the longest name of a unit, in bytes (UNIT_NAME_MAX, src/basic/unit-name.h).
 	maxUnitName = 255
+	// maxCgroupPath is the longest path of a slice's cgroup, in bytes: PATH_MAX less the mount and the
+	// names of files. A name of 255 bytes with a dash at every second has a path of 16 KB.
+	maxCgroupPath = 4096 - 256
 )
 
 // escaped lists the names before the first dot of a unit that systemd puts an underscore in front
@@ -183,6 +190,8 @@ func unfitSlice(name string) string {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(":-_.", r)
 	}):
 		return "the name of a slice has letters, digits and :-_. alone, at most 255"
+	case len(unitname.CgroupPath(name)) > maxCgroupPath:
+		return "has too many levels"
 	case slices.Contains(strings.Split(stem, "-"), ""):
 		return "each dash in the name of a slice is between two parts (systemd.slice(5))"
 	case isBelow(name, unitname.Default.Slice()):

@@ -159,7 +159,9 @@ func TestReserveNames(t *testing.T) {
 		{"/a-b.slice", "cgroupfs", "a-b.slice", "the cgroup /a-b.slice, which no slice has"},
 		{"/system.slice", "", "", ""},
 		{"/user.slice", "", "", ""},
-		{"/user.slice/user-1000.slice", "", "", ""},
+		{"/user.slice/user-1000.slice", "", "", "exists only while its user is logged in, if at all: making no slice"},
+		{"/" + strings.Repeat("a-", 41) + "a", "", strings.Repeat("a-", 41) + "a.slice", ""},
+		{"/" + strings.Repeat("a-", 124) + "a", "", "", "has too many levels: making no slice"},
 		{"/kubepods", "", "", "is the kubelet's own, for pods: making no slice; want the name of a slice"},
 		{"", "", "", "kubeReservedCgroup is missing: the kubelet does not start"},
 	} {
