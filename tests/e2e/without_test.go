@@ -58,6 +58,13 @@ func TestWithoutPartition(t *testing.T) {
 			want(t, off, "grep -ow node_partition=0 /proc/cmdline", "node_partition=0")
 			want(t, off, "grep -c '^systemPartition:' "+lab.KubeletConfigPath, "1")
 			want(t, off, generatorPath+" --version", "partition-generator unknown")
+			// A kubelet that limits reserved slices does not start without them.
+			if err := off.CopyTo(t.Context(), kubeletConfig(t, enforced+partition("512Mi", "0-1"))); err != nil {
+				t.Fatal(err)
+			}
+			run(t, off, "systemctl daemon-reload && systemctl restart --no-block kubelet.service")
+			reservedEnforced(t, off)
+			want(t, off, "systemctl list-units --all --plain --no-legend 'kubepods-system*'", "")
 		})
 	})
 }
