@@ -19,7 +19,7 @@ import (
 // TestHistory: with --history-members the service records the node in the sandbox of its unit, once
 // an operator has made the folder. history shows the samples, and recommend's section can be tried.
 func TestHistory(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(allFlavours(), "crio"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "256Mi")
 		parent := strings.TrimSuffix(recorder.Dir, "/history")
 		if out := run(t, n, "ls -d "+parent+" 2>&1 || true"); !strings.Contains(out, "No such file") {

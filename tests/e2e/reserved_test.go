@@ -32,7 +32,7 @@ systemReservedCgroup: /system.slice
 // TestReserved: a kubelet whose reserved cgroups do not exist does not start. With the generator it
 // does, at a running node and at a boot.
 func TestReserved(t *testing.T) {
-	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
