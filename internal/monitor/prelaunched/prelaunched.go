@@ -58,6 +58,7 @@ func (p plugin) run(ctx context.Context) error {
 	defer cancel()
 	var placed atomic.Int64
 	reasons := make(chan error, 1)
+	firstReason := (<-chan error)(reasons)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
@@ -75,8 +76,8 @@ func (p plugin) run(ctx context.Context) error {
 	go func() { connected <- p.await(ctx, before) }()
 	for {
 		select {
-		case reason := <-reasons:
-			reasons = nil // one is enough: the next ones have the same reason, and the service reports all
+		case reason := <-firstReason:
+			firstReason = nil // one is enough: the next ones have the same reason, and the service reports all
 			p.log.Warn("a container is left where the kubelet put it until partition-monitor.service is connected", "error", reason)
 		case err := <-ended:
 			if ctx.Err() != nil {
