@@ -77,7 +77,7 @@ func (p plugin) run(ctx context.Context) error {
 	for {
 		select {
 		case reason := <-firstReason:
-			firstReason = nil // one is enough: the next ones have the same reason, and the service reports all
+			firstReason = nil // most have the same reason, and the service reports all
 			p.log.Warn("a container is left where the kubelet put it until partition-monitor.service is connected", "error", reason)
 		case err := <-ended:
 			if ctx.Err() != nil {

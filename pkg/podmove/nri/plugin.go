@@ -194,8 +194,8 @@ func member(config podmove.Config, namespace string) bool {
 var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgroup driver")
 
 // cgroupsPath returns the place of a container in the partition as SLICE:PREFIX:NAME, the form in
-// which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). For a container that
-// another plugin has placed there it is the present path.
+// which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). If another plugin
+// has placed the container there, that is its present path.
 func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
