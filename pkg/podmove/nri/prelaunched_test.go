@@ -197,6 +197,34 @@ func TestPrelaunchedBothConnected(t *testing.T) {
 	}
 }
 
+// TestPrelaunchedWhileServiceSynchronizes: CRI-O creates containers while the service is being
+// synchronized, which is not called for them yet. The plugin places them.
+func TestPrelaunchedWhileServiceSynchronizes(t *testing.T) {
+	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
+	var answer *adaptation.CreateContainerResponse
+	var problem error
+	up := make(chan bool, 10)
+	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(connected bool) {
+		if connected {
+			answer, problem = r.CreateContainer(t.Context(), request())
+		}
+		up <- connected
+	}}
+	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, r.socket, p, func(error) {}) }()
+	<-up
+	if slice, _, _ := strings.Cut(answer.GetAdjust().GetLinux().GetCgroupsPath(), ":"); problem != nil || slice != placedSlice {
+		t.Errorf("placed at %q, %v; want %s", slice, problem, placedSlice)
+	}
+	if answers := p.Answers(func(string) bool { return true }); len(answers) > 0 {
+		t.Errorf("the service was called: %+v", answers)
+	}
+	cancel()
+	<-ended
+}
+
 // TestPrelaunchedHandedOver: the plugin ends while the service is connected, and each container is
 // placed, before and afterwards.
 func TestPrelaunchedHandedOver(t *testing.T) {
