@@ -164,7 +164,7 @@ func TestSoakPrelaunchedBoots(t *testing.T) {
 		delayed := lab.File{
 			Path: "/etc/systemd/system/" + monitorUnit + ".d/90-delayed.conf",
 			Data: []byte("[Service]\nTimeoutStartSec=infinity\n" +
-				"ExecStartPre=/bin/sh -c 'until [ -S /run/nri/nri.sock ]; do sleep 0.05; done; sleep $(cat /etc/lab-delay)'\n"),
+				"ExecStartPre=/bin/sh -c 'until [ -S /run/nri/nri.sock ]; do sleep 0.05; done; sleep $$(cat /etc/lab-delay)'\n"),
 		}
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), delayed, lab.File{Path: "/etc/lab-delay", Data: []byte("0\n")})})
 		for boot := range soakBoots {

@@ -71,7 +71,7 @@ func start(t *testing.T, members podmove.Config, problem error) *run {
 
 // after reports whether the plugin has ended within some time.
 func (r *run) after(d time.Duration) (ended bool, err error) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 	select {
 	case err := <-r.ended:
