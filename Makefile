@@ -55,12 +55,16 @@ SETTINGS    = $(DOCS)/node-partition.default
 # For Grafana and Prometheus, which run elsewhere.
 DASHBOARDS  = grafana/node-partition.json prometheus/alerts.yaml prometheus/recording.yaml prometheus/prometheusrule.yaml
 
+# The container runtime starts what is here, named NN-NAME, before it serves its first request. After 90, which is the service's.
+NRI_PLUGINS ?= /opt/nri/plugins
+PLUGIN      = $(NRI_PLUGINS)/91-node-partition
+
 # A path that can stand in a unit and in a shell as it is.
 check-prefix:
 	@printf %s '$(PREFIX)' | grep -Eqx '/[A-Za-z0-9/._+-]*[A-Za-z0-9._+-]' || \
 		{ echo 'PREFIX=$(PREFIX): want an absolute path of letters, digits and /._+- that does not end in /' >&2; exit 1; }
 
-## install: what is needed on a node, into DESTDIR, below PREFIX; builds it where that was not done
+## install: what is needed on a node, into DESTDIR, below PREFIX; with PRELAUNCHED=1 the NRI plugin for k3s and RKE2 too
 install: check-prefix $(PROGRAMS)
 	install -D -m 0755 $(BIN)/partition-generator '$(DESTDIR)$(GENERATOR)'
 	install -D -m 0755 $(BIN)/partition-monitor '$(DESTDIR)$(MONITOR)'
@@ -70,10 +74,14 @@ install: check-prefix $(PROGRAMS)
 	for manual in $(MANUALS); do install -D -m 0644 man/$${manual##*/} "$(DESTDIR)$$manual" || exit; done
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(SETTINGS)'
 	for file in $(DASHBOARDS); do install -D -m 0644 deploy/$$file "$(DESTDIR)$(DOCS)/$$file" || exit; done
+ifdef PRELAUNCHED
+	install -d '$(DESTDIR)$(NRI_PLUGINS)'
+	ln -sfn '$(MONITOR)' '$(DESTDIR)$(PLUGIN)'
+endif
 
 ## uninstall: remove what install has installed, with the same DESTDIR and PREFIX; switch the partition off before
 uninstall: check-prefix
-	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(addprefix $(DOCS)/,$(DASHBOARDS)))
+	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(PLUGIN) $(addprefix $(DOCS)/,$(DASHBOARDS)))
 	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 

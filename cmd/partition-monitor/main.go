@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -40,6 +41,9 @@ func main() {
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if nri.IsPrelaunched() && len(args) == 1 {
+		return runPrelaunched(ctx)
+	}
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, args)
 	var usage usageError

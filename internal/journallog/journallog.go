@@ -19,12 +19,19 @@ import (
 // standard error to it, and otherwise writes text to standard error.
 func New(stderr *os.File, level slog.Level) *slog.Logger {
 	if connectedToJournal(stderr, os.Getenv("JOURNAL_STREAM")) {
-		journal, err := slogjournal.NewHandler(&slogjournal.Options{Level: level, ReplaceAttr: journalField})
-		if err == nil {
-			return slog.New(readable{Handler: journal})
-		}
+		return NewJournal(stderr, level)
 	}
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// NewJournal returns a logger for a program whose parent discards its standard error. It writes to
+// the journal, with fields, and to standard error if there is no journal.
+func NewJournal(stderr *os.File, level slog.Level) *slog.Logger {
+	journal, err := slogjournal.NewHandler(&slogjournal.Options{Level: level, ReplaceAttr: journalField})
+	if err != nil {
+		return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(readable{Handler: journal})
 }
 
 // connectedToJournal compares standard error with JOURNAL_STREAM, device:inode, as systemd.exec(5)

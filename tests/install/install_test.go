@@ -86,6 +86,26 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// TestInstallPrelaunched: the link for the container runtime is installed only on request, leads to
+// the program, and is removed with it.
+func TestInstallPrelaunched(t *testing.T) {
+	t.Parallel()
+	const link = "/opt/nri/plugins/91-node-partition"
+	dest := t.TempDir()
+	if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX=/usr/local", "PRELAUNCHED=1"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if target, err := os.Readlink(filepath.Join(dest, link)); err != nil || target != "/usr/local/bin/partition-monitor" {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
+	if text, err := run(t, "uninstall", "DESTDIR="+dest, "PREFIX=/usr/local"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if left := files(t, dest); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
+
 // TestPrefixIsChecked: a path that is not valid in the unit is refused before anything is written.
 func TestPrefixIsChecked(t *testing.T) {
 	t.Parallel()

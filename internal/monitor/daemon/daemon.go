@@ -75,6 +75,8 @@ type monitor struct {
 
 	cancel context.CancelFunc
 
+	recording sync.Mutex // held while the connection over NRI is recorded
+
 	mu           sync.Mutex
 	problem      error     // in the configuration
 	runtimeSince time.Time // when the runtime began to answer; zero while it does not
@@ -113,6 +115,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	m.build()
+	m.recordNRI() // a killed run may have left a connection
 	m.follow(c)
 	return m.serve(ctx)
 }
@@ -134,7 +137,7 @@ func (m *monitor) build() {
 	})
 	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, wake, m.connected("kubelet"))
 	m.runtime = node.NewRuntime(m.options.Runtime, m.connected("runtime"))
-	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.connected("nri")}
+	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.nriConnected}
 	m.reconciler.Gatherer = &podmove.Gatherer{
 		Partition: unitname.System,
 		Cgroups:   cgroupfs.Mount,

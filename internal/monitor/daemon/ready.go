@@ -73,6 +73,22 @@ func (m *monitor) connected(source string) func(bool) {
 	}
 }
 
+// nriConnected is called when the runtime has connected over NRI, or disconnected.
+func (m *monitor) nriConnected(up bool) {
+	m.connected("nri")(up)
+	m.recordNRI()
+}
+
+// recordNRI records for the pre-launched plugin whether we are connected. It takes the present
+// state, because the calls for the beginning and the end of a short connection may overlap.
+func (m *monitor) recordNRI() {
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	if err := node.AnnounceConnection(m.plugin.Connected()); err != nil {
+		m.log.Error("recording the connection over NRI failed; a pre-launched plugin ends later, or too early", "error", err)
+	}
+}
+
 // recordConnection stores the times that nri uses.
 func (m *monitor) recordConnection(source string, up bool) {
 	m.mu.Lock()

@@ -116,13 +116,13 @@ func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 		Ready:     true,
 	}
 	p.mu.Lock()
-	member := p.member(pod.GetNamespace())
+	isMember := member(p.config, pod.GetNamespace())
 	if p.announced != nil {
 		p.announced[sandbox.ID] = announcement{sandbox, time.Now()}
 	}
 	p.mu.Unlock()
 	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
-	if member && ok {
+	if isMember && ok {
 		p.Announce(sandbox, v1.PodQOSClass(qos))
 	}
 	return nil
@@ -146,7 +146,7 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.member(pod.GetNamespace()) {
+	if !member(p.config, pod.GetNamespace()) {
 		return nil, nil, nil
 	}
 	target, err := cgroupsPath(p.config.Partition, pod, c, p.runtime)
@@ -157,9 +157,20 @@ func (p *Plugin) CreateContainer(
 		// An error here would prevent the creation of the container. The next pass reports it.
 		return nil, nil, nil
 	}
+	return adjustment(c, target), nil, nil
+}
+
+// adjustment returns the answer that gives a container a cgroup path. It is nil if the container
+// has that path: the other of our plugins has answered before. A second answer with the same value
+// would be a conflict, for which the runtime does not create the container (claimSimple,
+// containerd/nri pkg/api/owners.go).
+func adjustment(c *api.Container, target string) *api.ContainerAdjustment {
+	if c.GetLinux().GetCgroupsPath() == target {
+		return nil
+	}
 	adjust := &api.ContainerAdjustment{}
 	adjust.SetLinuxCgroupsPath(target)
-	return adjust, nil, nil
+	return adjust
 }
 
 // UpdateContainer is called before a container gets other limits: the kubelet has changed those of
@@ -174,16 +185,17 @@ func (p *Plugin) UpdateContainer(
 	return nil, nil
 }
 
-// member reports whether pods of a namespace are members. It is called with mu held.
-func (p *Plugin) member(namespace string) bool {
-	return !p.config.Off && slices.Contains(p.config.Namespaces, namespace)
+// member reports whether pods of a namespace are members.
+func member(config podmove.Config, namespace string) bool {
+	return !config.Off && slices.Contains(config.Namespaces, namespace)
 }
 
 // errForeign means that a cgroup path is not one that the kubelet's systemd driver gives.
 var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgroup driver")
 
 // cgroupsPath returns the place of a container in the partition as SLICE:PREFIX:NAME, the form in
-// which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md).
+// which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). If another plugin
+// has placed the container there, that is its present path.
 func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
@@ -200,6 +212,9 @@ func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Containe
 	}
 	slice = path.Base(slice)
 	partition, qos, uid, ok := unitname.ParsePodSlice(slice)
+	if ok && partition == target && uid == unitname.EscapeUID(pod.GetUid()) && c.GetLinux().GetCgroupsPath() != "" {
+		return c.GetLinux().GetCgroupsPath(), nil
+	}
 	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
 		return "", fmt.Errorf(
 			"pod %s/%s: container %s: cgroup %q %w",

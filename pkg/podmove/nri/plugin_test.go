@@ -35,7 +35,8 @@ func TestCgroupsPath(t *testing.T) {
 		},
 		"another pod's slice": {"", "kubepods-burstable-podffffffff.slice:cri-containerd:one", "containerd", ""},
 		"no slice of a pod":   {"", "system.slice:cri-containerd:one", "containerd", ""},
-		"placed already":      {"", placed + ":cri-containerd:one", "containerd", ""},
+		"placed already":      {"", placed + ":cri-containerd:one", "containerd", placed + ":cri-containerd:one"},
+		"another pod's place": {"", "kubepods-system-podffffffff.slice:cri-containerd:one", "containerd", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: test.parent}}

@@ -65,10 +65,16 @@ func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err 
 	}
 	defer conn.Close()
 	defer p.disconnected()
+	return register(ctx, p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn))
+}
+
+// register registers a plugin with the runtime, and returns when the connection or ctx ends. served
+// means that the runtime has accepted the plugin.
+func register(ctx context.Context, p any, options ...stub.Option) (served bool, err error) {
 	closed := make(chan struct{})
 	// Without WithOnClose the stub ends the process.
-	plugin, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn),
-		stub.WithOnClose(sync.OnceFunc(func() { close(closed) })), stub.WithLogger(silent{}))
+	options = append(options, stub.WithOnClose(sync.OnceFunc(func() { close(closed) })), stub.WithLogger(silent{}))
+	plugin, err := stub.New(p, options...)
 	if err != nil {
 		return false, err
 	}

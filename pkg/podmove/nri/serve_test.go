@@ -24,12 +24,18 @@ import (
 // startRuntime serves NRI as runtimes do, with the library that they link.
 func startRuntime(tb testing.TB, socket string) *adaptation.Adaptation {
 	tb.Helper()
+	return startRuntimeWith(tb, socket, tb.TempDir())
+}
+
+// startRuntimeWith is startRuntime with a folder of plugins that the runtime starts.
+func startRuntimeWith(tb testing.TB, socket, plugins string) *adaptation.Adaptation {
+	tb.Helper()
 	runtime, err := adaptation.New("containerd", "v2.3.7",
 		func(ctx context.Context, synced adaptation.SyncCB) error { _, err := synced(ctx, nil, nil); return err },
 		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
 			return nil, nil
 		},
-		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(tb.TempDir()), adaptation.WithPluginConfigPath(tb.TempDir()))
+		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(plugins), adaptation.WithPluginConfigPath(tb.TempDir()))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+
+	"nodepartition/tests/needs"
+)
+
+// prelaunching is a runtime of a fake node that starts partition-monitor as a plugin.
+type prelaunching struct {
+	*adaptation.Adaptation
+	n       *fakeNode
+	journal *net.UnixConn
+}
+
+// startRuntime starts the runtime and with it the plugin, whose output goes to the node's journal.
+func (n *fakeNode) startRuntime() *prelaunching {
+	n.t.Helper()
+	unshare := needs.Program(n.t, "unshare", "util-linux")
+	program, err := os.Executable()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	// The runtime starts a link to the program, without arguments. Here it starts a shell that enters
+	// the node first.
+	const folder = "/opt/nri/plugins"
+	n.write(folder+"/91-node-partition", fmt.Sprintf("#!/bin/sh\n%s=%s exec %s --user --map-root-user --mount %s",
+		nodeRoot, n.root, unshare, program))
+	if err := os.Chmod(filepath.Join(n.root, folder, "91-node-partition"), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	socket := filepath.Join(n.root, "run/systemd/journal/socket")
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	journal, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = journal.Close() })
+	runtime, err := adaptation.New("containerd", "v2.3.7",
+		func(ctx context.Context, synced adaptation.SyncCB) error { _, err := synced(ctx, nil, nil); return err },
+		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
+			return nil, nil
+		},
+		adaptation.WithPluginPath(filepath.Join(n.root, folder)), adaptation.WithPluginConfigPath(n.t.TempDir()),
+		adaptation.WithSocketPath(filepath.Join(n.root, "run/nri/nri.sock")))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := runtime.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(runtime.Stop)
+	return &prelaunching{runtime, n, journal}
+}
+
+// placed creates a container of kube-system as containerd does, and reports whether it was placed.
+func (r *prelaunching) placed() bool {
+	r.n.t.Helper()
+	defer r.BlockPluginSync().Unblock()
+	slice := "kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	answer, err := r.CreateContainer(r.n.t.Context(), &adaptation.CreateContainerRequest{
+		Pod:       &api.PodSandbox{Id: "s", Uid: uid, Namespace: "kube-system", Name: "a", Linux: &api.LinuxPodSandbox{CgroupParent: slice}},
+		Container: &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: slice + ":cri-containerd:one"}},
+	})
+	if err != nil {
+		r.n.t.Fatalf("the runtime would not create the container: %v", err)
+	}
+	return strings.HasPrefix(answer.GetAdjust().GetLinux().GetCgroupsPath(), "kubepods-system-burstable-pod")
+}
+
+// logged waits for a record of the journal.
+func (r *prelaunching) logged(text string) string {
+	r.n.t.Helper()
+	if err := r.journal.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		r.n.t.Fatal(err)
+	}
+	buffer := make([]byte, 1<<16)
+	size, err := r.journal.Read(buffer)
+	if err != nil {
+		r.n.t.Fatalf("%v; want a record with %q", err, text)
+	}
+	record := string(buffer[:size])
+	if !strings.Contains(record, text) {
+		r.n.t.Errorf("%q is logged, want %q", record, text)
+	}
+	return record
+}
+
+// TestPrelaunchedHandsOver: the plugin places until the service is connected, and ends. No
+// container is missed on the way.
+func TestPrelaunchedHandsOver(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, valid("kube-system"))
+	n.partition("67108864")
+	r := n.startRuntime()
+	if !r.placed() {
+		t.Fatal("the first container is not placed")
+	}
+	service := n.program("run", "--listen=", "--move=never")
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = service.Process.Kill(), service.Wait() })
+	ended := make(chan string)
+	go func() { ended <- r.logged("partition-monitor.service is connected; the pre-launched plugin ends") }()
+	for created, waiting := 1, true; waiting; created++ {
+		select {
+		case record := <-ended:
+			if strings.Contains(record, "placed=0") {
+				t.Errorf("%q: want those that were placed", record)
+			}
+			waiting = false
+		case <-time.After(5 * time.Millisecond):
+		}
+		if !r.placed() {
+			t.Fatalf("container %d is not placed", created)
+		}
+	}
+	for range 100 {
+		if !r.placed() {
+			t.Fatal("a container is not placed after the plugin has ended")
+		}
+	}
+}
+
+// TestPrelaunchedUnknownMembers: containers start where the kubelet puts them while there are no
+// members, and are placed once there are, without another start of the plugin.
+func TestPrelaunchedUnknownMembers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare func(n *fakeNode)
+		logged  string
+	}{
+		"no section":       {func(n *fakeNode) { n.write("/var/lib/kubelet/config.yaml", kubelet("")) }, ""},
+		"no configuration": {func(n *fakeNode) { n.removeAll("/var/lib/kubelet/config.yaml") }, ""},
+		"a broken one":     {func(n *fakeNode) { n.write("/var/lib/kubelet/config.yaml", broken) }, "no earlier valid configuration"},
+		"switched off":     {func(n *fakeNode) { n.write("/proc/cmdline", "quiet node_partition=0") }, ""},
+		"not active":       {func(n *fakeNode) { n.removeAll("/sys/fs/cgroup/kubepods.slice") }, ""},
+		"masked": {func(n *fakeNode) {
+			n.write("/etc/systemd/system/.keep", "")
+			if err := os.Symlink("/dev/null", filepath.Join(n.root, "etc/systemd/system/partition-monitor.service")); err != nil {
+				n.t.Fatal(err)
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, valid("kube-system"))
+			n.partition("67108864")
+			test.prepare(n)
+			r := n.startRuntime()
+			if r.placed() {
+				t.Error("placed")
+			}
+			if test.logged != "" {
+				r.logged(test.logged)
+			}
+			n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
+			n.write("/proc/cmdline", "quiet")
+			n.removeAll("/etc/systemd/system/partition-monitor.service")
+			n.partition("67108864")
+			if !r.placed() {
+				t.Error("not placed when the members are known")
+			}
+		})
+	}
+}
+
+// TestPrelaunchedLastGood: if the configuration breaks, the plugin follows the last good one that
+// the service has recorded.
+func TestPrelaunchedLastGood(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, broken)
+	n.partition("67108864")
+	n.write("/run/node-partition/monitor/members.json", `{"namespaces":["kube-system"]}`)
+	if r := n.startRuntime(); !r.placed() {
+		t.Error("not placed")
+	}
+	n = newNode(t, broken)
+	n.partition("67108864")
+	n.write("/run/node-partition/monitor/members.json", `{"namespaces":["monitoring"]}`)
+	if r := n.startRuntime(); r.placed() {
+		t.Error("placed by other members than the service's")
+	}
+}
+
+// removeAll removes a file or folder of the node, if it exists.
+func (n *fakeNode) removeAll(path string) {
+	n.t.Helper()
+	if err := os.RemoveAll(filepath.Join(n.root, path)); err != nil {
+		n.t.Fatal(err)
+	}
+}

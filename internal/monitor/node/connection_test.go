@@ -1,0 +1,56 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestConnectionIdentity: each connection of the service has an identity of its own, and none after
+// its end.
+func TestConnectionIdentity(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "nri.json")
+	if got := readConnection(path); got != "" {
+		t.Errorf("%q before the first connection", got)
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		if err := announceConnection(path, true); err != nil {
+			t.Fatal(err)
+		}
+		got := readConnection(path)
+		if got == "" || seen[got] {
+			t.Errorf("%q after %v, want another identity", got, seen)
+		}
+		seen[got] = true
+	}
+	for range 2 { // also if there is none
+		if err := announceConnection(path, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := readConnection(path); got != "" {
+			t.Errorf("%q after the end", got)
+		}
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := readConnection(path); got != "" {
+		t.Errorf("%q from a file that is no JSON", got)
+	}
+}
+
+func TestConnectionFails(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "nri.json")
+	if err := os.MkdirAll(filepath.Join(folder, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, up := range []bool{true, false} {
+		if err := announceConnection(folder, up); err == nil || !strings.Contains(err.Error(), folder) {
+			t.Errorf("%t: %v, want the path", up, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+//go:build node
+
+package e2e
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/tests/lab"
+)
+
+// oneService returns a node's files that make runtime and kubelet one service, as those of k3s are:
+// the unit starts the runtime and, as soon as that answers, the kubelet.
+func oneService(flavour string) []lab.File {
+	const units = "/etc/systemd/system/"
+	runtime, socket, arguments := "/usr/bin/containerd", "/run/containerd/containerd.sock", ""
+	if flavour == "crio" {
+		runtime, socket = "/usr/bin/crio", "/run/crio/crio.sock"
+		arguments = " --container-runtime-endpoint=unix://" + socket
+	}
+	// A kubelet that finds the runtime's socket and no runtime ends.
+	script := fmt.Sprintf(`#!/bin/sh
+modprobe overlay
+%s &
+until [ -S %s ]; do sleep 0.05; done
+while :; do
+	/usr/bin/kubelet --config=%s --hostname-override="$1"%s
+	sleep 0.2
+done
+`, runtime, socket, lab.KubeletConfigPath, arguments)
+	never := []byte("[Unit]\nConditionPathExists=/nonexistent\n")
+	return []lab.File{
+		{Path: "/usr/local/bin/node-services", Data: []byte(script), Mode: 0o755},
+		{Path: units + "kubelet.service.d/90-never.conf", Data: never},
+		{Path: units + runtimeUnit(flavour) + ".d/90-never.conf", Data: never},
+		{Path: units + "k3s.service", Data: []byte(`[Unit]
+Description=Runtime and kubelet in one service
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+TasksMax=infinity
+TimeoutStartSec=0
+ExecStart=/usr/local/bin/node-services %H
+`)},
+		{Path: units + "multi-user.target.wants/k3s.service", Link: "../k3s.service"},
+	}
+}
+
+// bootMembers are the members of a node that boots, beside system-agent.
+const bootMembers = 4
+
+// bootFiles returns the files of a node with one service and several members, where nothing moves a
+// pod that runs in the wrong place. So a member that has started outside is seen outside.
+func bootFiles(t *testing.T, flavour string) []lab.File {
+	t.Helper()
+	files := append(programs(), oneService(flavour)...)
+	files = append(files, prelaunched(), kubeletConfig(t, partition("512Mi", "0-1")),
+		lab.File{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--move=never\n")})
+	for i := range bootMembers {
+		s := spec{namespace: "kube-system", name: fmt.Sprintf("member-%d", i)}
+		files = append(files, lab.File{Path: path.Join(lab.ManifestDir, s.name+".yaml"), Data: s.manifest(t), Mode: 0o600})
+	}
+	return files
+}
+
+// allInside: each member runs in the partition, where the runtime has created it, and no other pod
+// does.
+func allInside(t *testing.T, n *lab.Node) {
+	t.Helper()
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
+	for i := range bootMembers {
+		inSlice(t, n, "kube-system", fmt.Sprintf("member-%d", i), unitname.System, v1.PodQOSBestEffort)
+	}
+	want(t, n, "find "+cgroupRoot+"kubepods.slice -name 'partition-*.scope' | wc -l", "0")
+}
+
+// nothingMisplaced: the monitor reports each pod in its place, and has moved none.
+func nothingMisplaced(t *testing.T, n *lab.Node) {
+	t.Helper()
+	report, err := reportOf(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := 0
+	for _, pod := range report.Pods {
+		if pod.Member {
+			members++
+		}
+		if pod.Misplaced > 0 {
+			t.Errorf("%s/%s: %d containers are misplaced: %s", pod.Namespace, pod.Name, pod.Misplaced, pod.Reason)
+		}
+	}
+	if members != bootMembers+1 {
+		t.Errorf("%d members, want %d", members, bootMembers+1)
+	}
+	for _, method := range []string{"restart", "live"} {
+		wantMetric(t, n, `systempartition_placements_total{method="`+method+`",partition="system",result="success"}`, 0)
+	}
+}
+
+// TestPrelaunchedBoot: a node boots whose runtime and kubelet are one service. Its members start
+// before the monitor, which is held back, and all of them start in the partition. Nothing waits for
+// the monitor. Then it takes over.
+func TestPrelaunchedBoot(t *testing.T) {
+	onEach(t, kinds(placingFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), monitorHeld)})
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, n, "systemctl is-active "+monitorUnit+" || true", "activating")
+		want(t, n, "systemctl is-active k3s.service", "active")
+		plugins(t, n, "1")
+		allInside(t, n)
+		for _, name := range []string{"system-agent", "member-0"} {
+			pod, err := n.Pod(t.Context(), "kube-system", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
+				t.Errorf("the container of %s was restarted %d times", name, restarts)
+			}
+		}
+		t.Logf("memory of the plugin: %s", run(t, n, "grep VmRSS /proc/$("+pluginProcesses+")/status"))
+		t.Logf("the runtime on its plugins:\n%s", run(t, n, "journalctl -b -o short-monotonic -u k3s.service | grep -iE 'nri|plugin.*(pre-|sync)' | tail -20"))
+		releaseMonitor(t, n)
+		allInside(t, n)
+		nothingMisplaced(t, n)
+		ends := run(t, n, "journalctl -b -o cat -t 91-node-partition")
+		if wanted := fmt.Sprintf("the pre-launched plugin ends placed=%d", bootMembers+1); !strings.Contains(ends, wanted) {
+			t.Errorf("the plugin has logged %q, want %q", ends, wanted)
+		}
+		// The slices that systemd created implicitly have the limits of the kubelet's now.
+		defaultSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
+		slice := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
+		becomes(t, n, "cat "+cgroupRoot+unitname.CgroupPath(slice)+"/cpu.weight", run(t, n, "cat "+cgroupRoot+unitname.CgroupPath(defaultSlice)+"/cpu.weight"))
+		late := spec{namespace: "kube-system", name: "late"}
+		apply(t, n, late)
+		inSlice(t, n, "kube-system", "late", unitname.System, v1.PodQOSBestEffort)
+		wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="success"}`, 1)
+		want(t, n, "systemctl --failed --plain --no-legend", "")
+	})
+}
+
+// soakBoots is the number of boots of TestSoakPrelaunchedBoots.
+const soakBoots = 20
+
+// TestSoakPrelaunchedBoots: over many boots of such a node, with a monitor that connects at another
+// moment each time, no member starts outside the partition.
+func TestSoakPrelaunchedBoots(t *testing.T) {
+	onEach(t, kinds(placingFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+		// The runtime serves NRI from the moment at which its socket is there. A monitor that starts
+		// then connects at once.
+		delayed := lab.File{
+			Path: "/etc/systemd/system/" + monitorUnit + ".d/90-delayed.conf",
+			Data: []byte("[Service]\nTimeoutStartSec=infinity\n" +
+				"ExecStartPre=/bin/sh -c 'until [ -S /run/nri/nri.sock ]; do sleep 0.05; done; sleep $$(cat /etc/lab-delay)'\n"),
+		}
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), delayed, lab.File{Path: "/etc/lab-delay", Data: []byte("0\n")})})
+		for boot := range soakBoots {
+			if boot > 0 {
+				// From nothing to long after the first containers.
+				run(t, n, fmt.Sprintf("echo %d > /etc/lab-delay && sync", boot))
+				if err := n.Reboot(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := n.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
+			plugins(t, n, "0")
+			allInside(t, n)
+			nothingMisplaced(t, n)
+			t.Logf("boot %d: %s", boot, run(t, n, "journalctl -b -o cat -t 91-node-partition"))
+			if t.Failed() {
+				return
+			}
+		}
+	})
+}
