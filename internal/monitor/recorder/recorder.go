@@ -83,7 +83,6 @@ func (r *Recorder) Run(ctx context.Context, ring *samples.Ring) {
 			r.Warn(err)
 		}
 	}()
-	r.Peak() // from before the first sample
 	last := time.Now()
 	r.sample(last, 0)
 	timer := time.NewTimer(untilFull(last))
@@ -132,15 +131,23 @@ func (r *Recorder) sample(now time.Time, took time.Duration) samples.Sample {
 	return s
 }
 
-// partition returns the usage of the partition, nil without one.
+// partition returns the usage of the partition, nil without one. The first sample takes no events
+// and no peak: the evictor may have begun before, and evicted.
 func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partition {
 	path := unitname.CgroupPath(unitname.System.Slice())
+	rates, err := r.rates(path, took)
+	pressed := 0.0
+	if pressure, readErr := r.Cgroups.MemoryPressure(path); readErr == nil {
+		pressed = r.counters.percent(path, pressure.Some.Total, took)
+	}
+	if took == 0 {
+		return nil
+	}
 	r.mu.Lock()
 	p := r.events
 	r.events = samples.Partition{}
 	r.mu.Unlock()
 	report, peak := r.Report(), r.Peak()
-	rates, err := r.rates(path, took)
 	if err != nil || report.Time.IsZero() || peak.Polls == 0 {
 		return nil
 	}
@@ -151,8 +158,6 @@ func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partitio
 	}
 	p.HardBytes, p.SoftBytes = report.Hard, report.Soft
 	p.MilliCPU = rates.milliCPU
-	if pressure, err := r.Cgroups.MemoryPressure(path); err == nil {
-		p.PressurePercent = r.counters.percent(path, pressure.Some.Total, took)
-	}
+	p.PressurePercent = pressed
 	return &p
 }
