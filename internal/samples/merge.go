@@ -70,3 +70,28 @@ func largest(members []Member) []Member {
 	slices.SortStableFunc(sorted, func(a, b Member) int { return -cmp.Compare(a.UsedBytes, b.UsedBytes) })
 	return sorted[:maxMembers]
 }
+
+// important returns the groups of the kubelet and of the runtime, and those that use most of the
+// others, at most maxGroups in all.
+func important(groups []Group) []Group {
+	if len(groups) <= maxGroups {
+		return groups
+	}
+	sorted := slices.Clone(groups)
+	slices.SortStableFunc(sorted, func(a, b Group) int {
+		switch {
+		case a.Kube == b.Kube:
+			return -cmp.Compare(a.WorkingSetBytes, b.WorkingSetBytes)
+		case a.Kube:
+			return -1
+		}
+		return 1
+	})
+	return sorted[:maxGroups]
+}
+
+// reaches reports whether a sample continues this one within a stretch of time. s may be nil.
+func (s *Sample) reaches(next Sample, stretch time.Duration) bool {
+	return s != nil && s.Boot == next.Boot && !next.Time.Before(s.Time) &&
+		next.Time.Truncate(stretch).Equal(s.Time.Truncate(stretch))
+}
