@@ -2,9 +2,11 @@ package audit
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestRunScoreOfItsOwn: a container with the right to do so may have set its own score, as
@@ -60,5 +62,29 @@ func TestRunOverhead(t *testing.T) {
 	score(batchScope, 0)(s)
 	if report := Run(s); len(report.Findings) != 0 {
 		t.Errorf("%+v", report.Findings)
+	}
+}
+
+// TestRunEndedPod: the weight of the burstable pods counts a pod of a Job up to a minute after its
+// end. Later a weight that still counts it is wrong.
+func TestRunEndedPod(t *testing.T) {
+	t.Parallel()
+	for ago, want := range map[time.Duration]int{10 * time.Second: 0, 55 * time.Second: 0, 10 * time.Minute: 1} {
+		s := healthy(t)
+		job := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "job", UID: "9"},
+			Spec: v1.PodSpec{Containers: []v1.Container{{
+				Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")}},
+			}}},
+			Status: v1.PodStatus{Phase: v1.PodSucceeded, QOSClass: v1.PodQOSBurstable, ContainerStatuses: []v1.ContainerStatus{{
+				Name:  "main",
+				State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.NewTime(s.Time.Add(-ago))}},
+			}}},
+		}
+		s.Pods = append(s.Pods, job)
+		property("kubepods.slice/kubepods-burstable.slice", "CPUWeight", "35", cpuWeight, "35")(s) // 900m
+		if report := Run(s); len(report.Findings) != want {
+			t.Errorf("%s after its end: %+v; want %d findings", ago, report.Findings, want)
+		}
 	}
 }
