@@ -254,6 +254,10 @@ func (r *Recommendation) warnAboutMembers(list []samples.Sample) {
 		r.warn("the history has no pods: it shows when memory would have been low, and not which pods would have been evicted; " +
 			"--history-members in PARTITION_MONITOR_ARGS records them")
 	}
+	if slices.ContainsFunc(list, func(s samples.Sample) bool { return len(s.Members) >= samples.MaxMembers }) {
+		r.warn("the history has the %d pods that use most: the requests of others are not in the limit, and none of those would have been evicted",
+			samples.MaxMembers)
+	}
 	pressure := slices.MaxFunc(list, func(a, b samples.Sample) int {
 		return int(a.Partition.PressurePercent*100) - int(b.Partition.PressurePercent*100)
 	}).Partition

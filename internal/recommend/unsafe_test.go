@@ -1,9 +1,12 @@
 package recommend
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/samples"
 )
 
 // TestComputeProtectedLeak: where all pods are protected, no limit evicts the leak, and the kernel
@@ -61,5 +64,20 @@ func TestLimitForAnyUsage(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("no end")
+	}
+}
+
+// TestComputeManyPods: a sample has the pods that use most. The requests of others are not in the
+// limit, and the replay does not evict them.
+func TestComputeManyPods(t *testing.T) {
+	t.Parallel()
+	for pods, want := range map[int]bool{samples.MaxMembers - 1: false, samples.MaxMembers: true} {
+		var list []pod
+		for n := range pods {
+			list = append(list, pod{strconv.Itoa(n), 0, 50, false, flat(20)})
+		}
+		if r := compute(history(day, oneBoot, nil, list...)); warns(r, "pods that use most") != want {
+			t.Errorf("%d pods: %q", pods, r.Warnings)
+		}
 	}
 }

@@ -61,14 +61,14 @@ func mergeGroups(a, b []Group) []Group {
 	return out
 }
 
-// largest returns the members that use most, at most maxMembers of them.
+// largest returns the members that use most, at most MaxMembers of them.
 func largest(members []Member) []Member {
-	if len(members) <= maxMembers {
+	if len(members) <= MaxMembers {
 		return members
 	}
 	sorted := slices.Clone(members)
 	slices.SortStableFunc(sorted, func(a, b Member) int { return -cmp.Compare(a.UsedBytes, b.UsedBytes) })
-	return sorted[:maxMembers]
+	return sorted[:MaxMembers]
 }
 
 // important returns the groups of the kubelet and of the runtime, and those that use most of the

@@ -284,7 +284,7 @@ func TestRingMembersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes; want at most %d", size, most)
 	}
 	members := read(t, dir).Tens[0].Members
-	if len(members) != maxMembers || members[0].UsedBytes != 109<<20 {
+	if len(members) != MaxMembers || members[0].UsedBytes != 109<<20 {
 		t.Errorf("%d members, the first has %d bytes; want the 32 largest", len(members), members[0].UsedBytes)
 	}
 }

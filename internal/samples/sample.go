@@ -89,9 +89,11 @@ func (s *Sample) urgent() bool {
 	return p != nil && (len(p.Evicted) > 0 || p.KilledAtLimit > 0 || p.KilledElsewhere > 0)
 }
 
-// The bounds of a sample.
+// MaxMembers is the number of pods in a sample.
+const MaxMembers = 32
+
+// The other bounds of a sample.
 const (
-	maxMembers = 32
 	maxGroups  = 20
 	maxEvicted = 16
 )

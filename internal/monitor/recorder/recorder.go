@@ -132,17 +132,18 @@ func (r *Recorder) sample(now time.Time, took time.Duration) samples.Sample {
 	return s
 }
 
-// partition returns the usage of the partition, nil without one.
+// partition returns the usage of the partition, nil without one. The events then belong to the next
+// sample, as do those before the first, which is not kept.
 func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partition {
 	path := unitname.CgroupPath(unitname.System.Slice())
-	r.mu.Lock()
-	p := r.events
-	r.events = samples.Partition{}
-	r.mu.Unlock()
 	report, peak := r.Report(), r.Peak()
 	rates, err := r.rates(path, took)
 	if err != nil || report.Time.IsZero() || peak.Polls == 0 {
 		return nil
+	}
+	var p samples.Partition
+	if took > 0 {
+		p = r.takeEvents()
 	}
 	p.PeakTime = at
 	p.UsedPeakBytes, p.UsedLowBytes, p.CurrentPeakBytes = peak.Used, peak.UsedLow, peak.Current
@@ -155,4 +156,13 @@ func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partitio
 		p.PressurePercent = r.counters.percent(path, pressure.Some.Total, took)
 	}
 	return &p
+}
+
+// takeEvents returns the events since its last call.
+func (r *Recorder) takeEvents() samples.Partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := r.events
+	r.events = samples.Partition{}
+	return events
 }
