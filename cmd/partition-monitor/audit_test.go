@@ -178,3 +178,36 @@ func TestAuditNotPossible(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditOtherTree: a kubelet that has its pods elsewhere has nothing to do with kubepods.slice, so
+// its files are no findings.
+func TestAuditOtherTree(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags  []string
+		fields string
+		want   string
+	}{
+		"root as a flag":     {[]string{"--cgroup-root=/pods"}, "", `cgroupRoot of the kubelet is "/pods"`},
+		"root in the file":   {nil, "cgroupRoot: /pods\n", `cgroupRoot of the kubelet is "/pods"`},
+		"no classes":         {[]string{"--cgroups-per-qos=false"}, "", "cgroupsPerQOS of the kubelet is false"},
+		"no classes in file": {nil, "cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\n", "cgroupsPerQOS of the kubelet is false"},
+		"a flag over a file": {[]string{"--cgroup-root=/"}, "cgroupRoot: /pods\n", ""},
+	} {
+		n := newNode(t, kubelet(""))
+		n.write("/etc/k.yaml", kubelet(test.fields))
+		n.cgroup("kubepods.slice", map[string]string{"memory.max": "4096", "cpu.weight": "1", "pids.max": "max", "cpu.max": "max 100000"})
+		n.systemctl("257", "", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service")
+		n.runKubelet(append([]string{"--config=/etc/k.yaml"}, test.flags...)...)
+		status, stdout, stderr := n.run("audit")
+		if test.want == "" {
+			if status != exitProblem || !strings.Contains(stdout, "kubepods.slice/memory.max is 4096") {
+				t.Errorf("%s: status %d, %q, %q", name, status, stdout, stderr)
+			}
+			continue
+		}
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: status %d, %q, %q; want %q", name, status, stdout, stderr, test.want)
+		}
+	}
+}

@@ -115,7 +115,13 @@ func (n *fakeNode) write(path, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+	// A file of the kernel is never empty for a reader.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = file.WriteString(text + "\n")
+		err = errors.Join(err, file.Truncate(int64(len(text)+1)), file.Close())
+	}
+	if err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -81,13 +81,22 @@ func (a *audit) sharedReservation() bool {
 		Why: fmt.Sprintf("the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
 			"Without this option it runs all other user pods on them", a.Partition.CPUs),
 		Document: docCPUs,
-		Cure:     "set " + strictReservation + `: "true" in cpuManagerPolicyOptions; then ` + restartKubelet,
+		Cure:     "set " + strictReservation + `: "true" in cpuManagerPolicyOptions; then ` + a.restart(),
 	})
 	return true
 }
 
-// restartKubelet restarts the kubelet. It does not start with the state of another policy.
-const restartKubelet = "systemctl stop kubelet.service && rm -f /var/lib/kubelet/cpu_manager_state && systemctl start kubelet.service"
+// restart returns the words for a restart of the kubelet with another CPU manager. It does not start
+// with the state of another policy. Without that state it may assign CPUs on which containers run
+// already, so the node is drained first
+// (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
+func (a *audit) restart() string {
+	const state = "/var/lib/kubelet/cpu_manager_state"
+	if a.Kubelet == nil { // k3s and RKE2: there is no kubelet.service
+		return "drain the node, stop the service that runs the kubelet, remove " + state + ", and start the service"
+	}
+	return "drain the node; then systemctl stop kubelet.service && rm -f " + state + " && systemctl start kubelet.service"
+}
 
 func orUnset(text string) string {
 	if text == "" {
@@ -124,6 +133,6 @@ func (a *audit) userPods() {
 	first.Why = fmt.Sprintf("the partition's cpuset is %s, and %d containers of user pods may run there too. "+
 		"Only the static CPU manager keeps CPUs from containers, and with %s it does for all", a.Partition.CPUs, containers, strictReservation)
 	first.Cure = fmt.Sprintf(`set cpuManagerPolicy: static, reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,
-		a.Partition.CPUs, strictReservation, restartKubelet)
+		a.Partition.CPUs, strictReservation, a.restart())
 	a.add(*first)
 }

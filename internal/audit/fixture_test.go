@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 	v1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ func healthy(t *testing.T) *Snapshot {
 		t.Fatal(err)
 	}
 	s := &Snapshot{
+		Time:    time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 		Cgroups: map[string]Files{}, Units: map[string]Unit{}, Sysctls: map[string]string{}, Containers: map[string]FirstProcess{},
 		Processes: []Process{
 			{KubeletDaemon, "kubelet.service", "system.slice/kubelet.service", 700, -999},

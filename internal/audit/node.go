@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -135,7 +136,8 @@ func (a *audit) qosWeights() {
 }
 
 // burstableShares returns the CPU shares of the burstable pods. It is not known while pods come and
-// go: the kubelet counts each pod until it has ended.
+// go: the kubelet counts each pod until it has ended, and writes the sum without it up to a minute
+// later (periodicQOSCgroupUpdateInterval, pkg/kubelet/cm/qos_container_manager_linux.go).
 func (a *audit) burstableShares() (uint64, bool) {
 	if !a.PodsKnown {
 		return 0, false
@@ -143,7 +145,7 @@ func (a *audit) burstableShares() (uint64, bool) {
 	sum := int64(0)
 	for _, pod := range a.Pods {
 		switch {
-		case pod.Status.QOSClass != unitname.Burstable || ended(pod):
+		case pod.Status.QOSClass != unitname.Burstable, ended(pod) && a.Time.Sub(endedAt(pod)) > endIsWritten:
 			continue
 		case !isSettled(pod):
 			return 0, false
@@ -152,6 +154,10 @@ func (a *audit) burstableShares() (uint64, bool) {
 	}
 	return cpuweight.SharesOfMilliCPU(sum), true
 }
+
+// endIsWritten is the time after which the kubelet has written the weight of the burstable pods
+// without a pod that has ended: a minute, and one more on a busy node.
+const endIsWritten = 2 * time.Minute
 
 // reservedSlices checks the cgroups that the kubelet limits for the services of the node
 // (enforceExistingCgroup, pkg/kubelet/cm/node_container_manager_linux.go).

@@ -2,7 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
@@ -14,6 +17,22 @@ import (
 // ended reports whether a pod has ended: the kubelet counts its requests no longer.
 func ended(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// endedAt returns the last time at which something of a pod has ended.
+func endedAt(pod *v1.Pod) time.Time {
+	var last time.Time
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	return last
 }
 
 // isSettled reports whether the limits of a running pod are known: it is neither ending nor being
@@ -144,9 +163,14 @@ type container struct {
 	milliLimit, memory *int64
 }
 
-// running returns the running containers of a settled pod that have a scope.
+// running returns the running containers of a settled pod that have a scope. It returns none of a pod
+// with an overhead: its RuntimeClass runs the containers in a sandbox of its own (gVisor, Kata
+// Containers), and their scopes need not have limits.
 func (a *audit) running(pod *v1.Pod) []container {
 	var list []container
+	if len(pod.Spec.Overhead) > 0 {
+		return nil
+	}
 	for _, group := range []struct {
 		specs    []v1.Container
 		statuses []v1.ContainerStatus
@@ -253,14 +277,15 @@ const (
 
 // score returns the oom_score_adj of a container, and whether it is known
 // (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go). It is not known for a sidecar and for a
-// pod with resources of its own, whose rules differ between versions.
+// pod with resources of its own, whose rules differ between versions, nor for a pod whose
+// specification has changed: runtimes set the score when a container starts, and a resize keeps it.
 func (a *audit) score(pod *v1.Pod, spec *v1.Container) (int, bool) {
 	switch {
 	case isNodeCritical(pod) || pod.Status.QOSClass == unitname.Guaranteed:
 		return guaranteedScore, true
 	case pod.Status.QOSClass == unitname.BestEffort:
 		return bestEffortScore, true
-	case spec.RestartPolicy != nil || pod.Spec.Resources != nil || a.Node.MemoryBytes <= 0:
+	case spec.RestartPolicy != nil || pod.Spec.Resources != nil || pod.Generation > 1 || a.Node.MemoryBytes <= 0:
 		return 0, false
 	}
 	const scale = 1000
@@ -268,4 +293,18 @@ func (a *audit) score(pod *v1.Pod, spec *v1.Container) (int, bool) {
 	request := min(spec.Resources.Requests.Memory().Value(), a.Node.MemoryBytes)
 	score := int(scale - scale*request/a.Node.MemoryBytes)
 	return min(max(score, scale+guaranteedScore), bestEffortScore-1), true
+}
+
+// mayLowerScore reports whether a container has CAP_SYS_RESOURCE, with which it may lower its own
+// score: kube-proxy sets -999 (--oom-score-adj).
+func mayLowerScore(spec *v1.Container) bool {
+	s := spec.SecurityContext
+	if s == nil {
+		return false
+	}
+	return s.Privileged != nil && *s.Privileged || s.Capabilities != nil &&
+		slices.ContainsFunc(s.Capabilities.Add, func(c v1.Capability) bool {
+			name := strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
+			return name == "SYS_RESOURCE" || name == "ALL"
+		})
 }

@@ -167,7 +167,7 @@ func scoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pi
 func (a *audit) containerScore(pod *v1.Pod, c container) {
 	process, seen := a.Containers[c.scope]
 	expected, known := a.score(pod, c.spec)
-	if !seen || !known || process.OOMScoreAdj == expected {
+	if !seen || !known || process.OOMScoreAdj == expected || process.OOMScoreAdj < expected && mayLowerScore(c.spec) {
 		return
 	}
 	a.add(Finding{

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 )
@@ -8,6 +10,8 @@ import (
 // Snapshot holds what the rules are applied to.
 type Snapshot struct {
 	Node Node
+	// Time is the time at which it was taken.
+	Time time.Time
 	// Kubelet is nil if no command line of a running kubelet is known. Flags may then override each of
 	// its settings.
 	Kubelet *Kubelet

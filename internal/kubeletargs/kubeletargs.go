@@ -145,6 +145,7 @@ func parse(args []string) Flags {
 		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
 		"local-storage-capacity-isolation":         &f.StorageIsolation,
 		"cpu-cfs-quota":                            &f.CPUCFSQuota,
+		"cgroups-per-qos":                          &f.CgroupsPerQOS,
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {

@@ -13,6 +13,9 @@ type Limits struct {
 	// CPUCFSQuota is --cpu-cfs-quota, and SystemCgroups --system-cgroups.
 	CPUCFSQuota   bool
 	SystemCgroups string
+	// CgroupsPerQOS is --cgroups-per-qos, and CgroupRoot --cgroup-root.
+	CgroupsPerQOS bool
+	CgroupRoot    string
 	// CPUManagerPolicyOptions is --cpu-manager-policy-options, and QOSReserved --qos-reserved. Each
 	// replaces the whole field of the file.
 	CPUManagerPolicyOptions, QOSReserved map[string]string
@@ -33,6 +36,7 @@ func (l *Limits) flags() map[string]func(string) {
 		},
 		"cpu-cfs-quota-period":       func(v string) { l.CPUCFSQuotaPeriod = v },
 		"system-cgroups":             func(v string) { l.SystemCgroups = v },
+		"cgroup-root":                func(v string) { l.CgroupRoot = v },
 		"cpu-manager-policy-options": func(v string) { addPairs(&l.CPUManagerPolicyOptions, v, "=") },
 		"qos-reserved":               func(v string) { addPairs(&l.QOSReserved, v, "=") },
 	}

@@ -15,6 +15,7 @@ func TestParseLimits(t *testing.T) {
 		{"--v=2", Limits{}},
 		{"--pod-max-pids=100 --oom-score-adj -998 --cpu-cfs-quota-period=10ms", Limits{PodPidsLimit: 100, OOMScoreAdj: -998, CPUCFSQuotaPeriod: "10ms"}},
 		{"--cpu-cfs-quota=true --system_cgroups /system.slice", Limits{CPUCFSQuota: true, SystemCgroups: "/system.slice"}},
+		{"--cgroups-per-qos --cgroup-root /pods", Limits{CgroupsPerQOS: true, CgroupRoot: "/pods"}},
 		{"--cpu-cfs-quota=false --pod-max-pids=many --oom-score-adj=low", Limits{}},
 		{
 			"--cpu-manager-policy-options=strict-cpu-reservation=true,full-pcpus-only=true --qos-reserved memory=50%",

@@ -23,6 +23,9 @@ const (
 	// reserveStep and cpuStep round reservations up.
 	reserveStep = 64 * mebi
 	cpuStep     = 10
+	// mostNeed bounds the usage for which a limit is searched. No node has as much: a larger one is
+	// in a forged history, and its sums would overflow.
+	mostNeed = 1 << 53
 	// leastLimit is the limit below which the configuration warns that a unit may be missing.
 	leastLimit = 64 * mebi
 )
@@ -62,6 +65,7 @@ func threshold(limit, least uint64) uint64 {
 // limitFor returns the smallest rounded limit that leaves need below its threshold, and at least
 // leastLimit.
 func limitFor(need, leastThreshold uint64) uint64 {
+	need = min(need, mostNeed)
 	for limit := max(need, leastLimit); ; limit++ {
 		limit = roundUp(limit, step(limit))
 		if limit >= need+threshold(limit, leastThreshold) {

@@ -13,7 +13,7 @@ import (
 // Garg, van Moorsel, Vaidyanathan and Trivedi, "A methodology for detection and estimation of
 // software aging" (ISSRE 1998). The test alone finds too many (Machida, Andrzejak, Matias and
 // Vicente, "On the effectiveness of Mann-Kendall test for detection of software aging", WoSAR
-// 2013), so the other three conditions are added.
+// 2013), so the other four conditions are added.
 const (
 	// block is the time of which a base is the smallest value.
 	block = time.Hour
@@ -82,6 +82,7 @@ func leaks(run []point) (trend, bool) {
 	case growth < minGrowth, growth < minGrowthPart*t.base:
 	case senSlope(last) < stillGrows*t.perHour:
 	case bases[n-1].bytes < t.base+notReturned*growth:
+	case inSteps(bases):
 	default:
 		return t, true
 	}

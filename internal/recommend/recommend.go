@@ -18,6 +18,8 @@ type Input struct {
 	Protected evict.Protected
 	// LeastThreshold in bytes is the least threshold for the CPUs of the node, 0 for 32Mi.
 	LeastThreshold uint64
+	// NodeBytes is the memory of the node, 0 if it is not known.
+	NodeBytes uint64
 	// AtLimit in bytes is a limit to simulate beside the recommended one, 0 for none.
 	AtLimit uint64
 }
@@ -147,7 +149,22 @@ func (r *Recommendation) partition(in Input, factor float64) {
 	}
 	r.Simulations = append(r.Simulations, replay(limit.Bytes, hard.Bytes))
 	r.warnAboutEvictions(r.Simulations[len(r.Simulations)-1])
+	r.warnAboutLimit(in.NodeBytes, list)
 	r.warnAboutMembers(list)
+}
+
+// warnAboutLimit warns of a limit that the node does not have, and of one that evicts as soon as it
+// is in force.
+func (r *Recommendation) warnAboutLimit(node uint64, list []samples.Sample) {
+	limit, hard := r.MemoryLimit.Bytes, r.EvictionHard.Bytes
+	if node > 0 && limit > node {
+		r.warn("the recommended limit of %s is more than the memory of this node, %s: it protects nothing; "+
+			"give the pods of the partition less to do, or the node more memory", bytesize.Text(limit), bytesize.Text(node))
+	}
+	if used := list[len(list)-1].Partition.UsedPeakBytes; used > limit-hard {
+		r.warn("%s are in use at the end of the history, and the recommended limit leaves %s above its threshold: it evicts as soon as it is in force; "+
+			"restart what leaks first", bytesize.Text(used), bytesize.Text(limit-hard))
+	}
 }
 
 // why adds a sentence to the reasoning.
@@ -236,6 +253,10 @@ func (r *Recommendation) warnAboutMembers(list []samples.Sample) {
 	if !r.History.Members {
 		r.warn("the history has no pods: it shows when memory would have been low, and not which pods would have been evicted; " +
 			"--history-members in PARTITION_MONITOR_ARGS records them")
+	}
+	if slices.ContainsFunc(list, func(s samples.Sample) bool { return len(s.Members) >= samples.MaxMembers }) {
+		r.warn("the history has the %d pods that use most: the requests of others are not in the limit, and none of those would have been evicted",
+			samples.MaxMembers)
 	}
 	pressure := slices.MaxFunc(list, func(a, b samples.Sample) int {
 		return int(a.Partition.PressurePercent*100) - int(b.Partition.PressurePercent*100)

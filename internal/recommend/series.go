@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"nodepartition/internal/samples"
@@ -31,20 +32,31 @@ func memberLeaks(list []samples.Sample) []Leak {
 }
 
 // partitionLeaks returns the growth of the partition that is not that of known leaks. Without
-// members it is all that is known.
+// members it is all that is known. With them a pod that comes or ends begins another run: its
+// memory is no growth of what was there.
 func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
 	series := make([]point, 0, len(list))
 	ends := 0 // of the pods that may have grown
 	for i := range list {
 		p := list[i].Partition
 		low := float64(p.UsedLowBytes) - excessAt(known, p.PeakTime)
-		series = append(series, point{p.PeakTime, max(low, 0), list[i].Boot + strconv.Itoa(ends)})
+		series = append(series, point{p.PeakTime, max(low, 0), list[i].Boot + strconv.Itoa(ends) + uids(list[i].Members)})
 		if len(p.Evicted) > 0 || p.KilledAtLimit > 0 || p.KilledElsewhere > 0 {
 			ends++
 		}
 	}
 	sortByTime(series)
 	return newLeaks(memoryOfPods, series)
+}
+
+// uids returns the UIDs of members in order.
+func uids(members []samples.Member) string {
+	list := make([]string, 0, len(members))
+	for _, m := range members {
+		list = append(list, m.UID)
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
 }
 
 // groupLeaks returns the leaks of a group of processes whose restarts are not known: it counts a

@@ -50,17 +50,18 @@ func simulate(list []samples.Sample, limit, hard uint64, protected evict.Protect
 	return Simulation{LimitBytes: limit, HardBytes: hard, Evictions: append([]Evicted{}, s.events...)}
 }
 
-// others returns the first eviction of a known pod that does not leak, nil for none.
+// others returns the first eviction of a known pod that does not leak, or the first time at which
+// all pods are protected and the kernel would kill one. It returns nil for none.
 func (s Simulation) others() *Evicted {
 	for i := range s.Evictions {
-		if e := &s.Evictions[i]; e.UID != "" && !e.Leak {
+		if e := &s.Evictions[i]; e.NoCandidate || e.UID != "" && !e.Leak {
 			return e
 		}
 	}
 	return nil
 }
 
-// spare raises a limit until no pod is evicted that does not leak. While a leak is small, a pod
+// spare raises a limit until no pod is evicted that does not leak, and none is killed. While a leak is small, a pod
 // that has a peak may exceed its request by more, and then it is evicted first. With a higher limit
 // the leak is larger at that time. A limit of the highest usage and its threshold evicts no pod.
 func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func(limit, hard uint64) Simulation) {
@@ -76,8 +77,11 @@ func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func
 		raised := roundUp(need+1, step(need+1))
 		bytes := threshold(raised, least)
 		if replay(raised, bytes).others() == nil {
-			limit.why("at %s %s would have been evicted before a leak, at %s: raised until that does not happen",
-				bytesize.Text(limit.Bytes), victim.Name, clock(victim.Time))
+			what := victim.Name + " would have been evicted before a leak"
+			if victim.NoCandidate {
+				what = "the kernel would have killed, because all pods are protected"
+			}
+			limit.why("at %s %s, at %s: raised until that does not happen", bytesize.Text(limit.Bytes), what, clock(victim.Time))
 			limit.Bytes, hard.Bytes = raised, bytes
 			return
 		}
@@ -87,7 +91,7 @@ func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func
 
 // warnAboutEvictions warns of evictions that do not hit a leak, and of leaks that none hits.
 func (r *Recommendation) warnAboutEvictions(s Simulation) {
-	if e := s.others(); e != nil {
+	if e := s.others(); e != nil && !e.NoCandidate {
 		r.warn("at the recommended limit %s would be evicted, at %s, and it does not leak: its priority is lower than that of a leak, "+
 			"or it uses more above its request; raise its memory request, or give the pod that leaks a memory limit", e.Name, clock(e.Time))
 	}

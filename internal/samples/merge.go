@@ -61,12 +61,37 @@ func mergeGroups(a, b []Group) []Group {
 	return out
 }
 
-// largest returns the members that use most, at most maxMembers of them.
+// largest returns the members that use most, at most MaxMembers of them.
 func largest(members []Member) []Member {
-	if len(members) <= maxMembers {
+	if len(members) <= MaxMembers {
 		return members
 	}
 	sorted := slices.Clone(members)
 	slices.SortStableFunc(sorted, func(a, b Member) int { return -cmp.Compare(a.UsedBytes, b.UsedBytes) })
-	return sorted[:maxMembers]
+	return sorted[:MaxMembers]
+}
+
+// important returns the groups of the kubelet and of the runtime, and those that use most of the
+// others, at most maxGroups in all.
+func important(groups []Group) []Group {
+	if len(groups) <= maxGroups {
+		return groups
+	}
+	sorted := slices.Clone(groups)
+	slices.SortStableFunc(sorted, func(a, b Group) int {
+		switch {
+		case a.Kube == b.Kube:
+			return -cmp.Compare(a.WorkingSetBytes, b.WorkingSetBytes)
+		case a.Kube:
+			return -1
+		}
+		return 1
+	})
+	return sorted[:maxGroups]
+}
+
+// reaches reports whether a sample continues this one within a stretch of time. s may be nil.
+func (s *Sample) reaches(next Sample, stretch time.Duration) bool {
+	return s != nil && s.Boot == next.Boot && !next.Time.Before(s.Time) &&
+		next.Time.Truncate(stretch).Equal(s.Time.Truncate(stretch))
 }

@@ -32,7 +32,7 @@ func Read(dir string) (History, error) {
 			return h, fmt.Errorf("history: %w", err)
 		}
 		for _, n := range list {
-			in, err := scan(filepath.Join(dir, series.file(n)), func(text []byte) {
+			in, err := scan(filepath.Join(dir, series.file(n)), 0, func(text []byte) {
 				var s Sample
 				if json.Unmarshal(text, &s) != nil {
 					h.Broken++ // of another version

@@ -2,11 +2,13 @@ package samples
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +23,8 @@ type Ring struct {
 	minutes, tens writer
 	// sum is the part of ten minutes that is not complete; nil before the first sample.
 	sum *Sample
+	// lastMinute and lastTen are the last samples of the Ring before this one, until the first Add.
+	lastMinute, lastTen *Sample
 }
 
 // Open opens the ring in a folder, and creates the folder. notice is called with what a crash, or
@@ -35,10 +39,13 @@ func Open(dir string, notice func(error)) (*Ring, error) {
 			return nil, fmt.Errorf("history: %w", err)
 		}
 	}
+	r.lastMinute, r.lastTen = r.minutes.last(), r.tens.last()
 	return r, nil
 }
 
-// Add adds the sample of a minute. After an error the sample is kept in memory, and written with a
+// Add adds the sample of a minute. The first one replaces the last one on the disk, by the sum of
+// both, if that belongs to the same minute: a service that is restarted each second does not fill
+// the history. The same holds for the ten minutes. After an error the sample is kept in memory, and written with a
 // later one; a Ring keeps an hour at most.
 func (r *Ring) Add(s Sample) error {
 	s.bound()
@@ -46,14 +53,22 @@ func (r *Ring) Add(s Sample) error {
 	if r.sum != nil && !window(r.sum.Time).Equal(window(s.Time)) {
 		err = r.endSum()
 	}
+	fine := s
+	fine.Members = nil
+	if r.lastMinute.reaches(s, time.Minute) {
+		fine = merge(*r.lastMinute, fine)
+		r.minutes.replace = true
+	}
+	if r.sum == nil && r.lastTen.reaches(s, coarse) {
+		r.sum, r.tens.replace = r.lastTen, true
+	}
+	r.lastMinute, r.lastTen = nil, nil
 	if r.sum == nil {
 		r.sum = &s
 	} else {
 		sum := merge(*r.sum, s)
 		r.sum = &sum
 	}
-	fine := s
-	fine.Members = nil
 	err = errors.Join(err, r.minutes.add(fine))
 	if r.minutes.waiting >= minutes.batch || s.urgent() {
 		err = errors.Join(err, r.minutes.write())
@@ -83,6 +98,8 @@ type writer struct {
 	// number is the last segment, and in its contents.
 	number int
 	in     contents
+	// replace means that the next line replaces the last one.
+	replace bool
 	// pending holds the lines that are not written yet, and waiting is their number.
 	pending []byte
 	waiting int
@@ -99,7 +116,7 @@ func (w *writer) open(notice func(error)) error {
 	w.number = 1
 	for _, n := range list {
 		path := filepath.Join(w.dir, w.file(n))
-		in, err := scan(path, nil)
+		in, err := scan(path, unix.O_NOFOLLOW, nil)
 		w.number, w.in = n, in
 		if err == nil && !in.damaged() {
 			continue
@@ -114,6 +131,16 @@ func (w *writer) open(notice func(error)) error {
 		w.number, w.in = n+1, contents{}
 	}
 	return nil
+}
+
+// last returns the last sample on the disk, nil if it is not the end of the last segment.
+func (w *writer) last() *Sample {
+	var s Sample
+	if w.in.torn || w.in.lastLine == nil || json.Unmarshal(w.in.lastLine, &s) != nil {
+		return nil
+	}
+	w.in.lastLine = nil
+	return &s
 }
 
 // add adds a line to those that are to be written.
@@ -136,7 +163,8 @@ func (w *writer) write() error {
 	if w.waiting == 0 {
 		return nil
 	}
-	if w.in.good+w.in.broken >= w.lines || w.in.bytes+len(w.pending) > w.bytes && w.in.bytes > 0 {
+	full := w.in.good+w.in.broken >= w.lines || w.in.bytes+len(w.pending) > w.bytes && w.in.bytes > 0
+	if full && !w.replace {
 		w.number, w.in = w.number+1, contents{}
 		if err := w.removeOld(w.dir, w.number); err != nil {
 			return fmt.Errorf("history: %w", err)
@@ -153,6 +181,9 @@ func (w *writer) write() error {
 		return fmt.Errorf("history: %w", err)
 	}
 	defer file.Close()
+	if err := w.prepare(file); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
 	text := w.pending
 	if w.in.torn { // the end of a line that was cut off
 		text = append([]byte{'\n'}, text...)
@@ -170,5 +201,25 @@ func (w *writer) write() error {
 	w.in.bytes += n
 	w.in.good += w.waiting
 	w.pending, w.waiting = w.pending[:0], 0
+	return nil
+}
+
+// prepare brings the contents up to date with the file, which may have been removed or changed, and
+// cuts off the line that is replaced.
+func (w *writer) prepare(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if size := int(info.Size()); size != w.in.bytes {
+		w.in, w.replace = contents{bytes: size, torn: size > 0}, false
+	}
+	if !w.replace {
+		return nil
+	}
+	if err := file.Truncate(int64(w.in.lastAt)); err != nil {
+		return err
+	}
+	w.in.bytes, w.in.good, w.replace = w.in.lastAt, w.in.good-1, false
 	return nil
 }

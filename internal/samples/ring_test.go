@@ -74,15 +74,15 @@ func TestRingRestart(t *testing.T) {
 	if len(h.Minutes) != 40 || h.Broken != 0 || !h.Minutes[39].Time.Equal(start.Add(39*time.Minute)) {
 		t.Errorf("%d minutes, %d broken", len(h.Minutes), h.Broken)
 	}
-	// The ten minutes of the restart are in two parts.
+	// The ten minutes of the restart are in one sample.
 	seconds := uint32(0)
 	for _, s := range h.Tens {
 		seconds += s.Seconds
 	}
-	if len(h.Tens) != 5 || seconds != 40*60 || h.Tens[2].Partition.UsedPeakBytes != 100<<20 || h.Tens[3].Partition.UsedPeakBytes != 200<<20 {
+	if len(h.Tens) != 4 || seconds != 40*60 || h.Tens[1].Partition.UsedPeakBytes != 100<<20 || h.Tens[2].Partition.UsedPeakBytes != 200<<20 {
 		t.Errorf("%d samples of ten minutes, %d s", len(h.Tens), seconds)
 	}
-	if coarse := h.Coarse(); len(coarse) != 5 {
+	if coarse := h.Coarse(); len(coarse) != 4 {
 		t.Errorf("%d coarse samples: a minute counts twice", len(coarse))
 	}
 	if info, err := os.Stat(filepath.Join(dir, "minutes-000001.log")); err != nil || info.Mode().Perm() != 0o600 {
@@ -284,7 +284,7 @@ func TestRingMembersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes; want at most %d", size, most)
 	}
 	members := read(t, dir).Tens[0].Members
-	if len(members) != maxMembers || members[0].UsedBytes != 109<<20 {
+	if len(members) != MaxMembers || members[0].UsedBytes != 109<<20 {
 		t.Errorf("%d members, the first has %d bytes; want the 32 largest", len(members), members[0].UsedBytes)
 	}
 }

@@ -89,16 +89,19 @@ func (s *Sample) urgent() bool {
 	return p != nil && (len(p.Evicted) > 0 || p.KilledAtLimit > 0 || p.KilledElsewhere > 0)
 }
 
-// The bounds of a sample.
+// MaxMembers is the number of pods in a sample.
+const MaxMembers = 32
+
+// The other bounds of a sample.
 const (
-	maxMembers = 32
-	maxGroups  = 12
+	maxGroups  = 20
 	maxEvicted = 16
 )
 
-// bound cuts the lists of a sample to their largest elements.
+// bound cuts the lists of a sample to their largest elements. The services of the kubelet and of the
+// runtime come before other groups.
 func (s *Sample) bound() {
-	s.Groups = s.Groups[:min(len(s.Groups), maxGroups)]
+	s.Groups = important(s.Groups)
 	s.Members = largest(s.Members)
 	if p := s.Partition; p != nil {
 		p.Evicted = p.Evicted[:min(len(p.Evicted), maxEvicted)]

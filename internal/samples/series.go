@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // A series is kept in segments: files that are appended to, numbered from 1. When the last one is
@@ -63,20 +65,31 @@ type contents struct {
 	good, broken, bytes int
 	// torn means that the last line has no end: its writer was killed, or writes now.
 	torn bool
+	// lastLine is the JSON of the last line, nil if it is broken, and lastAt its place in bytes.
+	lastLine []byte
+	lastAt   int
 }
 
-// scan calls take with the JSON of each good line of a segment. take may be nil.
-func scan(path string, take func(text []byte)) (contents, error) {
+// scan calls take with the JSON of each good line of a segment. take may be nil. flags are those of
+// open(2).
+func scan(path string, flags int, take func(text []byte)) (contents, error) {
 	var c contents
-	file, err := os.Open(path)
+	// O_NONBLOCK: a pipe would wait for its other end.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return c, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return c, err
+	} else if !info.Mode().IsRegular() {
+		return c, fmt.Errorf("%s: not a regular file", path)
+	}
 	reader := bufio.NewReaderSize(file, maxLine)
 	skipping := false
 	for {
 		line, err := reader.ReadSlice('\n')
+		at := c.bytes
 		c.bytes += len(line)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -93,8 +106,10 @@ func scan(path string, take func(text []byte)) (contents, error) {
 		switch {
 		case skipping || len(line) > 0 && checkErr != nil:
 			c.broken++
+			c.lastLine = nil
 		case len(line) > 0:
 			c.good++
+			c.lastLine, c.lastAt = append(c.lastLine[:0], text...), at
 			if take != nil {
 				take(text)
 			}

@@ -35,6 +35,7 @@ const podsTimeout = 10 * time.Second
 // snapshot reads the pods before the cgroups, which change with them.
 func (g *gatherer) snapshot(ctx context.Context) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
+		Time:    time.Now(),
 		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{},
 		Containers: map[string]audit.FirstProcess{},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/monitor/plan"
+	"nodepartition/internal/unitname"
 )
 
 // readKubelet reads the capacity of the node and the settings of the running kubelet. Without a
@@ -33,8 +35,10 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 	}
 	var settings struct {
 		audit.Kubelet
-		KubePIDs   map[string]string `json:"kubeReserved"`
-		SystemPIDs map[string]string `json:"systemReserved"`
+		KubePIDs      map[string]string `json:"kubeReserved"`
+		SystemPIDs    map[string]string `json:"systemReserved"`
+		CgroupRoot    string            `json:"cgroupRoot"`
+		CgroupsPerQOS *bool             `json:"cgroupsPerQOS"`
 	}
 	if err := decode(p.Configuration.Files, reflect.ValueOf(&settings).Elem()); err != nil {
 		return err
@@ -46,6 +50,15 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 	if process.Given("system-reserved") {
 		settings.SystemPIDs = process.SystemReserved
 	}
+	if process.Given("cgroup-root") {
+		settings.CgroupRoot = process.CgroupRoot
+	}
+	if process.Given("cgroups-per-qos") {
+		settings.CgroupsPerQOS = &process.CgroupsPerQOS
+	}
+	if err := otherTree(settings.CgroupRoot, settings.CgroupsPerQOS); err != nil {
+		return err
+	}
 	k := &settings.Kubelet
 	k.KubeReserved = amounts(p.KubeReserved, settings.KubePIDs)
 	k.SystemReserved = amounts(p.SystemReserved, settings.SystemPIDs)
@@ -54,6 +67,19 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 		k.Source = files[len(files)-1]
 	}
 	s.Kubelet = k
+	return nil
+}
+
+// otherTree returns an error for a kubelet whose pods are not in kubepods.slice. A slice of that name
+// is then a remainder from an earlier configuration, and systemd's alone.
+func otherTree(cgroupRoot string, perQOS *bool) error {
+	switch {
+	case perQOS != nil && !*perQOS:
+		return fmt.Errorf("cgroupsPerQOS of the kubelet is false: its pods are not in %s, and there is nothing to audit", unitname.Default.Slice())
+	case strings.Trim(cgroupRoot, "/") != "":
+		return fmt.Errorf("cgroupRoot of the kubelet is %q: its pods are not in %s at the top of the hierarchy, and there is nothing to audit",
+			cgroupRoot, unitname.Default.Slice())
+	}
 	return nil
 }
 

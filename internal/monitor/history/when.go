@@ -2,6 +2,7 @@ package history
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,8 +16,9 @@ var layouts = []string{
 // as 03:12, or a date with or without a time, in the time zone of now.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 {
-			return now.Add(-24 * d), nil
+		const most = 36500 // a century
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n <= most {
+			return now.Add(-time.Duration(n * float64(24*time.Hour))), nil
 		}
 	}
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {

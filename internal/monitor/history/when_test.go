@@ -27,7 +27,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "-1h", "soon", "25:00", "12", "-3d", "2026-13-01"} {
+	for _, text := range []string{"", "-1h", "soon", "25:00", "12", "-3d", "2026-13-01", "200000d", "2h3d"} {
 		if got, err := ParseTime(text, now); err == nil {
 			t.Errorf("%q: %s", text, got)
 		}

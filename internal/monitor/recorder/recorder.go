@@ -131,8 +131,9 @@ func (r *Recorder) sample(now time.Time, took time.Duration) samples.Sample {
 	return s
 }
 
-// partition returns the usage of the partition, nil without one. The first sample takes no events
-// and no peak: the evictor may have begun before, and evicted.
+// partition returns the usage of the partition, nil without one: the events then belong to the next
+// sample. The first sample takes no events and no peak. The evictor may have begun before, and
+// evicted.
 func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partition {
 	path := unitname.CgroupPath(unitname.System.Slice())
 	rates, err := r.rates(path, took)
@@ -143,14 +144,11 @@ func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partitio
 	if took == 0 {
 		return nil
 	}
-	r.mu.Lock()
-	p := r.events
-	r.events = samples.Partition{}
-	r.mu.Unlock()
 	report, peak := r.Report(), r.Peak()
 	if err != nil || report.Time.IsZero() || peak.Polls == 0 {
 		return nil
 	}
+	p := r.takeEvents()
 	p.PeakTime = at
 	p.UsedPeakBytes, p.UsedLowBytes, p.CurrentPeakBytes = peak.Used, peak.UsedLow, peak.Current
 	if report.Limit != cgroupfs.Unlimited {
@@ -160,4 +158,13 @@ func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partitio
 	p.MilliCPU = rates.milliCPU
 	p.PressurePercent = pressed
 	return &p
+}
+
+// takeEvents returns the events since its last call.
+func (r *Recorder) takeEvents() samples.Partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := r.events
+	r.events = samples.Partition{}
+	return events
 }

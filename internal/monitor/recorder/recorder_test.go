@@ -124,6 +124,25 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSampleEventWithoutReading: an eviction in a minute without a reading of the partition, or
+// before the first sample that is kept, belongs to the next one.
+func TestSampleEventWithoutReading(t *testing.T) {
+	t.Parallel()
+	polls := 1
+	r := newTree(t).recorder(Options{Peak: func() evict.Peak { return evict.Peak{Used: mebi, Polls: polls} }})
+	r.Evicting("kube-system", "early")
+	r.sample(time.Now(), 0)
+	polls = 0
+	r.KernelKilled(evict.AtPartition, 1)
+	if s := r.sample(time.Now(), time.Minute); s.Partition != nil {
+		t.Fatalf("%+v", s.Partition)
+	}
+	polls = 1
+	if p := r.sample(time.Now(), time.Minute).Partition; len(p.Evicted) != 1 || p.KilledAtLimit != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestSampleServiceRestart: a service that was started again has no negative rate, and one that is
 // stopped or moved to another slice is found there.
 func TestSampleServiceRestart(t *testing.T) {

@@ -1,0 +1,83 @@
+package recommend
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/samples"
+)
+
+// TestComputeProtectedLeak: where all pods are protected, no limit evicts the leak, and the kernel
+// kills any of them. The limit has room for all of the recorded usage.
+func TestComputeProtectedLeak(t *testing.T) {
+	t.Parallel()
+	list := history(7*day, oneBoot, nil, pod{"etcd", 0, 10, true, leak(50, 5, 0)}, pod{"apiserver", 0, 300, true, flat(200)})
+	r := compute(list)
+	highest := list[len(list)-1].Partition.UsedPeakBytes
+	if at := r.Simulations[0]; len(at.Evictions) > 0 || r.MemoryLimit.Bytes < highest+r.EvictionHard.Bytes {
+		t.Errorf("limit %dMi of %dMi: %+v, %q", r.MemoryLimit.Bytes/mebi, highest/mebi, at.Evictions[:min(1, len(at.Evictions))], r.Warnings)
+	}
+	if !strings.Contains(strings.Join(r.MemoryLimit.Why, "\n"), "all pods are protected") || !warns(r, "kube-system/etcd grows by") {
+		t.Errorf("%q, %q", r.MemoryLimit.Why, r.Warnings)
+	}
+}
+
+// TestComputeAboveNode: a limit above the memory of the node protects nothing.
+func TestComputeAboveNode(t *testing.T) {
+	t.Parallel()
+	list := history(day, oneBoot, nil, pod{"a", 0, 100, false, flat(1500)}) // a margin of 100 %
+	for node, want := range map[uint64]bool{0: false, 2 * gibi: true, 8 * gibi: false} {
+		if r := Compute(Input{Samples: list, NodeBytes: node}); warns(r, "more than the memory of this node") != want {
+			t.Errorf("node of %d: limit %dMi, %q", node, r.MemoryLimit.Bytes/mebi, r.Warnings)
+		}
+	}
+}
+
+// TestComputeBelowPresentUsage: a limit without the growth of a leak, which is still in use, evicts
+// as soon as it is tried. The operator has to know.
+func TestComputeBelowPresentUsage(t *testing.T) {
+	t.Parallel()
+	list := history(7*day, oneBoot, nil, pod{"a", 0, 10, false, leak(50, 5, 0)}, pod{"web", 0, 300, false, flat(200)})
+	for i := range list {
+		list[i].Members = nil
+	}
+	if r := compute(list); r.MemoryLimit.Bytes < 900*mebi && !warns(r, "in use at the end of the history") {
+		t.Errorf("limit %dMi, %q", r.MemoryLimit.Bytes/mebi, r.Warnings)
+	}
+	healthy := compute(history(7*day, oneBoot, nil, pod{"web", 0, 300, false, flat(200)}))
+	if warns(healthy, "in use at the end") || warns(healthy, "kernel") {
+		t.Errorf("%q", healthy.Warnings)
+	}
+}
+
+// TestLimitForAnyUsage: a forged history does not make the search for a limit endless.
+func TestLimitForAnyUsage(t *testing.T) {
+	t.Parallel()
+	done := make(chan uint64)
+	go func() { done <- limitFor(1<<64-1, 0) }()
+	select {
+	case limit := <-done:
+		if limit < 1<<50 {
+			t.Errorf("%d", limit)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no end")
+	}
+}
+
+// TestComputeManyPods: a sample has the pods that use most. The requests of others are not in the
+// limit, and the replay does not evict them.
+func TestComputeManyPods(t *testing.T) {
+	t.Parallel()
+	for pods, want := range map[int]bool{samples.MaxMembers - 1: false, samples.MaxMembers: true} {
+		var list []pod
+		for n := range pods {
+			list = append(list, pod{strconv.Itoa(n), 0, 50, false, flat(20)})
+		}
+		if r := compute(history(day, oneBoot, nil, list...)); warns(r, "pods that use most") != want {
+			t.Errorf("%d pods: %q", pods, r.Warnings)
+		}
+	}
+}
