@@ -38,7 +38,7 @@ func readRegistry(t *testing.T) registry {
 		t.Fatal(err)
 	}
 	// Prometheus makes up, and its client library the rest.
-	r := registry{"up": {}, "process_resident_memory_bytes": {}}
+	r := registry{"up": {}, "process_resident_memory_bytes": {}, "process_start_time_seconds": {}}
 	for name, family := range families {
 		labels := map[string][]string{}
 		for _, m := range family.GetMetric() {

@@ -23,11 +23,13 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -67,6 +69,14 @@ type Client struct {
 	// connections tracks the open connections.
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
+	background  bool
+	underWay    *underWay
+}
+
+// underWay counts requests. Clients with the same connections share it.
+type underWay struct {
+	urgent atomic.Int32 // those of clients that are not in the background
+	left   atomic.Int32 // those that have not ended, and for which no caller waits any more
 }
 
 // New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
@@ -101,6 +111,7 @@ func newClient(kubeconfig string) (*Client, error) {
 		kubeconfig:  kubeconfig,
 		server:      config.Host,
 		connections: dialer.ConnectionTracker,
+		underWay:    &underWay{},
 	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
@@ -115,6 +126,14 @@ func newClient(kubeconfig string) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Background returns a client with the same connections, for requests that are not urgent. If one
+// of these gets no answer, the connections stay open for the requests of c that are under way.
+func (c *Client) Background() *Client {
+	background := *c
+	background.background = true
+	return &background
 }
 
 // newScheme registers only the types that are sent and received: reflecting on all types of core/v1
@@ -176,21 +195,31 @@ func (c *Client) Files() []string { return c.files }
 // ended: client-go waits for a credential plugin without regard to the context (refreshCredsLocked,
 // k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
+	switch {
+	case !c.background:
+		c.underWay.urgent.Add(1)
+		defer c.underWay.urgent.Add(-1)
+	case c.underWay.left.Load() >= maxLeft:
+		return rest.Result{}, errLeft
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	done := make(chan rest.Result, 1)
 	var mu sync.Mutex
-	left := false // before there was a result
+	left, ended := false, false
 	go func() {
 		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
 		result := request.MaxRetries(0).Do(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		if unanswered(result.Error()) && !left {
+		ended = true
+		if left { // before there was a result
+			c.underWay.left.Add(-1)
+		} else if unanswered(result.Error()) {
 			// The next request must not wait for a dead connection, which Go's health check finds after 45 s
 			// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet closes
 			// connections after failed heartbeats (updateDialer, cmd/kubelet/app, v1.37.0).
-			c.connections.CloseAll()
+			c.closeConnections()
 		}
 		done <- result
 	}()
@@ -202,7 +231,23 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 		mu.Lock()
 		defer mu.Unlock()
 		left = true
-		c.connections.CloseAll()
+		if !ended {
+			c.underWay.left.Add(1)
+		}
+		c.closeConnections()
 		return rest.Result{}, ctx.Err()
+	}
+}
+
+// maxLeft bounds the requests of the background that wait for a credential plugin that does not
+// end.
+const maxLeft = 4
+
+var errLeft = errors.New("earlier requests have not ended")
+
+// closeConnections closes the connections, unless that would cut off a more urgent request.
+func (c *Client) closeConnections() {
+	if !c.background || c.underWay.urgent.Load() == 0 {
+		c.connections.CloseAll()
 	}
 }

@@ -65,7 +65,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 				"another with --kubeconfig",
 			c.kubeconfig,
 		), ErrCredentials
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLeft):
 		return c.pluginHint(), ErrUnreachable
 	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:
 		return "", ErrUnreachable

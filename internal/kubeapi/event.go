@@ -43,8 +43,11 @@ func (c *Client) Event(ctx context.Context, e Event) error {
 	}
 	_, err := c.do(ctx, c.postEvent(e))
 	if apierrors.IsAlreadyExists(err) {
-		// An earlier run of the program has created it: its name is the pod's with the time of the
-		// eviction.
+		// An earlier run of the program has created it, or an attempt whose answer was lost: its name is
+		// the pod's with the time of the eviction.
+		if e.Count > 1 {
+			return c.RepeatEvent(ctx, e)
+		}
 		return nil
 	}
 	return c.failed("create events about", e.of(), e.Name, err)

@@ -149,3 +149,20 @@ func TestClientNode(t *testing.T) {
 		t.Errorf("node %q of a client without a certificate", got)
 	}
 }
+
+// TestEventExistsCounted: an attempt whose answer was lost has created the event with the count of
+// then.
+func TestEventExistsCounted(t *testing.T) {
+	t.Parallel()
+	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists), give(&v1.Event{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+	}))
+	counted := event
+	counted.Count, counted.Last = 5, now
+	if err := newTestClient(t, s.URL).Event(t.Context(), counted); err != nil {
+		t.Fatal(err)
+	}
+	if lines := s.lines(); len(lines) != 2 || !strings.HasPrefix(lines[1], "PATCH ") || !strings.Contains(s.requests[1].body, `"count":5`) {
+		t.Errorf("%v; want that the count is written", lines)
+	}
+}

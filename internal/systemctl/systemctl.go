@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
 	"nodepartition/internal/oneline"
 )
@@ -34,12 +35,17 @@ func Show(ctx context.Context, properties string, units ...string) ([]map[string
 	return all, nil
 }
 
+// waitDelay bounds the wait for the output of a program that was ended.
+const waitDelay = time.Second
+
 // Run runs a program of systemd, or a shell, until it ends, and returns its standard output. The
 // error has the program, its first argument, and its standard error on one line.
 func Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	// A child of the program may keep its output open after ctx has ended.
+	cmd.WaitDelay = waitDelay
 	if err := cmd.Run(); err != nil {
 		if text := strings.TrimSpace(stderr.String()); text != "" {
 			err = errors.New(oneline.Terminal(text))

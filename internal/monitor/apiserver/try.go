@@ -13,7 +13,8 @@ import (
 )
 
 // Try implements faults.API. If a request fails, it is sent once more with the kubeconfig as it is
-// now. Unlike with an eviction, a refusal does not keep evictions from being reported.
+// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a request
+// without an answer does not cut off that of an eviction.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
 		return faults.ErrNoClient
@@ -24,12 +25,12 @@ func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.C
 			return fmt.Errorf("%w: %s", faults.ErrNoClient, strings.Join(a.places(), ", "))
 		}
 	}
-	err := ask(ctx, client, NodeName(client))
+	err := ask(ctx, client.Background(), NodeName(client))
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	if fresh := a.Look(); fresh != nil && fresh != client {
-		err = ask(ctx, fresh, NodeName(fresh))
+		err = ask(ctx, fresh.Background(), NodeName(fresh))
 	}
 	return err
 }

@@ -41,8 +41,11 @@ var flags = set(`
 // a path, a name or a list of pairs of those.
 var value = pattern(`^[A-Za-z0-9/][A-Za-z0-9.,:/%=_<-]{0,199}$`)
 
-// fieldName is the shape of a name of a field, a feature gate or a flag, and of a key of settings.
+// fieldName is the shape of a name of a field or a feature gate, and of a key of settings.
 var fieldName = pattern(`^[A-Za-z][A-Za-z_-]{0,63}$`)
+
+// flagName is the shape of a name of a flag. A key that begins with a dash has capital letters.
+var flagName = pattern(`^[a-z][a-z0-9_-]{0,39}$`)
 
 // key returns the name of a field or the key of a map, or leftOut.
 func key(name string) string {
@@ -155,7 +158,7 @@ func commandLine(args []string, allowed map[string]bool) []string {
 	for _, arg := range args {
 		name, v, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		switch {
-		case strings.HasPrefix(arg, "-") && fieldName().MatchString(name) && len(name) <= 40:
+		case strings.HasPrefix(arg, "-") && flagName().MatchString(name):
 			named = ""
 			switch {
 			case !has:

@@ -59,7 +59,10 @@ var (
 	// pair is an attribute.
 	pair = pattern(`^([A-Za-z][A-Za-z_-]{0,40})=(.*)$`)
 	// revealing is a word before which a secret may follow.
-	revealing = pattern(`(?i)token|passw|secret|bearer|authoriz|credential|api-?key|private|cookie|-----BEGIN`)
+	revealing = pattern(`(?i)token|passw|passphrase|pwd|secret|bearer|authoriz|\bauth\b|credential|(api|access)-?key|_key\b|` +
+		`private|cookie|signature|-----BEGIN`)
+	// userinfo is a user with a password before a host.
+	userinfo = pattern(`:.*@`)
 )
 
 // attributes lists the attributes whose values text keeps, if they are harmless: those of our own
@@ -124,6 +127,9 @@ func keep(s string) string {
 	if server, ok := address(core); ok {
 		return before + server + after
 	}
+	if strings.Contains(core, "://") {
+		return leftOut // where its user and its password end is not known
+	}
 	if kept, ok := known(core); ok {
 		return before + kept + after
 	}
@@ -176,7 +182,7 @@ const separators = `/.-_:@\~,#`
 // name returns a path, or the name of an object of the cluster or of a unit, with shortened IDs of
 // containers.
 func name(s string) (string, bool) {
-	if len(s) > 400 || bootstrap().MatchString(s) {
+	if len(s) > 400 || bootstrap().MatchString(s) || userinfo().MatchString(s) {
 		return "", false
 	}
 	// A UID has elements of its own.

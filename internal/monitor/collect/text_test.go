@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,7 @@ func TestTextKeeps(t *testing.T) {
 		"the runtime uses cgroupfs: its containers are in no slices of systemd",
 		"no socket at /run/containerd/containerd.sock, 10.0.0.1:6443 cannot be reached",
 		`evictions are reported to the API server kubeconfig=/etc/kubernetes/kubelet.conf server=https://10.0.0.1:6443`,
+		"user@1000.service, https://10.0.0.1:6443, unix:///run/containerd/containerd.sock",
 		"systemd 257.13-1~deb13u1, containerd v2.3.7, cpuset 0-3,8",
 		"read unix /run/nri/nri.sock: connection refused (100% of 3)",
 	} {
@@ -49,6 +51,15 @@ func TestTextLeavesOut(t *testing.T) {
 		"-----BEGIN CERTIFICATE----- MIIBcorrecthorse",
 		`{"auth":"correcthorse"}`,
 		strings.Repeat("a", 5000),
+		"proxyconnect tcp: dial admin:correcthorse@proxy.example:3128",
+		"server=admin:correcthorse@x //admin:correcthorse@db/x https:admin:correcthorse@db",
+		"https://admin:correct/correcthorse@db/x k8s://admin:correcthorse@db https://correcthorse@h:6443x",
+		"unix://a:correcthorse@b",
+		"pwd: correcthorse",
+		"passphrase correcthorse",
+		"auth: correcthorse",
+		"access-key correcthorse",
+		"_json_key:correcthorse",
 		"ghp_16C7e42F292c6912E7710c838347Ae178B4a",
 	} {
 		got := text(s)
@@ -95,5 +106,14 @@ func TestTextShortensIDs(t *testing.T) {
 		if got := text(word); got != want {
 			t.Errorf("%s became %q; want %q", word, got, want)
 		}
+	}
+}
+
+// TestCommandLineDash: a value that begins with a dash is no flag.
+func TestCommandLineDash(t *testing.T) {
+	t.Parallel()
+	got := commandLine([]string{"--token", "-correctHorseBattery", "--config=/a", "-v", "5"}, flags)
+	if want := []string{"--token", leftOut, "--config=/a", "--v", "5"}; !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
 	}
 }

@@ -119,16 +119,25 @@ func (c *cluster) attribute(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case limit := <-c.killed:
-			if killed := c.kills.Since(); limit == evict.AtPartition {
-				for _, fault := range killFaults(killed, c.pods()) {
-					c.recorder.Record(fault)
-				}
+			for _, fault := range c.killedSince(limit) {
+				c.recorder.Record(fault)
 			}
 		}
 	}
 }
 
-// killFaults returns the faults of kills, by the cgroup of the pod, in pods of the partition.
+// killedSince returns the faults of the kills since the last call. There are none if the reading
+// for an earlier call has found them already.
+func (c *cluster) killedSince(limit evict.KilledAt) []faults.Fault {
+	killed, unknown := c.kills.Since()
+	if limit != evict.AtPartition || len(killed) == 0 && unknown == 0 {
+		return nil
+	}
+	return killFaults(killed, c.pods())
+}
+
+// killFaults returns the faults of kills, by the cgroup of the pod, in pods of the partition. A
+// kill in none of them is one on the node.
 func killFaults(killed map[string]uint64, pods []evict.Pod) []faults.Fault {
 	var found []faults.Fault
 	for _, p := range pods {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/monitor/apiserver"
 	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/monitor/metrics"
@@ -43,6 +46,54 @@ func TestKillFaults(t *testing.T) {
 		if got := killFaults(test.killed, pods); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
+	}
+}
+
+// TestClusterKilledSince: kills that follow one another are recorded once, and those at a pod's own
+// limit not at all.
+func TestClusterKilledSince(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	const system = "kubepods.slice/kubepods-system.slice"
+	const pod = system + "/kubepods-system-pod1.slice"
+	write := func(cgroup string, oom, killed int) {
+		t.Helper()
+		dir := filepath.Join(root, cgroup)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "memory.events"), fmt.Appendf(nil, "oom %d\noom_kill %d\n", oom, killed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dns := evict.Pod{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}
+	c := &cluster{kills: faults.Kills{Cgroups: cgroupfs.FS(root)}, pods: func() []evict.Pod { return []evict.Pod{dns} }}
+	reasons := func(limit evict.KilledAt) string {
+		var all []string
+		for _, f := range c.killedSince(limit) {
+			all = append(all, f.Pod.Name+" "+f.Message)
+		}
+		return strings.Join(all, "; ")
+	}
+	write(system, 0, 0)
+	write(pod, 0, 0)
+	reasons(evict.AtPartition)
+	write(system, 2, 2)
+	write(pod, 0, 2)
+	if got := reasons(evict.AtPartition); got != "dns "+killedPod {
+		t.Errorf("%q; want the pod", got)
+	}
+	if got := reasons(evict.AtPartition); got != "" {
+		t.Errorf("%q for a kill that the reading before has found", got)
+	}
+	write(system, 4, 3)
+	write(pod, 1, 3)
+	if got := reasons(evict.AtPartition); got != "" {
+		t.Errorf("%q for a kill at the pod's own limit", got)
+	}
+	write(system, 5, 4)
+	if got := reasons(evict.AtPartition); got != " "+killedUnknown {
+		t.Errorf("%q; want an unknown pod, on the node", got)
 	}
 }
 

@@ -98,11 +98,14 @@ func (c *Condition) Run(ctx context.Context) error {
 	var written v1.NodeCondition
 	var tried time.Time
 	failed := false
-	started := time.Now()
+	read := time.Now()
 	for ; ctx.Err() == nil; sleep(ctx, look) {
 		now, report := time.Now(), c.report()
-		if report.Time.IsZero() && now.Sub(started) < stale {
-			continue // the first poll is about to end
+		if report.Time.IsZero() && now.Sub(read) < stale {
+			continue // the first poll is about to end, or one has failed: the slice is created again
+		}
+		if !report.Time.IsZero() {
+			read = report.Time
 		}
 		c.mu.Lock()
 		if isLow(report) || report.NoCandidate {

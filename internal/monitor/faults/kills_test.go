@@ -34,27 +34,42 @@ func TestKills(t *testing.T) {
 		}
 	}
 	k := Kills{Cgroups: cgroupfs.FS(root)}
-	want := func(what string, expected map[string]uint64) {
+	want := func(what string, expected map[string]uint64, unknown uint64) {
 		t.Helper()
-		if got := k.Since(); !maps.Equal(got, expected) {
-			t.Errorf("%s: %v; want %v", what, got, expected)
+		if got, others := k.Since(); !maps.Equal(got, expected) || others != unknown {
+			t.Errorf("%s: %v, and %d in others; want %v, and %d", what, got, others, expected, unknown)
 		}
 	}
+	write(system, 9, 14)
 	write(guaranteed, 0, 0)
 	write(leaker, 2, 7)
 	write(system+"another.slice", 0, 5)
-	want("before the first", nil)
-	want("none", nil)
+	want("before the first", nil, 0)
+	want("none", nil, 0)
+	write(system, 10, 20)
 	write(leaker, 2, 9)
 	write(guaranteed, 3, 4)
-	want("at the partition's limit, and at a pod's own", map[string]uint64{leaker: 2})
-	want("once", nil)
+	want("at the partition's limit, and at a pod's own", map[string]uint64{leaker: 2}, 0)
+	want("once", nil, 0)
+	write(system, 11, 21)
 	write(neighbour, 0, 1)
-	want("a new pod", map[string]uint64{neighbour: 1})
+	want("a new pod", map[string]uint64{neighbour: 1}, 0)
+	write(neighbour, 0, 2)
+	want("a kill between the two readings", map[string]uint64{neighbour: 1}, 0)
+	write(system, 12, 22)
+	want("the same kill in the partition", nil, 0)
+	write(system, 13, 24)
+	want("pods that have ended", nil, 2)
+	write(system, 14, 27)
 	write(leaker, 0, 3)
-	want("a slice that was created again", map[string]uint64{leaker: 3})
+	want("a slice that was created again", map[string]uint64{leaker: 3}, 0)
+	write(system, 15, 33)
+	write(guaranteed, 0, 6)
+	want("a slice that was created again, with more kills", map[string]uint64{guaranteed: 6}, 0)
 	if err := os.RemoveAll(filepath.Join(root, system)); err != nil {
 		t.Fatal(err)
 	}
-	want("no partition", nil)
+	want("no partition", nil, 0)
+	write(system, 1, 1)
+	want("a partition that was made again", nil, 1)
 }

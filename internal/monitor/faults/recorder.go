@@ -115,6 +115,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 				r.Log.Warn("an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason, "error", err)
 			})
 		default:
+			r.mu.Lock()
+			r.table.later(next, time.Now())
+			r.mu.Unlock()
 			r.said.once(err, func() {
 				r.Log.Warn("events wait for the API server, trying again", "error", err)
 			})

@@ -214,6 +214,23 @@ func TestRecorderUnreachable(t *testing.T) {
 	}
 }
 
+// TestRecorderOneFails: an event that the API server cannot store now, because a webhook for its
+// namespace fails, does not keep back the others.
+func TestRecorderOneFails(t *testing.T) {
+	t.Parallel()
+	c := fakeapi.New(t, httptest.NewServer)
+	c.Answer(fakeapi.PostEvent, http.StatusInternalServerError)
+	r, counts, _ := recording(t, of(t, c))
+	r.Record(killed)
+	r.Record(full)
+	if got := <-counts; got != (counted{Created, 1}) {
+		t.Errorf("counted %v; want the event on the node", got)
+	}
+	if events := c.Happened(); len(events) != 1 || events[0].InvolvedObject.Kind != "Node" {
+		t.Errorf("%+v; want the event on the node", events)
+	}
+}
+
 // TestRecorderFull: faults without room are counted, and the recorder never blocks.
 func TestRecorderFull(t *testing.T) {
 	t.Parallel()

@@ -92,11 +92,6 @@ func (t *table) makeRoom(now time.Time) bool {
 		return false
 	}
 	delete(t.series, oldest.fault)
-	for pod, bucket := range t.buckets {
-		if bucket.TokensAt(now) >= burst {
-			delete(t.buckets, pod) // a new bucket is full, too
-		}
-	}
 	return true
 }
 
@@ -108,7 +103,7 @@ func (t *table) next(now time.Time) (found *series, wait time.Duration) {
 		if s.count == s.sent {
 			continue
 		}
-		if tokens := t.bucket(s.fault.Pod).TokensAt(now); tokens < 1 {
+		if tokens := t.bucket(s.fault.Pod, now).TokensAt(now); tokens < 1 {
 			until := time.Duration((1-tokens)*float64(refill)) + time.Millisecond
 			if wait == 0 || until < wait {
 				wait = until
@@ -128,16 +123,24 @@ func (t *table) next(now time.Time) (found *series, wait time.Duration) {
 
 // sent records that the API server has the count of a copy that next has returned.
 func (t *table) sent(done *series, now time.Time) {
-	t.bucket(done.fault.Pod).AllowN(now, 1)
+	t.bucket(done.fault.Pod, now).AllowN(now, 1)
 	if s := t.series[done.fault]; s != nil {
 		s.sent = done.count
 		s.waiting = now
 	}
 }
 
+// later records that a copy that next has returned could not be sent. The others come first now: a
+// webhook may fail for one namespace alone.
+func (t *table) later(failed *series, now time.Time) {
+	if s := t.series[failed.fault]; s != nil {
+		s.waiting = now
+	}
+}
+
 // drop gives up the occurrences of a copy that next has returned, and returns their number.
 func (t *table) drop(refused *series, now time.Time) int {
-	t.bucket(refused.fault.Pod).AllowN(now, 1)
+	t.bucket(refused.fault.Pod, now).AllowN(now, 1)
 	lost := refused.count - refused.sent
 	if s := t.series[refused.fault]; s != nil {
 		s.count -= lost
@@ -148,9 +151,18 @@ func (t *table) drop(refused *series, now time.Time) int {
 	return lost
 }
 
-func (t *table) bucket(about Pod) *rate.Limiter {
-	if t.buckets[about] == nil {
-		t.buckets[about] = rate.NewLimiter(rate.Every(refill), burst)
+// bucket returns the bucket of an object. It removes those of objects without a recent request.
+func (t *table) bucket(about Pod, now time.Time) *rate.Limiter {
+	if found := t.buckets[about]; found != nil {
+		return found
 	}
+	if len(t.buckets) >= maxSeries {
+		for pod, bucket := range t.buckets {
+			if bucket.TokensAt(now) >= burst {
+				delete(t.buckets, pod) // a new bucket is full, too
+			}
+		}
+	}
+	t.buckets[about] = rate.NewLimiter(rate.Every(refill), burst)
 	return t.buckets[about]
 }

@@ -147,3 +147,18 @@ func TestTableDrop(t *testing.T) {
 		t.Errorf("%+v, %s, %d series; want nothing", next, wait, len(table.series))
 	}
 }
+
+// TestTableBuckets: pods whose events are refused leave nothing behind.
+func TestTableBuckets(t *testing.T) {
+	t.Parallel()
+	table := newTable()
+	for n := range 10 * maxSeries {
+		now := start.Add(time.Duration(n) * refill)
+		table.add(Fault{Pod: Pod{UID: fmt.Sprint(n)}, Reason: "x"}, now)
+		next, _ := table.next(now)
+		table.drop(next, now)
+	}
+	if len(table.buckets) > maxSeries || len(table.series) != 0 {
+		t.Errorf("%d buckets and %d series; want at most %d and none", len(table.buckets), len(table.series), maxSeries)
+	}
+}
