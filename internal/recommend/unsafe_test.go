@@ -82,8 +82,8 @@ func TestComputeManyPods(t *testing.T) {
 	}
 }
 
-// TestComputeNoKubeServices: a kubelet in a service of another name, such as that of k0s, is in none
-// of the recorded ones. A kubeReserved of nothing is no recommendation.
+// TestComputeNoKubeServices: a kubelet in a service of another name, such as that of k0s, is in
+// none of the recorded ones. A kubeReserved of nothing is no recommendation.
 func TestComputeNoKubeServices(t *testing.T) {
 	t.Parallel()
 	list := history(7*day, oneBoot, nil, pod{"a", 0, 100, false, flat(100)})
