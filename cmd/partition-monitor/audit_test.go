@@ -179,8 +179,8 @@ func TestAuditNotPossible(t *testing.T) {
 	}
 }
 
-// TestAuditOtherTree: a kubelet that has its pods elsewhere has nothing to do with kubepods.slice, so
-// its files are no findings.
+// TestAuditOtherTree: a kubelet that has its pods elsewhere has nothing to do with kubepods.slice,
+// so its files are no findings.
 func TestAuditOtherTree(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -86,9 +86,9 @@ func (a *audit) sharedReservation() bool {
 	return true
 }
 
-// restart returns the words for a restart of the kubelet with another CPU manager. It does not start
-// with the state of another policy. Without that state it may assign CPUs on which containers run
-// already, so the node is drained first
+// restart returns the words for a restart of the kubelet with another CPU manager. It does not
+// start with the state of another policy. Without that state it may assign CPUs on which containers
+// run already, so the node is drained first
 // (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
 func (a *audit) restart() string {
 	const state = "/var/lib/kubelet/cpu_manager_state"

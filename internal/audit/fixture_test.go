@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 )
@@ -25,7 +26,7 @@ func healthy(t *testing.T) *Snapshot {
 		t.Fatal(err)
 	}
 	s := &Snapshot{
-		Time:    time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+		Time:    metav1.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 		Cgroups: map[string]Files{}, Units: map[string]Unit{}, Sysctls: map[string]string{}, Containers: map[string]FirstProcess{},
 		Processes: []Process{
 			{KubeletDaemon, "kubelet.service", "system.slice/kubelet.service", 700, -999},

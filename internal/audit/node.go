@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -145,7 +144,7 @@ func (a *audit) burstableShares() (uint64, bool) {
 	sum := int64(0)
 	for _, pod := range a.Pods {
 		switch {
-		case pod.Status.QOSClass != unitname.Burstable, ended(pod) && a.Time.Sub(endedAt(pod)) > endIsWritten:
+		case pod.Status.QOSClass != unitname.Burstable, ended(pod) && a.Time.Sub(endedAt(pod).Time) > endIsWritten:
 			continue
 		case !isSettled(pod):
 			return 0, false
@@ -155,9 +154,9 @@ func (a *audit) burstableShares() (uint64, bool) {
 	return cpuweight.SharesOfMilliCPU(sum), true
 }
 
-// endIsWritten is the time after which the kubelet has written the weight of the burstable pods
-// without a pod that has ended: a minute, and one more on a busy node.
-const endIsWritten = 2 * time.Minute
+// endIsWritten is the time in nanoseconds after which the kubelet has written the weight of the
+// burstable pods without a pod that has ended: a minute, and one more on a busy node.
+const endIsWritten = 120_000_000_000
 
 // reservedSlices checks the cgroups that the kubelet limits for the services of the node
 // (enforceExistingCgroup, pkg/kubelet/cm/node_container_manager_linux.go).

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
 	"nodepartition/internal/cpuweight"
@@ -20,16 +20,16 @@ func ended(pod *v1.Pod) bool {
 }
 
 // endedAt returns the last time at which something of a pod has ended.
-func endedAt(pod *v1.Pod) time.Time {
-	var last time.Time
+func endedAt(pod *v1.Pod) metav1.Time {
+	var last metav1.Time
 	for i := range pod.Status.ContainerStatuses {
-		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.FinishedAt.After(last) {
-			last = t.FinishedAt.Time
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.FinishedAt.After(last.Time) {
+			last = t.FinishedAt
 		}
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.LastTransitionTime.After(last) {
-			last = c.LastTransitionTime.Time
+		if c.LastTransitionTime.After(last.Time) {
+			last = c.LastTransitionTime
 		}
 	}
 	return last
@@ -163,8 +163,8 @@ type container struct {
 	milliLimit, memory *int64
 }
 
-// running returns the running containers of a settled pod that have a scope. It returns none of a pod
-// with an overhead: its RuntimeClass runs the containers in a sandbox of its own (gVisor, Kata
+// running returns the running containers of a settled pod that have a scope. It returns none of a
+// pod with an overhead: its RuntimeClass runs the containers in a sandbox of its own (gVisor, Kata
 // Containers), and their scopes need not have limits.
 func (a *audit) running(pod *v1.Pod) []container {
 	var list []container

@@ -1,9 +1,8 @@
 package audit
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 )
 
@@ -11,7 +10,7 @@ import (
 type Snapshot struct {
 	Node Node
 	// Time is the time at which it was taken.
-	Time time.Time
+	Time metav1.Time
 	// Kubelet is nil if no command line of a running kubelet is known. Flags may then override each of
 	// its settings.
 	Kubelet *Kubelet

@@ -50,8 +50,8 @@ func TestRunResized(t *testing.T) {
 	}
 }
 
-// TestRunOverhead: a RuntimeClass with an overhead, such as that of Kata Containers, runs containers
-// in a sandbox, which has the limits in place of their scopes.
+// TestRunOverhead: a RuntimeClass with an overhead, such as that of Kata Containers, runs
+// containers in a sandbox, which has the limits in place of their scopes.
 func TestRunOverhead(t *testing.T) {
 	t.Parallel()
 	s := healthy(t)

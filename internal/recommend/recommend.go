@@ -31,7 +31,8 @@ type Recommendation struct {
 	// MemoryLimit and EvictionHard are absent if the history has no partition.
 	MemoryLimit  *Figure `json:"memoryLimit,omitempty"`
 	EvictionHard *Figure `json:"evictionHard,omitempty"`
-	// KubeReserved and SystemReserved are absent if the history has no cgroups outside of pods.
+	// KubeReserved and SystemReserved are absent if the history has no cgroups outside of pods, and
+	// KubeReserved also if no service of the kubelet or of the runtime is among them.
 	KubeReserved   *Reserved `json:"kubeReserved,omitempty"`
 	SystemReserved *Reserved `json:"systemReserved,omitempty"`
 	// Leaks lists what grows without returning.

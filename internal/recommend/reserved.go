@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"slices"
 	"time"
 
 	"nodepartition/internal/bytesize"
@@ -45,7 +46,11 @@ func (r *Recommendation) reserved(list []samples.Sample, factor float64) {
 	if len(system.memory) == 0 {
 		return
 	}
-	r.KubeReserved = r.reserve(kubeServices, kube, factor)
+	if slices.ContainsFunc(kube.memory, func(p point) bool { return p.bytes > 0 }) {
+		r.KubeReserved = r.reserve(kubeServices, kube, factor)
+	} else {
+		r.warn("the history has no service of the kubelet or of the runtime: systemReserved includes them, and there is no figure for kubeReserved")
+	}
 	r.SystemReserved = r.reserve(otherServices, system, factor)
 }
 

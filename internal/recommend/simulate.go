@@ -61,9 +61,10 @@ func (s Simulation) others() *Evicted {
 	return nil
 }
 
-// spare raises a limit until no pod is evicted that does not leak, and none is killed. While a leak is small, a pod
-// that has a peak may exceed its request by more, and then it is evicted first. With a higher limit
-// the leak is larger at that time. A limit of the highest usage and its threshold evicts no pod.
+// spare raises a limit until no pod is evicted that does not leak, and none is killed. While a leak
+// is small, a pod that has a peak may exceed its request by more, and then it is evicted first.
+// With a higher limit the leak is larger at that time. A limit of the highest usage and its
+// threshold evicts no pod.
 func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func(limit, hard uint64) Simulation) {
 	victim := replay(limit.Bytes, hard.Bytes).others()
 	if victim == nil {

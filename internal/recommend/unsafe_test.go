@@ -81,3 +81,17 @@ func TestComputeManyPods(t *testing.T) {
 		}
 	}
 }
+
+// TestComputeNoKubeServices: a kubelet in a service of another name, such as that of k0s, is in
+// none of the recorded ones. A kubeReserved of nothing is no recommendation.
+func TestComputeNoKubeServices(t *testing.T) {
+	t.Parallel()
+	list := history(7*day, oneBoot, nil, pod{"a", 0, 100, false, flat(100)})
+	for i := range list {
+		list[i].Groups = list[i].Groups[:2]
+	}
+	r := compute(list)
+	if r.KubeReserved != nil || r.SystemReserved == nil || !warns(r, "no service of the kubelet") {
+		t.Errorf("%+v, %+v, %q", r.KubeReserved, r.SystemReserved, r.Warnings)
+	}
+}

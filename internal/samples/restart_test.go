@@ -110,8 +110,8 @@ func TestRingStrangeFiles(t *testing.T) {
 	}
 }
 
-// TestGroupsAreBounded: of too many cgroups the services of the kubelet and of the runtime stay, and
-// those with the most memory. A node with systemd 252 has eight cgroups of mounts at the top.
+// TestGroupsAreBounded: of too many cgroups the services of the kubelet and of the runtime stay,
+// and those with the most memory. Older versions of systemd have cgroups of mounts at the top.
 func TestGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := minute(0, 100)

@@ -45,8 +45,8 @@ func Open(dir string, notice func(error)) (*Ring, error) {
 
 // Add adds the sample of a minute. The first one replaces the last one on the disk, by the sum of
 // both, if that belongs to the same minute: a service that is restarted each second does not fill
-// the history. The same holds for the ten minutes. After an error the sample is kept in memory, and written with a
-// later one; a Ring keeps an hour at most.
+// the history. The same holds for the ten minutes. After an error the sample is kept in memory, and
+// written with a later one; a Ring keeps an hour at most.
 func (r *Ring) Add(s Sample) error {
 	s.bound()
 	var err error

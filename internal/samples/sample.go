@@ -98,8 +98,8 @@ const (
 	maxEvicted = 16
 )
 
-// bound cuts the lists of a sample to their largest elements. The services of the kubelet and of the
-// runtime come before other groups.
+// bound cuts the lists of a sample to their largest elements. The services of the kubelet and of
+// the runtime come before other groups.
 func (s *Sample) bound() {
 	s.Groups = important(s.Groups)
 	s.Members = largest(s.Members)

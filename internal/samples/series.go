@@ -70,8 +70,7 @@ type contents struct {
 	lastAt   int
 }
 
-// scan calls take with the JSON of each good line of a segment. take may be nil. flags are those of
-// open(2).
+// scan opens a segment with flags, and calls take with the JSON of each good line. take may be nil.
 func scan(path string, flags int, take func(text []byte)) (contents, error) {
 	var c contents
 	// O_NONBLOCK: a pipe would wait for its other end.

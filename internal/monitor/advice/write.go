@@ -37,9 +37,11 @@ func WriteYAML(w io.Writer, a Advice) error {
 	}
 	comments.reserved("kubeReserved", a.KubeReserved)
 	comments.reserved("systemReserved", a.SystemReserved)
-	if a.KubeReserved != nil {
+	if a.SystemReserved != nil {
 		comments.line("", "In the kubelet's own configuration:")
-		comments.line("  ", "%s", flow("kubeReserved", a.KubeReserved))
+		if a.KubeReserved != nil {
+			comments.line("  ", "%s", flow("kubeReserved", a.KubeReserved))
+		}
 		comments.line("  ", "%s", flow("systemReserved", a.SystemReserved))
 	}
 	if len(a.Leaks) > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/audit"
@@ -35,7 +36,7 @@ const podsTimeout = 10 * time.Second
 // snapshot reads the pods before the cgroups, which change with them.
 func (g *gatherer) snapshot(ctx context.Context) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
-		Time:    time.Now(),
+		Time:    metav1.Now(),
 		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{},
 		Containers: map[string]audit.FirstProcess{},
 	}

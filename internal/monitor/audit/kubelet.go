@@ -70,8 +70,8 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 	return nil
 }
 
-// otherTree returns an error for a kubelet whose pods are not in kubepods.slice. A slice of that name
-// is then a remainder from an earlier configuration, and systemd's alone.
+// otherTree returns an error for a kubelet whose pods are not in kubepods.slice. A slice of that
+// name is then a remainder from an earlier configuration, and systemd's alone.
 func otherTree(cgroupRoot string, perQOS *bool) error {
 	switch {
 	case perQOS != nil && !*perQOS:
