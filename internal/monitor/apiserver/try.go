@@ -13,8 +13,8 @@ import (
 )
 
 // Try implements faults.API. If a request fails, it is sent once more with the kubeconfig as it is
-// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a request
-// without an answer does not cut off that of an eviction.
+// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a
+// request without an answer does not cut off that of an eviction.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
 		return faults.ErrNoClient
