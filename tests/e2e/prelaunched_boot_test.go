@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,11 +110,17 @@ func nothingMisplaced(t *testing.T, n *lab.Node) {
 	}
 }
 
+// withContainerd lists the kinds of nodes whose runtime may be one service with the kubelet: k3s and
+// RKE2 have containerd.
+func withContainerd() []string {
+	return slices.DeleteFunc(placingFlavours(), func(name string) bool { return name == "crio" })
+}
+
 // TestPrelaunchedBoot: a node boots whose runtime and kubelet are one service. Its members start
 // before the monitor, which is held back, and all of them start in the partition. Nothing waits for
 // the monitor. Then it takes over.
 func TestPrelaunchedBoot(t *testing.T) {
-	onEach(t, kinds(placingFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), monitorHeld)})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
@@ -158,7 +165,7 @@ const soakBoots = 20
 // TestSoakPrelaunchedBoots: over many boots of such a node, with a monitor that connects at another
 // moment each time, no member starts outside the partition.
 func TestSoakPrelaunchedBoots(t *testing.T) {
-	onEach(t, kinds(placingFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
 		// The runtime serves NRI from the moment at which its socket is there. A monitor that starts
 		// then connects at once.
 		delayed := lab.File{

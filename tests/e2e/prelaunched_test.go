@@ -79,7 +79,7 @@ func startsIn(t *testing.T, n *lab.Node, name string, p unitname.Partition) {
 // run, and ends when it does. A plugin that is killed, that hangs, or that starts before the
 // members are known costs a restart of what was missed, and nothing else.
 func TestPrelaunched(t *testing.T) {
-	onEach(t, kinds(placingFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(placingFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
 		part := func(name string, test func(t *testing.T)) {
 			if !t.Failed() { // a later part would fail for the same reason
