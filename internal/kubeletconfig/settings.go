@@ -35,24 +35,60 @@ type ServiceSettings struct {
 	OOMScoreAdjust string
 	// Delegate is SERVICES_DELEGATE.
 	Delegate string
+	// MemoryMin is SERVICES_MEMORY_MIN and MemoryLow SERVICES_MEMORY_LOW, the protected memory of that
+	// slice.
+	MemoryMin, MemoryLow string
+	// CPUWeight is SERVICES_CPU_WEIGHT, the weight of that slice.
+	CPUWeight string
 	// Unknown is the first setting SERVICES_* that is none of these.
 	Unknown string
 }
 
 // Keys returns the names of the settings for services.
 func (ServiceSettings) Keys() []string {
-	return []string{SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey}
+	return []string{
+		SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey, ServicesMemoryMinKey, ServicesMemoryLowKey, CPUWeightKey,
+	}
 }
 
-// The settings for services.
-const (
-	SliceKey          = "SERVICES_SLICE"
-	CPUsKey           = "SERVICES_CPUS"
-	OOMScoreAdjustKey = "SERVICES_OOM_SCORE_ADJUST"
-	DelegateKey       = "SERVICES_DELEGATE"
+// PartitionSettings holds the settings of the partition that its section has no field for. Empty
+// fields change nothing.
+type PartitionSettings struct {
+	// MemoryMin is PARTITION_MEMORY_MIN and MemoryLow PARTITION_MEMORY_LOW, its protected memory.
+	MemoryMin, MemoryLow string
+	// SwapMax is PARTITION_SWAP_MAX, the swap space that it may use.
+	SwapMax string
+	// Unknown is the first setting PARTITION_MEMORY* or PARTITION_SWAP* that is none of these.
+	Unknown string
+}
 
-	servicesPrefix = "SERVICES_"
+// Keys returns the names of the settings of the partition.
+func (PartitionSettings) Keys() []string {
+	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey}
+}
+
+// The settings for services and of the partition.
+const (
+	SliceKey             = "SERVICES_SLICE"
+	CPUsKey              = "SERVICES_CPUS"
+	OOMScoreAdjustKey    = "SERVICES_OOM_SCORE_ADJUST"
+	DelegateKey          = "SERVICES_DELEGATE"
+	ServicesMemoryMinKey = "SERVICES_MEMORY_MIN"
+	ServicesMemoryLowKey = "SERVICES_MEMORY_LOW"
+	CPUWeightKey         = "SERVICES_CPU_WEIGHT"
+
+	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
+	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
+	SwapMaxKey            = "PARTITION_SWAP_MAX"
+
+	servicesPrefix        = "SERVICES_"
+	partitionMemoryPrefix = "PARTITION_MEMORY"
+	partitionSwapPrefix   = "PARTITION_SWAP"
 )
+
+// prefixes lists the beginnings of the settings that are read here. Errors in the lines of other
+// settings are not ours to report.
+var prefixes = []string{"KUBELET_CONFIG", servicesPrefix, partitionMemoryPrefix, partitionSwapPrefix}
 
 // settings holds the content of SettingsPath. Empty paths mean the well-known ones.
 type settings struct {
@@ -61,6 +97,7 @@ type settings struct {
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
 	Services  ServiceSettings
+	Partition PartitionSettings
 }
 
 // readSettings reads SettingsPath. A missing file means empty settings.
@@ -72,11 +109,10 @@ func readSettings(root hostfs.FS) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	// Errors in lines of other settings are not ours to report.
 	var ours bytes.Buffer
 	for line := range bytes.Lines(data) {
-		if l := bytes.TrimSpace(line); bytes.HasPrefix(l, []byte("KUBELET_CONFIG")) ||
-			bytes.HasPrefix(l, []byte(servicesPrefix)) {
+		l := string(bytes.TrimSpace(line))
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(l, prefix) }) {
 			ours.Write(line)
 		} else {
 			ours.WriteByte('\n') // lines keep their numbers
@@ -90,14 +126,15 @@ func readSettings(root hostfs.FS) (settings, error) {
 		ConfigFile: env["KUBELET_CONFIG"], ConfigDir: env["KUBELET_CONFIG_DIR"],
 		Services: ServiceSettings{
 			Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
+			MemoryMin: env[ServicesMemoryMinKey], MemoryLow: env[ServicesMemoryLowKey], CPUWeight: env[CPUWeightKey],
+		},
+		Partition: PartitionSettings{
+			MemoryMin: env[PartitionMemoryMinKey], MemoryLow: env[PartitionMemoryLowKey], SwapMax: env[SwapMaxKey],
 		},
 	}
-	for _, key := range slices.Sorted(maps.Keys(env)) {
-		if strings.HasPrefix(key, servicesPrefix) && !slices.Contains(s.Services.Keys(), key) {
-			s.Services.Unknown = key
-			break
-		}
-	}
+	keys := slices.Sorted(maps.Keys(env))
+	s.Services.Unknown = unknown(keys, s.Services.Keys(), servicesPrefix)
+	s.Partition.Unknown = unknown(keys, s.Partition.Keys(), partitionMemoryPrefix, partitionSwapPrefix)
 	if len(s.ConfigDir) > 1 {
 		s.ConfigDir = strings.TrimSuffix(s.ConfigDir, "/")
 	}
@@ -114,4 +151,16 @@ func readSettings(root hostfs.FS) (settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// unknown returns the first of keys that begins with one of the prefixes and is not in known. It
+// returns "" if there is none.
+func unknown(keys, known []string, prefixes ...string) string {
+	for _, key := range keys {
+		ours := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+		if ours && !slices.Contains(known, key) {
+			return key
+		}
+	}
+	return ""
 }

@@ -119,6 +119,10 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 	system := append(section("Kubernetes System Partition",
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferral)...)
+	system = append(system, memoryFloor(in.config.Settings.Floor)...)
+	if bytes := in.config.Settings.SwapMax; bytes != nil {
+		system = append(system, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
+	}
 	if !p.CPUs.IsEmpty() {
 		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
 	}
