@@ -49,6 +49,8 @@ var allChecks = []check{
 	{"systemd", docsPage + "systemd", (*checks).systemd},
 	{"slice", docsPage + "configuration", (*checks).slice},
 	{"reserved", docsPage + "warnings", (*checks).reserved},
+	{"floor", docsPage + "protected-memory", (*checks).floor},
+	{"cpu-manager", docsPage + "exclusive-cpus", (*checks).cpuManager},
 	{"runtime", docsPage + "what-a-pass-fails-with", (*checks).container},
 	{"cgroup-driver", docsPage + "errors", (*checks).driver},
 	{"nri", docsPage + "nri", (*checks).served},
@@ -483,20 +485,6 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 		return saying(Warning, "%v", err)
 	}
 	return saying(OK, "%s accepts evictions with %s", client.Server(), path)
-}
-
-// swap warns if the partition may use swap, which eviction does not count.
-func (c *checks) swap(context.Context) []Finding {
-	data, err := os.ReadFile("/proc/swaps")
-	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
-		return saying(OK, "the node has none")
-	}
-	limit, ok := c.file(unitname.CgroupPath(unitname.System.Slice()), "memory.swap.max")
-	if !ok || limit == "0" {
-		return saying(OK, "the partition uses none")
-	}
-	return changing(Warning, "systemctl set-property "+unitname.System.Slice()+" MemorySwapMax=0, or swapoff -a",
-		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
 }
 
 // oomd warns if systemd-oomd may kill in the partition. It kills whole cgroups below one that it
