@@ -126,8 +126,8 @@ func TestCheckReserved(t *testing.T) {
 	n.check(t, exitProblem, []string{"ok      reserved: the cgroups that the kubelet expects exist"}, "--listen=")
 }
 
-// TestCheckFloor: the kernel protects the partition as far as kubepods.slice is protected, which the
-// kubelet resets.
+// TestCheckFloor: the kernel protects the partition as far as kubepods.slice is protected, which
+// the kubelet resets.
 func TestCheckFloor(t *testing.T) {
 	t.Parallel()
 	n := whole(t)

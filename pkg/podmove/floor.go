@@ -33,7 +33,7 @@ func (d *Decision) raiseParent(s Snapshot) {
 	}
 }
 
-// raised returns the protection that replaces present. former is that of an earlier pass. A larger
+// raised returns the protection that replaces present. former was set by an earlier pass. A larger
 // one that is not from here is an operator's, and stays.
 func raised(present, former, want uint64) uint64 {
 	if present == former || present < want {

@@ -11,8 +11,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// TestDecideFloor: the partition has its floor or what its pods have, whatever is more. kubepods.slice
-// has as much, unless the kubelet or an operator protects it.
+// TestDecideFloor: the partition has its floor or what its pods have, whatever is more.
+// kubepods.slice has as much, unless the kubelet or an operator protects it.
 func TestDecideFloor(t *testing.T) {
 	t.Parallel()
 	type protection = cgroupfs.Protection
@@ -87,8 +87,8 @@ func TestDecideFloor(t *testing.T) {
 	}
 }
 
-// TestReconcilerFloor: a kubelet that starts resets kubepods.slice, and the next pass restores it. The
-// end of the floor is the end of the protection.
+// TestReconcilerFloor: a kubelet that starts resets kubepods.slice, and the next pass restores it.
+// The end of the floor is the end of the protection.
 func TestReconcilerFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

@@ -14,8 +14,8 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// staticPolicy makes the kubelet assign CPUs exclusively. CPU 0 is the partition's, and no container
-// gets it exclusively. More options may follow.
+// staticPolicy makes the kubelet assign CPUs exclusively. CPU 0 is the partition's, and no
+// container gets it exclusively. More options may follow.
 const staticPolicy = "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
 
 const (
@@ -72,7 +72,7 @@ func finds(t *testing.T, n *lab.Node, finding string) {
 
 const nothingIdle = "ok cpu-manager: no member has CPUs exclusively that it cannot use"
 
-// cpusExclusive: CPU 1 belongs to a member that cannot run on it, and nobody else may.
+// cpusExclusive: CPU 1 belongs to a member that cannot run on it, and no other pod may.
 func cpusExclusive(t *testing.T, n *lab.Node) {
 	t.Helper()
 	cpusOf(t, n, "kube-system", "system-agent", "0-2", "0")
@@ -109,8 +109,8 @@ func cpusShared(t *testing.T, n *lab.Node) {
 	remove(t, n, member, user)
 }
 
-// cpusStrict: with strict-cpu-reservation the kubelet gives no container a reserved CPU. Members run
-// on the partition's CPUs all the same, and users' pods no longer.
+// cpusStrict: with strict-cpu-reservation the kubelet gives no container a reserved CPU. Members
+// run on the partition's CPUs all the same, and users' pods no longer.
 func cpusStrict(t *testing.T, n *lab.Node) {
 	t.Helper()
 	reconfigureCPUs(t, n, staticPolicy+"cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n"+partition("512Mi", "0"))
@@ -137,8 +137,8 @@ func cpusWithoutSet(t *testing.T, n *lab.Node) {
 	remove(t, n, member)
 }
 
-// reconfigureCPUs restarts the kubelet with other settings of the CPU manager. It does not start with
-// the state of other settings.
+// reconfigureCPUs restarts the kubelet with other settings of the CPU manager. It does not start
+// with the state of other settings.
 func reconfigureCPUs(t *testing.T, n *lab.Node, section string) {
 	t.Helper()
 	if err := n.CopyTo(t.Context(), kubeletConfig(t, section)); err != nil {

@@ -18,9 +18,9 @@ const (
 	kubepodsCgroup = cgroupRoot + "kubepods.slice"
 	settingsFile   = "/etc/default/node-partition"
 	floorBytes     = 256 << 20
-	// cacheBytes is the page cache of the member, less than the floor. streamBytes is what a pod of a
-	// user reads, more than the node's memory. Both read holes of sparse files, which takes page cache
-	// and no disk.
+	// The page cache of the member has cacheBytes, less than the floor. A pod of a user reads
+	// streamBytes, more than the memory of the node. Both read holes of sparse files, which takes page
+	// cache and no disk.
 	cacheBytes  = 192 << 20
 	streamBytes = 8 << 30
 )

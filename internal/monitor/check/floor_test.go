@@ -8,8 +8,8 @@ func TestRecursive(t *testing.T) {
 	for mounts, want := range map[string]bool{
 		tmpfs + "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate,memory_recursiveprot 0 0\n": true,
 		tmpfs + "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate 0 0\n":                      false,
-		tmpfs + "cgroup2 /sys/fs/cgroup cgroup2\n":                                                                     true, // unknown
-		tmpfs: true, // in a namespace without it
+		tmpfs + "cgroup2 /sys/fs/cgroup cgroup2\n":                                                                     true,
+		tmpfs: true,
 	} {
 		if got := recursive(mounts); got != want {
 			t.Errorf("%q: %t, want %t", mounts, got, want)
