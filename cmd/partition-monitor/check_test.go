@@ -166,6 +166,10 @@ func TestCheckErrors(t *testing.T) {
 	n.write(systemCgroup+"/memory.high", "4096")
 	n.write(systemCgroup+"/cpuset.cpus", "0-1")
 	n.check(t, exitProblem, []string{slice + ": memory.high is 4096; the configuration asks for max", slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
+	n.write(systemCgroup+"/memory.high", "max")
+	n.write(systemCgroup+"/../cpuset.cpus", "")
+	n.write(systemCgroup+"/../cpuset.cpus.effective", "0-1")
+	n.check(t, exitOK, []string{"ok      slice: "}, "--listen=")
 	if err := os.RemoveAll(n.root + systemCgroup); err != nil {
 		t.Fatal(err)
 	}

@@ -310,7 +310,7 @@ func (c *checks) slice(context.Context) []Finding {
 		}
 	}
 	if text, ok := c.file(path, "cpuset.cpus"); ok {
-		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) {
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && !(want.CPUs.IsEmpty() && c.all(cpus)) {
 			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
 		}
 	}
@@ -318,6 +318,13 @@ func (c *checks) slice(context.Context) []Finding {
 		found = saying(OK, "%s is active with its limits", unitname.System.Slice())
 	}
 	return found
+}
+
+// all reports whether these are all CPUs that pods have. A partition that had a cpuset and has
+// processes gets all CPUs in place of none.
+func (c *checks) all(cpus cpuset.CPUSet) bool {
+	_, pods, err := c.cgroups.CPUs(unitname.CgroupPath(unitname.Default.Slice()))
+	return err == nil && pods.IsSubsetOf(cpus)
 }
 
 // reserved checks the cgroups that the kubelet expects: it does not start without them, nor without

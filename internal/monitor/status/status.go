@@ -50,10 +50,10 @@ type Partition struct {
 	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
 	SwapBytes uint64 `json:"swapBytes,omitempty"`
 	// MinBytes and LowBytes are its protected memory, memory.min and memory.low.
-	MinBytes uint64 `json:"minBytes,omitempty"`
-	LowBytes uint64 `json:"lowBytes,omitempty"`
-	CPUs       string  `json:"cpuset,omitempty"`
-	CPUWeight  uint64  `json:"cpuWeight"`
+	MinBytes  uint64 `json:"minBytes,omitempty"`
+	LowBytes  uint64 `json:"lowBytes,omitempty"`
+	CPUs      string `json:"cpuset,omitempty"`
+	CPUWeight uint64 `json:"cpuWeight"`
 }
 
 // Read reads the node and queries the service, if it is running.
