@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
@@ -55,6 +57,13 @@ func (c *checks) partitionFloor(want config.Floor) []Finding {
 		found = append(found, changing(
 			Warning, "mount it with memory_recursiveprot, as systemd does from version 247 on",
 			"cgroup2 is mounted without memory_recursiveprot: pods in the partition are not protected by its floor",
+		)...)
+	}
+	if want.Low > want.Min && generations(hostfs.FS("/")) {
+		found = append(found, changing(
+			Warning, fmt.Sprintf("set %s in %s, or switch it off: echo n >%s", kubeletconfig.PartitionMemoryMinKey,
+				kubeletconfig.SettingsPath, generationsPath),
+			"the kernel has its multi-generational LRU on: it reclaims memory below memory.low soon, and leaves memory below memory.min alone",
 		)...)
 	}
 	if found == nil {
@@ -108,4 +117,18 @@ func recursive(mounts string) bool {
 		}
 	}
 	return true // unknown
+}
+
+// generationsPath is the switch of the multi-generational LRU (Linux 6.1). Debian 13 has it on.
+const generationsPath = "/sys/kernel/mm/lru_gen/enabled"
+
+// generations reports whether the multi-generational LRU is on. It skips a cgroup below memory.low
+// once, and reclaims it then (shrink_one, mm/vmscan.c).
+func generations(root hostfs.FS) bool {
+	text, err := root.ReadFile(generationsPath, 1<<10)
+	if err != nil {
+		return false
+	}
+	features, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
+	return err == nil && features&1 != 0 // the other bits are parts of it
 }
