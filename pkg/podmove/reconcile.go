@@ -61,6 +61,7 @@ type Reconciler struct {
 	restartsFail bool
 	connections  int
 	formula      cpuweight.Formula
+	raised       cgroupfs.Protection // of the last decision
 	passes       int
 	beat         time.Time
 }
@@ -265,6 +266,9 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	r.judgeOrders(snapshot, &decision)
+	r.mu.Lock()
+	r.raised = decision.Raised
+	r.mu.Unlock()
 	err = r.act(ctx, decision)
 	r.finish(snapshot.Pods, decision.Pods, err)
 	return decision, err
@@ -292,7 +296,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.forgive()
 	}
 	r.formula = kubeletFormula(s.Pods, r.formula)
-	s.Formula, s.Moving, s.RestartsFail = r.formula, r.moving, r.restartsFail
+	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.raised
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {

@@ -2,6 +2,7 @@ package slices
 
 import (
 	"fmt"
+	"strings"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
@@ -21,6 +22,8 @@ type Input struct {
 	keptWarning string
 	// running means that the partition's cgroup exists.
 	running bool
+	// keepsCPUs means that the partition has a list of CPUs that it cannot be without.
+	keepsCPUs bool
 	// deferral is nil if the limit does not have to wait for evictions.
 	deferral *lowering.Deferral
 }
@@ -50,6 +53,20 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	if settings.Partition != nil {
 		in.deferral = lowering.Find(root, settings)
+		in.keepsCPUs = in.running && settings.Partition.CPUs.IsEmpty() && boundToCPUs(node, settings.Name.Cgroup())
 	}
 	return in, nil
+}
+
+// maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.
+const maxCPUList = 64 << 10
+
+// boundToCPUs reports whether a cgroup has a list of CPUs of its own, and processes.
+func boundToCPUs(root hostfs.FS, cgroup string) bool {
+	list, err := root.ReadFile(cgroup+"/cpuset.cpus", maxCPUList)
+	if err != nil || strings.TrimSpace(string(list)) == "" {
+		return false
+	}
+	events, err := root.ReadFile(cgroup+"/cgroup.events", maxCPUList)
+	return err == nil && strings.Contains(string(events), "populated 1\n")
 }

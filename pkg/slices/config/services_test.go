@@ -34,6 +34,15 @@ func TestNewServices(t *testing.T) {
 		{kubeletconfig.ServiceSettings{Delegate: "yes"}, ""},
 		{kubeletconfig.ServiceSettings{Delegate: "no"}, ""},
 		{kubeletconfig.ServiceSettings{Delegate: "on"}, "neither yes nor no"},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", MemoryMin: "1Gi", MemoryLow: "2Gi", CPUWeight: "10000"}, ""},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", CPUWeight: "1"}, ""},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", CPUWeight: "10001"}, "from 1 to 10000"},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", CPUWeight: "0"}, "from 1 to 10000"},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", MemoryMin: "-1"}, "must not be negative"},
+		{kubeletconfig.ServiceSettings{Slice: "a.slice", MemoryLow: "2 GB"}, "is not a quantity"},
+		{kubeletconfig.ServiceSettings{MemoryMin: "1Gi"}, "want SERVICES_SLICE too"},
+		{kubeletconfig.ServiceSettings{MemoryLow: "1Gi"}, "want SERVICES_SLICE too"},
+		{kubeletconfig.ServiceSettings{CPUWeight: "1"}, "want SERVICES_SLICE too"},
 	} {
 		got, err := newServices(test.settings)
 		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
