@@ -122,10 +122,13 @@ func recursive(mounts string) bool {
 // generationsPath is the switch of the multi-generational LRU (Linux 6.1). Debian 13 has it on.
 const generationsPath = "/sys/kernel/mm/lru_gen/enabled"
 
+// maxSysfs bounds a file of sysfs. It has the size of a page.
+const maxSysfs = 64 << 10
+
 // generations reports whether the multi-generational LRU is on. It skips a cgroup below memory.low
 // once, and reclaims it then (shrink_one, mm/vmscan.c).
 func generations(root hostfs.FS) bool {
-	text, err := root.ReadFile(generationsPath, 1<<10)
+	text, err := root.ReadFile(generationsPath, maxSysfs)
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,13 @@
 package check
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
 
 func TestRecursive(t *testing.T) {
 	t.Parallel()
@@ -14,5 +21,27 @@ func TestRecursive(t *testing.T) {
 		if got := recursive(mounts); got != want {
 			t.Errorf("%q: %t, want %t", mounts, got, want)
 		}
+	}
+}
+
+// TestGenerations: the lowest bit is the main switch. A file of sysfs has the size of a page.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"0x0007": true, "0x0001": true, "0x0000": false, "0x0006": false, "": false, "y": false} {
+		root := t.TempDir()
+		path := filepath.Join(root, generationsPath)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		page := text + strings.Repeat("\n", 4096-len(text))
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := generations(hostfs.FS(root)); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+	if generations(hostfs.FS(t.TempDir())) {
+		t.Error("a kernel without the switch has it on")
 	}
 }
