@@ -110,8 +110,8 @@ func nothingMisplaced(t *testing.T, n *lab.Node) {
 	}
 }
 
-// withContainerd lists the kinds of nodes whose runtime may be one service with the kubelet: k3s and
-// RKE2 have containerd.
+// withContainerd lists the kinds of nodes whose runtime may be one service with the kubelet: that
+// of k3s and RKE2 is containerd.
 func withContainerd() []string {
 	return slices.DeleteFunc(placingFlavours(), func(name string) bool { return name == "crio" })
 }
