@@ -72,7 +72,7 @@ func TestLimitForAnyUsage(t *testing.T) {
 func TestComputeManyPods(t *testing.T) {
 	t.Parallel()
 	for pods, want := range map[int]bool{samples.MaxMembers - 1: false, samples.MaxMembers: true} {
-		var list []pod
+		list := make([]pod, 0, pods)
 		for n := range pods {
 			list = append(list, pod{strconv.Itoa(n), 0, 50, false, flat(20)})
 		}

@@ -69,8 +69,9 @@ func TestClusterKilledSince(t *testing.T) {
 	dns := evict.Pod{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}
 	c := &cluster{kills: faults.Kills{Cgroups: cgroupfs.FS(root)}, pods: func() []evict.Pod { return []evict.Pod{dns} }}
 	reasons := func(limit evict.KilledAt) string {
-		var all []string
-		for _, f := range c.killedSince(limit) {
+		killed := c.killedSince(limit)
+		all := make([]string, 0, len(killed))
+		for _, f := range killed {
 			all = append(all, f.Pod.Name+" "+f.Message)
 		}
 		return strings.Join(all, "; ")

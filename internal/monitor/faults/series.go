@@ -65,7 +65,7 @@ func (t *table) add(f Fault, now time.Time) bool {
 		s = nil
 	}
 	if s == nil {
-		if len(t.series) >= maxSeries && !t.makeRoom(now) {
+		if len(t.series) >= maxSeries && !t.makeRoom() {
 			return false
 		}
 		s = &series{fault: f, first: now}
@@ -81,7 +81,7 @@ func (t *table) add(f Fault, now time.Time) bool {
 
 // makeRoom removes the series that has not occurred for the longest time, of those that the API
 // server has. It reports false if there is none.
-func (t *table) makeRoom(now time.Time) bool {
+func (t *table) makeRoom() bool {
 	var oldest *series
 	for _, s := range t.series {
 		if s.count == s.sent && (oldest == nil || s.last.Before(oldest.last)) {

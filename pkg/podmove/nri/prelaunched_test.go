@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
@@ -31,7 +32,9 @@ func TestMain(m *testing.M) {
 	case nameExits:
 		os.Exit(1)
 	case nameHangs:
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		for {
+			time.Sleep(time.Hour)
+		}
 	}
 	home := filepath.Dir(filepath.Dir(os.Args[0]))
 	if err := os.WriteFile(filepath.Join(home, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -127,13 +130,34 @@ func (r *prelaunching) plugin() int {
 	return pid
 }
 
+// stop stops the plugin, and returns once all its threads have stopped. kill(2) returns before: one
+// thread takes the signal, and until it runs the others answer requests.
+func (r *prelaunching) stop() {
+	r.t.Helper()
+	pid := r.plugin()
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		r.t.Fatal(err)
+	}
+	for {
+		// WNOWAIT leaves the process to the runtime, which waits for its end.
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, unix.EINTR) {
+			r.t.Fatalf("waiting until process %d stops: %v", pid, err)
+		}
+	}
+}
+
 // awaitEnd waits until the runtime has taken the end of a process.
 func (r *prelaunching) awaitEnd(pid int) {
 	r.t.Helper()
+	tooLong := time.After(2 * time.Minute)
 	for syscall.Kill(pid, 0) == nil {
 		select {
-		case <-r.t.Context().Done():
-			r.t.Fatal("the process has not ended")
+		case <-tooLong:
+			r.t.Fatalf("process %d has not ended in two minutes", pid)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -282,9 +306,7 @@ func TestPrelaunchedKilled(t *testing.T) {
 func TestPrelaunchedHangs(t *testing.T) {
 	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
 	impatient(t)
-	if err := syscall.Kill(r.plugin(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	for range 3 {
 		if got := r.create("kube-system"); got != "" {
 			t.Errorf("placed at %q by a plugin that hangs", got)
