@@ -43,6 +43,11 @@ func TestNewServices(t *testing.T) {
 		{kubeletconfig.ServiceSettings{MemoryMin: "1Gi"}, "want SERVICES_SLICE too"},
 		{kubeletconfig.ServiceSettings{MemoryLow: "1Gi"}, "want SERVICES_SLICE too"},
 		{kubeletconfig.ServiceSettings{CPUWeight: "1"}, "want SERVICES_SLICE too"},
+		{kubeletconfig.ServiceSettings{Slice: "system-kube.slice"}, ""},
+		{kubeletconfig.ServiceSettings{Slice: "system-kube.slice", CPUWeight: "1"}, "want a slice beside it"},
+		{kubeletconfig.ServiceSettings{Slice: "system-kube.slice", MemoryMin: "1Gi"}, "want a slice beside it"},
+		{kubeletconfig.ServiceSettings{Slice: "system-kube.slice", MemoryLow: "1Gi"}, "want a slice beside it"},
+		{kubeletconfig.ServiceSettings{Slice: "systems-kube.slice", MemoryLow: "1Gi"}, ""},
 	} {
 		got, err := newServices(test.settings)
 		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
