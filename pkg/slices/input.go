@@ -58,8 +58,8 @@ func Load(root string, output Output) (*Input, error) {
 	return in, nil
 }
 
-// keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list that
-// an operator has set by hand is not a former one: ours would extend it to all CPUs.
+// keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list
+// that an operator has set by hand is not a former one: ours would extend it to all CPUs.
 func keepsCPUs(root hostfs.FS, c *config.Config) bool {
 	return c.Partition.CPUs.IsEmpty() && boundToCPUs(root, c.Name.Cgroup()) &&
 		!lowering.OperatorSets(root, c.Name.Slice(), "AllowedCPUs")

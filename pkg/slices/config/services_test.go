@@ -65,3 +65,20 @@ func TestNewServices(t *testing.T) {
 		t.Errorf("%d problems, want all 4: %v", got, err)
 	}
 }
+
+// TestPlaceServicesWeight: the kubelet's weight wins in the slice of the services, and in one above
+// it.
+func TestPlaceServicesWeight(t *testing.T) {
+	t.Parallel()
+	for reserved, want := range map[string]bool{"kube.slice": true, "kube-services.slice": true, "kube-other.slice": false, "ku.slice": false} {
+		c := Config{
+			Kubelet:  &kubeletconfig.Config{},
+			Services: Services{Slice: "kube-services.slice", CPUWeight: 500},
+			Reserved: Reserved{Slices: []ReservedSlice{{Name: reserved, For: "system-reserved", File: "/config"}}},
+		}
+		c.placeServices()
+		if got := len(c.Warnings) == 1 && strings.Contains(c.Warnings[0], "SERVICES_CPU_WEIGHT: the kubelet gives "+reserved); got != want {
+			t.Errorf("%s: %q, want a warning: %t", reserved, c.Warnings, want)
+		}
+	}
+}
