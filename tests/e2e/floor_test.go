@@ -173,8 +173,8 @@ func floorReloaded(t *testing.T, n *lab.Node) {
 	}
 }
 
-// floorLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an earlier one
-// has raised.
+// floorLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an earlier
+// one has raised.
 func floorLoweredWhileStopped(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl stop "+monitorUnit)
