@@ -152,6 +152,17 @@ func TestCheckFloor(t *testing.T) {
 	}, "--listen=")
 	n.write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "500")
 	n.check(t, exitOK, []string{"ok      floor: kubernetes.slice has its protected memory and its weight"}, "--listen=")
+
+	// Pods and services share by the outermost slice.
+	n.write("/etc/default/node-partition", "SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
+	n.write("/sys/fs/cgroup/kube.slice/memory.min", "0")
+	n.write("/sys/fs/cgroup/kube.slice/cpu.weight", "100")
+	n.write("/sys/fs/cgroup/kube.slice/kube-services.slice/memory.min", "67108864")
+	n.write("/sys/fs/cgroup/kube.slice/kube-services.slice/cpu.weight", "500")
+	n.check(t, exitOK, []string{
+		"warning floor: kube.slice: memory.min is 0; the floor is 67108864",
+		"warning floor: kube.slice: cpu.weight is 100; SERVICES_CPU_WEIGHT asks for 500",
+	}, "--listen=")
 }
 
 func TestCheckErrors(t *testing.T) {
@@ -168,6 +179,8 @@ func TestCheckErrors(t *testing.T) {
 	n.check(t, exitProblem, []string{slice + ": memory.high is 4096; the configuration asks for max", slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
 	n.write(systemCgroup+"/memory.high", "max")
 	n.write(systemCgroup+"/../cpuset.cpus", "")
+	n.write(systemCgroup+"/../cpuset.cpus.effective", "0-3")
+	n.check(t, exitProblem, []string{slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
 	n.write(systemCgroup+"/../cpuset.cpus.effective", "0-1")
 	n.check(t, exitOK, []string{"ok      slice: "}, "--listen=")
 	if err := os.RemoveAll(n.root + systemCgroup); err != nil {

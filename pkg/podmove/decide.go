@@ -20,7 +20,7 @@ type Decision struct {
 	// Protect lists the partition's own slices whose protected memory changes, and kubepods.slice if
 	// that does.
 	Protect []ProtectSpec
-	// Raised is the protected memory that kubepods.slice has for the partition's floor.
+	// Raised is the protected memory that kubepods.slice has for the partition's floor after the pass.
 	Raised cgroupfs.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string

@@ -64,9 +64,10 @@ func (g *Gatherer) idleCPUs(scope string) string {
 	}
 	// With strict-cpu-reservation the CPUs that containers share are outside the partition too. A
 	// container with a part of a CPU has those. Its quota is the part. The kubelet gives a container
-	// with whole CPUs as much quota, or none (DisableCPUQuotaWithExclusiveCPUs, 1.33).
+	// with whole CPUs as much quota, or none (DisableCPUQuotaWithExclusiveCPUs, 1.33). The quota is
+	// rounded up: 996m is a whole CPU here.
 	limits, err := g.Cgroups.Limits(scope)
-	if quota := limits.CPUQuotaPerSec; err != nil || quota != cgroupfs.Unlimited && quota%1_000_000 != 0 {
+	if quota := limits.CPUQuotaPerSec; err != nil || quota != cgroupfs.Unlimited && quota != uint64(given.Size())*1_000_000 {
 		return ""
 	}
 	return given.String()

@@ -1,8 +1,14 @@
 package podmove
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +75,17 @@ func TestDecideFloor(t *testing.T) {
 			floor(0, 4*mebi), pod("a", unitname.System, requests), protection{Low: 4 * mebi}, protection{Low: 3 * mebi},
 			[]ProtectSpec{{"kubepods-system.slice", protection{Low: 5 * mebi}}}, protection{}, false,
 		},
+		"no kubepods.slice, raised before": {
+			raised(4*mebi, floor(2*mebi, 0)), pod("a", unitname.System), protection{Min: 2 * mebi}, protection{}, nil, protection{Min: 4 * mebi}, true,
+		},
+		"raised before, and the kubelet protects": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System, requests), protection{Low: 5 * mebi}, protection{Min: 4 * mebi},
+			nil, protection{Min: 4 * mebi}, false,
+		},
+		"raised by less than was recorded": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 2 * mebi},
+			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
+		},
 		"no kubepods.slice": {floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{}, nil, protection{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,5 +131,143 @@ func TestReconcilerFloor(t *testing.T) {
 		wantProtected("after a start of the kubelet", 64<<20, 64<<20)
 		r.SetConfig(members)
 		wantProtected("without a floor", 0, 0)
+	})
+}
+
+// parentProtection returns memory.min of kubepods.slice.
+func (h *host) parentProtection(t *testing.T) uint64 {
+	t.Helper()
+	limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.Default.Slice()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits.Protection.Min
+}
+
+// TestReconcilerFloorAfterRestart: the floor is lowered or removed while no monitor runs. The next
+// one lowers kubepods.slice, and leaves an operator's value alone.
+func TestReconcilerFloorAfterRestart(t *testing.T) {
+	const before = 64 << 20
+	for name, test := range map[string]struct {
+		now, meanwhile, want uint64
+		off                  bool
+	}{
+		"lowered":                         {32 << 20, before, 32 << 20, false},
+		"removed":                         {0, before, 0, false},
+		"switched off":                    {before, before, 0, true},
+		"removed, and an operator's more": {0, 96 << 20, 96 << 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.comesBack = partitionA
+				file := filepath.Join(t.TempDir(), "raised.json")
+				run := func(c Config) {
+					r, _ := h.reconciler(Working, c)
+					r.RaisedFile = file
+					ctx, cancel := context.WithCancel(t.Context())
+					ended := make(chan error, 1)
+					go func() { ended <- r.Run(ctx) }()
+					<-time.After(time.Minute)
+					cancel()
+					<-ended
+				}
+				c := members
+				c.Floor.Min = before
+				run(c)
+				if got := h.parentProtection(t); got != before {
+					t.Fatalf("at first %d, want %d", got, before)
+				}
+				h.cgroup(unitname.CgroupPath(unitname.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
+				c.Floor.Min, c.Off = test.now, test.off
+				run(c)
+				if got := h.parentProtection(t); got != test.want {
+					t.Errorf("after the restart %d, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// silentSystemd does not answer requests for protected memory while it is silent.
+type silentSystemd struct {
+	*host
+	silent atomic.Bool
+}
+
+func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error {
+	if s.silent.Load() {
+		return errors.New("no answer")
+	}
+	return s.host.SetMemoryProtection(ctx, name, p)
+}
+
+// TestReconcilerFloorSystemdSilent: the floor is removed while systemd does not answer. A later
+// pass lowers kubepods.slice.
+func TestReconcilerFloorSystemdSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		c := members
+		c.Floor.Min = 64 << 20
+		r, _ := h.reconciler(Working, c)
+		units := &silentSystemd{host: h}
+		r.Units, r.RaisedFile = units, filepath.Join(t.TempDir(), "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		units.silent.Store(true)
+		r.SetConfig(members)
+		<-time.After(time.Minute)
+		if got := h.parentProtection(t); got != 64<<20 {
+			t.Fatalf("%d while systemd is silent: this test shows nothing", got)
+		}
+		units.silent.Store(false)
+		<-time.After(time.Minute)
+		if got := h.parentProtection(t); got != 0 {
+			t.Errorf("kubepods.slice keeps %d, want 0", got)
+		}
+	})
+}
+
+// TestReconcilerWithoutFloor: a pass does not read kubepods.slice, and no record is written.
+func TestReconcilerWithoutFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, _ := h.reconciler(Working, members)
+		r.RaisedFile = filepath.Join(t.TempDir(), "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		if _, err := os.Stat(r.RaisedFile); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the record: %v", err)
+		}
+		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
+			c := members
+			c.Floor.Min = floor
+			r.SetConfig(c)
+			s, err := r.snapshot(t.Context())
+			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
+				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)
+			}
+		}
+	})
+}
+
+// TestReconcilerFloorNotRecorded: a pass that cannot write the record reports that, and sets the
+// floor all the same.
+func TestReconcilerFloorNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		c := members
+		c.Floor.Min = 64 << 20
+		r, _ := h.reconciler(Working, c)
+		r.RaisedFile = filepath.Join(t.TempDir(), "missing", "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		if err := r.Err(); err == nil || !strings.Contains(err.Error(), "raised.json") {
+			t.Errorf("%v, want the file", err)
+		}
+		if got := h.parentProtection(t); got != 64<<20 {
+			t.Errorf("%d, want the floor", got)
+		}
 	})
 }

@@ -505,18 +505,13 @@ func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapsh
 	}, nil
 }
 
-// slices returns the present weights of the partition's slices, and their protected memory and that
-// of kubepods.slice.
+// slices returns the present weights of the partition's slices, and their protected memory.
 func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, slice := range []string{g.Partition.Slice(), unitname.QoSSlice(g.Partition, v1.PodQOSBurstable)} {
 		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
 			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 		}
-	}
-	root := unitname.Default.Slice()
-	if limits, err := g.Cgroups.Limits(unitname.CgroupPath(root)); err == nil {
-		protected[root] = limits.Protection
 	}
 	return weights, protected
 }

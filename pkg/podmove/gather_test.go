@@ -502,6 +502,7 @@ func TestGathererIdleCPUs(t *testing.T) {
 		"whole CPUs, limited":   {"4-5", "0-1", "200000", "4-5"},
 		"all that are shared":   {"0-3,6-7", "0-1", "50000", ""},
 		"shared strictly":       {"4-7", "0-1", "150000", ""},
+		"nearly a CPU, shared":  {"4-7", "0-1", "99600", ""},
 		"no CPU manager":        {"", "0-1", "max", ""},
 		"no partition's CPUs":   {"4-5", "4-5", "max", ""},
 	} {

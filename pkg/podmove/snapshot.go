@@ -22,9 +22,11 @@ type Snapshot struct {
 	// Weights holds the present weights of the partition's slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64
-	// Protected holds the protected memory of the partition's slices and of kubepods.slice, by name.
+	// Protected holds the protected memory of the partition's slices, by name, and that of
+	// kubepods.slice if there is a floor or was one.
 	Protected map[string]cgroupfs.Protection
-	// Raised is Decision.Raised of the pass before.
+	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
+	// of the last pass that did everything, or of those since then.
 	Raised cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula cpuweight.Formula

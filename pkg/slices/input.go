@@ -53,9 +53,16 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	if settings.Partition != nil {
 		in.deferral = lowering.Find(root, settings)
-		in.keepsCPUs = in.running && settings.Partition.CPUs.IsEmpty() && boundToCPUs(node, settings.Name.Cgroup())
+		in.keepsCPUs = in.running && keepsCPUs(node, settings)
 	}
 	return in, nil
+}
+
+// keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list
+// that an operator has set by hand is not a former one: ours would extend it to all CPUs.
+func keepsCPUs(root hostfs.FS, c *config.Config) bool {
+	return c.Partition.CPUs.IsEmpty() && boundToCPUs(root, c.Name.Cgroup()) &&
+		!lowering.OperatorSets(root, c.Name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.

@@ -38,6 +38,7 @@ func TestFloor(t *testing.T) {
 			{"with", floorWith},
 			{"kubelet restarted", floorKubeletRestarted},
 			{"reloaded", floorReloaded},
+			{"lowered while the monitor is stopped", floorLoweredWhileStopped},
 			{"parent without", floorParentWithout},
 			{"low", floorLow},
 			{"removed", floorRemoved},
@@ -170,6 +171,19 @@ func floorReloaded(t *testing.T, n *lab.Node) {
 		reload(t, n)
 		want(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes, floorBytes))
 	}
+}
+
+// floorLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an earlier
+// one has raised.
+func floorLoweredWhileStopped(t *testing.T, n *lab.Node) {
+	t.Helper()
+	run(t, n, "systemctl stop "+monitorUnit)
+	settle(t, n, "PARTITION_MEMORY_MIN=128Mi\n")
+	want(t, n, "cat "+kubepodsCgroup+"/memory.min", fmt.Sprint(floorBytes))
+	run(t, n, "systemctl start "+monitorUnit)
+	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes/2, floorBytes/2))
+	settle(t, n, floorSettings)
+	floorStands(t, n)
 }
 
 // floorParentWithout: the floor of the partition alone is not effective under the pressure of the

@@ -72,22 +72,28 @@ func (c *checks) partitionFloor(want config.Floor) []Finding {
 	return found
 }
 
-// servicesFloor checks the slice of the kubelet and of the runtime.
+// servicesFloor checks the slice of the kubelet and of the runtime, and those above it.
 func (c *checks) servicesFloor(want *config.Services) []Finding {
 	const boot = "reboot the node: these settings apply from the next boot on"
-	has, err := c.cgroups.Limits(unitname.CgroupPath(want.Slice))
-	if err != nil {
-		return changing(Warning, boot, "%s is not active (%s)", want.Slice, kubeletconfig.SettingsPath)
-	}
 	var found []Finding
-	if less := lacks(has.Protection, want.Floor); less != "" {
-		found = append(found, changing(Warning, boot, "%s: %s (%s)", want.Slice, less, kubeletconfig.SettingsPath)...)
-	}
-	if want.CPUWeight != 0 && has.CPUWeight != uint64(want.CPUWeight) {
-		found = append(found, changing(
-			Warning, boot+"; with kube-reserved in enforceNodeAllocatable the weight of its reserved cpu wins",
-			"%s: cpu.weight is %d; %s asks for %d", want.Slice, has.CPUWeight, kubeletconfig.CPUWeightKey, want.CPUWeight,
-		)...)
+	levels := strings.Split(unitname.CgroupPath(want.Slice), "/")
+	for i, slice := range levels {
+		has, err := c.cgroups.Limits(strings.Join(levels[:i+1], "/"))
+		if err != nil {
+			return changing(Warning, boot, "%s is not active (%s)", slice, kubeletconfig.SettingsPath)
+		}
+		if less := lacks(has.Protection, want.Floor); less != "" {
+			found = append(found, changing(
+				Warning, boot+"; with kube-reserved in enforceNodeAllocatable and MemoryQoS the reserved memory wins",
+				"%s: %s (%s)", slice, less, kubeletconfig.SettingsPath,
+			)...)
+		}
+		if want.CPUWeight != 0 && has.CPUWeight != uint64(want.CPUWeight) {
+			found = append(found, changing(
+				Warning, boot+"; with kube-reserved in enforceNodeAllocatable the weight of its reserved cpu wins",
+				"%s: cpu.weight is %d; %s asks for %d", slice, has.CPUWeight, kubeletconfig.CPUWeightKey, want.CPUWeight,
+			)...)
+		}
 	}
 	if found == nil {
 		found = saying(OK, "%s has its protected memory and its weight", want.Slice)

@@ -15,8 +15,11 @@ func (c *checks) swap(context.Context) []Finding {
 	limit, has := c.file(unitname.CgroupPath(unitname.System.Slice()), "memory.swap.max")
 	if want := c.desired.Settings.SwapMax; want != nil && has {
 		if limit != fmt.Sprint(*want) {
-			return changing(Error, "systemctl daemon-reload", "%s: memory.swap.max is %s; %s asks for %d (%s)",
-				unitname.System.Slice(), limit, kubeletconfig.SwapMaxKey, *want, kubeletconfig.SettingsPath)
+			return changing(
+				Error, "systemctl daemon-reload; a MemorySwapMax= of your own wins, see systemctl cat "+unitname.System.Slice(),
+				"%s: memory.swap.max is %s; %s asks for %d (%s)",
+				unitname.System.Slice(), limit, kubeletconfig.SwapMaxKey, *want, kubeletconfig.SettingsPath,
+			)
 		}
 		return saying(OK, "the partition uses at most %s bytes", limit)
 	}

@@ -54,6 +54,19 @@ func parseSetting(value string) (int64, error) {
 	return bytes &^ (int64(os.Getpagesize()) - 1), err
 }
 
+// smallSetting in bytes is less than any use of these settings.
+const smallSetting = 1 << 20
+
+// isTiny reports whether a valid setting is above 0 and below smallSetting.
+func isTiny(value string) bool {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return false
+	}
+	bytes, err := parseBytes(raw, 1)
+	return err == nil && bytes < smallSetting
+}
+
 // PartitionSettings holds the settings of the partition that its section has no fields for.
 type PartitionSettings struct {
 	// Floor is the protected memory of the partition.
@@ -115,15 +128,23 @@ func (c *Config) placeFloors(root hostfs.FS, s PartitionSettings) {
 	}
 	if c.Partition != nil {
 		c.Settings = s
-	} else {
-		for _, of := range []struct{ key, value string }{
-			{kubeletconfig.PartitionMemoryMinKey, settings.MemoryMin},
-			{kubeletconfig.PartitionMemoryLowKey, settings.MemoryLow},
-			{kubeletconfig.SwapMaxKey, settings.SwapMax},
-		} {
-			if of.value != "" {
-				warn(of.key, "does nothing without %s", kubeletconfig.SectionField)
-			}
+	}
+	for _, of := range []struct {
+		key, value string
+		applies    bool
+	}{
+		{kubeletconfig.PartitionMemoryMinKey, settings.MemoryMin, c.Partition != nil},
+		{kubeletconfig.PartitionMemoryLowKey, settings.MemoryLow, c.Partition != nil},
+		{kubeletconfig.SwapMaxKey, settings.SwapMax, c.Partition != nil},
+		{kubeletconfig.ServicesMemoryMinKey, c.Kubelet.Services.MemoryMin, true},
+		{kubeletconfig.ServicesMemoryLowKey, c.Kubelet.Services.MemoryLow, true},
+	} {
+		switch {
+		case of.value == "":
+		case !of.applies:
+			warn(of.key, "does nothing without %s", kubeletconfig.SectionField)
+		case isTiny(of.value):
+			warn(of.key, "%s is less than %d MiB; is a unit such as Mi missing?", quote(of.value), smallSetting>>20)
 		}
 	}
 	for _, of := range []struct {

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 )
 
@@ -67,6 +69,26 @@ func TestLimitFloor(t *testing.T) {
 		}
 		if problems != test.wrong {
 			t.Errorf("limit %d, floor %+v: %v, want %d problems", test.limit, test.floor, err, test.wrong)
+		}
+	}
+}
+
+// TestPlaceFloorsTiny: a unit that is missing gets a warning: less than a page protects nothing.
+func TestPlaceFloorsTiny(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"": false, "0": false, "1Mi": false, "256Mi": false, "256": true, "1048575": true, "512k": true} {
+		c := Config{Partition: &Partition{}, Kubelet: &kubeletconfig.Config{
+			Partition: kubeletconfig.PartitionSettings{MemoryMin: value, MemoryLow: value, SwapMax: value},
+			Services:  kubeletconfig.ServiceSettings{MemoryMin: value, MemoryLow: value},
+		}}
+		c.placeFloors(hostfs.FS(t.TempDir()), PartitionSettings{})
+		for _, key := range []string{"PARTITION_MEMORY_MIN", "PARTITION_MEMORY_LOW", "PARTITION_SWAP_MAX", "SERVICES_MEMORY_MIN", "SERVICES_MEMORY_LOW"} {
+			found := slices.ContainsFunc(c.Warnings, func(w string) bool {
+				return strings.Contains(w, key+": ") && strings.Contains(w, "is a unit such as Mi missing?")
+			})
+			if found != want {
+				t.Errorf("%s=%s: warned %t, want %t: %q", key, value, found, want, c.Warnings)
+			}
 		}
 	}
 }

@@ -92,9 +92,14 @@ func newServices(settings kubeletconfig.ServiceSettings) (Services, error) {
 		{kubeletconfig.ServicesMemoryLowKey, settings.MemoryLow},
 		{kubeletconfig.CPUWeightKey, settings.CPUWeight},
 	} {
-		if of.value != "" && settings.Slice == "" {
+		switch {
+		case of.value == "":
+		case settings.Slice == "":
 			bad(of.key, of.value, "needs a slice for the kubelet and the runtime, because system.slice stays as it is; want %s too",
 				kubeletconfig.SliceKey)
+		case isBelow(settings.Slice, systemSlice):
+			bad(of.key, of.value, "has no effect against pods in a slice below system.slice, which stays as it is; want a slice beside it, "+
+				"such as %s=kubernetes.slice", kubeletconfig.SliceKey)
 		}
 	}
 	return s, list.err()
@@ -118,7 +123,7 @@ func (c *Config) placeServices() {
 		}
 	}
 	for _, s := range c.Reserved.Slices {
-		if s.Name == c.Services.Slice && c.Services.CPUWeight != 0 {
+		if isBelow(c.Services.Slice, s.Name) && c.Services.CPUWeight != 0 {
 			warn(kubeletconfig.CPUWeightKey, "the kubelet gives %s the weight of its reserved cpu (%s, %s), which wins if there is one",
 				s.Name, s.For, s.File)
 		}
