@@ -174,12 +174,20 @@ func (n *node) makeAll(ctx context.Context) (took time.Duration, calls uint64, c
 
 // measureStop adds the cost of stopping the slices of all pods.
 func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figure) ([]figure.Figure, error) {
-	if err := n.endContainers(ctx); err != nil {
+	if err := n.endPods(ctx); err != nil {
 		return nil, err
 	}
 	stopped, stopCalls, err := n.pass(ctx, true)
 	if err != nil {
 		return nil, err
+	}
+	burstable := unitname.QoSSlice(unitname.System, v1.PodQOSBurstable)
+	left, err := cgroups.Children(unitname.CgroupPath(burstable))
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		return nil, fmt.Errorf("%d of %d slices are left in %s after the pass", len(left), size, burstable)
 	}
 	return append(
 		figures,
@@ -322,18 +330,33 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 	}, []uint32{uint32(cmd.Process.Pid)})
 }
 
-// endContainers ends all containers, and removes all pods from the runtime.
-func (n *node) endContainers(ctx context.Context) error {
-	group, stopping := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for _, scope := range n.scopes {
-		group.Go(func() error { return livemove.StopScope(stopping, n.systemd, scope) })
+// endPods ends all pods, as runtime and kubelet do: their containers and sandboxes, and then their
+// slices of the default partition. The monitor keeps its slice of a pod as long as that one exists.
+func (n *node) endPods(ctx context.Context) error {
+	scopes, defaultSlices := n.scopes, []string{}
+	for i, uid := range n.runtime.uids() {
+		scopes = append(scopes, scopeName(idOf('a', i)))
+		defaultSlices = append(defaultSlices, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid))
 	}
-	if err := group.Wait(); err != nil {
-		return err
+	for _, step := range []struct {
+		units []string
+		stop  func(context.Context, string) error
+	}{
+		{scopes, func(ctx context.Context, scope string) error { return livemove.StopScope(ctx, n.systemd, scope) }},
+		{defaultSlices, n.systemd.StopSlice},
+	} {
+		group, stopping := errgroup.WithContext(ctx)
+		group.SetLimit(atOnce)
+		for _, unit := range step.units {
+			group.Go(func() error { return step.stop(stopping, unit) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
 	}
 	n.scopes = nil
 	n.runtime.clear()
+	clear(n.kubelet)
 	return eventually(ctx, "no scope is left in the partition", func() bool {
 		populated, err := cgroups.Populated(unitname.CgroupPath("kubepods-system.slice"))
 		return err == nil && !populated
