@@ -94,7 +94,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	}
 	services, err := newServices(c.Kubelet.Services)
 	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
-	if err = errors.Join(c.partition(root), c.limitFloor(settings), err, settingsErr); err != nil {
+	if err = errors.Join(c.partition(root), err, settingsErr); err != nil {
 		c.Partition = nil
 		return c, err
 	}

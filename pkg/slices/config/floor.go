@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -51,8 +52,10 @@ func parseSetting(value string) (int64, error) {
 		return 0, err
 	}
 	bytes, err := parseBytes(raw, 0)
-	return bytes &^ (int64(os.Getpagesize()) - 1), err
+	return wholePages(bytes), err
 }
+
+func wholePages(bytes int64) int64 { return bytes &^ (int64(os.Getpagesize()) - 1) }
 
 // smallSetting in bytes is less than any use of these settings.
 const smallSetting = 1 << 20
@@ -88,32 +91,33 @@ func newPartitionSettings(settings kubeletconfig.PartitionSettings) (PartitionSe
 		if err != nil {
 			bad(kubeletconfig.SwapMaxKey, value, "%v, or 0 for no swap", err)
 		}
-		s.SwapMax = &bytes
+		if bytes < wholePages(math.MaxInt64) { // which the kernel takes for no bound (PAGE_COUNTER_MAX)
+			s.SwapMax = &bytes
+		}
 	}
 	return s, list.err()
 }
 
-// limitFloor compares the floor of the partition with its limit. A floor above the limit would
-// promise memory that the partition cannot use.
-func (c *Config) limitFloor(s PartitionSettings) error {
-	var list problems
+// limitFloor lowers the floor of the partition to its limit, and warns. More would protect nothing
+// in the partition. It is no error: the two are in different files, and a node whose limit was
+// lowered keeps its partition.
+func (c *Config) limitFloor(floor *Floor, warn func(key, format string, args ...any)) {
 	if c.Partition == nil || c.Partition.MemoryLimit == 0 {
-		return nil
+		return
 	}
-	limit := uint64(c.Partition.MemoryLimit)
+	limit := wholePages(c.Partition.MemoryLimit)
 	for _, of := range []struct {
 		key, value string
-		bytes      uint64
+		bytes      *uint64
 	}{
-		{kubeletconfig.PartitionMemoryMinKey, c.Kubelet.Partition.MemoryMin, s.Floor.Min},
-		{kubeletconfig.PartitionMemoryLowKey, c.Kubelet.Partition.MemoryLow, s.Floor.Low},
+		{kubeletconfig.PartitionMemoryMinKey, c.Kubelet.Partition.MemoryMin, &floor.Min},
+		{kubeletconfig.PartitionMemoryLowKey, c.Kubelet.Partition.MemoryLow, &floor.Low},
 	} {
-		if of.bytes > limit {
-			list.add(kubeletconfig.SettingsPath, of.key, quote(of.value), "is above memoryLimit of %s, %d bytes; want at most that",
-				kubeletconfig.SectionField, limit)
+		if *of.bytes > uint64(limit) {
+			warn(of.key, "%s is above memoryLimit of %s: protecting that, %d bytes", quote(of.value), kubeletconfig.SectionField, limit)
+			*of.bytes = uint64(limit)
 		}
 	}
-	return list.err()
 }
 
 // placeFloors completes the settings of the partition once it is known, and compares the floors
@@ -127,6 +131,7 @@ func (c *Config) placeFloors(root hostfs.FS, s PartitionSettings) {
 		warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(settings.Keys(), ", "))
 	}
 	if c.Partition != nil {
+		c.limitFloor(&s.Floor, warn)
 		c.Settings = s
 	}
 	for _, of := range []struct {

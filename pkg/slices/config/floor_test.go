@@ -48,27 +48,26 @@ func TestNewPartitionSettings(t *testing.T) {
 	}
 }
 
-// TestLimitFloor: a floor may be as large as the limit, and any size without one.
+// TestLimitFloor: a floor may be as large as the limit, and any size without one. A larger one is
+// lowered to the limit in whole pages.
 func TestLimitFloor(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		limit int64
-		floor Floor
-		wrong int
+		limit       int64
+		floor, want Floor
+		warnings    int
 	}{
-		{1 << 30, Floor{1 << 30, 1 << 30}, 0},
-		{1 << 30, Floor{1<<30 + 4096, 0}, 1},
-		{1 << 30, Floor{2 << 30, 2 << 30}, 2},
-		{0, Floor{2 << 30, 2 << 30}, 0},
+		{1 << 30, Floor{1 << 30, 1 << 30}, Floor{1 << 30, 1 << 30}, 0},
+		{1 << 30, Floor{1<<30 + 4096, 0}, Floor{1 << 30, 0}, 1},
+		{1<<30 + 5, Floor{2 << 30, 3 << 30}, Floor{1 << 30, 1 << 30}, 2},
+		{0, Floor{2 << 30, 2 << 30}, Floor{2 << 30, 2 << 30}, 0},
 	} {
 		c := Config{Partition: &Partition{MemoryLimit: test.limit}, Kubelet: &kubeletconfig.Config{}}
-		err := c.limitFloor(PartitionSettings{Floor: test.floor})
-		problems := 0
-		if err != nil {
-			problems = len(Problems(err))
-		}
-		if problems != test.wrong {
-			t.Errorf("limit %d, floor %+v: %v, want %d problems", test.limit, test.floor, err, test.wrong)
+		got, warnings := test.floor, 0
+		c.limitFloor(&got, func(string, string, ...any) { warnings++ })
+		if got != test.want || warnings != test.warnings {
+			t.Errorf("limit %d, floor %+v: %+v with %d warnings, want %+v with %d",
+				test.limit, test.floor, got, warnings, test.want, test.warnings)
 		}
 	}
 }
