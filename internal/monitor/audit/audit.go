@@ -4,7 +4,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"nodepartition/internal/audit"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 	"nodepartition/internal/unitname"
 )
 
@@ -69,12 +69,9 @@ func look(ctx context.Context, o Options) (audit.Report, error) {
 	return report, nil
 }
 
-// WriteJSON writes a report for scripts.
+// WriteJSON writes a report for scripts. Cures are commands.
 func WriteJSON(w io.Writer, r audit.Report) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false) // cures have > and &
-	return encoder.Encode(r)
+	return output.JSONWithCommands(w, r)
 }
 
 // WriteText writes a report for people.
