@@ -2,10 +2,8 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,7 +38,7 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 		CgroupRoot    string            `json:"cgroupRoot"`
 		CgroupsPerQOS *bool             `json:"cgroupsPerQOS"`
 	}
-	if err := decode(p.Configuration.Files, reflect.ValueOf(&settings).Elem()); err != nil {
+	if err := decode(p.Configuration.Files, &settings); err != nil {
 		return err
 	}
 	override(&settings.Kubelet, &process.Flags)
@@ -99,9 +97,8 @@ func amounts(r budget.Resources, list map[string]string) audit.Amounts {
 	return a
 }
 
-// decode decodes the fields of a struct, by their JSON names, from the kubelet's files, the later
-// ones over the earlier.
-func decode(files []string, target reflect.Value) error {
+// decode decodes the fields of a struct from the kubelet's files, the later ones over the earlier.
+func decode(files []string, target any) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -109,35 +106,7 @@ func decode(files []string, target reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	targets := map[string]any{}
-	fieldsOf(target, targets)
-	names := make([]string, 0, len(targets))
-	for name := range targets {
-		names = append(names, name)
-	}
-	values, err := config.Fields(names, func(map[string]json.RawMessage) error { return nil })
-	if err != nil {
-		return err
-	}
-	for name, raw := range values {
-		if err := config.Decode(name, raw, targets[name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func fieldsOf(v reflect.Value, targets map[string]any) {
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if field.Anonymous {
-			fieldsOf(v.Field(i), targets)
-			continue
-		}
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
-			targets[name] = v.Field(i).Addr().Interface()
-		}
-	}
+	return config.DecodeInto(target, nil)
 }
 
 // override replaces the settings that the command line sets.
