@@ -1,32 +1,28 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
+	findings "nodepartition/internal/audit"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/monitor/audit"
 )
 
 func auditCommand() *cli.Command {
+	outputs := formats[findings.Report]{{"text", audit.WriteText}, {"json", audit.WriteJSON}}
 	return &cli.Command{
 		Name: "audit",
 		Usage: "compare the cgroups, kernel parameters and daemons of the node with what kubelet, runtime and systemd set: " +
 			"exit status 1 if something differs, 2 if the node cannot be audited",
 		Flags: []cli.Flag{
 			podsAPIFlag(),
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+			outputs.flag(),
 		},
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			write := audit.WriteText
-			switch c.String(flagOutput) {
-			case "text":
-			case "json":
-				write = audit.WriteJSON
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want text or json", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			report, err := audit.Node(c.Context, audit.Options{PodsAPI: c.String(flagPods)})
 			if err != nil {

@@ -162,6 +162,23 @@ func TestAuditUnknown(t *testing.T) {
 	}
 }
 
+// TestCheckCPUManager: a user pod that may run on the partition's CPUs is a warning.
+func TestCheckCPUManager(t *testing.T) {
+	t.Parallel()
+	n := auditedNode(t)
+	n.write("/etc/kubernetes/node-partition.yaml", kubelet("systemPartition: {namespaces: [kube-system], memoryLimit: 64Mi, cpuset: '0'}\n"))
+	const scope = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_shop.slice/cri-containerd-abc.scope"
+	for cpus, want := range map[string]string{
+		"0-1": "warning cpu-manager: /sys/fs/cgroup/" + scope + "/cpuset.cpus.effective is 0-1; expected ",
+		"1":   "ok      cpu-manager: found no user pod on the partition's CPUs, and no member with others\n",
+	} {
+		n.cgroup(scope, map[string]string{"cpuset.cpus.effective": cpus})
+		if _, stdout, stderr := n.run("check", "--listen="); !strings.Contains(stdout, want) || stderr != "" {
+			t.Errorf("want %q in\n%s%s", want, stdout, stderr)
+		}
+	}
+}
+
 // TestAuditNotPossible: status 2 is for a node that cannot be audited, and for an invalid command
 // line.
 func TestAuditNotPossible(t *testing.T) {

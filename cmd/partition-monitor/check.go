@@ -14,11 +14,12 @@ import (
 const flagIgnore = "ignore"
 
 func checkCommand() *cli.Command {
+	outputs := formats[[]check.Finding]{{"text", check.WriteText}, {"json", check.WriteJSON}}
 	return &cli.Command{
 		Name:  "check",
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong",
 		Flags: commonFlags(
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "text or json", Value: "text"},
+			outputs.flag(),
 			&cli.StringSliceFlag{
 				Name:  flagIgnore,
 				Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list",
@@ -30,13 +31,9 @@ func checkCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			write := check.WriteText
-			switch c.String(flagOutput) {
-			case "text":
-			case "json":
-				write = check.WriteJSON
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want text or json", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			ignored := c.StringSlice(flagIgnore)
 			for _, name := range ignored {

@@ -95,6 +95,21 @@ func TestCheckOK(t *testing.T) {
 	}
 }
 
+// TestCheckBehindProxy: the service is on this node, so no proxy is asked for it.
+func TestCheckBehindProxy(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.write("/etc/hosts", "127.0.0.1 worker-1")
+	proxy := httptest.NewServer(http.NotFoundHandler())
+	defer proxy.Close()
+	cmd := n.program("check", strings.Replace(monitorAnswers(t, http.StatusOK, "ok\n"), "127.0.0.1", "worker-1", 1))
+	cmd.Env = append(cmd.Env, "HTTP_PROXY="+proxy.URL)
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), "ok      service: ready, metrics at http://worker-1:") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 // TestCheckWarnings: the partition works, although not as well. The exit status stays 0.
 func TestCheckWarnings(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func collectCommand() *cli.Command {
 				return collect.Write(c.Context, c.App.Writer, o)
 			}
 			if name == "" {
-				name = "node-partition-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+				name = collect.Name(time.Now()) + ".tar.gz"
 			}
 			// O_EXCL follows no link that another user has made in a shared folder.
 			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

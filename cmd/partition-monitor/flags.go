@@ -21,8 +21,6 @@ const (
 	flagPods     = "pods-api-socket"
 	flagMove     = "move"
 	flagCooldown = "eviction-cooldown"
-	// flagOutput selects the format of a command that shows something.
-	flagOutput = "output"
 )
 
 // commonFlags returns the flags that run, status and check have in common, followed by more.

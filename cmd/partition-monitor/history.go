@@ -42,6 +42,7 @@ func timeFlag(c *cli.Context, name string, now, or time.Time) (time.Time, error)
 
 func historyCommand() *cli.Command {
 	const shown = 6 * time.Hour
+	outputs := formats[history.View]{{"table", history.WriteTable}, {"json", history.WriteJSON}}
 	return &cli.Command{
 		Name:  "history",
 		Usage: "show what the partition and the services of the node have used, from the history of run --history",
@@ -49,7 +50,7 @@ func historyCommand() *cli.Command {
 			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME`: 2h, 3d, 03:12 or \"2026-11-20 03:12\" (default: 6h)"},
 			&cli.StringFlag{Name: flagUntil, Usage: "the last `TIME` (default: now)"},
 			&cli.StringFlag{Name: flagAt, Usage: "a `TIME` to show by the minute, with the pods if they are recorded"},
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "table or json", Value: "table"},
+			outputs.flag(),
 			dirFlag(),
 		},
 		Action: func(c *cli.Context) error {
@@ -71,13 +72,9 @@ func historyCommand() *cli.Command {
 			if o.Until.Before(o.Since) {
 				return usageError{fmt.Errorf("--%s is after --%s", flagSince, flagUntil)}
 			}
-			write := history.WriteTable
-			switch c.String(flagOutput) {
-			case "table":
-			case "json":
-				write = history.WriteJSON
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want table or json", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			view, err := history.Read(o)
 			if err != nil {
@@ -89,6 +86,7 @@ func historyCommand() *cli.Command {
 }
 
 func recommendCommand() *cli.Command {
+	outputs := formats[advice.Advice]{{"yaml", advice.WriteYAML}, {"json", advice.WriteJSON}}
 	return &cli.Command{
 		Name: "recommend",
 		Usage: "compute memoryLimit, evictionHard, kubeReserved and systemReserved from the history of run --history, " +
@@ -100,7 +98,7 @@ func recommendCommand() *cli.Command {
 				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
 				Value: evict.DefaultProtected.String(),
 			},
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "yaml or json", Value: "yaml"},
+			outputs.flag(),
 			dirFlag(),
 		},
 		Action: func(c *cli.Context) error {
@@ -120,13 +118,9 @@ func recommendCommand() *cli.Command {
 				}
 				o.AtLimit = uint64(limit.Value())
 			}
-			write := advice.WriteYAML
-			switch c.String(flagOutput) {
-			case "yaml":
-			case "json":
-				write = advice.WriteJSON
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want yaml or json", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			found, err := advice.Read(o)
 			if err != nil {

@@ -15,13 +15,14 @@ const (
 )
 
 func planCommand() *cli.Command {
+	outputs := formats[plan.Plan]{{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}}
 	return &cli.Command{
 		Name: "plan",
 		Usage: "show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, " +
 			"and the remainder for user pods",
 		Flags: []cli.Flag{
 			podsAPIFlag(),
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "table, json or yaml", Value: "table"},
+			outputs.flag(),
 			&cli.StringFlag{
 				Name: flagCapacity,
 				Usage: "plan another node of this `CAPACITY`, such as cpu=16,memory=32Gi,storage=100Gi, " +
@@ -35,19 +36,12 @@ func planCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			write := plan.WriteTable
-			switch c.String(flagOutput) {
-			case "table":
-			case "json":
-				write = plan.WriteJSON
-			case "yaml":
-				write = plan.WriteYAML
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want table, json or yaml", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			o := plan.Options{Files: c.StringSlice(flagConfig), PodsAPI: c.String(flagPods)}
 			if c.IsSet(flagCapacity) {
-				var err error
 				if o.Capacity, err = plan.ParseCapacity(c.String(flagCapacity)); err != nil {
 					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}
 				}

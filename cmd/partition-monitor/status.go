@@ -12,23 +12,20 @@ import (
 )
 
 func statusCommand() *cli.Command {
+	outputs := formats[status.Status]{{"table", status.WriteTable}, {"json", status.WriteJSON}}
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show which pods are in which partition, and why not in the other; reads the node itself and works without the service",
 		Flags: commonFlags(
-			&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "table or json", Value: "table"},
+			outputs.flag(),
 			&cli.BoolFlag{Name: flagWait, Usage: "wait until the partition is active and the service ready"},
 			&cli.DurationFlag{Name: flagTimeout, Usage: "longest time to wait; 0 for no limit"},
 		),
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			write := status.WriteTable
-			switch c.String(flagOutput) {
-			case "table":
-			case "json":
-				write = status.WriteJSON
-			default:
-				return usageError{fmt.Errorf("--%s=%s: want table or json", flagOutput, c.String(flagOutput))}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
 			}
 			common, err := readOptions(c)
 			if err != nil {

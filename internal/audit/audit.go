@@ -28,12 +28,17 @@ type audit struct {
 // RulePartitionCPUs names the rule about the CPUs of the partition and of user pods.
 const RulePartitionCPUs = "partition-cpus"
 
-// rules lists the rules. The first compares cgroups with systemd's properties: a file that somebody
-// has written beside systemd has that finding, and no other.
-var rules = []struct {
+// rule is a rule with its name.
+type rule struct {
 	name  string
 	check func(*audit)
-}{
+}
+
+var partitionCPUs = rule{RulePartitionCPUs, (*audit).partitionCPUs}
+
+// rules lists the rules. The first compares cgroups with systemd's properties: a file that somebody
+// has written beside systemd has that finding, and no other.
+var rules = []rule{
 	{"second-writer", (*audit).secondWriters},
 	{"node-limits", (*audit).nodeLimits},
 	{"collective-limit", (*audit).collectiveLimits},
@@ -42,7 +47,7 @@ var rules = []struct {
 	{"container-limits", (*audit).containers},
 	{"reserved-limits", (*audit).reservedSlices},
 	{"kubelet-cgroup", (*audit).kubeletCgroup},
-	{RulePartitionCPUs, (*audit).partitionCPUs},
+	partitionCPUs,
 	{"systemd-oomd", (*audit).oomd},
 	{"kernel-parameter", (*audit).kernelParameters},
 	{"oom-score", (*audit).oomScores},
@@ -53,13 +58,7 @@ var kubepods = unitname.Default.Slice()
 
 // Run returns the findings in the order of the rules, and within a rule in the order of the paths.
 func Run(s *Snapshot) Report {
-	a := &audit{Snapshot: s, found: map[string]bool{}, scopes: map[string]string{}}
-	a.report = Report{Findings: []Finding{}, NotChecked: []string{}}
-	for cgroup := range s.Cgroups {
-		if id := unitname.ContainerID(path.Base(cgroup)); id != "" {
-			a.scopes[id] = cgroup
-		}
-	}
+	a := newAudit(s)
 	if s.Kubelet == nil {
 		a.skip("limits of kubepods.slice, of reserved slices and of CPU quotas: no kubelet runs as kubelet.service, so its flags are not known")
 	}
@@ -67,26 +66,40 @@ func Run(s *Snapshot) Report {
 		a.skip("limits, weights and OOM scores of pods and containers: the kubelet does not serve its Pods API")
 	}
 	a.findFormulas()
-	for _, rule := range rules {
-		before := len(a.report.Findings)
-		rule.check(a)
-		added := a.report.Findings[before:]
-		for i := range added {
-			added[i].Rule = rule.name
-		}
-		slices.SortStableFunc(added, func(x, y Finding) int { return compare(x.Path, y.Path) })
+	for _, r := range rules {
+		a.apply(r)
 	}
 	return a.report
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+// PartitionCPUs returns the findings of the rule RulePartitionCPUs alone. Of the snapshot it needs
+// Kubelet, Partition, the pods, the CPUs of Node, and in Cgroups the cpusets of containers.
+func PartitionCPUs(s *Snapshot) Report {
+	a := newAudit(s)
+	a.apply(partitionCPUs)
+	return a.report
+}
+
+func newAudit(s *Snapshot) *audit {
+	a := &audit{Snapshot: s, found: map[string]bool{}, scopes: map[string]string{}}
+	a.report = Report{Findings: []Finding{}, NotChecked: []string{}}
+	for cgroup := range s.Cgroups {
+		if id := unitname.ContainerID(path.Base(cgroup)); id != "" {
+			a.scopes[id] = cgroup
+		}
 	}
-	return 0
+	return a
+}
+
+// apply adds the findings of a rule in the order of their paths.
+func (a *audit) apply(r rule) {
+	before := len(a.report.Findings)
+	r.check(a)
+	added := a.report.Findings[before:]
+	for i := range added {
+		added[i].Rule = r.name
+	}
+	slices.SortStableFunc(added, func(x, y Finding) int { return strings.Compare(x.Path, y.Path) })
 }
 
 func (a *audit) skip(format string, args ...any) {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,37 @@ func TestRunFaults(t *testing.T) {
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != all.String() {
 		t.Errorf("%s differs (%v); go test -update writes it. The findings are\n%s", golden, err, all.String())
+	}
+}
+
+// TestPartitionCPUs: the rule has the same findings alone, from a snapshot with what it needs.
+func TestPartitionCPUs(t *testing.T) {
+	t.Parallel()
+	rules := 0
+	for _, f := range faults(t) {
+		s := healthy(t)
+		f.change(s)
+		part := &Snapshot{
+			Node: Node{CPUs: s.Node.CPUs}, Kubelet: s.Kubelet, Partition: s.Partition, Pods: s.Pods, PodsKnown: s.PodsKnown,
+			Cgroups: map[string]Files{},
+		}
+		for cgroup := range s.Containers {
+			part.Cgroups[cgroup] = Files{cpusetCPUs: s.Cgroups[cgroup][cpusetCPUs], effective: s.Cgroups[cgroup][effective]}
+		}
+		got := PartitionCPUs(part).Findings
+		if f.rule != RulePartitionCPUs {
+			if len(got) != 0 {
+				t.Errorf("%s: %+v; want no finding of this rule", f.name, got)
+			}
+			continue
+		}
+		rules++
+		if want := Run(s).Findings; !slices.Equal(got, want) {
+			t.Errorf("%s: %+v; want %+v", f.name, got, want)
+		}
+	}
+	if rules == 0 {
+		t.Error("no fault is about this rule")
 	}
 }
 

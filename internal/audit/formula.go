@@ -39,7 +39,8 @@ func (a *audit) findFormulas() {
 	}
 }
 
-// vote returns the name of the formula that most weights have, empty if none tells the two apart.
+// vote returns the name of the formula that computes most of the weights. It returns the linear one
+// if both compute as many, and "" if no weight follows from one formula alone.
 func (a *audit) vote(list []weighed) string {
 	linear, quadratic := 0, 0
 	for _, w := range list {

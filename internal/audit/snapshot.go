@@ -95,7 +95,7 @@ type FirstProcess struct {
 	PID, OOMScoreAdj int
 }
 
-// Kind tells the daemons apart.
+// Kind is a kind of daemon.
 type Kind string
 
 // The daemons whose processes are audited.

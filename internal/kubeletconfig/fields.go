@@ -3,6 +3,8 @@ package kubeletconfig
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/oneline"
@@ -30,10 +32,52 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Config, error) {
 	return l.config, nil
 }
 
-// Fields returns the named fields of the merged configuration. Load decodes the fields of Kubelet;
-// Fields is for a program that needs others. setDefaults is called with the fields of the main
-// file, if there is one, before the drop-ins are merged over them.
-func (c *Config) Fields(
+// DecodeInto decodes the merged configuration into the struct that target points to: each field of
+// the configuration into the field of the struct that has its name in JSON. Load decodes the fields
+// of Kubelet; DecodeInto is for a program that needs others. setDefaults is called with these
+// fields of the main file, if there is one, before the drop-ins are merged over them. It may be
+// nil. The error is about the first field, in the order of the struct, that has the wrong type.
+func (c *Config) DecodeInto(target any, setDefaults func(main map[string]json.RawMessage) error) error {
+	targets := namedFields(reflect.ValueOf(target).Elem())
+	names := make([]string, 0, len(targets))
+	for _, t := range targets {
+		names = append(names, t.name)
+	}
+	values, err := c.fields(names, setDefaults)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		raw, ok := values[t.name]
+		if !ok {
+			continue
+		}
+		if err := c.decode(t.name, raw, t.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namedFields returns the fields of a struct that have a name in JSON, those of embedded structs
+// included.
+func namedFields(v reflect.Value) []field {
+	var list []field
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			list = append(list, namedFields(v.Field(i))...)
+			continue
+		}
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			list = append(list, field{name, v.Field(i).Addr().Interface()})
+		}
+	}
+	return list
+}
+
+// fields returns the named fields of the merged configuration.
+func (c *Config) fields(
 	names []string,
 	setDefaults func(main map[string]json.RawMessage) error,
 ) (map[string]json.RawMessage, error) {
@@ -42,7 +86,7 @@ func (c *Config) Fields(
 	}
 	first := c.docs[0]
 	base := first.only(names)
-	if c.hasMain {
+	if c.hasMain && setDefaults != nil {
 		if err := setDefaults(base); err != nil {
 			return nil, fmt.Errorf("%s: %w", first.path, err)
 		}
@@ -50,9 +94,8 @@ func (c *Config) Fields(
 	return mergeOver(base, first.path, c.docs[1:], names)
 }
 
-// Decode decodes a field that Fields has returned. The error names the last file that sets the
-// field.
-func (c *Config) Decode(name string, raw json.RawMessage, value any) error {
+// decode decodes a field. The error names the last file that sets the field.
+func (c *Config) decode(name string, raw json.RawMessage, value any) error {
 	if err := json.Unmarshal(raw, value); err != nil {
 		return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
 			c.FileWith(name), name, oneline.ASCII(string(raw)))

@@ -46,7 +46,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		fields, err := c.Fields([]string{"evictionHard", "maxPods"}, setDefaults)
+		fields, err := c.fields([]string{"evictionHard", "maxPods"}, setDefaults)
 		text := map[string]string{}
 		for field, raw := range fields {
 			text[field] = string(raw)
@@ -63,7 +63,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fields, err := node.Fields([]string{"maxPods"}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
+	if fields, err := node.fields([]string{"maxPods"}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
 		t.Errorf("%s, %v", fields, err)
 	}
 }
@@ -84,11 +84,49 @@ func TestFieldsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Fields([]string{"maxPods"}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
+	if _, err := c.fields([]string{"maxPods"}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
 		t.Errorf("%v", err)
 	}
 	var pods int32
-	if err := c.Decode("maxPods", json.RawMessage(`"many"`), &pods); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: maxPods: "many" has the wrong type`) {
+	if err := c.decode("maxPods", json.RawMessage(`"many"`), &pods); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: maxPods: "many" has the wrong type`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDecodeInto: fields are found by their names in JSON, in embedded structs too. Others stay as
+// they are.
+func TestDecodeInto(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{"/k.yaml": head + "maxPods: 5\npodPidsLimit: 7\nclusterDomain: x", "/k.d/1.conf": head + "maxPods: 6"})
+	c, err := LoadFiles(root, "/k.d", "/k.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type Limits struct {
+		PodPidsLimit *int64 `json:"podPidsLimit,omitempty"`
+	}
+	var target struct {
+		Limits
+		MaxPods  int32  `json:"maxPods"`
+		Registry int32  `json:"registryPullQPS"`
+		Source   string `json:"-"`
+		MaxOpen  int64
+	}
+	target.Registry, target.Source, target.MaxOpen = 9, "kept", 8
+	if err := c.DecodeInto(&target, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p := target.PodPidsLimit; p == nil || *p != 7 || target.MaxPods != 6 || target.Registry != 9 || target.Source != "kept" || target.MaxOpen != 8 {
+		t.Errorf("%+v", target)
+	}
+	var wrong struct {
+		Domain []string `json:"clusterDomain"`
+	}
+	if err := c.DecodeInto(&wrong, nil); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: clusterDomain: "x" has the wrong type`) {
+		t.Errorf("%v; want the file, the field and its value", err)
+	}
+	refused := errors.New("no")
+	if err := c.DecodeInto(&target, func(map[string]json.RawMessage) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v; want the error of the defaults", err)
 	}
 }

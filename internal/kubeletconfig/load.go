@@ -68,9 +68,10 @@ func fieldsOf(k *Kubelet) []field {
 // section, to move pods back.
 const endpointField = "containerRuntimeEndpoint"
 
+// field is a field of the configuration.
 type field struct {
 	name  string
-	value any // pointer into a Kubelet
+	value any // pointer to the variable for it
 }
 
 const (
@@ -446,7 +447,7 @@ func (l *loader) decode() error {
 		if !ok {
 			continue
 		}
-		if err := l.config.Decode(f.name, raw, f.value); err != nil {
+		if err := l.config.decode(f.name, raw, f.value); err != nil {
 			reflect.ValueOf(f.value).Elem().SetZero() // a part of a list or map may have been decoded
 			if first == nil {
 				first = err

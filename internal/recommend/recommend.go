@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nodepartition/internal/bytesize"
+	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
 )
@@ -128,7 +129,7 @@ func (r *Recommendation) partition(in Input, factor float64) {
 	peak := healthyPeak(list, leaks)
 	need := uint64(float64(peak.bytes) * factor)
 	limit := &Figure{PeakBytes: peak.bytes, PeakTime: peak.at}
-	limit.why("the peak is %s, at %s%s", bytesize.Text(peak.bytes), clock(peak.at), peak.why)
+	limit.why("the peak is %s, at %s%s", bytesize.Text(peak.bytes), output.Time(peak.at), peak.why)
 	limit.why("plus %.0f %% is %s", (factor-1)*100, bytesize.Text(need))
 	if requests := maxRequests(list); requests > need {
 		need = requests
@@ -264,12 +265,9 @@ func (r *Recommendation) warnAboutMembers(list []samples.Sample) {
 	}).Partition
 	if pressure.PressurePercent >= 10 {
 		r.warn("pods of the partition waited for memory in %.0f %% of a minute, at about %s: page cache counts as available, "+
-			"and the limit leaves little of it; compare memory.current in the history", pressure.PressurePercent, clock(pressure.PeakTime))
+			"and the limit leaves little of it; compare memory.current in the history", pressure.PressurePercent, output.Time(pressure.PeakTime))
 	}
 }
-
-// clock returns a time for people, in their time zone.
-func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 // text returns a duration for people.
 func text(d time.Duration) string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"nodepartition/internal/bytesize"
+	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
 )
 
@@ -76,7 +77,7 @@ func (r *Recommendation) reserve(name string, u usage, factor float64) *Reserved
 	}
 	need := uint64(peak * factor)
 	out := &Reserved{Memory: Figure{Bytes: roundUp(need, reserveStep), PeakBytes: uint64(peak), PeakTime: at}}
-	out.Memory.why("%s: the largest working set is %s, in the ten minutes to %s", name, bytesize.Text(uint64(peak)), clock(at))
+	out.Memory.why("%s: the largest working set is %s, in the ten minutes to %s", name, bytesize.Text(uint64(peak)), output.Time(at))
 	out.Memory.why("plus %.0f %% is %s, rounded up to a multiple of %s", (factor-1)*100, bytesize.Text(need), bytesize.Text(reserveStep))
 	busy := percentile(u.cpu, cpuPercentile)
 	out.MilliCPU = roundUp(uint64(busy*factor), cpuStep)

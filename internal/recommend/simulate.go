@@ -10,6 +10,7 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
 )
@@ -82,7 +83,7 @@ func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func
 			if victim.NoCandidate {
 				what = "the kernel would have killed, because all pods are protected"
 			}
-			limit.why("at %s %s, at %s: raised until that does not happen", bytesize.Text(limit.Bytes), what, clock(victim.Time))
+			limit.why("at %s %s, at %s: raised until that does not happen", bytesize.Text(limit.Bytes), what, output.Time(victim.Time))
 			limit.Bytes, hard.Bytes = raised, bytes
 			return
 		}
@@ -94,7 +95,7 @@ func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func
 func (r *Recommendation) warnAboutEvictions(s Simulation) {
 	if e := s.others(); e != nil && !e.NoCandidate {
 		r.warn("at the recommended limit %s would be evicted, at %s, and it does not leak: its priority is lower than that of a leak, "+
-			"or it uses more above its request; raise its memory request, or give the pod that leaks a memory limit", e.Name, clock(e.Time))
+			"or it uses more above its request; raise its memory request, or give the pod that leaks a memory limit", e.Name, output.Time(e.Time))
 	}
 	if slices.ContainsFunc(s.Evictions, func(e Evicted) bool { return e.Leak }) {
 		return

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +215,12 @@ func (c *Cluster) Came() []string {
 	lines := c.requests
 	c.requests = nil
 	return lines
+}
+
+// NewKubeconfig writes a kubeconfig of the cluster to a folder of its own, and returns its path.
+func (c *Cluster) NewKubeconfig(t *testing.T) string {
+	t.Helper()
+	return c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf"))
 }
 
 // Kubeconfig writes a kubeconfig of the cluster to path, and returns path.

@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"nodepartition/tests/locked"
 )
 
 // TestControlPlane runs all tests that need no node on one control plane.
@@ -239,7 +241,7 @@ func TestControlPlaneChild(t *testing.T) {
 func TestControlPlaneEndsWithItsTest(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestControlPlaneChild$")
 	cmd.Env = append(os.Environ(), childControlPlane+"=1")
-	var output lockedBuffer
+	var output locked.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

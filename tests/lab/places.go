@@ -13,11 +13,11 @@ import (
 // placesEnv sets the number of machines of tests that may run at once on this host.
 const placesEnv = "LAB_NODES"
 
-// places returns the number of machines of tests that may run at once. It is the number of cores of
-// the host, because an emulated node computes nearly all the time, and with more of them systemd no
-// longer answers in time (seen with three on two cores). It is less if the host's memory does not
-// hold as many.
-func places() (int, error) {
+// Places returns the number of machines of tests that may run at once. Without LAB_NODES it is the
+// number of cores of the host, because an emulated node computes nearly all the time, and with more
+// of them systemd no longer answers in time (seen with three on two cores). It is less if the
+// memory of the host does not hold as many.
+func Places() (int, error) {
 	if text := os.Getenv(placesEnv); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
@@ -37,7 +37,7 @@ func places() (int, error) {
 // whole run waits for a long test that begins last. The kernel gives a place back when this process
 // ends, however it ends.
 func (c cache) takePlace(ctx context.Context, test string) (release func(), err error) {
-	n, err := places()
+	n, err := Places()
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func TestQueueIsJoinedWhileOthersLook(t *testing.T) {
 func TestPlacesRefusesNonsense(t *testing.T) {
 	for _, text := range []string{"0", "-1", "many"} {
 		t.Setenv(placesEnv, text)
-		if _, err := places(); err == nil {
+		if _, err := Places(); err == nil {
 			t.Errorf("%s=%s is taken", placesEnv, text)
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"nodepartition/tests/locked"
 )
 
 // disk is an image file in one of qemu's formats.
@@ -178,10 +179,10 @@ const (
 type qemu struct {
 	process process
 	exited  chan struct{}
-	stderr  *lockedBuffer
-	log     string // the file of its messages instead of stderr, if it has one
-	control *qmp   // nil without machine.Control
-	waitErr error  // set before exited is closed
+	stderr  *locked.Buffer // the goroutine of os/exec writes it
+	log     string         // the file of its messages instead of stderr, if it has one
+	control *qmp           // nil without machine.Control
+	waitErr error          // set before exited is closed
 }
 
 // startQemu starts a machine. The kernel kills a tied one when this process ends, however it ends.
@@ -190,7 +191,7 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	q := &qemu{exited: make(chan struct{}), stderr: &lockedBuffer{}}
+	q := &qemu{exited: make(chan struct{}), stderr: &locked.Buffer{}}
 	cmd := exec.Command(m.Image.qemu, m.args()...)
 	if life == tiedToThisProcess {
 		cmd.Stderr = q.stderr
@@ -291,22 +292,4 @@ func (q *qemu) kill() error {
 	case <-time.After(30 * time.Second):
 		return fmt.Errorf("end qemu: process %d is there 30 s after SIGKILL", q.process.PID)
 	}
-}
-
-// lockedBuffer is written by the goroutine of os/exec and read while that still runs.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

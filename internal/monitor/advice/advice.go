@@ -8,12 +8,12 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/monitor/history"
+	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/recommend"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
@@ -63,7 +63,7 @@ func Read(o Options) (Advice, error) {
 	}
 	a := Advice{Recommendation: recommend.Compute(recommend.Input{
 		Samples: list, Protected: o.Protected, AtLimit: o.AtLimit, LeastThreshold: uint64(runtime.NumCPU()) * leastPerCPU,
-		NodeBytes: memory(),
+		NodeBytes: node.MemoryCapacity(),
 	})}
 	if future > 0 {
 		a.warn("%d samples are from the future, and left out: the clock was changed", future)
@@ -75,15 +75,6 @@ func Read(o Options) (Advice, error) {
 		return a, nil
 	}
 	return a, a.section()
-}
-
-// memory returns the memory of the node in bytes, 0 if it cannot be read.
-func memory() uint64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0
-	}
-	return info.Totalram * uint64(info.Unit)
 }
 
 func (a *Advice) warn(format string, args ...any) {

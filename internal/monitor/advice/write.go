@@ -1,21 +1,19 @@
 package advice
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 	"nodepartition/internal/recommend"
 )
 
 // WriteJSON writes an advice for scripts.
 func WriteJSON(w io.Writer, a Advice) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(a)
+	return output.JSON(w, a)
 }
 
 // WriteYAML writes an advice for people, as a file that "partition-monitor try" takes: the
@@ -28,7 +26,7 @@ func WriteYAML(w io.Writer, a Advice) error {
 		if c.Members {
 			with = "with pods"
 		}
-		comments.line("", "History: %s to %s, %s without gaps, %d samples %s", stamp(c.From), stamp(c.To),
+		comments.line("", "History: %s to %s, %s without gaps, %d samples %s", output.Time(c.From), output.Time(c.To),
 			(time.Duration(c.Seconds) * time.Second).Round(time.Minute), c.Samples, with)
 	}
 	if a.MemoryLimit != nil {
@@ -49,7 +47,7 @@ func WriteYAML(w io.Writer, a Advice) error {
 	}
 	for _, l := range a.Leaks {
 		comments.line("  ", "%s: %s an hour, %s from %s to %s, above %s", l.Name, bytesize.Text(l.BytesPerHour),
-			bytesize.Text(l.GrowthBytes), stamp(l.From), stamp(l.To), bytesize.Text(l.BaseBytes))
+			bytesize.Text(l.GrowthBytes), output.Time(l.From), output.Time(l.To), bytesize.Text(l.BaseBytes))
 	}
 	for _, s := range a.Simulations {
 		comments.simulation(s)
@@ -67,8 +65,6 @@ func WriteYAML(w io.Writer, a Advice) error {
 	_, err = w.Write(text)
 	return err
 }
-
-func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 // flow returns a reservation as a line of YAML.
 func flow(name string, r *recommend.Reserved) string {
@@ -122,6 +118,6 @@ func (c comments) simulation(s recommend.Simulation) {
 		case e.Leak:
 			what += ", it leaks"
 		}
-		c.line("  ", "%s  %s", stamp(e.Time), what)
+		c.line("  ", "%s  %s", output.Time(e.Time), what)
 	}
 }

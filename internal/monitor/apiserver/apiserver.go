@@ -17,6 +17,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/monitor/faults"
 	"nodepartition/internal/monitor/options"
 	"nodepartition/pkg/evict"
 )
@@ -66,8 +67,6 @@ func (a *Reporter) Run(ctx context.Context) error {
 		}
 	}
 }
-
-var errNoKubeconfig = errors.New("without a kubeconfig")
 
 // Look returns a client for the kubeconfig as it is now, or nil if there is none.
 func (a *Reporter) Look() *kubeapi.Client {
@@ -157,14 +156,14 @@ func Open(kubeconfig string) (*kubeapi.Client, string, error) {
 // replaced. Then it calls ask once more with the new one.
 func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
-		return fmt.Errorf("%w: %w", evict.ErrFinal, errNoKubeconfig)
+		return fmt.Errorf("%w: %w", evict.ErrFinal, faults.ErrNoClient)
 	}
 	ctx, cancel := withoutDeadline(ctx)
 	defer cancel()
 	client := a.present()
 	if client == nil {
 		if client = a.Look(); client == nil {
-			return errNoKubeconfig
+			return faults.ErrNoClient
 		}
 	}
 	err := ask(ctx, client)

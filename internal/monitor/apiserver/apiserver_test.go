@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,29 +28,12 @@ import (
 	"nodepartition/internal/monitor/options"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/locked"
 )
 
-// logged is a log that a test reads while other goroutines write.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func newReporter(kubeconfig string) (*Reporter, *logged) {
-	log := &logged{}
-	return &Reporter{kubeconfig: kubeconfig, node: "worker-1", log: slog.New(slog.NewTextHandler(log, nil))}, log
+func newReporter(kubeconfig string) (*Reporter, *locked.Buffer) {
+	log := &locked.Buffer{}
+	return &Reporter{kubeconfig: kubeconfig, node: "worker-1", log: log.Logger()}, log
 }
 
 const mebi = 1 << 20
@@ -77,7 +57,7 @@ func TestEvict(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "TLS": httptest.NewTLSServer} {
 		c := fakeapi.New(t, start)
-		a, log := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+		a, log := newReporter(c.NewKubeconfig(t))
 		if a.Look(); !a.Available() {
 			t.Fatalf("%s: not available: %s", name, log)
 		}
@@ -141,7 +121,7 @@ func TestEvictFails(t *testing.T) {
 			if test.pod != nil {
 				test.pod(c.Pod)
 			}
-			a, log := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+			a, log := newReporter(c.NewKubeconfig(t))
 			err := a.Evict(t.Context(), anEviction())
 			if (err != nil) != test.fails || errors.Is(err, evict.ErrFinal) != test.final {
 				t.Errorf("%v; want an error: %t, final: %t", err, test.fails, test.final)
@@ -165,7 +145,7 @@ func TestEvictFails(t *testing.T) {
 func TestEvictAgain(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
-	a, _ := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, _ := newReporter(c.NewKubeconfig(t))
 	c.Answers[fakeapi.PatchPod] = http.StatusServiceUnavailable
 	for range 2 {
 		if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
@@ -191,7 +171,7 @@ func TestEvictAgain(t *testing.T) {
 func TestEvictHangs(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
-	a, log := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, log := newReporter(c.NewKubeconfig(t))
 	a.timeout = time.Second
 	c.Hang[fakeapi.GetPod], c.Hang[fakeapi.PostEvent] = 1, 1
 	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
@@ -209,7 +189,7 @@ func TestEvictHangs(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
-	a, _ := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, _ := newReporter(c.NewKubeconfig(t))
 	if err := a.Evict(t.Context(), anEviction()); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +233,7 @@ func TestConfirm(t *testing.T) {
 func TestEvictWithoutName(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
-	a, _ := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, _ := newReporter(c.NewKubeconfig(t))
 	e := anEviction()
 	e.Containers = append(e.Containers, evict.Stopped{ID: "c3", WorkingSetBytes: mebi})
 	if err := a.Evict(t.Context(), e); err != nil {
@@ -270,7 +250,7 @@ func TestEvictMessage(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("70Mi")}}
-	a, _ := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, _ := newReporter(c.NewKubeconfig(t))
 	e := anEviction()
 	e.Containers = append(e.Containers, evict.Stopped{ID: "c3", Name: "debugger", WorkingSetBytes: 90 * mebi})
 	if err := a.Evict(t.Context(), e); err != nil {
@@ -296,7 +276,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 		"moved":     func(c *fakeapi.Cluster) { c.Close() },
 	} {
 		old, renewed := fakeapi.New(t, httptest.NewServer), fakeapi.New(t, httptest.NewServer)
-		path := old.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf"))
+		path := old.NewKubeconfig(t)
 		a, log := newReporter(path)
 		if err := a.Evict(t.Context(), anEviction()); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -372,7 +352,7 @@ func TestFailureIsolated(t *testing.T) {
 		},
 	} {
 		c := fakeapi.New(t, httptest.NewServer)
-		a, _ := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+		a, _ := newReporter(c.NewKubeconfig(t))
 		if err := a.Evict(t.Context(), anEviction()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -401,7 +381,7 @@ func TestSlowServer(t *testing.T) {
 			}
 		}))
 	})
-	a, log := newReporter(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	a, log := newReporter(c.NewKubeconfig(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := a.Evict(ctx, anEviction()); err != nil || len(c.Statuses) != 1 || len(c.Events) != 1 {

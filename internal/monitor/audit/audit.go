@@ -4,7 +4,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"nodepartition/internal/audit"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 	"nodepartition/internal/unitname"
 )
 
@@ -25,14 +25,40 @@ type Options struct {
 	PodsAPI string
 }
 
-// Node audits the node. A finding counts if a second look has it too: between two reads of the
-// first, the kubelet may have started a pod.
+// Node audits the node.
 func Node(ctx context.Context, o Options) (audit.Report, error) {
-	first, err := look(ctx, o)
+	return confirmed(func() (audit.Report, error) {
+		g := newGatherer(o)
+		s, err := onNode(ctx, g.snapshot)
+		if err != nil {
+			return audit.Report{}, err
+		}
+		report := audit.Run(s)
+		report.NotChecked = append(report.NotChecked, g.missing...)
+		return report, nil
+	})
+}
+
+// PartitionCPUs returns the findings about the partition's CPUs alone.
+func PartitionCPUs(ctx context.Context, o Options) ([]audit.Finding, error) {
+	report, err := confirmed(func() (audit.Report, error) {
+		s, err := onNode(ctx, newGatherer(o).cpus)
+		if err != nil {
+			return audit.Report{}, err
+		}
+		return audit.PartitionCPUs(s), nil
+	})
+	return report.Findings, err
+}
+
+// confirmed audits a second time if there are findings. A finding counts if the second audit has it
+// too: between two reads of the first, the kubelet may have started a pod.
+func confirmed(look func() (audit.Report, error)) (audit.Report, error) {
+	first, err := look()
 	if err != nil || len(first.Findings) == 0 {
 		return first, err
 	}
-	second, err := look(ctx, o)
+	second, err := look()
 	if err != nil {
 		return second, err
 	}
@@ -44,37 +70,22 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 	return second, nil
 }
 
-// PartitionCPUs returns the findings about the partition's CPUs alone.
-func PartitionCPUs(ctx context.Context, o Options) ([]audit.Finding, error) {
-	report, err := Node(ctx, o)
-	return slices.DeleteFunc(report.Findings, func(f audit.Finding) bool { return f.Rule != audit.RulePartitionCPUs }), err
-}
-
-func look(ctx context.Context, o Options) (audit.Report, error) {
-	g := gatherer{cgroups: cgroupfs.Mount, options: o}
-	pods := g.cgroups.Path(unitname.Default.Slice())
+// onNode takes a snapshot of a node that has pods.
+func onNode(ctx context.Context, take func(context.Context) (*audit.Snapshot, error)) (*audit.Snapshot, error) {
+	pods := cgroupfs.FS(cgroupfs.Mount).Path(unitname.Default.Slice())
 	switch _, err := os.Stat(pods); {
 	case errors.Is(err, fs.ErrNotExist):
-		return audit.Report{}, fmt.Errorf(
+		return nil, fmt.Errorf(
 			"%s does not exist: the kubelet has not started yet, or does not use the cgroup driver systemd; there is nothing to audit", pods)
 	case err != nil:
-		return audit.Report{}, err
+		return nil, err
 	}
-	s, err := g.snapshot(ctx)
-	if err != nil {
-		return audit.Report{}, err
-	}
-	report := audit.Run(s)
-	report.NotChecked = append(report.NotChecked, g.missing...)
-	return report, nil
+	return take(ctx)
 }
 
-// WriteJSON writes a report for scripts.
+// WriteJSON writes a report for scripts. Cures are commands.
 func WriteJSON(w io.Writer, r audit.Report) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false) // cures have > and &
-	return encoder.Encode(r)
+	return output.JSONWithCommands(w, r)
 }
 
 // WriteText writes a report for people.

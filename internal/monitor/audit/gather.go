@@ -10,11 +10,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/audit"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/podsapi"
 )
@@ -23,9 +23,13 @@ import (
 type gatherer struct {
 	options Options
 	cgroups cgroupfs.FS
+	// kubelet is the running kubelet, nil without one.
+	kubelet *kubeletargs.Process
 	// missing lists what could not be read, with the reason.
 	missing []string
 }
+
+func newGatherer(o Options) *gatherer { return &gatherer{cgroups: cgroupfs.Mount, options: o} }
 
 // root is the root of the node's files.
 const root = hostfs.FS("/")
@@ -33,26 +37,13 @@ const root = hostfs.FS("/")
 // podsTimeout bounds the wait for the kubelet's pods. A kubelet that starts answers after seconds.
 const podsTimeout = 10 * time.Second
 
-// snapshot reads the pods before the cgroups, which change with them.
+// snapshot reads what all rules need.
 func (g *gatherer) snapshot(ctx context.Context) (*audit.Snapshot, error) {
-	s := &audit.Snapshot{
-		Time:    metav1.Now(),
-		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{},
-		Containers: map[string]audit.FirstProcess{},
-	}
-	if err := g.readKubelet(ctx, s); err != nil {
-		return nil, err
-	}
-	cpus, err := root.ReadFile(onlinePath, maxFactBytes)
+	s, err := g.pods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.Node.CPUs, err = cpuset.Parse(strings.TrimSpace(string(cpus))); err != nil {
-		return nil, fmt.Errorf("%s: %w", onlinePath, err)
-	}
 	s.Node.PageSize = uint64(os.Getpagesize())
-	g.readPartition(s)
-	g.readPods(ctx, s)
 	if err := g.readCgroups(s); err != nil {
 		return nil, err
 	}
@@ -61,11 +52,33 @@ func (g *gatherer) snapshot(ctx context.Context) (*audit.Snapshot, error) {
 	return s, nil
 }
 
-const (
-	onlinePath = "/sys/devices/system/cpu/online"
-	// maxFactBytes bounds a kernel file that holds one fact.
-	maxFactBytes = 64 << 10
-)
+// cpus reads what the rule about the CPUs of the partition needs.
+func (g *gatherer) cpus(ctx context.Context) (*audit.Snapshot, error) {
+	s, err := g.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, g.readCpusets(s)
+}
+
+// pods reads the kubelet, the partition and the pods. The cgroups, which change with the pods, are
+// read after them.
+func (g *gatherer) pods(ctx context.Context) (*audit.Snapshot, error) {
+	s := &audit.Snapshot{
+		Time:    metav1.Now(),
+		Cgroups: map[string]audit.Files{}, Units: map[string]audit.Unit{}, Sysctls: map[string]string{},
+		Containers: map[string]audit.FirstProcess{},
+	}
+	if err := g.readKubelet(s); err != nil {
+		return nil, err
+	}
+	g.readPartition(s)
+	g.readPods(ctx, s)
+	return s, nil
+}
+
+// maxFactBytes bounds a kernel file that holds one fact.
+const maxFactBytes = 64 << 10
 
 // readPods reads the pods of a kubelet that serves them.
 func (g *gatherer) readPods(ctx context.Context, s *audit.Snapshot) {

@@ -1,11 +1,7 @@
 package audit
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,26 +9,23 @@ import (
 	"nodepartition/internal/audit"
 	"nodepartition/internal/budget"
 	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/monitor/plan"
 	"nodepartition/internal/unitname"
 )
 
 // readKubelet reads the capacity of the node and the settings of the running kubelet. Without a
 // running kubelet its settings are not known.
-func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
-	p, err := plan.Read(ctx, plan.Options{})
+func (g *gatherer) readKubelet(s *audit.Snapshot) error {
+	n, err := plan.ReadNode()
 	if err != nil {
 		return err
 	}
-	s.Node.MilliCPU, s.Node.MemoryBytes = p.Capacity.MilliCPU, p.Capacity.MemoryBytes
-	process, err := kubeletargs.Running(root)
-	switch {
-	case p.Configuration.KubeletPID == 0, errors.Is(err, kubeletargs.ErrNotRunning):
+	s.Node.CPUs, s.Node.MilliCPU, s.Node.MemoryBytes = n.CPUs, n.Capacity.MilliCPU, n.Capacity.MemoryBytes
+	g.kubelet = n.Kubelet
+	if n.Kubelet == nil {
 		return nil
-	case err != nil:
-		return err
 	}
+	process := n.Kubelet
 	var settings struct {
 		audit.Kubelet
 		KubePIDs      map[string]string `json:"kubeReserved"`
@@ -40,7 +33,7 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 		CgroupRoot    string            `json:"cgroupRoot"`
 		CgroupsPerQOS *bool             `json:"cgroupsPerQOS"`
 	}
-	if err := decode(p.Configuration.Files, reflect.ValueOf(&settings).Elem()); err != nil {
+	if err := n.Config.DecodeInto(&settings, nil); err != nil {
 		return err
 	}
 	override(&settings.Kubelet, &process.Flags)
@@ -60,10 +53,10 @@ func (g *gatherer) readKubelet(ctx context.Context, s *audit.Snapshot) error {
 		return err
 	}
 	k := &settings.Kubelet
-	k.KubeReserved = amounts(p.KubeReserved, settings.KubePIDs)
-	k.SystemReserved = amounts(p.SystemReserved, settings.SystemPIDs)
+	k.KubeReserved = amounts(n.KubeReserved, settings.KubePIDs)
+	k.SystemReserved = amounts(n.SystemReserved, settings.SystemPIDs)
 	k.Source = "the kubelet's command line"
-	if files := p.Configuration.Files; len(files) > 0 {
+	if files := n.Config.Files; len(files) > 0 {
 		k.Source = files[len(files)-1]
 	}
 	s.Kubelet = k
@@ -97,47 +90,6 @@ func amounts(r budget.Resources, list map[string]string) audit.Amounts {
 		a.PIDs = new(q.Value())
 	}
 	return a
-}
-
-// decode decodes the fields of a struct, by their JSON names, from the kubelet's files, the later
-// ones over the earlier.
-func decode(files []string, target reflect.Value) error {
-	if len(files) == 0 {
-		return nil
-	}
-	config, err := kubeletconfig.LoadFiles(root, "", files...)
-	if err != nil {
-		return err
-	}
-	targets := map[string]any{}
-	fieldsOf(target, targets)
-	names := make([]string, 0, len(targets))
-	for name := range targets {
-		names = append(names, name)
-	}
-	values, err := config.Fields(names, func(map[string]json.RawMessage) error { return nil })
-	if err != nil {
-		return err
-	}
-	for name, raw := range values {
-		if err := config.Decode(name, raw, targets[name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func fieldsOf(v reflect.Value, targets map[string]any) {
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if field.Anonymous {
-			fieldsOf(v.Field(i), targets)
-			continue
-		}
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
-			targets[name] = v.Field(i).Addr().Interface()
-		}
-	}
 }
 
 // override replaces the settings that the command line sets.

@@ -18,13 +18,34 @@ import (
 // maxDepth bounds the depth of slices. systemd allows any.
 const maxDepth = 8
 
-// readCgroups reads all slices, and the scopes of containers. It leaves out what is below the slice
-// of users, and the services.
+// readCgroups reads all slices, and the scopes of containers.
 func (g *gatherer) readCgroups(s *audit.Snapshot) error {
-	return g.walk(s, "", 0)
+	return g.walk("", 0, func(cgroup string, container bool) (err error) {
+		if s.Cgroups[cgroup], err = g.files(cgroup, names); err != nil || !container {
+			return err
+		}
+		if pid, ok := g.firstProcess(cgroup); ok {
+			if score, ok := oomScore(pid); ok {
+				s.Containers[cgroup] = audit.FirstProcess{PID: pid, OOMScoreAdj: score}
+			}
+		}
+		return nil
+	})
 }
 
-func (g *gatherer) walk(s *audit.Snapshot, cgroup string, depth int) error {
+// readCpusets reads the cpusets of containers.
+func (g *gatherer) readCpusets(s *audit.Snapshot) error {
+	return g.walk(unitname.Default.Slice(), 1, func(cgroup string, container bool) (err error) {
+		if container {
+			s.Cgroups[cgroup], err = g.files(cgroup, cpusets)
+		}
+		return err
+	})
+}
+
+// walk visits the slices and the scopes of containers below a cgroup, which is depth slices deep.
+// It leaves out what is below the slice of users, and the services.
+func (g *gatherer) walk(cgroup string, depth int, visit func(cgroup string, container bool) error) error {
 	children, err := g.cgroups.Children(cgroup)
 	if err != nil {
 		return err
@@ -34,38 +55,35 @@ func (g *gatherer) walk(s *audit.Snapshot, cgroup string, depth int) error {
 		ofPods := below == unitname.Default.Slice() || strings.HasPrefix(below, unitname.Default.Slice()+"/")
 		switch {
 		case strings.HasSuffix(name, ".slice"):
-			if s.Cgroups[below], err = g.files(below); err != nil {
+			if err := visit(below, false); err != nil {
 				return err
 			}
 			if name == "user.slice" || depth == maxDepth {
 				continue
 			}
-			if err := g.walk(s, below, depth+1); err != nil {
+			if err := g.walk(below, depth+1, visit); err != nil {
 				return err
 			}
 		case ofPods && unitname.ContainerID(name) != "":
-			if s.Cgroups[below], err = g.files(below); err != nil {
+			if err := visit(below, true); err != nil {
 				return err
-			}
-			if pid, ok := g.firstProcess(below); ok {
-				if score, ok := oomScore(pid); ok {
-					s.Containers[below] = audit.FirstProcess{PID: pid, OOMScoreAdj: score}
-				}
 			}
 		}
 	}
 	return nil
 }
 
-// names lists the files of a cgroup that rules are about.
-var names = []string{
-	"cpu.weight", "cpu.max", "memory.max", "memory.high", "memory.swap.max", "pids.max",
-	"cpuset.cpus", "cpuset.cpus.effective",
-}
+// cpusets lists the files of a cgroup with its CPUs, and names all that rules are about.
+var (
+	cpusets = []string{"cpuset.cpus", "cpuset.cpus.effective"}
+	names   = append([]string{
+		"cpu.weight", "cpu.max", "memory.max", "memory.high", "memory.swap.max", "pids.max",
+	}, cpusets...)
+)
 
-// files reads the files of a cgroup. It leaves out those that do not exist, because their
-// controller is off, or because the cgroup is gone.
-func (g *gatherer) files(cgroup string) (audit.Files, error) {
+// files reads files of a cgroup. It leaves out those that do not exist, because their controller is
+// off, or because the cgroup is gone.
+func (g *gatherer) files(cgroup string, names []string) (audit.Files, error) {
 	files := audit.Files{}
 	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(g.cgroups.Path(cgroup), name))

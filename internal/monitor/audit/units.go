@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"nodepartition/internal/audit"
-	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/systemctl"
 )
 
@@ -54,10 +52,8 @@ func (g *gatherer) readUnits(ctx context.Context, s *audit.Snapshot) {
 // readProcesses reads the OOM scores of kubelet and runtime. k3s and RKE2 are both in one process,
 // which is neither.
 func (g *gatherer) readProcesses(s *audit.Snapshot) {
-	if kubelet, err := kubeletargs.Running(root); err == nil {
-		g.addProcess(s, audit.KubeletDaemon, kubeletService, kubelet.PID)
-	} else if !errors.Is(err, kubeletargs.ErrNotRunning) {
-		g.missing = append(g.missing, err.Error())
+	if g.kubelet != nil {
+		g.addProcess(s, audit.KubeletDaemon, kubeletService, g.kubelet.PID)
 	}
 	for _, unit := range runtimes {
 		if pid, err := strconv.Atoi(s.Units[unit]["MainPID"]); err == nil && pid > 0 {

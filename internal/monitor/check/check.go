@@ -4,7 +4,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/monitor/options"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 )
 
 // Grade is the severity of a finding.
@@ -89,9 +89,7 @@ func WriteText(w io.Writer, found []Finding) error {
 
 // WriteJSON writes findings for scripts.
 func WriteJSON(w io.Writer, found []Finding) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+	return output.JSON(w, struct {
 		Findings []Finding `json:"findings"`
 	}{append([]Finding{}, found...)})
 }

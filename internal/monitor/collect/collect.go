@@ -67,6 +67,9 @@ type part struct {
 // is when a bundle is needed.
 const partTimeout = 30 * time.Second
 
+// Name returns the name of a bundle that is made at a time, without an extension.
+func Name(t time.Time) string { return "node-partition-" + t.UTC().Format("20060102T150405Z") }
+
 // Write writes a bundle, a tar file compressed with gzip. A part that cannot be read is an error in
 // the bundle. Write returns the errors of w alone.
 func Write(ctx context.Context, w io.Writer, o Options) error {
@@ -75,7 +78,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	zip := gzip.NewWriter(w)
 	archive := tar.NewWriter(zip)
 	now := time.Now()
-	dir := "node-partition-" + now.UTC().Format("20060102T150405Z") + "/"
+	dir := Name(now) + "/"
 	add := func(name string, data []byte) error {
 		data = c.scrub(data)
 		header := &tar.Header{Name: dir + name, Mode: 0o600, Size: int64(len(data)), ModTime: now, Typeflag: tar.TypeReg}

@@ -70,7 +70,7 @@ var (
 var attributes = set(`
 	available below condition container containerName decided down error estimated from grace id kubeconfig limit
 	listen method namespace namespaces node pod pods podUID priority problem processes reason request server slice
-	socket source step threshold to took uid up working-set eviction events move kubeconfig node-condition
+	socket source step threshold to took uid up working-set eviction events move node-condition
 	node_partition eviction-protect nri-socket pods-api-socket runtime-endpoint config config-dir cgroup-driver
 	reserved-cpus`)
 

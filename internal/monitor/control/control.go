@@ -56,18 +56,19 @@ func Serve(ctx context.Context, path string, pods Mover, ready Readiness) error 
 		return errors.Join(err, listener.Close())
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc(movePattern, func(w http.ResponseWriter, r *http.Request) {
-		waits, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(ctx, func() { cancel(errStops) })()
-		answerMove(waits, w, r, pods)
-	})
-	mux.HandleFunc(readyPattern, func(w http.ResponseWriter, r *http.Request) {
-		waits, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(ctx, func() { cancel(errStops) })()
-		answerReady(waits, w, ready)
-	})
+	handle := func(pattern string, answer func(context.Context, http.ResponseWriter, *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			waits, cancel := context.WithCancelCause(r.Context())
+			defer cancel(nil)
+			defer context.AfterFunc(ctx, func() { cancel(errStops) })()
+			// A container may take as long to end as its grace period, and a pod minutes to get Ready.
+			if patient(w) {
+				answer(waits, w, r)
+			}
+		})
+	}
+	handle(movePattern, func(ctx context.Context, w http.ResponseWriter, r *http.Request) { answerMove(ctx, w, r, pods) })
+	handle(readyPattern, func(ctx context.Context, w http.ResponseWriter, _ *http.Request) { answerReady(ctx, w, ready) })
 	return web.Serve(ctx, listener, mux)
 }
 
@@ -83,10 +84,6 @@ func patient(w http.ResponseWriter) bool {
 }
 
 func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pods Mover) {
-	// A container may take as long to end as its grace period, and a pod minutes to get Ready.
-	if !patient(w) {
-		return
-	}
 	slice, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
 	switch {
 	case errors.Is(err, podmove.ErrNoPod):

@@ -3,12 +3,9 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -17,9 +14,6 @@ import (
 const readyPattern = "GET /ready"
 
 func answerReady(ctx context.Context, w http.ResponseWriter, ready Readiness) {
-	if !patient(w) {
-		return
-	}
 	if err := ready.AwaitReady(ctx); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -41,7 +35,7 @@ func awaitReady(ctx context.Context, socket string, again time.Duration) error {
 		if err != nil {
 			return err
 		}
-		err = askReady(ctx, socket)
+		_, _, err = request(ctx, socket, http.MethodGet, "/ready")
 		if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrPermission) {
 			socketMade.close()
 			if ctx.Err() != nil {
@@ -54,39 +48,5 @@ func awaitReady(ctx context.Context, socket string, again time.Duration) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-func askReady(ctx context.Context, socket string) error {
-	client := overSocket(socket)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://partition-monitor/ready", http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Do(request)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; it has to run as root", err)
-	}
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(text)))
-	}
-	return nil
-}
-
-// overSocket returns a client that connects to a socket for each request.
-func overSocket(socket string) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}, DisableKeepAlives: true},
 	}
 }

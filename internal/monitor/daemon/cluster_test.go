@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,11 +99,10 @@ func TestClusterKilledSince(t *testing.T) {
 
 // clusterOf returns a cluster that records in an API server, and its recorder, which runs until the
 // test ends.
-func clusterOf(t *testing.T, kubeconfig string) (c *cluster, results chan faults.Result) {
+func clusterOf(t *testing.T, api *apiserver.Reporter) (c *cluster, results chan faults.Result) {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
+	log := slog.New(slog.DiscardHandler)
 	results = make(chan faults.Result, 10)
-	api := apiserver.New(kubeconfig, log)
 	c = &cluster{recorder: faults.NewRecorder(api, log, func(r faults.Result, _ int) { results <- r })}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -124,7 +122,7 @@ func clusterOf(t *testing.T, kubeconfig string) (c *cluster, results chan faults
 func TestClusterOnNode(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
-	c, results := clusterOf(t, api.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	c, results := clusterOf(t, apiserver.New(api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
 	next := func(want faults.Result) {
 		t.Helper()
 		if got := <-results; got != want {
@@ -155,22 +153,12 @@ func TestClusterForbidden(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
-	log := slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
-	reporter := apiserver.New(api.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")), log)
-	results := make(chan faults.Result, 10)
-	recorder := faults.NewRecorder(reporter, log, func(r faults.Result, _ int) { results <- r })
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = recorder.Run(ctx) // it ends with its context
-	}()
-	recorder.Record(faults.Fault{Reason: reasonInvalid, Message: "x"})
+	reporter := apiserver.New(api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
+	c, results := clusterOf(t, reporter)
+	c.invalid("x", errors.New("y"))
 	if got := <-results; got != faults.Dropped {
 		t.Errorf("%s; want that it is dropped", got)
 	}
-	stop()
-	<-ended
 	if !reporter.Available() {
 		t.Error("evictions are not reported, because an event was refused")
 	}

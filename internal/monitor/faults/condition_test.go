@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/locked"
 )
 
 // TestJudge: the condition by the last poll and the time since the last pressure.
@@ -91,8 +92,8 @@ func TestCondition(t *testing.T) {
 			return nil
 		})
 		var now state
-		lines := &log{}
-		c := NewCondition(api, now.read, lines.logger(), func(bool) {})
+		lines := &locked.Buffer{}
+		c := NewCondition(api, now.read, lines.Logger(), func(bool) {})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -151,10 +152,10 @@ func TestCondition(t *testing.T) {
 func TestConditionInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := fakeapi.New(t, httptest.NewServer)
-	lines, wrote := &log{}, make(chan bool, 100)
+	lines, wrote := &locked.Buffer{}, make(chan bool, 100)
 	var now state
 	now.set(func(r *evict.Report) { r.Crossed = evict.Hard })
-	c := NewCondition(of(t, cluster), now.read, lines.logger(), func(written bool) { wrote <- written })
+	c := NewCondition(of(t, cluster), now.read, lines.Logger(), func(written bool) { wrote <- written })
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

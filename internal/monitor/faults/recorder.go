@@ -44,10 +44,9 @@ func Results() []Result { return []Result{Created, Repeated, Dropped} }
 
 // Recorder creates events about faults. It keeps them while the API server does not answer.
 type Recorder struct {
-	API API
-	Log *slog.Logger
-	// Count is called with a result, and the number of events, or of occurrences that were dropped.
-	Count func(Result, int)
+	api   API
+	log   *slog.Logger
+	count func(Result, int)
 
 	some chan struct{} // has an element after a fault
 	said saying        // belongs to Run
@@ -56,9 +55,10 @@ type Recorder struct {
 	table *table
 }
 
-// NewRecorder returns a Recorder that sends nothing before Run.
+// NewRecorder returns a Recorder that sends nothing before Run. count is called with a result, and
+// the number of events, or of occurrences that were dropped.
 func NewRecorder(api API, log *slog.Logger, count func(Result, int)) *Recorder {
-	return &Recorder{API: api, Log: log, Count: count, some: make(chan struct{}, 1), table: newTable()}
+	return &Recorder{api: api, log: log, count: count, some: make(chan struct{}, 1), table: newTable()}
 }
 
 // maxMessage is below the limit of the API server (NoteLengthLimit, pkg/apis/core/validation,
@@ -72,7 +72,7 @@ func (r *Recorder) Record(f Fault) {
 	added := r.table.add(f, time.Now())
 	r.mu.Unlock()
 	if !added {
-		r.Count(Dropped, 1)
+		r.count(Dropped, 1)
 		return
 	}
 	select {
@@ -110,16 +110,16 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.mu.Lock()
 			lost := r.table.drop(next, time.Now())
 			r.mu.Unlock()
-			r.Count(Dropped, lost)
+			r.count(Dropped, lost)
 			r.said.once(err, func() {
-				r.Log.Warn("an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason, "error", err)
+				r.log.Warn("an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason, "error", err)
 			})
 		default:
 			r.mu.Lock()
 			r.table.later(next, time.Now())
 			r.mu.Unlock()
 			r.said.once(err, func() {
-				r.Log.Warn("events wait for the API server, trying again", "error", err)
+				r.log.Warn("events wait for the API server, trying again", "error", err)
 			})
 			sleep(ctx, pause())
 		}
@@ -145,15 +145,15 @@ func (r *Recorder) done(s *series) {
 	r.table.sent(s, time.Now())
 	r.mu.Unlock()
 	if s.sent == 0 {
-		r.Count(Created, 1)
+		r.count(Created, 1)
 		return
 	}
-	r.Count(Repeated, 1)
+	r.count(Repeated, 1)
 }
 
 // send creates the event of a series, or raises its count.
 func (r *Recorder) send(ctx context.Context, s series) error {
-	return r.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
+	return r.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
 		e := kubeapi.Event{
 			UID: s.fault.Pod.UID, Namespace: s.fault.Pod.Namespace, Name: s.fault.Pod.Name, Node: node,
 			Reason: s.fault.Reason, Message: s.fault.Message, Now: s.first, Count: s.count, Last: s.last,

@@ -1,14 +1,11 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +15,7 @@ import (
 
 	"nodepartition/internal/kubeapi"
 	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/locked"
 )
 
 // apiFunc implements API.
@@ -30,7 +28,7 @@ func (f apiFunc) Try(ctx context.Context, ask func(context.Context, *kubeapi.Cli
 // of returns an API of a cluster.
 func of(t *testing.T, c *fakeapi.Cluster) API {
 	t.Helper()
-	client, err := kubeapi.New(c.Kubeconfig(t, filepath.Join(t.TempDir(), "kubelet.conf")))
+	client, err := kubeapi.New(c.NewKubeconfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,26 +37,6 @@ func of(t *testing.T, c *fakeapi.Cluster) API {
 	})
 }
 
-// log is a buffer that several goroutines may use.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
 // counted is a call of Count.
 type counted struct {
 	result Result
@@ -66,10 +44,10 @@ type counted struct {
 }
 
 // recording runs a recorder until the test ends.
-func recording(t *testing.T, api API) (r *Recorder, counts chan counted, lines *log) {
+func recording(t *testing.T, api API) (r *Recorder, counts chan counted, lines *locked.Buffer) {
 	t.Helper()
-	counts, lines = make(chan counted, 100), &log{}
-	r = NewRecorder(api, lines.logger(), func(result Result, n int) { counts <- counted{result, n} })
+	counts, lines = make(chan counted, 100), &locked.Buffer{}
+	r = NewRecorder(api, lines.Logger(), func(result Result, n int) { counts <- counted{result, n} })
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

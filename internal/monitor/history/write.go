@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,20 +11,19 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
 )
 
 // WriteJSON writes a view for scripts.
 func WriteJSON(w io.Writer, v View) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
+	return output.JSON(w, v)
 }
 
 // WriteTable writes a view for people, in their time zone.
 func WriteTable(w io.Writer, v View) error {
 	if len(v.Samples) == 0 {
-		fmt.Fprintf(w, "No samples from %s to %s.\n", stamp(v.Since), stamp(v.Until))
+		fmt.Fprintf(w, "No samples from %s to %s.\n", output.Time(v.Since), output.Time(v.Until))
 	} else {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "UNTIL\tUSED\tWITH CACHE\tLIMIT\tTHRESHOLD\tPRESSURE\tCPU\tKUBELET, RUNTIME\tOTHER SERVICES\tEVENTS")
@@ -40,7 +38,7 @@ func WriteTable(w io.Writer, v View) error {
 		}
 	}
 	if len(v.Members) > 0 {
-		fmt.Fprintf(w, "\nThe pods of the partition at %s, the highest usage of those ten minutes:\n", stamp(v.MembersTime))
+		fmt.Fprintf(w, "\nThe pods of the partition at %s, the highest usage of those ten minutes:\n", output.Time(v.MembersTime))
 		if err := writeMembers(w, v.Members); err != nil {
 			return err
 		}
@@ -50,8 +48,6 @@ func WriteTable(w io.Writer, v View) error {
 	}
 	return nil
 }
-
-func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 // writeBreak writes a row where the node was started again, or where no sample was taken.
 func writeBreak(w io.Writer, before, after *samples.Sample) {
@@ -80,14 +76,14 @@ func writeSample(w io.Writer, s *samples.Sample) {
 	services := bytesize.Text(kube) + "\t" + bytesize.Text(top-min(kube, top))
 	p := s.Partition
 	if p == nil {
-		fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t%s\tno partition\n", stamp(s.Time), services)
+		fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t%s\tno partition\n", output.Time(s.Time), services)
 		return
 	}
 	limit := "none"
 	if p.LimitBytes > 0 {
 		limit = bytesize.Text(p.LimitBytes)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%dm\t%s\t%s\n", stamp(s.Time), bytesize.Text(p.UsedPeakBytes),
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%dm\t%s\t%s\n", output.Time(s.Time), bytesize.Text(p.UsedPeakBytes),
 		bytesize.Text(p.CurrentPeakBytes), limit, bytesize.Text(p.HardBytes), p.PressurePercent, p.MilliCPU,
 		services, events(p))
 }

@@ -107,7 +107,7 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	// The default partition is the rest. The two cgroups are read one after the other, so the
 	// difference could be negative.
-	if pods, err := c.stat("kubepods.slice"); err == nil {
+	if pods, err := c.stat(unitname.Default.Slice()); err == nil {
 		c.partition(to, unitname.Default, pods, pods.MemoryCurrent-min(system.MemoryCurrent, pods.MemoryCurrent))
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"reflect"
-	"strings"
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/kubeletargs"
@@ -30,6 +28,10 @@ type kubelet struct {
 	// rootDir is on the file system whose size is the capacity of storage.
 	rootDir string
 	from    Configuration
+	// process is the running kubelet, and config the configuration that its command line names. Both
+	// are nil if none was read.
+	process *kubeletargs.Process
+	config  *kubeletconfig.Config
 	// section is the configuration that has the section.
 	section *kubeletconfig.Config
 	// off means that the kernel command line switches the partition off.
@@ -102,7 +104,7 @@ func (k *kubelet) readRunning(c *kubeletconfig.Config) error {
 	if err := k.read(theirs); err != nil {
 		return err
 	}
-	k.from.KubeletPID = process.PID
+	k.from.KubeletPID, k.process, k.config = process.PID, &process, theirs
 	k.override(&process.Flags)
 	return nil
 }
@@ -113,27 +115,7 @@ func below(name string) string { return path.Join("/", name) }
 // read decodes the fields of the budget from the files of c.
 func (k *kubelet) read(c *kubeletconfig.Config) error {
 	k.from.Files = append([]string{}, c.Files...)
-	fields := reflect.ValueOf(&k.fields).Elem()
-	names, targets := make([]string, 0, fields.NumField()), make([]any, 0, fields.NumField())
-	for i := range fields.NumField() {
-		name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-		targets = append(targets, fields.Field(i).Addr().Interface())
-	}
-	values, err := c.Fields(names, setDefaults)
-	if err != nil {
-		return err
-	}
-	for i, name := range names {
-		raw, ok := values[name]
-		if !ok {
-			continue
-		}
-		if err := c.Decode(name, raw, targets[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.DecodeInto(&k.fields, setDefaults)
 }
 
 // setDefaults sets evictionHard in the main file as the kubelet does (loadConfigFile,

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,13 +12,12 @@ import (
 	"nodepartition/internal/budget"
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 )
 
 // WriteJSON writes a plan for scripts.
 func WriteJSON(w io.Writer, p Plan) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(p)
+	return output.JSON(w, p)
 }
 
 // WriteYAML writes a plan as YAML, with the fields of the JSON.

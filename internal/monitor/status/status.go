@@ -4,7 +4,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"nodepartition/internal/monitor/options"
 	"nodepartition/internal/monitor/trial"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -139,9 +139,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]
 
 // WriteJSON writes a status for scripts.
 func WriteJSON(w io.Writer, status Status) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(status)
+	return output.JSON(w, status)
 }
 
 // WriteTable writes a status for people.

@@ -17,9 +17,21 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
+// newPlugin returns a plugin whose members are the pods of kube-system.
+func newPlugin() *Plugin {
+	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
+	p.SetConfig(members("kube-system"))
+	return p
+}
+
+// members returns a configuration whose members are the pods of a namespace.
+func members(namespace string) podmove.Config {
+	return podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}}
+}
+
 func TestCgroupsPath(t *testing.T) {
 	const slice = "kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-	const placed = "kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	const placed = placedSlice
 	for name, test := range map[string]struct {
 		parent, path, runtime, want string
 	}{
@@ -53,8 +65,7 @@ func TestCgroupsPath(t *testing.T) {
 }
 
 func TestPluginMembersByNamespace(t *testing.T) {
-	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +91,8 @@ func TestPluginMembersByNamespace(t *testing.T) {
 
 func TestPluginAnnounced(t *testing.T) {
 	var begun []string
-	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
+	p.Announce = func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
 		return &api.PodSandbox{Id: id, Uid: "uid-" + id, Name: id, Namespace: namespace, Linux: &api.LinuxPodSandbox{CgroupParent: "kubepods-besteffort-poduid_" + id + ".slice"}}
@@ -111,8 +122,7 @@ func TestPluginAnnounced(t *testing.T) {
 // connectedPlugin returns a connected plugin with one member namespace and empty callbacks.
 func connectedPlugin(t *testing.T) *Plugin {
 	t.Helper()
-	p := &Plugin{Wake: func() {}, Connection: func(bool) {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +226,7 @@ func TestPluginNotConnected(t *testing.T) {
 		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { calls = append(calls, "announce "+s.ID) },
 		Connection: func(up bool) { calls = append(calls, map[bool]string{true: "up", false: "down"}[up]) },
 	}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p.SetConfig(members("kube-system"))
 	sandbox := func(parent string) *api.PodSandbox {
 		return &api.PodSandbox{
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},

@@ -15,9 +15,7 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cri"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -90,7 +88,7 @@ func startPrelaunching(t *testing.T, members string, names ...string) *prelaunch
 	if members != "" {
 		r.setMembers(members)
 	}
-	r.Adaptation = startRuntimeWith(t, r.socket, plugins)
+	r.Adaptation = startRuntime(t, r.socket, plugins)
 	t.Cleanup(r.Stop)
 	return r
 }
@@ -102,18 +100,12 @@ func (r *prelaunching) setMembers(namespaces string) {
 	}
 }
 
-// create creates a container as a runtime does, and returns the slice of the answer.
+// create creates a container in a namespace, and returns the slice of the answer.
 func (r *prelaunching) create(namespace string) string {
 	r.t.Helper()
-	defer r.BlockPluginSync().Unblock()
 	question := request()
 	question.Pod.Namespace = namespace
-	answer, err := r.CreateContainer(r.t.Context(), question)
-	if err != nil {
-		r.t.Fatalf("the runtime would not create the container: %v", err)
-	}
-	slice, _, _ := strings.Cut(answer.GetAdjust().GetLinux().GetCgroupsPath(), ":")
-	return slice
+	return create(r.t, r.Adaptation, question)
 }
 
 // plugin returns the process of the plugin.
@@ -174,8 +166,6 @@ func impatient(t *testing.T) {
 	})
 }
 
-const placedSlice = "kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-
 // TestPrelaunchedFirstContainer: the first container of a runtime that has just started is placed,
 // although no service is connected, and a container of another namespace is left alone.
 func TestPrelaunchedFirstContainer(t *testing.T) {
@@ -194,8 +184,7 @@ func TestPrelaunchedBothConnected(t *testing.T) {
 	for _, index := range []string{"10", "91"} {
 		t.Run(index, func(t *testing.T) {
 			r := startPrelaunching(t, "kube-system", index+"-"+nameWorks)
-			p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-			p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+			p := newPlugin()
 			if up := connect(t, r.socket, p); !<-up {
 				t.Fatal("the service is not connected")
 			}
@@ -213,7 +202,7 @@ func TestPrelaunchedBothConnected(t *testing.T) {
 			if got := r.create("kube-system"); got != placedSlice {
 				t.Errorf("with a service that has no members, placed at %q", got)
 			}
-			p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"default"}})
+			p.SetConfig(members("default"))
 			if got := r.create("default"); got != placedSlice {
 				t.Errorf("with a service that has other members, placed at %q", got)
 			}
@@ -228,33 +217,28 @@ func TestPrelaunchedWhileServiceSynchronizes(t *testing.T) {
 	var answer *adaptation.CreateContainerResponse
 	var problem error
 	up := make(chan bool, 10)
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(connected bool) {
+	p := newPlugin()
+	p.Connection = func(connected bool) {
 		if connected {
 			answer, problem = r.CreateContainer(t.Context(), request())
 		}
 		up <- connected
-	}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, r.socket, p, func(error) {}) }()
+	}
+	serve(t, r.socket, p)
 	<-up
-	if slice, _, _ := strings.Cut(answer.GetAdjust().GetLinux().GetCgroupsPath(), ":"); problem != nil || slice != placedSlice {
+	if slice := sliceOf(answer); problem != nil || slice != placedSlice {
 		t.Errorf("placed at %q, %v; want %s", slice, problem, placedSlice)
 	}
 	if answers := p.Answers(func(string) bool { return true }); len(answers) > 0 {
 		t.Errorf("the service was called: %+v", answers)
 	}
-	cancel()
-	<-ended
 }
 
 // TestPrelaunchedHandedOver: the plugin ends while the service is connected, and each container is
 // placed, before and afterwards.
 func TestPrelaunchedHandedOver(t *testing.T) {
 	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	up := connect(t, r.socket, p)
 	ended := false
 	for i := range 200 {
@@ -291,8 +275,7 @@ func TestPrelaunchedKilled(t *testing.T) {
 	}
 	r.awaitEnd(r.plugin())
 	// The service still places what comes.
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	if up := connect(t, r.socket, p); !<-up {
 		t.Fatal("the service is not connected")
 	}
@@ -371,7 +354,7 @@ func TestPrelaunchedReasons(t *testing.T) {
 	create("")
 	problem = nil
 	create("") // of no member
-	config = podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}}
+	config = members("kube-system")
 	create("/kubepods/burstable/pod1/one")
 	create(placedSlice + ":cri-containerd:one")
 	create("")

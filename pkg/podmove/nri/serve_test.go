@@ -14,21 +14,11 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
-	v1 "k8s.io/api/core/v1"
-
-	"nodepartition/internal/cri"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
 )
 
-// startRuntime serves NRI as runtimes do, with the library that they link.
-func startRuntime(tb testing.TB, socket string) *adaptation.Adaptation {
-	tb.Helper()
-	return startRuntimeWith(tb, socket, tb.TempDir())
-}
-
-// startRuntimeWith is startRuntime with a folder of plugins that the runtime starts.
-func startRuntimeWith(tb testing.TB, socket, plugins string) *adaptation.Adaptation {
+// startRuntime serves NRI as runtimes do, with the library that they link. It starts the plugins in
+// a folder.
+func startRuntime(tb testing.TB, socket, plugins string) *adaptation.Adaptation {
 	tb.Helper()
 	runtime, err := adaptation.New("containerd", "v2.3.7",
 		func(ctx context.Context, synced adaptation.SyncCB) error { _, err := synced(ctx, nil, nil); return err },
@@ -49,9 +39,16 @@ func startRuntimeWith(tb testing.TB, socket, plugins string) *adaptation.Adaptat
 func connect(tb testing.TB, socket string, p *Plugin) <-chan bool {
 	tb.Helper()
 	up := make(chan bool, 10)
+	p.Connection = func(c bool) { up <- c }
+	serve(tb, socket, p)
+	return up
+}
+
+// serve serves a plugin until the test ends.
+func serve(tb testing.TB, socket string, p *Plugin) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	p.Connection = func(c bool) { up <- c }
 	go func() { ended <- Serve(ctx, socket, p, func(error) {}) }()
 	tb.Cleanup(func() {
 		cancel()
@@ -59,7 +56,24 @@ func connect(tb testing.TB, socket string, p *Plugin) <-chan bool {
 			tb.Errorf("ended with %v", err)
 		}
 	})
-	return up
+}
+
+// create creates a container as runtimes do, and returns the slice of the answer. Before each event
+// runtimes wait for a plugin that is being synchronized.
+func create(tb testing.TB, runtime *adaptation.Adaptation, question *adaptation.CreateContainerRequest) string {
+	tb.Helper()
+	defer runtime.BlockPluginSync().Unblock()
+	answer, err := runtime.CreateContainer(tb.Context(), question)
+	if err != nil {
+		tb.Fatalf("the runtime would not create the container: %v", err)
+	}
+	return sliceOf(answer)
+}
+
+// sliceOf returns the slice of an answer, "" if it has none.
+func sliceOf(answer *adaptation.CreateContainerResponse) string {
+	slice, _, _ := strings.Cut(answer.GetAdjust().GetLinux().GetCgroupsPath(), ":")
+	return slice
 }
 
 func request() *adaptation.CreateContainerRequest {
@@ -69,6 +83,9 @@ func request() *adaptation.CreateContainerRequest {
 		Container: &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: slice + ":cri-containerd:one"}},
 	}
 }
+
+// placedSlice is the slice of the pod of request in the partition.
+const placedSlice = "kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
 
 // mortal serves the socket of a runtime until it is killed. The library keeps the connections of
 // its plugins when it is stopped: they end only with the runtime's process.
@@ -119,24 +136,16 @@ func (m *mortal) kill() {
 // again.
 func TestServeRuntimeRestarts(t *testing.T) {
 	socket, behind := filepath.Join(t.TempDir(), "nri.sock"), filepath.Join(t.TempDir(), "nri.sock")
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	up := connect(t, socket, p) // before there is a runtime
 	for range 3 {
-		runtime := startRuntime(t, behind)
+		runtime := startRuntime(t, behind, t.TempDir())
 		process := serveMortal(t, socket, behind)
 		if !<-up {
 			t.Fatal("not connected")
 		}
-		// As runtimes do before each event: they wait for a plugin that is being synchronized.
-		synced := runtime.BlockPluginSync()
-		answer, err := runtime.CreateContainer(t.Context(), request())
-		synced.Unblock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := answer.GetAdjust().GetLinux().GetCgroupsPath(); !strings.HasPrefix(got, "kubepods-system-burstable-pod11111111") {
-			t.Errorf("placed at %q", got)
+		if got := create(t, runtime, request()); got != placedSlice {
+			t.Errorf("placed at %q, want %s", got, placedSlice)
 		}
 		process.kill()
 		if <-up {
@@ -153,10 +162,9 @@ func TestServeRuntimeRestarts(t *testing.T) {
 // transport.
 func BenchmarkAnswer(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "nri.sock")
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+	p := newPlugin()
 	up := connect(b, socket, p)
-	runtime := startRuntime(b, socket)
+	runtime := startRuntime(b, socket, b.TempDir())
 	defer runtime.Stop()
 	<-up
 	runtime.BlockPluginSync().Unblock()

@@ -1,0 +1,70 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/monitor/apiserver"
+	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/unitname"
+)
+
+// evictionKernel checks that the kernel has what evictions use.
+func (c *checks) evictionKernel(context.Context) []Finding {
+	if c.options.Eviction.Off {
+		return saying(OK, "--%s=off", options.FlagEviction)
+	}
+	path := unitname.CgroupPath(unitname.System.Slice())
+	if _, ok := c.file(path, "memory.current"); !ok {
+		return nil // there is no partition
+	}
+	var found []Finding
+	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "cgroup.kill")); err != nil {
+		found = append(
+			found,
+			changing(
+				Warning, "use kernel 5.14 or later",
+				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
+			)...)
+	}
+	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
+		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
+			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
+	}
+	if found == nil {
+		found = saying(OK, "the kernel has cgroup.kill and PSI")
+	}
+	return found
+}
+
+// evictionAPI asks the API server whether it would accept the report of an eviction.
+func (c *checks) evictionAPI(ctx context.Context) []Finding {
+	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
+		return saying(
+			OK,
+			"evictions are not reported to the API server (--%s, --%s)",
+			options.FlagEviction,
+			options.FlagKubeconfig,
+		)
+	}
+	client, path, err := apiserver.Open(c.options.Eviction.Kubeconfig)
+	if err != nil {
+		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+			"%v: pods are restarted, and not evicted for good", err)
+	}
+	namespace := "kube-system"
+	if p := c.desired.Partition; p != nil {
+		namespace = p.Namespaces[0]
+	}
+	err = client.Rights(ctx, namespace)
+	switch {
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
+		return saying(Error, "%v", err)
+	case err != nil:
+		return saying(Warning, "%v", err)
+	}
+	return saying(OK, "%s accepts evictions with %s", client.Server(), path)
+}
