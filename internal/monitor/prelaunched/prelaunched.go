@@ -141,12 +141,18 @@ func (p plugin) await(ctx context.Context, before string) error {
 
 // members returns the members as the service follows them. Config.Off means that there are none:
 // the section is missing, the partition is not active yet, or the service is masked.
+//
+// A broken configuration does not matter where nothing is to be placed: the service does not start
+// there, so it would be wrong to announce it.
 func members() (podmove.Config, error) {
+	if !active() || masked() {
+		return podmove.Config{Off: true}, nil
+	}
 	c, err := node.LoadApplied(podmove.Auto, node.ReadOnly)
 	if err != nil {
 		return podmove.Config{}, err
 	}
-	if c.Desired.ManagedByKubelet != "" || !active() || masked() {
+	if c.Desired.ManagedByKubelet != "" {
 		c.Off = true
 	}
 	return c.Config, nil
