@@ -62,7 +62,7 @@ func (p plugin) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
-			Config: p.members,
+			Config: recent(p.members),
 			Placed: func() { placed.Add(1) },
 			NotPlaced: func(reason error) {
 				select {
