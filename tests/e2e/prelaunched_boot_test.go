@@ -170,12 +170,15 @@ const soakBoots = 20
 // a minute.
 var heldFor = []lab.File{
 	{Path: "/usr/local/bin/lab-hold", Mode: 0o755, Data: []byte(`#!/bin/sh
-until [ -S /run/nri/nri.sock ]; do sleep 0.05; done
-for try in $(seq 1200); do
+until [ -S /run/nri/nri.sock ]; do sleep 0.2; done
+read -r wanted </etc/lab-hold
+tries=300
+while [ $tries -gt 0 ]; do
 	set -- ` + systemCgroup + `/*/*/*.scope
 	[ -d "$1" ] || shift
-	[ $# -ge "$(cat /etc/lab-hold)" ] && exit
-	sleep 0.05
+	[ $# -ge "$wanted" ] && exit
+	sleep 0.2 # the node boots meanwhile, and each process costs tens of milliseconds of its CPUs
+	tries=$((tries - 1))
 done
 `)},
 	{Path: "/etc/systemd/system/" + monitorUnit + ".d/90-held.conf",

@@ -57,12 +57,15 @@ func (p plugin) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var placed atomic.Int64
+	config := recent(p.members)
+	// This brings what an answer needs into memory, from a disk that is busy while the node boots.
+	go func() { _, _ = config() }()
 	reasons := make(chan error, 1)
 	firstReason := (<-chan error)(reasons)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
-			Config: p.members,
+			Config: config,
 			Placed: func() { placed.Add(1) },
 			NotPlaced: func(reason error) {
 				select {
