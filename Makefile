@@ -74,14 +74,16 @@ install: check-prefix $(PROGRAMS)
 	for manual in $(MANUALS); do install -D -m 0644 man/$${manual##*/} "$(DESTDIR)$$manual" || exit; done
 	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(SETTINGS)'
 	for file in $(DASHBOARDS); do install -D -m 0644 deploy/$$file "$(DESTDIR)$(DOCS)/$$file" || exit; done
-ifdef PRELAUNCHED
+ifneq ($(filter-out 0 no,$(PRELAUNCHED)),)
 	install -d '$(DESTDIR)$(NRI_PLUGINS)'
 	ln -sfn '$(MONITOR)' '$(DESTDIR)$(PLUGIN)'
 endif
 
 ## uninstall: remove what install has installed, with the same DESTDIR and PREFIX; switch the partition off before
 uninstall: check-prefix
-	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(PLUGIN) $(addprefix $(DOCS)/,$(DASHBOARDS)))
+	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(addprefix $(DOCS)/,$(DASHBOARDS)))
+	@# Not the link of an installation below another PREFIX.
+	if [ "$$(readlink '$(DESTDIR)$(PLUGIN)')" = '$(MONITOR)' ]; then rm -f '$(DESTDIR)$(PLUGIN)'; fi
 	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 

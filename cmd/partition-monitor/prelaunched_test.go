@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -68,11 +69,17 @@ func (n *fakeNode) startRuntime() *prelaunching {
 // placed creates a container of kube-system as containerd does, and reports whether it was placed.
 func (r *prelaunching) placed() bool {
 	r.n.t.Helper()
-	defer r.BlockPluginSync().Unblock()
 	slice := "kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	return r.placedFrom(slice, slice+":cri-containerd:one")
+}
+
+// placedFrom is placed with a container's cgroup path below another parent.
+func (r *prelaunching) placedFrom(slice, path string) bool {
+	r.n.t.Helper()
+	defer r.BlockPluginSync().Unblock()
 	answer, err := r.CreateContainer(r.n.t.Context(), &adaptation.CreateContainerRequest{
 		Pod:       &api.PodSandbox{Id: "s", Uid: uid, Namespace: "kube-system", Name: "a", Linux: &api.LinuxPodSandbox{CgroupParent: slice}},
-		Container: &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: slice + ":cri-containerd:one"}},
+		Container: &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: path}},
 	})
 	if err != nil {
 		r.n.t.Fatalf("the runtime would not create the container: %v", err)
@@ -81,21 +88,25 @@ func (r *prelaunching) placed() bool {
 }
 
 // logged waits for a record of the journal.
-func (r *prelaunching) logged(text string) string {
+func (r *prelaunching) logged(text string) {
 	r.n.t.Helper()
-	if err := r.journal.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		r.n.t.Fatal(err)
-	}
-	buffer := make([]byte, 1<<16)
-	size, err := r.journal.Read(buffer)
+	record, err := r.record()
 	if err != nil {
 		r.n.t.Fatalf("%v; want a record with %q", err, text)
 	}
-	record := string(buffer[:size])
 	if !strings.Contains(record, text) {
 		r.n.t.Errorf("%q is logged, want %q", record, text)
 	}
-	return record
+}
+
+// record waits for a record of the journal, for a minute.
+func (r *prelaunching) record() (string, error) {
+	if err := r.journal.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		return "", err
+	}
+	buffer := make([]byte, 1<<16)
+	size, err := r.journal.Read(buffer)
+	return string(buffer[:size]), err
 }
 
 // TestPrelaunchedHandsOver: the plugin places until the service is connected, and ends. No
@@ -109,17 +120,31 @@ func TestPrelaunchedHandsOver(t *testing.T) {
 		t.Fatal("the first container is not placed")
 	}
 	service := n.program("run", "--listen=", "--move=never")
+	var log bytes.Buffer
+	service.Stderr = &log
 	if err := service.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = service.Process.Kill(), service.Wait() })
-	ended := make(chan string)
-	go func() { ended <- r.logged("partition-monitor.service is connected; the pre-launched plugin ends") }()
+	t.Cleanup(func() {
+		if _, _ = service.Process.Kill(), service.Wait(); t.Failed() {
+			t.Logf("the service has logged:\n%s", &log)
+		}
+	})
+	type result struct {
+		record string
+		err    error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		record, err := r.record()
+		ended <- result{record, err}
+	}()
 	for created, waiting := 1, true; waiting; created++ {
 		select {
-		case record := <-ended:
-			if strings.Contains(record, "placed=0") {
-				t.Errorf("%q: want those that were placed", record)
+		case last := <-ended:
+			const handedOver = "partition-monitor.service is connected; the pre-launched plugin ends"
+			if last.err != nil || !strings.Contains(last.record, handedOver) || strings.Contains(last.record, "placed=0") {
+				t.Fatalf("%q, %v is logged, want %q and those that were placed", last.record, last.err, handedOver)
 			}
 			waiting = false
 		case <-time.After(5 * time.Millisecond):
@@ -176,6 +201,23 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPrelaunchedBrokenWithoutPartition: where nothing is to be placed, a broken configuration is
+// not reported. A later reason is.
+func TestPrelaunchedBrokenWithoutPartition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, broken)
+	r := n.startRuntime()
+	if r.placed() {
+		t.Error("placed without a partition")
+	}
+	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
+	n.partition("67108864")
+	if r.placedFrom("/kubepods/burstable/pod1", "/kubepods/burstable/pod1/one") {
+		t.Error("placed from a cgroup that is not the kubelet's")
+	}
+	r.logged("is not a pod's slice of the kubelet's systemd cgroup driver")
 }
 
 // TestPrelaunchedLastGood: if the configuration breaks, the plugin follows the last good one that

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -162,22 +164,56 @@ func TestPrelaunchedBoot(t *testing.T) {
 // soakBoots is the number of boots of TestSoakPrelaunchedBoots.
 const soakBoots = 20
 
+// heldFor keeps the service from starting until as many containers as /etc/lab-hold says have been
+// created in the partition. The runtime serves NRI from the moment at which its socket is there, so
+// with none to wait for the service connects at once. If nothing places containers, it starts after
+// a minute.
+var heldFor = []lab.File{
+	{Path: "/usr/local/bin/lab-hold", Mode: 0o755, Data: []byte(`#!/bin/sh
+until [ -S /run/nri/nri.sock ]; do sleep 0.2; done
+read -r wanted </etc/lab-hold
+tries=300
+while [ $tries -gt 0 ]; do
+	set -- ` + systemCgroup + `/*/*/*.scope
+	[ -d "$1" ] || shift
+	[ $# -ge "$wanted" ] && exit
+	sleep 0.2 # the node boots meanwhile, and each process costs tens of milliseconds of its CPUs
+	tries=$((tries - 1))
+done
+`)},
+	{Path: "/etc/systemd/system/" + monitorUnit + ".d/90-held.conf",
+		Data: []byte("[Service]\nTimeoutStartSec=infinity\nExecStartPre=/usr/local/bin/lab-hold\n")},
+	{Path: "/etc/lab-hold", Data: []byte("0\n")},
+}
+
+// placedByPlugin waits for the last message of the plugin of this boot, and returns how many
+// containers the plugin has placed.
+func placedByPlugin(t *testing.T, n *lab.Node) int {
+	t.Helper()
+	placed := 0
+	eventually(t, n, "the plugin has handed over", func(ctx context.Context) (bool, string, error) {
+		out, err := n.Run(ctx, "journalctl -b -o cat -t 91-node-partition")
+		_, number, found := strings.Cut(out, "the pre-launched plugin ends placed=")
+		if err == nil && found {
+			placed, err = strconv.Atoi(strings.TrimSpace(number))
+		}
+		return found, out, err
+	})
+	return placed
+}
+
 // TestSoakPrelaunchedBoots: over many boots of such a node, with a monitor that connects at another
-// moment each time, no member starts outside the partition.
+// moment each time, no member starts outside the partition. In most boots the monitor starts only
+// after some of the members, which the plugin has placed.
 func TestSoakPrelaunchedBoots(t *testing.T) {
 	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
-		// The runtime serves NRI from the moment at which its socket is there. A monitor that starts
-		// then connects at once.
-		delayed := lab.File{
-			Path: "/etc/systemd/system/" + monitorUnit + ".d/90-delayed.conf",
-			Data: []byte("[Service]\nTimeoutStartSec=infinity\n" +
-				"ExecStartPre=/bin/sh -c 'until [ -S /run/nri/nri.sock ]; do sleep 0.05; done; sleep $$(cat /etc/lab-delay)'\n"),
-		}
-		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), delayed, lab.File{Path: "/etc/lab-delay", Data: []byte("0\n")})})
+		const members = bootMembers + 1
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), heldFor...)})
 		for boot := range soakBoots {
+			// From none to all.
+			held := boot % (members + 1)
 			if boot > 0 {
-				// From nothing to long after the first containers.
-				run(t, n, fmt.Sprintf("echo %d > /etc/lab-delay && sync", boot))
+				run(t, n, fmt.Sprintf("echo %d > /etc/lab-hold && sync", held))
 				if err := n.Reboot(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +225,11 @@ func TestSoakPrelaunchedBoots(t *testing.T) {
 			plugins(t, n, "0")
 			allInside(t, n)
 			nothingMisplaced(t, n)
-			t.Logf("boot %d: %s", boot, run(t, n, "journalctl -b -o cat -t 91-node-partition"))
+			placed := placedByPlugin(t, n)
+			t.Logf("boot %d: the monitor started after %d members; the plugin has placed %d of %d", boot, held, placed, members)
+			if placed < held {
+				t.Errorf("the plugin has placed %d containers, want %d or more", placed, held)
+			}
 			if t.Failed() {
 				return
 			}

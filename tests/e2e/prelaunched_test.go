@@ -113,12 +113,13 @@ func TestPrelaunched(t *testing.T) {
 			startsIn(t, n, "hung", unitname.Default)
 		})
 		part("hung at its start", func(t *testing.T) {
-			hangs := lab.File{Path: prelaunchedPath, Data: []byte("#!/bin/sh\nexec sleep 2147483641\n"), Mode: 0o755}
+			hangs := lab.File{Path: prelaunchedPath, Data: []byte("#!/bin/sh\n: >/run/lab-hangs\nexec sleep 2147483641\n"), Mode: 0o755}
 			if err := n.CopyTo(t.Context(), hangs); err != nil {
 				t.Fatal(err)
 			}
 			runtimeWithoutMonitor(t, n, flavour)
 			startsIn(t, n, "registers-not", unitname.Default)
+			want(t, n, "ls /run/lab-hangs", "/run/lab-hangs") // the runtime has started it
 			want(t, n, "grep -lzx '214748364[1]' /proc/[0-9]*/cmdline 2>/dev/null | wc -l", "0")
 			if err := n.CopyTo(t.Context(), prelaunched()); err != nil {
 				t.Fatal(err)

@@ -104,6 +104,32 @@ func TestInstallPrelaunched(t *testing.T) {
 	if left := files(t, dest); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
+	for _, value := range []string{"0", "no", ""} {
+		if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX=/usr/local", "PRELAUNCHED="+value); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if _, err := os.Lstat(filepath.Join(dest, link)); err == nil {
+			t.Errorf("PRELAUNCHED=%s: the link is installed", value)
+		}
+	}
+}
+
+// TestUninstallLeavesOtherPrelaunched: to remove an installation leaves the link of one below
+// another PREFIX.
+func TestUninstallLeavesOtherPrelaunched(t *testing.T) {
+	t.Parallel()
+	dest := t.TempDir()
+	for _, prefix := range []string{"/usr/local", "/usr"} {
+		if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX="+prefix, "PRELAUNCHED=1"); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	if text, err := run(t, "uninstall", "DESTDIR="+dest, "PREFIX=/usr/local"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if target, err := os.Readlink(filepath.Join(dest, "/opt/nri/plugins/91-node-partition")); err != nil || target != "/usr/bin/partition-monitor" {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
 }
 
 // TestPrefixIsChecked: a path that is not valid in the unit is refused before anything is written.

@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/statefile"
 	"nodepartition/pkg/slices/config"
 )
 
 // connectionFile exists while the service is connected to the runtime over NRI. A service that is
-// killed leaves it, and the next start removes it.
+// killed leaves it. The next start removes it, if it comes that far.
 const connectionFile = config.StateDir + "/monitor/nri.json"
 
 // connection is the content of connectionFile. No two connections have the same.
@@ -40,13 +42,16 @@ func announceConnection(path string, up bool) error {
 }
 
 // Connection identifies the present connection of the service to the runtime. It is empty if there
-// is none.
+// is none, or if the service that has recorded it has ended.
 func Connection() string { return readConnection(connectionFile) }
 
 func readConnection(path string) string {
 	var c connection
 	if err := statefile.Read(path, &c); err != nil {
 		return ""
+	}
+	if err := unix.Kill(c.PID, 0); errors.Is(err, unix.ESRCH) {
+		return "" // of a service that was killed
 	}
 	return c.Since.Format(time.RFC3339Nano) + " " + strconv.Itoa(c.PID)
 }

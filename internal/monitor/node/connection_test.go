@@ -2,9 +2,13 @@ package node
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"nodepartition/internal/statefile"
 )
 
 // TestConnectionIdentity: each connection of the service has an identity of its own, and none after
@@ -39,6 +43,29 @@ func TestConnectionIdentity(t *testing.T) {
 	}
 	if got := readConnection(path); got != "" {
 		t.Errorf("%q from a file that is no JSON", got)
+	}
+}
+
+// TestConnectionOfKilled: a service that was killed leaves its record, and is not connected.
+func TestConnectionOfKilled(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "nri.json")
+	service := exec.Command("sleep", "infinity")
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := statefile.Write(path, connection{time.Now(), service.Process.Pid}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := readConnection(path); got == "" {
+		t.Error("no connection of a service that runs")
+	}
+	if err := service.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = service.Wait() // the error is the signal
+	if got := readConnection(path); got != "" {
+		t.Errorf("%q of a service that was killed", got)
 	}
 }
 

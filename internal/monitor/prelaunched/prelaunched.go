@@ -57,12 +57,15 @@ func (p plugin) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var placed atomic.Int64
+	config := recent(p.members)
+	// This brings what an answer needs into memory, from a disk that is busy while the node boots.
+	go func() { _, _ = config() }()
 	reasons := make(chan error, 1)
 	firstReason := (<-chan error)(reasons)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
-			Config: p.members,
+			Config: config,
 			Placed: func() { placed.Add(1) },
 			NotPlaced: func(reason error) {
 				select {
@@ -141,12 +144,18 @@ func (p plugin) await(ctx context.Context, before string) error {
 
 // members returns the members as the service follows them. Config.Off means that there are none:
 // the section is missing, the partition is not active yet, or the service is masked.
+//
+// A broken configuration does not matter where nothing is to be placed: the service does not start
+// there, so it would be wrong to announce it.
 func members() (podmove.Config, error) {
+	if !active() || masked() {
+		return podmove.Config{Off: true}, nil
+	}
 	c, err := node.LoadApplied(podmove.Auto, node.ReadOnly)
 	if err != nil {
 		return podmove.Config{}, err
 	}
-	if c.Desired.ManagedByKubelet != "" || !active() || masked() {
+	if c.Desired.ManagedByKubelet != "" {
 		c.Off = true
 	}
 	return c.Config, nil

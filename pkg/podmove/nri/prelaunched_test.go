@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 	if err := os.WriteFile(filepath.Join(home, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		os.Exit(2)
 	}
-	_ = ServePrelaunched(context.Background(), &Prelaunched{
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	_ = ServePrelaunched(ctx, &Prelaunched{
 		Config: func() (podmove.Config, error) {
 			members, err := os.ReadFile(filepath.Join(home, "members"))
 			return podmove.Config{Partition: unitname.System, Namespaces: strings.Fields(string(members))}, err
@@ -46,6 +48,7 @@ func TestMain(m *testing.M) {
 		Placed:    func() {},
 		NotPlaced: func(error) {},
 	})
+	stop()
 	os.Exit(0)
 }
 
@@ -54,6 +57,8 @@ const (
 	nameWorks = "node-partition"
 	nameExits = "exits"
 	nameHangs = "hangs"
+	// nameMissing is the name of a link that leads nowhere.
+	nameMissing = "missing"
 )
 
 // prelaunching is a runtime that starts plugins.
@@ -81,7 +86,11 @@ func startPrelaunching(t *testing.T, members string, names ...string) *prelaunch
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if err := os.Symlink(program, filepath.Join(plugins, name)); err != nil {
+		target := program
+		if strings.HasSuffix(name, "-"+nameMissing) {
+			target = filepath.Join(home, "nowhere")
+		}
+		if err := os.Symlink(target, filepath.Join(plugins, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,6 +20,16 @@ import (
 // a folder.
 func startRuntime(tb testing.TB, socket, plugins string) *adaptation.Adaptation {
 	tb.Helper()
+	runtime := newRuntime(tb, socket, plugins)
+	if err := runtime.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	return runtime
+}
+
+// newRuntime returns a runtime that is not started yet.
+func newRuntime(tb testing.TB, socket, plugins string) *adaptation.Adaptation {
+	tb.Helper()
 	runtime, err := adaptation.New("containerd", "v2.3.7",
 		func(ctx context.Context, synced adaptation.SyncCB) error { _, err := synced(ctx, nil, nil); return err },
 		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
@@ -27,9 +37,6 @@ func startRuntime(tb testing.TB, socket, plugins string) *adaptation.Adaptation 
 		},
 		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(plugins), adaptation.WithPluginConfigPath(tb.TempDir()))
 	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := runtime.Start(); err != nil {
 		tb.Fatal(err)
 	}
 	return runtime

@@ -1,0 +1,50 @@
+package prelaunched
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/pkg/podmove"
+)
+
+// TestRecent: the configuration is read once for the containers of a few seconds, and for each one
+// until there are members.
+func TestRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		present, problem := podmove.Config{}, errors.New("not yet")
+		config := recent(func() (podmove.Config, error) {
+			reads++
+			return present, problem
+		})
+		for _, step := range []struct {
+			name    string
+			set     func()
+			off     bool
+			members string
+			wrong   bool
+			reads   int
+		}{
+			{"error", func() {}, false, "", true, 1},
+			{"no partition", func() { present, problem = podmove.Config{Off: true}, nil }, true, "", false, 2},
+			{"members", func() { present = podmove.Config{Namespaces: []string{"a"}} }, false, "a", false, 3},
+			{"changed at once", func() { present = podmove.Config{Namespaces: []string{"b"}} }, false, "a", false, 3},
+			{"later", func() { time.Sleep(freshFor) }, false, "b", false, 4},
+			{"broken at once", func() { problem = errors.New("broken") }, false, "b", false, 4},
+			{"broken later", func() { time.Sleep(freshFor) }, false, "", true, 5},
+		} {
+			step.set()
+			c, err := config()
+			members := ""
+			if err == nil && len(c.Namespaces) > 0 {
+				members = c.Namespaces[0]
+			}
+			if (err != nil) != step.wrong || c.Off != step.off || members != step.members || reads != step.reads {
+				t.Errorf("%s: %+v, %v after %d reads; want members %q, off %t, an error %t, %d reads",
+					step.name, c, err, reads, step.members, step.off, step.wrong, step.reads)
+			}
+		}
+	})
+}
