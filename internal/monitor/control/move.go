@@ -16,7 +16,8 @@ import (
 
 // Move asks the service to move a pod, and returns the slice of the pod after the move.
 func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice string, err error) {
-	text, answered, err := request(ctx, socket, http.MethodPost, "/move/"+url.PathEscape(pod.Namespace)+"/"+url.PathEscape(pod.Name))
+	path := "/move/" + url.PathEscape(pod.Namespace) + "/" + url.PathEscape(pod.Name)
+	text, answered, err := request(ctx, socket, http.MethodPost, path)
 	switch {
 	case answered, errors.Is(err, fs.ErrPermission):
 		return text, err

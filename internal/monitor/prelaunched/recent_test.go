@@ -31,9 +31,9 @@ func TestRecent(t *testing.T) {
 			{"no partition", func() { present, problem = podmove.Config{Off: true}, nil }, true, "", false, 2},
 			{"members", func() { present = podmove.Config{Namespaces: []string{"a"}} }, false, "a", false, 3},
 			{"changed at once", func() { present = podmove.Config{Namespaces: []string{"b"}} }, false, "a", false, 3},
-			{"later", func() { time.Sleep(freshFor) }, false, "b", false, 4},
+			{"later", func() { <-time.After(freshFor) }, false, "b", false, 4},
 			{"broken at once", func() { problem = errors.New("broken") }, false, "b", false, 4},
-			{"broken later", func() { time.Sleep(freshFor) }, false, "", true, 5},
+			{"broken later", func() { <-time.After(freshFor) }, false, "", true, 5},
 		} {
 			step.set()
 			c, err := config()

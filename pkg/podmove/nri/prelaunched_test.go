@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	case nameHangs:
 		for {
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 		}
 	}
 	home := filepath.Dir(filepath.Dir(os.Args[0]))

@@ -333,8 +333,9 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 // endPods ends all pods, as runtime and kubelet do: their containers and sandboxes, and then their
 // slices of the default partition. The monitor keeps its slice of a pod as long as that one exists.
 func (n *node) endPods(ctx context.Context) error {
-	scopes, defaultSlices := n.scopes, []string{}
-	for i, uid := range n.runtime.uids() {
+	uids := n.runtime.uids()
+	scopes, defaultSlices := n.scopes, make([]string, 0, len(uids))
+	for i, uid := range uids {
 		scopes = append(scopes, scopeName(idOf('a', i)))
 		defaultSlices = append(defaultSlices, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid))
 	}
