@@ -67,7 +67,8 @@ func (g *Gatherer) idleCPUs(scope string) string {
 	// with whole CPUs as much quota, or none (DisableCPUQuotaWithExclusiveCPUs, 1.33). The quota is
 	// rounded up: 996m is a whole CPU here.
 	limits, err := g.Cgroups.Limits(scope)
-	if quota := limits.CPUQuotaPerSec; err != nil || quota != cgroupfs.Unlimited && quota != uint64(given.Size())*1_000_000 {
+	quota := limits.CPUQuotaPerSec
+	if err != nil || quota != cgroupfs.Unlimited && quota != uint64(given.Size())*1_000_000 {
 		return ""
 	}
 	return given.String()

@@ -126,7 +126,7 @@ func (c *checks) slice(context.Context) []Finding {
 		}
 	}
 	if text, ok := c.file(path, "cpuset.cpus"); ok {
-		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && !(want.CPUs.IsEmpty() && c.all(cpus)) {
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
 			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
 		}
 	}

@@ -156,7 +156,8 @@ func WriteTable(w io.Writer, status Status) error {
 			fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(p.SwapBytes))
 		}
 		if p.MinBytes > 0 || p.LowBytes > 0 {
-			fmt.Fprintf(w, "Protected   %s always, %s if possible\n", bytesize.Text(p.MinBytes), bytesize.Text(max(p.MinBytes, p.LowBytes)))
+			low := max(p.MinBytes, p.LowBytes)
+			fmt.Fprintf(w, "Protected   %s always, %s if possible\n", bytesize.Text(p.MinBytes), bytesize.Text(low))
 		}
 		if p.CPUs != "" {
 			fmt.Fprintf(w, "CPUs        %s\n", p.CPUs)
