@@ -113,11 +113,12 @@ func floorWithout(t *testing.T, n *lab.Node) {
 	loses(t, n)
 }
 
-// loses: the member does not keep its page cache.
+// loses: the member does not keep its page cache. How much it loses differs between runs: it kept 15
+// MiB of 192, and 135 at most. With protection it keeps all.
 func loses(t *testing.T, n *lab.Node, commands ...string) {
 	t.Helper()
-	if kept := keptCache(t, n, commands...); kept > cacheBytes/2 {
-		t.Errorf("the member kept %d bytes of page cache, want less than %d: this test has no pressure", kept, cacheBytes/2)
+	if kept := keptCache(t, n, commands...); kept >= cacheBytes*9/10 {
+		t.Errorf("the member kept %d bytes of page cache, want less than %d: this test has no pressure", kept, cacheBytes*9/10)
 	}
 }
 
