@@ -31,19 +31,25 @@ func TestFloor(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "512Mi")
 		for _, step := range []struct {
-			name string
-			test func(*testing.T, *lab.Node)
+			name  string
+			test  func(*testing.T, *lab.Node)
+			cache bool // the page cache of a member is measured
 		}{
-			{"without", floorWithout},
-			{"with", floorWith},
-			{"kubelet restarted", floorKubeletRestarted},
-			{"reloaded", floorReloaded},
-			{"lowered while the monitor is stopped", floorLoweredWhileStopped},
-			{"parent without", floorParentWithout},
-			{"low", floorLow},
-			{"removed", floorRemoved},
-			{"booted with services", floorBooted},
+			{"without", floorWithout, true},
+			{"set", floorSet, false},
+			{"with", keeps, true},
+			{"kubelet restarted", floorKubeletRestarted, false},
+			{"reloaded", floorReloaded, false},
+			{"lowered while the monitor is stopped", floorLoweredWhileStopped, false},
+			{"parent without", floorParentWithout, true},
+			{"low", floorLow, true},
+			{"removed", floorRemoved, false},
+			{"booted with services", floorBooted, false},
 		} {
+			// Without NRI a member is moved after its start, and a part of its page cache stays behind.
+			if step.cache && !placing(flavour) {
+				continue
+			}
 			t.Run(step.name, func(t *testing.T) { step.test(t, n) })
 		}
 	})
@@ -60,42 +66,58 @@ func settle(t *testing.T, n *lab.Node, settings string) {
 	reload(t, n)
 }
 
-// keptCache returns the page cache in bytes that a member keeps of cacheBytes while a pod of a user
-// reads a file of streamBytes. The commands run before the user's pod.
-func keptCache(t *testing.T, n *lab.Node, commands ...string) uint64 {
+// keptCache returns how much of its page cache a member keeps, in bytes, while a pod of a user reads
+// a file of streamBytes once, or again and again until done says so. The commands run before the
+// user's pod.
+//
+// How much a member without protection loses differs between runs: the multi-generational LRU
+// begins with random cgroups (mem_cgroup lru_gen, MEMCG_NR_BINS). Of 192 MiB it kept 15, 135 and 191
+// after one file.
+func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool, commands ...string) uint64 {
 	t.Helper()
-	const done = "2147483646"
-	reads := func(namespace, name string, bytes int, sleep string) spec {
-		return spec{namespace: namespace, name: name, command: []string{"sh", "-c", fmt.Sprintf(
-			"truncate -s %d /data && dd if=/data of=/dev/null bs=1M; trap 'exit 0' TERM; sleep %s & wait", bytes, sleep)}}
-	}
-	member := reads(members, "cache", cacheBytes, "2147483645")
+	member := reading(members, "cache", cacheBytes, "2147483645")
 	apply(t, n, member)
 	inSlice(t, n, members, "cache", unitname.System, v1.PodQOSBestEffort)
 	scope := cgroupRoot + scopeOf(t, n, members, "cache")
-	fileBytes := func() uint64 {
-		return parse(t, run(t, n, "awk '$1 == \"file\" {print $2}' "+scope+"/memory.stat"))
-	}
+	// memory.stat is up to two seconds old with kernel 6.1. Besides the page cache there is a shell.
+	charged := func() uint64 { return parse(t, run(t, n, "cat "+scope+"/memory.current")) }
 	becomes(t, n, "pgrep -cxf 'sleep 2147483645' || true", "1")
-	before := fileBytes()
-	if before < cacheBytes*9/10 {
-		t.Fatalf("the member has %d bytes of page cache, want %d", before, cacheBytes)
+	before := charged()
+	if before < cacheBytes {
+		t.Fatalf("the member has %d bytes of memory, want page cache of %d", before, cacheBytes)
 	}
 	for _, command := range commands {
 		run(t, n, command)
 	}
-	user := reads("default", "stream", streamBytes, done)
-	apply(t, n, user)
-	eventually(t, n, "the user's pod has read its file", func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, "pgrep -cxf 'sleep "+done+"' || true; grep -E '^(MemFree|Cached)' /proc/meminfo | xargs")
-		count, rest, _ := strings.Cut(out, "\n")
-		return count != "0", rest, err
-	})
-	kept := fileBytes()
-	t.Logf("%d MiB of %d MiB kept; %s", kept>>20, before>>20, run(t, n, "grep -E '^(memory_|pgsteal|pgscan|workingset_refault_file|low|oom)' "+scope+"/memory.stat "+systemCgroup+"/memory.events | cut -d: -f2 | xargs"))
-	remove(t, n, user, member)
+	kept := before
+	for file := range files {
+		user := reading("default", "stream", streamBytes, "2147483646")
+		apply(t, n, user)
+		eventually(t, n, "the user's pod has read its file", func(ctx context.Context) (bool, string, error) {
+			out, err := n.Run(ctx, "pgrep -cxf 'sleep 2147483646' || true; grep -E '^(MemFree|Cached)' /proc/meminfo | xargs")
+			count, rest, _ := strings.Cut(out, "\n")
+			return count != "0", rest, err
+		})
+		kept = charged()
+		t.Logf("%d MiB of %d MiB kept after %d files; %s", kept>>20, before>>20, file+1,
+			run(t, n, "grep -E '^(pgsteal|pgscan|workingset_refault_file|low|oom)' "+scope+"/memory.stat "+systemCgroup+"/memory.events | cut -d: -f2 | xargs"))
+		remove(t, n, user)
+		if done(kept) {
+			break
+		}
+	}
+	remove(t, n, member)
 	return kept
 }
+
+// reading is a pod that reads a hole of so many bytes once, and then sleeps.
+func reading(namespace, name string, bytes int, sleep string) spec {
+	return spec{namespace: namespace, name: name, command: []string{"sh", "-c", fmt.Sprintf(
+		"truncate -s %d /data && dd if=/data of=/dev/null bs=1M; trap 'exit 0' TERM; sleep %s & wait", bytes, sleep)}}
+}
+
+// lost means that a part of the page cache was reclaimed.
+func lost(kept uint64) bool { return kept < cacheBytes*9/10 }
 
 func parse(t *testing.T, text string) uint64 {
 	t.Helper()
@@ -113,31 +135,30 @@ func floorWithout(t *testing.T, n *lab.Node) {
 	loses(t, n)
 }
 
-// loses: the member does not keep its page cache. How much it loses differs between runs: it kept 15
-// MiB of 192, and 135 at most. With protection it keeps all.
+// loses: the member does not keep its page cache.
 func loses(t *testing.T, n *lab.Node, commands ...string) {
 	t.Helper()
-	if kept := keptCache(t, n, commands...); kept >= cacheBytes*9/10 {
-		t.Errorf("the member kept %d bytes of page cache, want less than %d: this test has no pressure", kept, cacheBytes*9/10)
+	const files = 6
+	if kept := keptCache(t, n, files, lost, commands...); !lost(kept) {
+		t.Errorf("the member kept %d bytes after %d files: this test has no pressure", kept, files)
 	}
 }
 
-// keeps: the member keeps its page cache.
+// keeps: the member keeps its page cache, also if one without would be lucky once.
 func keeps(t *testing.T, n *lab.Node) {
 	t.Helper()
-	if kept := keptCache(t, n); kept < cacheBytes*9/10 {
-		t.Errorf("the member kept %d bytes of page cache, want all %d", kept, cacheBytes)
+	if kept := keptCache(t, n, 2, lost); lost(kept) {
+		t.Errorf("the member kept %d bytes, want all %d of its page cache", kept, cacheBytes)
 	}
 }
 
 const floorSettings = "PARTITION_MEMORY_MIN=256Mi\nPARTITION_SWAP_MAX=0\n"
 
-func floorWith(t *testing.T, n *lab.Node) {
+func floorSet(t *testing.T, n *lab.Node) {
 	t.Helper()
 	settle(t, n, floorSettings)
 	floorStands(t, n)
 	want(t, n, "cat "+systemCgroup+"/memory.swap.max", "0")
-	keeps(t, n)
 }
 
 // floorStands: the partition and kubepods.slice have the floor.
