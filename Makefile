@@ -112,10 +112,10 @@ e2e: setup-node
 	$(NODE_TESTS) -timeout 1h -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
 else
 # Each test on the kinds of nodes that differ in what it shows. In test-nodes alone: the streams of a node, which are the lab's own, and
-# TestDashboards, which has two nodes for eight minutes. Without a node the names in the queries are checked, and each alert.
+# what takes many minutes and has tests without a node too: two nodes for the dashboard, memory pressure, CPU managers one by one.
 e2e: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m -skip '^TestSoak|^TestNode(ControlPlane|Streams)?$$|^TestDashboards$$' $(WANT) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m -skip '^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager)$$' $(WANT) $(NODE_PACKAGES)
 endif
 
 ## test-nodes: every test on every kind of node; takes hours

@@ -141,6 +141,45 @@ func TestCheckReserved(t *testing.T) {
 	n.check(t, exitProblem, []string{"ok      reserved: the cgroups that the kubelet expects exist"}, "--listen=")
 }
 
+// TestCheckFloor: the kernel protects the partition as far as kubepods.slice is protected, which
+// the kubelet resets.
+func TestCheckFloor(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	n.write("/etc/default/node-partition", "PARTITION_MEMORY_MIN=16Mi\nPARTITION_MEMORY_LOW=32Mi\nPARTITION_SWAP_MAX=8Mi\n"+
+		"SERVICES_SLICE=kubernetes.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
+	n.check(t, exitProblem, []string{
+		"error   floor: kubepods-system.slice: memory.min is 0; the floor is 16777216 (/etc/default/node-partition)",
+		"warning floor: kubernetes.slice is not active",
+		"error   swap: kubepods-system.slice: memory.swap.max is 0; PARTITION_SWAP_MAX asks for 8388608",
+	}, "--listen=")
+	n.write(systemCgroup+"/memory.min", "16777216")
+	n.write(systemCgroup+"/memory.low", "33554432")
+	n.write(systemCgroup+"/memory.swap.max", "8388608")
+	n.write(systemCgroup+"/../memory.min", "16777216")
+	n.write(systemCgroup+"/../memory.low", "0")
+	n.write("/sys/fs/cgroup/kubernetes.slice/memory.min", "67108864")
+	n.write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "39")
+	n.check(t, exitOK, []string{
+		"warning floor: kubepods.slice: memory.low is 0; the floor is 33554432: the floor of the partition is effective only as far",
+		"warning floor: kubernetes.slice: cpu.weight is 39; SERVICES_CPU_WEIGHT asks for 500",
+		"ok      swap: the partition uses at most 8388608 bytes",
+	}, "--listen=")
+	n.write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "500")
+	n.check(t, exitOK, []string{"ok      floor: kubernetes.slice has its protected memory and its weight"}, "--listen=")
+
+	// Pods and services share by the outermost slice.
+	n.write("/etc/default/node-partition", "SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
+	n.write("/sys/fs/cgroup/kube.slice/memory.min", "0")
+	n.write("/sys/fs/cgroup/kube.slice/cpu.weight", "100")
+	n.write("/sys/fs/cgroup/kube.slice/kube-services.slice/memory.min", "67108864")
+	n.write("/sys/fs/cgroup/kube.slice/kube-services.slice/cpu.weight", "500")
+	n.check(t, exitOK, []string{
+		"warning floor: kube.slice: memory.min is 0; the floor is 67108864",
+		"warning floor: kube.slice: cpu.weight is 100; SERVICES_CPU_WEIGHT asks for 500",
+	}, "--listen=")
+}
+
 func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
@@ -153,6 +192,12 @@ func TestCheckErrors(t *testing.T) {
 	n.write(systemCgroup+"/memory.high", "4096")
 	n.write(systemCgroup+"/cpuset.cpus", "0-1")
 	n.check(t, exitProblem, []string{slice + ": memory.high is 4096; the configuration asks for max", slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
+	n.write(systemCgroup+"/memory.high", "max")
+	n.write(systemCgroup+"/../cpuset.cpus", "")
+	n.write(systemCgroup+"/../cpuset.cpus.effective", "0-3")
+	n.check(t, exitProblem, []string{slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`}, "--listen=")
+	n.write(systemCgroup+"/../cpuset.cpus.effective", "0-1")
+	n.check(t, exitOK, []string{"ok      slice: "}, "--listen=")
 	if err := os.RemoveAll(n.root + systemCgroup); err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,11 @@ func (p Protection) Plus(q Protection) Protection {
 	return Protection{plus(p.Min, q.Min), plus(p.Low, q.Low)}
 }
 
+// AtLeast returns the larger protection in each of the two ways.
+func (p Protection) AtLeast(q Protection) Protection {
+	return Protection{max(p.Min, q.Min), max(p.Low, q.Low)}
+}
+
 // plus adds without an overflow: the largest sum is Unlimited.
 func plus(a, b uint64) uint64 {
 	if sum := a + b; sum >= a {

@@ -77,6 +77,11 @@ func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgrou
 // cgroup was created.
 func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, "memory.peak") }
 
+// SwapCurrent reads memory.swap.current in bytes. A kernel without swap has no such file.
+func (f FS) SwapCurrent(cgroup string) (uint64, error) {
+	return f.number(cgroup, "memory.swap.current")
+}
+
 func (f FS) number(cgroup, name string) (uint64, error) {
 	text, err := f.read(cgroup, name)
 	if err != nil {

@@ -88,6 +88,8 @@ type Config struct {
 	// Services holds the settings for the services of the kubelet and of the runtime. They are not
 	// validated.
 	Services ServiceSettings
+	// Partition holds the settings of the partition outside its section. They are not validated.
+	Partition PartitionSettings
 	// Section is the merged systemPartition section as JSON; nil if there is none.
 	Section json.RawMessage
 	// SectionFile is the last file that contributed to Section.
@@ -181,7 +183,7 @@ type candidate struct {
 
 func load(l loader) (*Config, error) {
 	settings, err := readSettings(l.root)
-	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services}
+	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services, Partition: settings.Partition}
 	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
 		return &Config{

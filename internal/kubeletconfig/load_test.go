@@ -168,6 +168,12 @@ func TestLoadSettings(t *testing.T) {
 		"SERVICES_OOM_SCORE_ADJUST=-999\nSERVICES_Z=1\nSERVICES_A=1\n": {
 			Services: ServiceSettings{OOMScoreAdjust: "-999", Unknown: "SERVICES_A"},
 		},
+		"SERVICES_MEMORY_MIN=1Gi\nSERVICES_MEMORY_LOW=2Gi\nSERVICES_CPU_WEIGHT=500\n": {
+			Services: ServiceSettings{MemoryMin: "1Gi", MemoryLow: "2Gi", CPUWeight: "500"},
+		},
+		"PARTITION_MEMORY_MIN=1Gi\nPARTITION_MEMORY_LOW=2Gi\nPARTITION_SWAP_MAX=0\nPARTITION_SWAP=1\nPARTITION_MEMORY_MAX=1\n": {
+			Partition: PartitionSettings{MemoryMin: "1Gi", MemoryLow: "2Gi", SwapMax: "0", Unknown: "PARTITION_MEMORY_MAX"},
+		},
 		"KUBELET_CONFIG_DIR=\"/a/b.d\"\n":                                          {ConfigDir: "/a/b.d"},
 		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {ConfigFile: "/b"},
 	} {

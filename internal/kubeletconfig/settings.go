@@ -35,23 +35,55 @@ type ServiceSettings struct {
 	OOMScoreAdjust string
 	// Delegate is SERVICES_DELEGATE.
 	Delegate string
+	// MemoryMin is SERVICES_MEMORY_MIN and MemoryLow SERVICES_MEMORY_LOW, the protected memory of that
+	// slice.
+	MemoryMin, MemoryLow string
+	// CPUWeight is SERVICES_CPU_WEIGHT, the weight of that slice.
+	CPUWeight string
 	// Unknown is the first setting SERVICES_* that is none of these.
 	Unknown string
 }
 
 // Keys returns the names of the settings for services.
 func (ServiceSettings) Keys() []string {
-	return []string{SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey}
+	return []string{
+		SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey, ServicesMemoryMinKey, ServicesMemoryLowKey, CPUWeightKey,
+	}
 }
 
-// The settings for services.
-const (
-	SliceKey          = "SERVICES_SLICE"
-	CPUsKey           = "SERVICES_CPUS"
-	OOMScoreAdjustKey = "SERVICES_OOM_SCORE_ADJUST"
-	DelegateKey       = "SERVICES_DELEGATE"
+// PartitionSettings holds the settings of the partition that its section has no field for. Empty
+// fields change nothing.
+type PartitionSettings struct {
+	// MemoryMin is PARTITION_MEMORY_MIN and MemoryLow PARTITION_MEMORY_LOW, its protected memory.
+	MemoryMin, MemoryLow string
+	// SwapMax is PARTITION_SWAP_MAX, the swap space that it may use.
+	SwapMax string
+	// Unknown is the first setting PARTITION_MEMORY* or PARTITION_SWAP* that is none of these.
+	Unknown string
+}
 
-	servicesPrefix = "SERVICES_"
+// Keys returns the names of the settings of the partition.
+func (PartitionSettings) Keys() []string {
+	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey}
+}
+
+// The settings for services and of the partition.
+const (
+	SliceKey             = "SERVICES_SLICE"
+	CPUsKey              = "SERVICES_CPUS"
+	OOMScoreAdjustKey    = "SERVICES_OOM_SCORE_ADJUST"
+	DelegateKey          = "SERVICES_DELEGATE"
+	ServicesMemoryMinKey = "SERVICES_MEMORY_MIN"
+	ServicesMemoryLowKey = "SERVICES_MEMORY_LOW"
+	CPUWeightKey         = "SERVICES_CPU_WEIGHT"
+
+	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
+	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
+	SwapMaxKey            = "PARTITION_SWAP_MAX"
+
+	servicesPrefix        = "SERVICES_"
+	partitionMemoryPrefix = "PARTITION_MEMORY"
+	partitionSwapPrefix   = "PARTITION_SWAP"
 )
 
 // settings holds the content of SettingsPath. Empty paths mean the well-known ones.
@@ -61,6 +93,7 @@ type settings struct {
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
 	Services  ServiceSettings
+	Partition PartitionSettings
 }
 
 // readSettings reads SettingsPath. A missing file means empty settings. With an error it returns
@@ -75,16 +108,17 @@ func readSettings(root hostfs.FS) (settings, error) {
 		return settings{}, err
 	}
 	var s settings
-	err = errors.Join(s.parsePaths(data), s.Services.parse(data))
+	err = errors.Join(s.parsePaths(data), s.Services.parse(data), s.Partition.parse(data))
 	return s, err
 }
 
-// parseLines parses the lines whose keys begin with prefix. Errors in lines of other settings are
-// not ours to report.
-func parseLines(data []byte, prefix string) (map[string]string, error) {
+// parseLines parses the lines whose keys begin with one of the prefixes. Errors in lines of other
+// settings are not ours to report.
+func parseLines(data []byte, prefixes ...string) (map[string]string, error) {
 	var ours bytes.Buffer
 	for line := range bytes.Lines(data) {
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(prefix)) {
+		l := string(bytes.TrimSpace(line))
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(l, prefix) }) {
 			ours.Write(line)
 		} else {
 			ours.WriteByte('\n') // lines keep their numbers
@@ -125,12 +159,30 @@ func (s *ServiceSettings) parse(data []byte) error {
 	}
 	*s = ServiceSettings{
 		Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
+		MemoryMin: env[ServicesMemoryMinKey], MemoryLow: env[ServicesMemoryLowKey], CPUWeight: env[CPUWeightKey],
 	}
+	s.Unknown = unknown(env, s.Keys())
+	return nil
+}
+
+func (s *PartitionSettings) parse(data []byte) error {
+	env, err := parseLines(data, partitionMemoryPrefix, partitionSwapPrefix)
+	if err != nil {
+		return err
+	}
+	*s = PartitionSettings{
+		MemoryMin: env[PartitionMemoryMinKey], MemoryLow: env[PartitionMemoryLowKey], SwapMax: env[SwapMaxKey],
+	}
+	s.Unknown = unknown(env, s.Keys())
+	return nil
+}
+
+// unknown returns the first key of env that is not in known. It returns "" if there is none.
+func unknown(env map[string]string, known []string) string {
 	for _, key := range slices.Sorted(maps.Keys(env)) {
-		if !slices.Contains(s.Keys(), key) {
-			s.Unknown = key
-			break
+		if !slices.Contains(known, key) {
+			return key
 		}
 	}
-	return nil
+	return ""
 }

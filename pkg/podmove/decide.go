@@ -17,8 +17,11 @@ type Decision struct {
 	Ensure []SliceSpec
 	// Weights lists the partition's own slices whose weight changes.
 	Weights []WeightSpec
-	// Protect lists the partition's own slices whose protected memory changes.
+	// Protect lists the partition's own slices whose protected memory changes, and kubepods.slice if
+	// that does.
 	Protect []ProtectSpec
+	// Raised is the protected memory that kubepods.slice has for the partition's floor after the pass.
+	Raised cgroupfs.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
 	// Stop lists the slices of pods that are gone.
@@ -48,7 +51,7 @@ type WeightSpec struct {
 	Weight uint64
 }
 
-// ProtectSpec is a slice of the partition and its memory.min and memory.low.
+// ProtectSpec is a slice, and its memory.min and memory.low.
 type ProtectSpec struct {
 	Slice  string
 	Memory cgroupfs.Protection
@@ -96,6 +99,7 @@ func Decide(s Snapshot) Decision {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	d.weights(s, pods)
+	d.raiseParent(s)
 	d.Done = s.Config.Off && !inPartition && s.Moving == ""
 	return d
 }

@@ -44,6 +44,9 @@ type Reconciler struct {
 	Table *Table
 	// Tick is the longest time between two passes.
 	Tick time.Duration
+	// RaisedFile keeps the protected memory that kubepods.slice has for the partition's floor, until
+	// the next boot. Empty for no file: a restart then forgets it.
+	RaisedFile string
 
 	wake, urge chan struct{}
 
@@ -61,6 +64,7 @@ type Reconciler struct {
 	restartsFail bool
 	connections  int
 	formula      cpuweight.Formula
+	raised       raisedRecord
 	passes       int
 	beat         time.Time
 }
@@ -188,6 +192,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer moves.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.recall()
 	for {
 		begin := time.Now()
 		r.alive()
@@ -265,7 +270,11 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	r.judgeOrders(snapshot, &decision)
-	err = r.act(ctx, decision)
+	// A step that fails may have been carried out all the same.
+	err = errors.Join(r.record(snapshot.Raised.AtLeast(decision.Raised)), r.act(ctx, decision))
+	if err == nil {
+		err = r.record(decision.Raised)
+	}
 	r.finish(snapshot.Pods, decision.Pods, err)
 	return decision, err
 }
@@ -273,12 +282,13 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 // snapshot reads the input of a pass's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
-	config := r.config
+	config, floors := r.config, r.raised.now.AtLeast(r.config.Floor)
 	r.mu.Unlock()
 	s, err := r.Gatherer.Snapshot(ctx, config, r.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
+	r.Gatherer.readParent(&s, floors)
 	for i := range s.Pods {
 		if r.Table.isEvicting(s.Pods[i].UID) {
 			s.Pods[i].terminate()
@@ -292,7 +302,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.forgive()
 	}
 	r.formula = kubeletFormula(s.Pods, r.formula)
-	s.Formula, s.Moving, s.RestartsFail = r.formula, r.moving, r.restartsFail
+	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.raised.now
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {

@@ -22,8 +22,12 @@ type Snapshot struct {
 	// Weights holds the present weights of the partition's slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64
-	// Protected holds the protected memory of the partition's slices, by name.
+	// Protected holds the protected memory of the partition's slices, by name, and that of
+	// kubepods.slice if there is a floor or was one.
 	Protected map[string]cgroupfs.Protection
+	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
+	// of the last pass that did everything, or of those since then.
+	Raised cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula cpuweight.Formula
 	// Moving is the UID of the pod that is being moved, empty for none.
@@ -50,6 +54,8 @@ type Config struct {
 	Off bool
 	// Mode is the method of moving running pods.
 	Mode Mode
+	// Floor is the protected memory that the partition has at least, whatever its pods have.
+	Floor cgroupfs.Protection
 }
 
 // Mode is the method of moving running pods that are misplaced.

@@ -69,6 +69,7 @@ func (d *Decision) weights(s Snapshot, pods []Pod) {
 			memory[burstable] = memory[burstable].Plus(pod.DefaultCgroup.Limits.Protection)
 		}
 	}
+	memory[whole] = memory[whole].AtLeast(s.Config.Floor)
 	for _, slice := range slices.Sorted(maps.Keys(milli)) {
 		weight := s.Formula.Weight(cpuweight.SharesOfMilliCPU(milli[slice]))
 		if present, ok := s.Weights[slice]; ok && present != weight {

@@ -2,6 +2,7 @@ package slices
 
 import (
 	"fmt"
+	"strings"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
@@ -21,6 +22,8 @@ type Input struct {
 	keptWarning string
 	// running means that the partition's cgroup exists.
 	running bool
+	// keepsCPUs means that the partition has a list of CPUs that it cannot be without.
+	keepsCPUs bool
 	// deferral is nil if the limit does not have to wait for evictions.
 	deferral *lowering.Deferral
 }
@@ -50,6 +53,27 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	if settings.Partition != nil {
 		in.deferral = lowering.Find(root, settings)
+		in.keepsCPUs = in.running && keepsCPUs(node, settings)
 	}
 	return in, nil
+}
+
+// keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list
+// that an operator has set by hand is not a former one: ours would extend it to all CPUs.
+func keepsCPUs(root hostfs.FS, c *config.Config) bool {
+	return c.Partition.CPUs.IsEmpty() && boundToCPUs(root, c.Name.Cgroup()) &&
+		!lowering.OperatorSets(root, c.Name.Slice(), "AllowedCPUs")
+}
+
+// maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.
+const maxCPUList = 64 << 10
+
+// boundToCPUs reports whether a cgroup has a list of CPUs of its own, and processes.
+func boundToCPUs(root hostfs.FS, cgroup string) bool {
+	list, err := root.ReadFile(cgroup+"/cpuset.cpus", maxCPUList)
+	if err != nil || strings.TrimSpace(string(list)) == "" {
+		return false
+	}
+	events, err := root.ReadFile(cgroup+"/cgroup.events", maxCPUList)
+	return err == nil && strings.Contains(string(events), "populated 1\n")
 }

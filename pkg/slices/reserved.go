@@ -86,6 +86,11 @@ func ownSlices(root hostfs.FS, names []string) []string {
 
 // addServiceSlices adds the slices for services. They have no limits: those are the kubelet's.
 func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
+	for _, name := range slicesWithFloor(in.config.Services) {
+		if slices.Contains(in.ownSlices, name) {
+			add(name+".d/"+dropinName, servicesFloor(in.config.Services)...)
+		}
+	}
 	for _, s := range serviceSlices(in) {
 		options := []*unit.UnitOption{
 			option("Unit", "Description", s.description),
@@ -95,13 +100,19 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			outlivesShutdown(),
 			option("Unit", "Before", "slices.target"),
 		}
+		floor := slices.Contains(slicesWithFloor(in.config.Services), s.name)
+		if floor {
+			options = append(options, servicesFloor(in.config.Services)...)
+		}
 		if s.reserved {
 			// The kubelet checks that the cgroup has the controllers cpu, cpuset, memory and pids
 			// (cgroupV2impl.Validate). systemd enables a controller for a unit that has a setting of it
 			// (unit_get_cgroup_mask, src/core/cgroup.c). These values change nothing, and the kubelet's own
 			// win over them. An AllowedCPUs= here would extend an operator's: systemd adds lists up.
+			if !floor || in.config.Services.CPUWeight == 0 {
+				options = append(options, option("Slice", "CPUWeight", "100"))
+			}
 			options = append(options,
-				option("Slice", "CPUWeight", "100"),
 				option("Slice", "StartupAllowedCPUs", in.config.Reserved.CPUs.String()),
 				option("Slice", "MemoryAccounting", "yes"),
 				option("Slice", "TasksAccounting", "yes"))
@@ -111,6 +122,39 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	if cgroups := withoutHugeTLB(in.config.Reserved); len(cgroups) > 0 {
 		add(ControllersService, controllersService(in.config.Reserved, cgroups)...)
 	}
+}
+
+// slicesWithFloor returns the slice of the services and those above it, outermost first, if they
+// have a weight or protected memory. A slice shares CPU time with kubepods.slice by the weight of
+// the outermost slice, and is protected as far as those above it are.
+func slicesWithFloor(s config.Services) []string {
+	if s.Slice == "" || s.CPUWeight == 0 && s.Floor == (config.Floor{}) {
+		return nil
+	}
+	return append(above(s.Slice), s.Slice)
+}
+
+// servicesFloor returns the settings of each of slicesWithFloor.
+func servicesFloor(s config.Services) []*unit.UnitOption {
+	options := memoryFloor(s.Floor)
+	if s.CPUWeight != 0 {
+		options = append(options, option("Slice", "CPUWeight", strconv.Itoa(s.CPUWeight)))
+	}
+	return options
+}
+
+// memoryFloor returns the settings for protected memory.
+func memoryFloor(f config.Floor) []*unit.UnitOption {
+	var options []*unit.UnitOption
+	for _, part := range []struct {
+		name  string
+		bytes uint64
+	}{{"MemoryMin", f.Min}, {"MemoryLow", f.Low}} {
+		if part.bytes > 0 {
+			options = append(options, option("Slice", part.name, strconv.FormatUint(part.bytes, 10)))
+		}
+	}
+	return options
 }
 
 // withoutHugeTLB returns the cgroups below which hugetlb has to be enabled, outermost first. The

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
+	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/latemount"
@@ -119,8 +120,12 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 	system := append(section("Kubernetes System Partition",
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferral)...)
-	if !p.CPUs.IsEmpty() {
-		system = append(system, option("Slice", "AllowedCPUs", p.CPUs.String()))
+	system = append(system, memoryFloor(in.config.Settings.Floor)...)
+	if bytes := in.config.Settings.SwapMax; bytes != nil {
+		system = append(system, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
+	}
+	if cpus := allowedCPUs(in); !cpus.IsEmpty() {
+		system = append(system, option("Slice", "AllowedCPUs", cpus.String()))
 	}
 	add(names.Slice(), system...)
 	add(unitname.QoSSlice(names, unitname.Burstable), section("Kubernetes System Partition, Burstable Pods")...)
@@ -128,6 +133,16 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
+}
+
+// allowedCPUs returns the CPUs of the partition; empty for no list. The kernel does not accept an
+// empty list for a cpuset that had one and has processes (validate_change,
+// kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a partition gets all CPUs.
+func allowedCPUs(in *Input) cpuset.CPUSet {
+	if in.keepsCPUs {
+		return in.config.Partition.NodeCPUs
+	}
+	return in.config.Partition.CPUs
 }
 
 // wantedSlices returns the slices that must exist before a kubelet starts.

@@ -40,6 +40,7 @@ var allChecks = []check{
 	{"systemd", docsPage + "systemd", (*checks).systemd},
 	{"slice", docsPage + "configuration", (*checks).slice},
 	{"reserved", docsPage + "warnings", (*checks).reserved},
+	{"floor", docsPage + "protected-memory", (*checks).floor},
 	{"runtime", docsPage + "what-a-pass-fails-with", (*checks).container},
 	{"cgroup-driver", docsPage + "errors", (*checks).driver},
 	{"nri", docsPage + "nri", (*checks).served},
@@ -125,7 +126,7 @@ func (c *checks) slice(context.Context) []Finding {
 		}
 	}
 	if text, ok := c.file(path, "cpuset.cpus"); ok {
-		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) {
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
 			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
 		}
 	}
@@ -133,6 +134,13 @@ func (c *checks) slice(context.Context) []Finding {
 		found = saying(OK, "%s is active with its limits", unitname.System.Slice())
 	}
 	return found
+}
+
+// all reports whether these are all CPUs that pods have. A partition that had a cpuset and has
+// processes gets all CPUs in place of none.
+func (c *checks) all(cpus cpuset.CPUSet) bool {
+	_, pods, err := c.cgroups.CPUs(unitname.CgroupPath(unitname.Default.Slice()))
+	return err == nil && pods.IsSubsetOf(cpus)
 }
 
 // reserved checks the cgroups that the kubelet expects: it does not start without them, nor without
@@ -184,20 +192,6 @@ func maxText(value uint64) string {
 		return "max"
 	}
 	return fmt.Sprint(value)
-}
-
-// swap warns if the partition may use swap, which eviction does not count.
-func (c *checks) swap(context.Context) []Finding {
-	data, err := os.ReadFile("/proc/swaps")
-	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
-		return saying(OK, "the node has none")
-	}
-	limit, ok := c.file(unitname.CgroupPath(unitname.System.Slice()), "memory.swap.max")
-	if !ok || limit == "0" {
-		return saying(OK, "the partition uses none")
-	}
-	return changing(Warning, "systemctl set-property "+unitname.System.Slice()+" MemorySwapMax=0, or swapoff -a",
-		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
 }
 
 func (c *checks) service(ctx context.Context) []Finding {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"nodepartition/internal/monitor/audit"
+	"nodepartition/internal/monitor/node"
 )
 
 // cpuManager warns of user pods on the partition's CPUs, and of members with others, which idle. It
@@ -14,7 +15,10 @@ func (c *checks) cpuManager(ctx context.Context) []Finding {
 	}
 	differences, err := audit.PartitionCPUs(ctx, audit.Options{PodsAPI: c.options.PodsAPI})
 	if err != nil {
-		return saying(OK, "no pod runs: %v", err)
+		if node.Served(ctx, c.options.PodsAPI) != nil {
+			return nil // reported by the check pods
+		}
+		return saying(Warning, "%v", err)
 	}
 	var found []Finding
 	for _, d := range differences {

@@ -159,6 +159,7 @@ func (m *monitor) build() {
 	}}
 	m.reconciler.NRI = m.nri
 	m.reconciler.Tick = m.options.Tick
+	m.reconciler.RaisedFile = filepath.Join(filepath.Dir(node.MembersFile), "raised.json")
 	m.api = apiserver.New(m.options.Eviction.Kubeconfig, m.log)
 	m.history = m.newHistory()
 	m.evictor = m.newEvictor()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
@@ -65,7 +66,7 @@ func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
 		if lastErr != nil {
 			return c, errors.Join(err, lastErr)
 		}
-		c.Namespaces = last.Namespaces
+		c.Namespaces, c.Floor = last.Namespaces, cgroupfs.Protection(last.Floor)
 		if c.Thresholds = last.Eviction; c.Thresholds == nil {
 			c.Thresholds = presentThresholds()
 		}
@@ -76,7 +77,8 @@ func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
 		}
 	default:
 		c.Namespaces, c.Thresholds = desired.Partition.Namespaces, newThresholds(desired.Partition)
-		if err := keep(MembersFile, Members{c.Namespaces, c.Thresholds}); err != nil {
+		c.Floor = cgroupfs.Protection(desired.Settings.Floor)
+		if err := keep(MembersFile, c.members()); err != nil {
 			return c, err
 		}
 	}
@@ -93,16 +95,20 @@ func LoadApplied(mode podmove.Mode, keep Keep) (Configuration, error) {
 	}
 	last, err := readMembers(MembersFile)
 	if err == nil && !appliedSince(MembersFile) {
-		if c.Off || !last.equal(Members{c.Namespaces, c.Thresholds}) {
+		if c.Off || !last.equal(c.members()) {
 			c.Off, c.NotApplied, c.Namespaces, c.Thresholds = false, true, last.Namespaces, last.Eviction
+			c.Floor = cgroupfs.Protection(last.Floor)
 		}
 		return c, nil
 	}
 	if c.Off {
 		return c, nil
 	}
-	return c, keep(MembersFile, Members{c.Namespaces, c.Thresholds})
+	return c, keep(MembersFile, c.members())
 }
+
+// members returns what has to be known of the configuration when the next one is not valid.
+func (c *Configuration) members() Members { return Members{c.Namespaces, c.Thresholds, Floor(c.Floor)} }
 
 // appliedSince reports whether the generator has run since stateFile was written, or has no
 // partition. Each successful run of the generator creates its folder again.

@@ -23,11 +23,19 @@ type Members struct {
 	// Eviction is nil in a file of an earlier version: the partition then has the default threshold
 	// below the limit that is in force.
 	Eviction *Thresholds `json:"eviction,omitempty"`
+	// Floor is the protected memory of the partition.
+	Floor Floor `json:"floor,omitzero"`
+}
+
+// Floor is protected memory in bytes: memory.min and memory.low.
+type Floor struct {
+	Min uint64 `json:"min"`
+	Low uint64 `json:"low"`
 }
 
 func (m Members) equal(other Members) bool {
 	same := m.Eviction == nil || other.Eviction != nil && *m.Eviction == *other.Eviction
-	return same && slices.Equal(m.Namespaces, other.Namespaces)
+	return same && m.Floor == other.Floor && slices.Equal(m.Namespaces, other.Namespaces)
 }
 
 // Keep stores what has to be known of a configuration when the next one is not valid.

@@ -47,8 +47,13 @@ type Partition struct {
 	MemoryBytes uint64   `json:"memoryBytes"`
 	// LimitBytes is absent without a limit.
 	LimitBytes *uint64 `json:"limitBytes,omitempty"`
-	CPUs       string  `json:"cpuset,omitempty"`
-	CPUWeight  uint64  `json:"cpuWeight"`
+	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
+	SwapBytes uint64 `json:"swapBytes,omitempty"`
+	// MinBytes and LowBytes are its protected memory, memory.min and memory.low.
+	MinBytes  uint64 `json:"minBytes,omitempty"`
+	LowBytes  uint64 `json:"lowBytes,omitempty"`
+	CPUs      string `json:"cpuset,omitempty"`
+	CPUWeight uint64 `json:"cpuWeight"`
 }
 
 // Read reads the node and queries the service, if it is running.
@@ -71,12 +76,18 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	fs := cgroupfs.FS(cgroupfs.Mount)
 	path := unitname.CgroupPath(unitname.System.Slice())
 	if limits, err := fs.Limits(path); err == nil {
-		status.Partition = &Partition{Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight}
+		status.Partition = &Partition{
+			Namespaces: config.Namespaces, CPUWeight: limits.CPUWeight,
+			MinBytes: limits.Protection.Min, LowBytes: limits.Protection.Low,
+		}
 		if limits.MemoryMax != cgroupfs.Unlimited {
 			status.Partition.LimitBytes = &limits.MemoryMax
 		}
 		if bytes, err := fs.MemoryCurrent(path); err == nil {
 			status.Partition.MemoryBytes = bytes
+		}
+		if bytes, err := fs.SwapCurrent(path); err == nil {
+			status.Partition.SwapBytes = bytes
 		}
 		if config.Desired != nil && config.Desired.Partition != nil {
 			status.Partition.CPUs = config.Desired.Partition.CPUs.String()
@@ -141,6 +152,13 @@ func WriteTable(w io.Writer, status Status) error {
 			limit = bytesize.Text(*p.LimitBytes)
 		}
 		fmt.Fprintf(w, "Memory      %s of %s\n", bytesize.Text(p.MemoryBytes), limit)
+		if p.SwapBytes > 0 {
+			fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(p.SwapBytes))
+		}
+		if p.MinBytes > 0 || p.LowBytes > 0 {
+			low := max(p.MinBytes, p.LowBytes)
+			fmt.Fprintf(w, "Protected   %s always, %s if possible\n", bytesize.Text(p.MinBytes), bytesize.Text(low))
+		}
 		if p.CPUs != "" {
 			fmt.Fprintf(w, "CPUs        %s\n", p.CPUs)
 		}

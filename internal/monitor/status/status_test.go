@@ -90,6 +90,10 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 	if got := table(t, s); !strings.Contains(got, "Memory      0 of no limit\n") || strings.Contains(got, "CPUs") {
 		t.Errorf("without a limit:\n%s", got)
 	}
+	s.Partition.SwapBytes, s.Partition.LowBytes = 3<<20, 64<<20
+	if got := table(t, s); !strings.Contains(got, "Swap        3Mi\nProtected   0 always, 64Mi if possible\n") {
+		t.Errorf("with swap and a floor:\n%s", got)
+	}
 }
 
 // hostile lists texts that a name, a message or a file could contain.

@@ -42,6 +42,9 @@ type Config struct {
 	// Services holds the settings for the services of the kubelet and of the runtime. They apply with
 	// and without a partition.
 	Services Services
+	// Settings holds the settings of the partition outside its section. It is the zero value without a
+	// partition.
+	Settings PartitionSettings
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error. Reserved is set all the same: without its slices the
 	// kubelet would not start on the very node that somebody tries to rescue.
@@ -63,7 +66,7 @@ type Config struct {
 
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
 // nothing of the configuration is applied but Reserved: Partition is nil, and the error joins one
-// error for each problem in the section and in the settings for services.
+// error for each problem in the section and in the settings for services and of the partition.
 func Load(root string) (*Config, error) { return load(hostfs.FS(root), kubeletconfig.Load) }
 
 // LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
@@ -90,12 +93,14 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 		return c, err
 	}
 	services, err := newServices(c.Kubelet.Services)
-	if err = errors.Join(c.partition(root), err); err != nil {
+	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
+	if err = errors.Join(c.partition(root), err, settingsErr); err != nil {
 		c.Partition = nil
 		return c, err
 	}
 	c.Services = services
 	c.placeServices()
+	c.placeFloors(root, settings)
 	return c, nil
 }
 

@@ -24,6 +24,8 @@ type Partition struct {
 	MemoryLimit int64
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
+	// NodeCPUs holds the CPUs that the node has.
+	NodeCPUs cpuset.CPUSet
 	// Namespaces lists the namespaces whose pods are members. It is not empty and has no duplicates.
 	Namespaces []string
 	// MemoryHigh is in bytes and below MemoryLimit. Above it the kernel slows the partition down. 0
@@ -82,7 +84,7 @@ func newPartition(
 // partition reads the fields of the section. A field with a problem has its zero value, or the
 // value that does not fit.
 func (c *checker) partition() *Partition {
-	var p Partition
+	p := Partition{NodeCPUs: c.node.present}
 	p.Namespaces = c.namespaces()
 	p.MemoryLimit = c.memoryLimit()
 	p.CPUs = c.cpus()

@@ -36,7 +36,7 @@ func TestNewPartition(t *testing.T) {
 		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
 	half := 30 * time.Second
 	want := &Partition{
-		MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), Namespaces: []string{"a", "b"},
+		MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
 		Eviction: Threshold{Bytes: 64 << 20}, EvictionSoft: &SoftThreshold{Threshold{Percent: 20}, 90 * time.Second},
 		MaxPodGracePeriod: &half, MinimumReclaim: 16 << 20,
 	}

@@ -22,12 +22,20 @@ type Services struct {
 	OOMScoreAdjust *int
 	// Delegate means Delegate=yes, also if there is no partition.
 	Delegate bool
+	// Floor is the protected memory of Slice.
+	Floor Floor
+	// CPUWeight is the weight of Slice, 1 to 10000; 0 for the default, 100.
+	CPUWeight int
 }
 
 // IsZero reports whether the settings change nothing.
 func (s *Services) IsZero() bool {
-	return s.Slice == "" && s.CPUs.IsEmpty() && s.OOMScoreAdjust == nil && !s.Delegate
+	return s.Slice == "" && s.CPUs.IsEmpty() && s.OOMScoreAdjust == nil && !s.Delegate &&
+		s.Floor == Floor{} && s.CPUWeight == 0
 }
+
+// maxWeight is the largest weight of a cgroup (CGROUP_WEIGHT_MAX).
+const maxWeight = 10000
 
 // onPartitionCPUs is the one value of SERVICES_CPUS.
 const onPartitionCPUs = "partition"
@@ -70,6 +78,30 @@ func newServices(settings kubeletconfig.ServiceSettings) (Services, error) {
 	default:
 		bad(kubeletconfig.DelegateKey, value, "is neither yes nor no")
 	}
+	s.Floor = newFloor(kubeletconfig.ServicesMemoryMinKey, settings.MemoryMin,
+		kubeletconfig.ServicesMemoryLowKey, settings.MemoryLow, bad)
+	if value := settings.CPUWeight; value != "" {
+		weight, err := strconv.Atoi(value)
+		if err != nil || weight < 1 || weight > maxWeight {
+			bad(kubeletconfig.CPUWeightKey, value, "is not a number from 1 to %d; want e.g. 1000", maxWeight)
+		}
+		s.CPUWeight = weight
+	}
+	for _, of := range []struct{ key, value string }{
+		{kubeletconfig.ServicesMemoryMinKey, settings.MemoryMin},
+		{kubeletconfig.ServicesMemoryLowKey, settings.MemoryLow},
+		{kubeletconfig.CPUWeightKey, settings.CPUWeight},
+	} {
+		switch {
+		case of.value == "":
+		case settings.Slice == "":
+			bad(of.key, of.value, "needs a slice for the kubelet and the runtime, because system.slice stays as it is; want %s too",
+				kubeletconfig.SliceKey)
+		case isBelow(settings.Slice, systemSlice):
+			bad(of.key, of.value, "has no effect against pods in a slice below system.slice, which stays as it is; want a slice beside it, "+
+				"such as %s=kubernetes.slice", kubeletconfig.SliceKey)
+		}
+	}
 	return s, list.err()
 }
 
@@ -91,6 +123,10 @@ func (c *Config) placeServices() {
 		}
 	}
 	for _, s := range c.Reserved.Slices {
+		if isBelow(c.Services.Slice, s.Name) && c.Services.CPUWeight != 0 {
+			warn(kubeletconfig.CPUWeightKey, "the kubelet gives %s the weight of its reserved cpu (%s, %s), which wins if there is one",
+				s.Name, s.For, s.File)
+		}
 		if s.For == "kube-reserved" && c.Services.Slice != "" && c.Services.Slice != s.Name {
 			warn(kubeletconfig.SliceKey, "%s: the kubelet enforces kubeReserved on %s (%s), where its service does not run; "+
 				"want one slice for both", quote(c.Services.Slice), s.Name, s.File)

@@ -121,7 +121,7 @@ func readState(root hostfs.FS, names unitname.Partition) state {
 	if !runs {
 		return state{}
 	}
-	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorLimited(root, names.Slice())}
+	return state{memory: memory, monitor: monitorEvicts(root), operator: OperatorSets(root, names.Slice(), "MemoryMax")}
 }
 
 // readMemory reads the memory of a cgroup. It reports false if the cgroup cannot be read, because
@@ -178,34 +178,4 @@ func monitorEvicts(root hostfs.FS) bool {
 	}
 	_, err = root.ReadFile(EvictsFile, maxBytes)
 	return err == nil
-}
-
-// operatorLimited reports whether an operator has set a limit for the slice by hand.
-func operatorLimited(root hostfs.FS, slice string) bool {
-	// "systemctl set-property" writes a limit to this file. It overrides the units.
-	for _, dir := range []string{"/run/systemd/system.control/", "/etc/systemd/system.control/"} {
-		if _, err := root.Lstat(dir + slice + ".d/50-MemoryMax.conf"); err == nil {
-			return true
-		}
-	}
-	// "systemctl edit" and configuration management write drop-ins here. They override a unit.
-	for _, dir := range []string{"/run/systemd/system/" + slice + ".d", "/etc/systemd/system/" + slice + ".d"} {
-		entries, err := root.ReadDir(dir, maxDropins)
-		if err != nil {
-			continue // there is none
-		}
-		for _, entry := range entries {
-			text, err := root.ReadFile(dir+"/"+entry.Name(), maxBytes)
-			if err != nil || !strings.HasSuffix(entry.Name(), ".conf") {
-				continue
-			}
-			for line := range strings.Lines(string(text)) {
-				key, value, _ := strings.Cut(line, "=")
-				if strings.TrimSpace(key) == "MemoryMax" && strings.TrimSpace(value) != "" {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

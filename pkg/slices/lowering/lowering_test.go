@@ -105,7 +105,7 @@ func TestOperatorLimited(t *testing.T) {
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
-		if got := operatorLimited(hostfs.FS(root), names.Slice()); got != want {
+		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}

@@ -1,0 +1,110 @@
+package podmove
+
+import (
+	"fmt"
+	"slices"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
+)
+
+// raiseParent decides about the protected memory of kubepods.slice. A floor of the partition is
+// effective under memory pressure of the whole node only as far as kubepods.slice has as much
+// (effective_protection, mm/page_counter.c).
+//
+// kubepods.slice is the kubelet's. Without memoryReservationPolicy TieredReservation the kubelet
+// sets memory.min and memory.low to 0 when it starts, and leaves them alone after that
+// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go, 1.37). With that
+// policy it writes the requests of all pods every minute, and its values stay.
+func (d *Decision) raiseParent(s Snapshot) {
+	slice := unitname.Default.Slice()
+	present, ok := s.Protected[slice]
+	if !ok || s.kubeletProtects() {
+		d.Raised = s.Raised
+		return
+	}
+	if !s.Config.Off {
+		d.Raised = s.Config.Floor
+	}
+	target := cgroupfs.Protection{
+		Min: raised(present.Min, s.Raised.Min, d.Raised.Min),
+		Low: raised(present.Low, s.Raised.Low, d.Raised.Low),
+	}
+	if target != present {
+		d.Protect = append(d.Protect, ProtectSpec{slice, target})
+	}
+}
+
+// raised returns the protection that replaces present. An earlier pass set former, or less if it
+// failed. A larger one is an operator's, and stays.
+func raised(present, former, want uint64) uint64 {
+	if present <= former || present < want {
+		return want
+	}
+	return present
+}
+
+// readParent adds the protected memory of kubepods.slice to a snapshot, if there is a floor or was
+// one.
+func (g *Gatherer) readParent(s *Snapshot, floors cgroupfs.Protection) {
+	if floors == (cgroupfs.Protection{}) {
+		return
+	}
+	slice := unitname.Default.Slice()
+	if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
+		s.Protected[slice] = limits.Protection
+	}
+}
+
+// raisedRecord holds the protected memory that kubepods.slice may have for a floor. A monitor that
+// starts again has to know it: the floor may have been lowered in between.
+type raisedRecord struct {
+	now, stored cgroupfs.Protection
+}
+
+// load reads the record. A file that is missing or broken counts as none, because a larger value of
+// kubepods.slice then stays.
+func (r *raisedRecord) load(path string) {
+	if path != "" && statefile.Read(path, &r.stored) != nil {
+		r.stored = cgroupfs.Protection{}
+	}
+	r.now = r.stored
+}
+
+// store replaces the record, and the file if it differs. Without a path there is no file.
+func (r *raisedRecord) store(path string, p cgroupfs.Protection) error {
+	r.now = p
+	if r.stored == p {
+		return nil
+	}
+	if path != "" {
+		if err := statefile.Write(path, p, 0o600); err != nil {
+			return fmt.Errorf("recording the protected memory of %s: %w", unitname.Default.Slice(), err)
+		}
+	}
+	r.stored = p
+	return nil
+}
+
+// recall reads what an earlier process has recorded.
+func (r *Reconciler) recall() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.raised.load(r.RaisedFile)
+}
+
+// record stores the protected memory that kubepods.slice may have from now on.
+func (r *Reconciler) record(p cgroupfs.Protection) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.raised.store(r.RaisedFile, p)
+}
+
+// kubeletProtects reports whether the kubelet protects the requests of pods, and with them
+// kubepods.slice.
+func (s Snapshot) kubeletProtects() bool {
+	return slices.ContainsFunc(s.Pods, func(pod Pod) bool {
+		return pod.DefaultCgroup.Limits.Protection != cgroupfs.Protection{}
+	})
+}

@@ -1,0 +1,273 @@
+package podmove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
+)
+
+// TestDecideFloor: the partition has its floor or what its pods have, whatever is more.
+// kubepods.slice has as much, unless the kubelet or an operator protects it.
+func TestDecideFloor(t *testing.T) {
+	t.Parallel()
+	type protection = cgroupfs.Protection
+	const mebi = 1 << 20
+	floor := func(minimum, low uint64) func(*Snapshot) {
+		return func(s *Snapshot) { s.Config.Floor = protection{Min: minimum, Low: low} }
+	}
+	raised := func(minimum uint64, change func(*Snapshot)) func(*Snapshot) {
+		return func(s *Snapshot) { s.Raised.Min = minimum; change(s) }
+	}
+	requests := func(p *Pod) { p.DefaultCgroup.Limits.Protection.Low = 5 * mebi }
+	for name, test := range map[string]struct {
+		change          func(*Snapshot)
+		pod             Pod
+		system, parent  protection // present
+		want            []ProtectSpec
+		raised          protection
+		withoutKubepods bool
+	}{
+		"none":                      {floor(0, 0), pod("a", unitname.System), protection{}, protection{}, nil, protection{}, false},
+		"none, and an operator has": {floor(0, 0), pod("a", unitname.System), protection{}, protection{Min: mebi}, nil, protection{}, false},
+		"of the unit file": {
+			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{},
+			[]ProtectSpec{{"kubepods.slice", protection{Min: 4 * mebi}}}, protection{Min: 4 * mebi}, false,
+		},
+		"lost in the partition": {
+			floor(4*mebi, 8*mebi), pod("a", unitname.System), protection{}, protection{Min: 4 * mebi, Low: 8 * mebi},
+			[]ProtectSpec{{"kubepods-system.slice", protection{Min: 4 * mebi, Low: 8 * mebi}}}, protection{Min: 4 * mebi, Low: 8 * mebi}, false,
+		},
+		"reset by the kubelet": {
+			raised(4*mebi, floor(4*mebi, 0)), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{},
+			[]ProtectSpec{{"kubepods.slice", protection{Min: 4 * mebi}}}, protection{Min: 4 * mebi}, false,
+		},
+		"lowered": {
+			raised(4*mebi, floor(2*mebi, 0)), pod("a", unitname.System), protection{Min: 2 * mebi}, protection{Min: 4 * mebi},
+			[]ProtectSpec{{"kubepods.slice", protection{Min: 2 * mebi}}}, protection{Min: 2 * mebi}, false,
+		},
+		"removed": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 4 * mebi},
+			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
+		},
+		"removed, and an operator has more": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 6 * mebi}, nil, protection{}, false,
+		},
+		"an operator has more": {
+			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 6 * mebi}, nil, protection{Min: 4 * mebi}, false,
+		},
+		"switched off": {
+			raised(4*mebi, func(s *Snapshot) { s.Config.Floor.Min, s.Config.Off = 4*mebi, true }),
+			pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 4 * mebi},
+			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
+		},
+		"less than the pods have": {
+			floor(0, 4*mebi), pod("a", unitname.System, requests), protection{Low: 4 * mebi}, protection{Low: 3 * mebi},
+			[]ProtectSpec{{"kubepods-system.slice", protection{Low: 5 * mebi}}}, protection{}, false,
+		},
+		"no kubepods.slice, raised before": {
+			raised(4*mebi, floor(2*mebi, 0)), pod("a", unitname.System), protection{Min: 2 * mebi}, protection{}, nil, protection{Min: 4 * mebi}, true,
+		},
+		"raised before, and the kubelet protects": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System, requests), protection{Low: 5 * mebi}, protection{Min: 4 * mebi},
+			nil, protection{Min: 4 * mebi}, false,
+		},
+		"raised by less than was recorded": {
+			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 2 * mebi},
+			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
+		},
+		"no kubepods.slice": {floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{}, nil, protection{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decide(snapshot(func(s *Snapshot) {
+				s.Protected = map[string]protection{"kubepods-system.slice": test.system, "kubepods.slice": test.parent}
+				if test.withoutKubepods {
+					delete(s.Protected, "kubepods.slice")
+				}
+				test.change(s)
+			}, test.pod))
+			if !slices.Equal(d.Protect, test.want) || d.Raised != test.raised {
+				t.Errorf("%+v, raised %+v; want %+v and %+v", d.Protect, d.Raised, test.want, test.raised)
+			}
+		})
+	}
+}
+
+// TestReconcilerFloor: a kubelet that starts resets kubepods.slice, and the next pass restores it.
+// The end of the floor is the end of the protection.
+func TestReconcilerFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		withFloor := members
+		withFloor.Floor.Min = 64 << 20
+		r, _ := h.reconciler(Working, withFloor)
+		start(t, r)
+		whole := filepath.Dir(filepath.Dir(partitionA))
+		wantProtected := func(when string, system, parent uint64) {
+			t.Helper()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			for slice, want := range map[string]uint64{whole: system, filepath.Dir(whole): parent} {
+				limits, err := cgroupfs.FS(h.root).Limits(slice)
+				if err != nil || limits.Protection.Min != want {
+					t.Errorf("%s: %s has %+v, %v; want %d", when, filepath.Base(slice), limits.Protection, err, want)
+				}
+			}
+		}
+		wantProtected("at the start", 64<<20, 64<<20)
+		h.cgroup(filepath.Dir(whole), map[string]string{"memory.min": "0", "memory.low": "0"})
+		wantProtected("after a start of the kubelet", 64<<20, 64<<20)
+		r.SetConfig(members)
+		wantProtected("without a floor", 0, 0)
+	})
+}
+
+// parentProtection returns memory.min of kubepods.slice.
+func (h *host) parentProtection(t *testing.T) uint64 {
+	t.Helper()
+	limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.Default.Slice()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits.Protection.Min
+}
+
+// TestReconcilerFloorAfterRestart: the floor is lowered or removed while no monitor runs. The next
+// one lowers kubepods.slice, and leaves an operator's value alone.
+func TestReconcilerFloorAfterRestart(t *testing.T) {
+	const before = 64 << 20
+	for name, test := range map[string]struct {
+		now, meanwhile, want uint64
+		off                  bool
+	}{
+		"lowered":                         {32 << 20, before, 32 << 20, false},
+		"removed":                         {0, before, 0, false},
+		"switched off":                    {before, before, 0, true},
+		"removed, and an operator's more": {0, 96 << 20, 96 << 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.comesBack = partitionA
+				file := filepath.Join(t.TempDir(), "raised.json")
+				run := func(c Config) {
+					r, _ := h.reconciler(Working, c)
+					r.RaisedFile = file
+					ctx, cancel := context.WithCancel(t.Context())
+					ended := make(chan error, 1)
+					go func() { ended <- r.Run(ctx) }()
+					<-time.After(time.Minute)
+					cancel()
+					<-ended
+				}
+				c := members
+				c.Floor.Min = before
+				run(c)
+				if got := h.parentProtection(t); got != before {
+					t.Fatalf("at first %d, want %d", got, before)
+				}
+				h.cgroup(unitname.CgroupPath(unitname.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
+				c.Floor.Min, c.Off = test.now, test.off
+				run(c)
+				if got := h.parentProtection(t); got != test.want {
+					t.Errorf("after the restart %d, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// silentSystemd does not answer requests for protected memory while it is silent.
+type silentSystemd struct {
+	*host
+	silent atomic.Bool
+}
+
+func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error {
+	if s.silent.Load() {
+		return errors.New("no answer")
+	}
+	return s.host.SetMemoryProtection(ctx, name, p)
+}
+
+// TestReconcilerFloorSystemdSilent: the floor is removed while systemd does not answer. A later
+// pass lowers kubepods.slice.
+func TestReconcilerFloorSystemdSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		c := members
+		c.Floor.Min = 64 << 20
+		r, _ := h.reconciler(Working, c)
+		units := &silentSystemd{host: h}
+		r.Units, r.RaisedFile = units, filepath.Join(t.TempDir(), "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		units.silent.Store(true)
+		r.SetConfig(members)
+		<-time.After(time.Minute)
+		if got := h.parentProtection(t); got != 64<<20 {
+			t.Fatalf("%d while systemd is silent: this test shows nothing", got)
+		}
+		units.silent.Store(false)
+		<-time.After(time.Minute)
+		if got := h.parentProtection(t); got != 0 {
+			t.Errorf("kubepods.slice keeps %d, want 0", got)
+		}
+	})
+}
+
+// TestReconcilerWithoutFloor: a pass does not read kubepods.slice, and no record is written.
+func TestReconcilerWithoutFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, _ := h.reconciler(Working, members)
+		r.RaisedFile = filepath.Join(t.TempDir(), "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		if _, err := os.Stat(r.RaisedFile); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the record: %v", err)
+		}
+		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
+			c := members
+			c.Floor.Min = floor
+			r.SetConfig(c)
+			s, err := r.snapshot(t.Context())
+			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
+				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)
+			}
+		}
+	})
+}
+
+// TestReconcilerFloorNotRecorded: a pass that cannot write the record reports that, and sets the
+// floor all the same.
+func TestReconcilerFloorNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		c := members
+		c.Floor.Min = 64 << 20
+		r, _ := h.reconciler(Working, c)
+		r.RaisedFile = filepath.Join(t.TempDir(), "missing", "raised.json")
+		start(t, r)
+		<-time.After(time.Minute)
+		if err := r.Err(); err == nil || !strings.Contains(err.Error(), "raised.json") {
+			t.Errorf("%v, want the file", err)
+		}
+		if got := h.parentProtection(t); got != 64<<20 {
+			t.Errorf("%d, want the floor", got)
+		}
+	})
+}
