@@ -22,8 +22,8 @@ const cpuState = "/var/lib/kubelet/cpu_manager_state"
 
 // TestCPUManager: what the static CPU manager of a stock kubelet does to members. A member with
 // whole CPUs gets some outside the partition and runs inside it, so that they idle. The rest run on
-// the partition's CPUs, whatever the kubelet has set for them. Without NRI the static pods of the lab
-// are not in the partition.
+// the partition's CPUs, whatever the kubelet has set for them. Without NRI the static pods of the
+// lab are not in the partition.
 func TestCPUManager(t *testing.T) {
 	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{

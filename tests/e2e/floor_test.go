@@ -66,13 +66,12 @@ func settle(t *testing.T, n *lab.Node, settings string) {
 	reload(t, n)
 }
 
-// keptCache returns how much of its page cache a member keeps, in bytes, while a pod of a user reads
-// a file of streamBytes once, or again and again until done says so. The commands run before the
+// keptCache returns how much of its page cache a member keeps, in bytes, while a pod of a user
+// reads a file of streamBytes, as often as files says or until done. The commands run before the
 // user's pod.
 //
 // How much a member without protection loses differs between runs: the multi-generational LRU
-// begins with random cgroups (mem_cgroup lru_gen, MEMCG_NR_BINS). Of 192 MiB it kept 15, 135 and 191
-// after one file.
+// begins with random cgroups (MEMCG_NR_BINS). Of 192 MiB it kept 15, 135 and 191 after one file.
 func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool, commands ...string) uint64 {
 	t.Helper()
 	member := reading(members, "cache", cacheBytes, "2147483645")
