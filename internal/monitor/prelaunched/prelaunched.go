@@ -89,8 +89,8 @@ func (p plugin) run(ctx context.Context) error {
 			p.log.Warn("the pre-launched plugin ends before partition-monitor.service is connected", "error", err, "placed", placed.Load())
 			return err
 		case err := <-connected:
-			cancel()
-			<-ended
+			// Before the end: the runtime kills us as soon as the connection is closed (nri 0.12.5,
+			// adaptation, plugin.stop).
 			switch {
 			case err == nil:
 				p.log.Info("partition-monitor.service is connected; the pre-launched plugin ends", "placed", placed.Load())
@@ -100,6 +100,8 @@ func (p plugin) run(ctx context.Context) error {
 					"error", err, "placed", placed.Load(),
 				)
 			}
+			cancel()
+			<-ended
 			return nil
 		}
 	}
