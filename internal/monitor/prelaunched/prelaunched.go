@@ -46,6 +46,9 @@ type plugin struct {
 // Run places members until the service is connected, the runtime closes the connection, or ctx
 // ends.
 func Run(ctx context.Context, log *slog.Logger) error {
+	if err := raisePriority(); err != nil { // without CAP_SYS_NICE, as in a container
+		log.Debug("the pre-launched plugin has the priority of others", "error", err)
+	}
 	p := plugin{log: log, connection: node.Connection, members: members, serve: nri.ServePrelaunched}
 	return p.run(ctx)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Prelaunched is the plugin that the runtime starts by itself, before it serves its first request.
-// It places members like Plugin, until Plugin is connected. It has no state of its own: it gets the
-// configuration for each container. So it needs no notification of a change.
+// It places members like Plugin, until Plugin is connected. It asks for the configuration for each
+// container. So it needs no notification of a change.
 type Prelaunched struct {
 	// Config returns the present configuration. An error means that the members are not known. The
 	// runtime waits for it.
