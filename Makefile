@@ -87,7 +87,7 @@ uninstall: check-prefix
 	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
-## test: the tests, those on real nodes too, in about half an hour; installs what they need (Debian, root)
+## test: the tests, those on real nodes too, in 40 to 50 minutes; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
 	$(MAKE) e2e RUN=
