@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/lowering"
@@ -74,6 +75,6 @@ func boundToCPUs(root hostfs.FS, cgroup string) bool {
 	if err != nil || strings.TrimSpace(string(list)) == "" {
 		return false
 	}
-	events, err := root.ReadFile(cgroup+"/cgroup.events", maxCPUList)
-	return err == nil && strings.Contains(string(events), "populated 1\n")
+	populated, err := cgroupfs.FS(root).Populated(cgroup)
+	return err == nil && populated
 }

@@ -86,9 +86,10 @@ func ownSlices(root hostfs.FS, names []string) []string {
 
 // addServiceSlices adds the slices for services. They have no limits: those are the kubelet's.
 func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
-	for _, name := range slicesWithFloor(in.config.Services) {
+	withFloor, settings := slicesWithFloor(in.config.Services), servicesFloor(in.config.Services)
+	for _, name := range withFloor {
 		if slices.Contains(in.ownSlices, name) {
-			add(name+".d/"+dropinName, servicesFloor(in.config.Services)...)
+			add(name+".d/"+dropinName, settings...)
 		}
 	}
 	for _, s := range serviceSlices(in) {
@@ -100,9 +101,9 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			outlivesShutdown(),
 			option("Unit", "Before", "slices.target"),
 		}
-		floor := slices.Contains(slicesWithFloor(in.config.Services), s.name)
+		floor := slices.Contains(withFloor, s.name)
 		if floor {
-			options = append(options, servicesFloor(in.config.Services)...)
+			options = append(options, settings...)
 		}
 		if s.reserved {
 			// The kubelet checks that the cgroup has the controllers cpu, cpuset, memory and pids
@@ -128,7 +129,7 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 // have a weight or protected memory. A slice shares CPU time with kubepods.slice by the weight of
 // the outermost slice, and is protected as far as those above it are.
 func slicesWithFloor(s config.Services) []string {
-	if s.Slice == "" || s.CPUWeight == 0 && s.Floor == (config.Floor{}) {
+	if s.Slice == "" || !s.HasFloor() {
 		return nil
 	}
 	return append(above(s.Slice), s.Slice)

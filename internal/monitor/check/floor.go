@@ -21,9 +21,8 @@ func (c *checks) floor(context.Context) []Finding {
 	if want := c.desired.Settings.Floor; want != (config.Floor{}) {
 		found = append(found, c.partitionFloor(want)...)
 	}
-	services := c.desired.Services
-	if services.Floor != (config.Floor{}) || services.CPUWeight != 0 {
-		found = append(found, c.servicesFloor(&services)...)
+	if services := &c.desired.Services; services.HasFloor() {
+		found = append(found, c.servicesFloor(services)...)
 	}
 	if found == nil {
 		found = saying(OK, "no memory is protected by a setting")

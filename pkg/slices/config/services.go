@@ -31,8 +31,11 @@ type Services struct {
 // IsZero reports whether the settings change nothing.
 func (s *Services) IsZero() bool {
 	return s.Slice == "" && s.CPUs.IsEmpty() && s.OOMScoreAdjust == nil && !s.Delegate &&
-		s.Floor == Floor{} && s.CPUWeight == 0
+		!s.HasFloor()
 }
+
+// HasFloor reports whether Slice has protected memory or a weight.
+func (s *Services) HasFloor() bool { return s.Floor != Floor{} || s.CPUWeight != 0 }
 
 // maxWeight is the largest weight of a cgroup (CGROUP_WEIGHT_MAX).
 const maxWeight = 10000

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -33,11 +34,11 @@ import (
 // that only reports, or that leaves evictions to the kernel, does not lower usage.
 const EvictsFile = config.StateDir + "/monitor/evicts"
 
-// monitorEvents shows whether the monitor runs: systemd removes the cgroup of a service that has
+// monitorCgroup shows whether the monitor runs: systemd removes the cgroup of a service that has
 // ended. The lock that a monitor holds would also show a monitor that was started by hand. But
 // trying that lock means holding it for a moment, and a monitor that starts at that moment would
 // exit. And /proc/locks grows with the locks of all pods.
-const monitorEvents = "/sys/fs/cgroup/system.slice/" + unitname.MonitorService + "/cgroup.events"
+const monitorCgroup = "system.slice/" + unitname.MonitorService
 
 const (
 	// maxBytes bounds a file that holds one fact.
@@ -172,10 +173,10 @@ func readNumber(root hostfs.FS, name string) (uint64, error) {
 func parseBytes(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
 
 func monitorEvicts(root hostfs.FS) bool {
-	data, err := root.ReadFile(monitorEvents, maxBytes)
-	if err != nil || !strings.Contains(string(data), "populated 1\n") {
+	cgroups := cgroupfs.FS(filepath.Join(string(root), cgroupfs.Mount))
+	if runs, err := cgroups.Populated(monitorCgroup); err != nil || !runs {
 		return false
 	}
-	_, err = root.ReadFile(EvictsFile, maxBytes)
+	_, err := root.ReadFile(EvictsFile, maxBytes)
 	return err == nil
 }

@@ -117,13 +117,14 @@ func TestOperatorLimited(t *testing.T) {
 
 // TestMonitorEvicts: a limit waits only for a monitor that runs and that evicts.
 func TestMonitorEvicts(t *testing.T) {
+	const events = "/sys/fs/cgroup/" + monitorCgroup + "/cgroup.events"
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  bool
 	}{
-		"runs and evicts":        {map[string]string{monitorEvents: "populated 1\nfrozen 0\n", EvictsFile: ""}, true},
-		"runs and only reports":  {map[string]string{monitorEvents: "populated 1\nfrozen 0\n"}, false},
-		"has ended":              {map[string]string{monitorEvents: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
+		"runs and evicts":        {map[string]string{events: "populated 1\nfrozen 0\n", EvictsFile: ""}, true},
+		"runs and only reports":  {map[string]string{events: "populated 1\nfrozen 0\n"}, false},
+		"has ended":              {map[string]string{events: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
 		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
 		"was never there":        {nil, false},
 	} {
