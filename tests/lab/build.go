@@ -57,14 +57,22 @@ func buildFlags(p Program) []string {
 		// build cache are the usual ones.
 		"-gcflags=all=-dwarf=false", "-gcflags=std=",
 	}
+	if p.CGO {
+		// Static all the same: a node may have another libc than this machine.
+		flags[slices.Index(flags, "-ldflags")+1] += " -linkmode external -extldflags -static"
+	}
 	if len(p.Tags) > 0 {
 		flags = append(flags, "-tags", strings.Join(p.Tags, ","))
 	}
 	return flags
 }
 
-func buildEnv() []string {
-	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
+func buildEnv(p Program) []string {
+	cgo := "CGO_ENABLED=0"
+	if p.CGO {
+		cgo = "CGO_ENABLED=1"
+	}
+	return []string{cgo, "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
 }
 
 // programKey returns the key of a program's binaries.
@@ -73,7 +81,7 @@ func programKey(p Program, sources string) (key, error) {
 	if err != nil {
 		return "", err
 	}
-	return keyOf(p, sums, buildFlags(p), buildEnv(), runtime.Version())
+	return keyOf(p, sums, buildFlags(p), buildEnv(p), runtime.Version())
 }
 
 // build compiles a program into the cache and returns the folder that holds its binaries. They are
@@ -93,7 +101,7 @@ func (c cache) build(ctx context.Context, p Program, progress func(string)) (str
 		done := step(progress, "building "+p.Name+" "+p.Version)
 		err := withTemp(out, func(temp []string) error {
 			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)
-			if err := command(ctx, dir, slices.Concat(buildEnv(), temp), "go", args...); err != nil {
+			if err := command(ctx, dir, slices.Concat(buildEnv(p), temp), "go", args...); err != nil {
 				return fmt.Errorf("build %s: %w", p.Name, err)
 			}
 			if p.C != nil {

@@ -47,6 +47,8 @@ type Program struct {
 	// Variables are set with -ldflags -X, Tags with -tags.
 	Variables []string
 	Tags      []string `json:",omitempty"`
+	// CGO means that the program has parts in C, and is linked with libraries in C.
+	CGO bool `json:",omitempty"`
 	// C is a program in C that comes with the Go module, if there is one.
 	C *CProgram `json:",omitempty"`
 	// Version is the version that the program reports.
@@ -73,19 +75,21 @@ func Flavours() []Flavour {
 func AllFlavours() []Flavour {
 	// Both flavours of Debian 13 have the packages of both: an installation takes longer than these
 	// packages. skopeo imports images into CRI-O's storage.
-	trixiePackages := []string{"conmon", "crun", "runc", "skopeo"}
+	trixiePackages := []string{"conmon", "crun", "skopeo"}
 	return []Flavour{
 		{
 			Name:    "trixie",
 			Release: "trixie",
-			// Debian 13 has containerd 1.7, which has NRI switched off: containerd is built instead.
+			// Debian 13 has containerd 1.7, which has NRI switched off: containerd is built instead. And it
+			// has runc 1.1, which copies itself into memory for each container. Under emulation the copy's
+			// code is translated again for each container.
 			Packages: trixiePackages,
-			Programs: []Program{kubelet(), containerd("2.3", "v2.3.7")},
+			Programs: []Program{kubelet(), containerd("2.3", "v2.3.7"), runc("1.2", "v1.2.9")},
 			Overlays: []string{"containerd", "containerd-2", "trixie"},
 			Units:    []string{"/etc/systemd/system/containerd.service"},
 			Socket:   containerdSocket,
 			NRI:      true,
-			Summary:  "Debian 13, systemd 257, containerd v2.3.7 with NRI, kubelet v1.37.0",
+			Summary:  "Debian 13, systemd 257, containerd v2.3.7 with NRI, runc v1.2.9, kubelet v1.37.0",
 		},
 		{
 			Name:     "bookworm",
@@ -115,7 +119,8 @@ func AllFlavours() []Flavour {
 			Name:    "forky",
 			Release: "forky",
 			// This flavour exists for its runc: from 1.3.2 on runc turns CPU shares into cpu.weight by
-			// another formula than the kubelet. The others' runc (1.1) and crun (1.21) use the kubelet's.
+			// another formula than the kubelet. The others' runc (1.1, 1.2) and crun (1.21) use the
+			// kubelet's.
 			Packages: []string{"containerd", "runc"},
 			Programs: []Program{kubelet()},
 			Overlays: []string{"containerd", "containerd-2"},
@@ -250,6 +255,19 @@ func containerd(minor, version string) Program {
 			module + "/cmd/ctr",
 		},
 		Variables: []string{module + "/version.Version=" + version},
+		Version:   version,
+	}
+}
+
+func runc(minor, version string) Program {
+	const module = "github.com/opencontainers/runc"
+	return Program{
+		Name:      "runc-" + minor,
+		Source:    "runc-" + minor,
+		Packages:  []string{module},
+		Variables: []string{"main.version=" + strings.TrimPrefix(version, "v")},
+		Tags:      []string{"seccomp", "netgo", "osusergo"},
+		CGO:       true,
 		Version:   version,
 	}
 }

@@ -109,7 +109,7 @@ func TestOlderKubeletIsTheOnlyDifference(t *testing.T) {
 		}
 		return names
 	}
-	if !slices.Equal(names(current), []string{"kubelet-1.37", "containerd-2.3"}) || !slices.Equal(names(older), []string{"kubelet-1.35", "containerd-2.3"}) {
+	if !slices.Equal(names(current), []string{"kubelet-1.37", "containerd-2.3", "runc-1.2"}) || !slices.Equal(names(older), []string{"kubelet-1.35", "containerd-2.3", "runc-1.2"}) {
 		t.Errorf("%q, %q", names(current), names(older))
 	}
 	a, err := debianKey(current)

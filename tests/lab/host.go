@@ -44,6 +44,9 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	if !exists("/usr/include/stdio.h") {
 		missing = append(missing, "libc6-dev")
 	}
+	if !exists("/usr/include/seccomp.h") { // for runc
+		missing = append(missing, "libseccomp-dev")
+	}
 	debian := exists("/etc/debian_version")
 	switch {
 	case len(missing) == 0 && os.Geteuid() == 0:

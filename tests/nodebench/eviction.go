@@ -60,13 +60,14 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 	n, err := lab.Start(ctx, lab.Options{
 		CPUs: 4, KernelArgs: []string{fineTimers},
 		Flavour: evictionFlavour, ControlPlane: control, NoPods: true, Progress: b.progress,
-		Files: []lab.File{
+		Files: append(
+			allThreads(),
 			config,
-			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
-			{Path: monitor, Source: b.monitor, Mode: 0o755},
-			{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
-			{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
-		},
+			lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
+			lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
+			lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
+			lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
+		),
 	})
 	if err != nil {
 		return nil, err

@@ -119,6 +119,16 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	return all, nil
 }
 
+// allThreads lets kubelet and runtime use all CPUs at once, as they do on nodes that are not the
+// lab's: figures of the monitor are ratios of theirs.
+func allThreads() []lab.File {
+	var files []lab.File
+	for _, service := range []string{"kubelet", "containerd", "crio"} {
+		files = append(files, lab.File{Path: "/etc/systemd/system/" + service + ".service.d/lab-gomaxprocs.conf", Link: "/dev/null"})
+	}
+	return files
+}
+
 // on boots a node and measures on it. The kubelet and the monitor's service run on it or not: a
 // kubelet removes containers and slices of pods that it does not know.
 func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []part) (all []measured, err error) {
@@ -133,14 +143,15 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []par
 	n, err := lab.Start(ctx, lab.Options{
 		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, KernelArgs: []string{fineTimers}, Progress: b.progress,
 		CPUs: cpus, CountInstructions: k == counting,
-		Files: []lab.File{
+		Files: append(
+			allThreads(),
 			config,
-			{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
-			{Path: monitor, Source: b.monitor, Mode: 0o755},
-			{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
-			{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
-			{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755},
-		},
+			lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
+			lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
+			lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
+			lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
+			lab.File{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755},
+		),
 	})
 	if err != nil {
 		return nil, err
