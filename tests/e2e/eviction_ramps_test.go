@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/lab"
 )
@@ -354,6 +355,11 @@ func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
 		return
 	}
 	e.recorded(t, d, pod)
+	// The processes had some MiB, too. Without them the partition may have enough memory again.
+	uid := string(pod.UID)
+	run(t, e.Node, fmt.Sprintf(
+		"systemd-run -q --scope --slice=%s dd if=/dev/zero of=/var/lib/kubelet/pods/%s/volumes/kubernetes.io~empty-dir/memory/more bs=1M count=24 status=none",
+		unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), uid))
 	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 1)
 	if of := e.evictions(t, pod.Name); len(of) != 1 || !strings.Contains(of[0].Problem, "are still there") {
 		t.Errorf("it is not said that the memory stays: %+v", of)
