@@ -3,9 +3,13 @@ package slices
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/coreos/go-systemd/v22/unit"
+
+	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/generator/golden"
 )
@@ -28,5 +32,68 @@ func TestLoadUnreadableOutput(t *testing.T) {
 	}
 	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "last output: ") || !strings.HasSuffix(plan.Warnings[0], ", taking it for none") {
 		t.Errorf("it warns %q", plan.Warnings)
+	}
+}
+
+// TestBoundToCPUs: the kernel keeps a list of CPUs that is written, as long as there are processes.
+func TestBoundToCPUs(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"a list and processes": {map[string]string{"cpuset.cpus": "0-1\n", "cgroup.events": "populated 1\n"}, true},
+		"no list":              {map[string]string{"cpuset.cpus": "\n", "cgroup.events": "populated 1\n"}, false},
+		"no processes":         {map[string]string{"cpuset.cpus": "0-1\n", "cgroup.events": "populated 0\n"}, false},
+		"no cgroup":            {nil, false},
+	} {
+		root := t.TempDir()
+		for file, content := range test.files {
+			put(t, filepath.Join(root, cgroupMount, file), content)
+		}
+		if got := boundToCPUs(hostfs.FS(root), cgroupMount); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestAddServiceSlices: a reserved slice has a setting of the controller cpu. It is the configured
+// weight, or else the default, which an only protected slice needs too.
+func TestAddServiceSlices(t *testing.T) {
+	reserved := config.Reserved{Slices: []config.ReservedSlice{{Name: "kube.slice"}}}
+	for name, test := range map[string]struct {
+		services config.Services
+		want     []string
+	}{
+		"nothing":                 {config.Services{}, []string{"CPUWeight=100"}},
+		"protected":               {config.Services{Slice: "kube.slice", Floor: config.Floor{Min: 1 << 20}}, []string{"MemoryMin=1048576", "CPUWeight=100"}},
+		"weight":                  {config.Services{Slice: "kube.slice", CPUWeight: 300}, []string{"CPUWeight=300"}},
+		"weight of another slice": {config.Services{Slice: "other.slice", CPUWeight: 300}, []string{"CPUWeight=100"}},
+	} {
+		var got []string
+		addServiceSlices(func(file string, options ...*unit.UnitOption) {
+			for _, o := range options {
+				if file == "kube.slice" && (o.Name == "CPUWeight" || o.Name == "MemoryMin") {
+					got = append(got, o.Name+"="+o.Value)
+				}
+			}
+		}, &Input{config: &config.Config{Reserved: reserved, Services: test.services}})
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: kube.slice has %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestSlicesWithFloor: the settings of services protect their slice and those above it. A slice
+// without such a setting gets no drop-in.
+func TestSlicesWithFloor(t *testing.T) {
+	if got := slicesWithFloor(config.Services{Slice: "a-b.slice"}); got != nil {
+		t.Errorf("without protected memory: %q", got)
+	}
+	if got := slicesWithFloor(config.Services{CPUWeight: 300}); got != nil {
+		t.Errorf("without a slice: %q", got)
+	}
+	got := slicesWithFloor(config.Services{Slice: "a-b.slice", Floor: config.Floor{Low: 1 << 20}})
+	if want := []string{"a.slice", "a-b.slice"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

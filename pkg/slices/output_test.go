@@ -258,6 +258,53 @@ func TestOutputConflict(t *testing.T) {
 	}
 }
 
+// TestOutputWritePlain: where no link can be made, the units are files in the generator's
+// directory, with the flag of ApplyPath beside them. A run in another directory has written files
+// already.
+func TestOutputWritePlain(t *testing.T) {
+	_, o := onNode(t)
+	plan := planOf(map[string]string{"a.slice": "[Unit]\n", ApplyPath: "PathExists=" + validFlag + "\n"})
+	plan.Apply = true
+	if err := o.WritePlain(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantSeen(t, o, map[string]string{
+		"a.slice": "[Unit]\n", ApplyPath: "PathExists=" + generatorDir + "/" + applyFlag + "\n", applyFlag: "",
+	})
+
+	other := NewOutput(t.TempDir(), t.TempDir())
+	if err := other.WritePlain(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantSeen(t, other, map[string]string{})
+}
+
+// TestOutputWritePlainConflict: another generator's file stays as it is.
+func TestOutputWritePlainConflict(t *testing.T) {
+	_, o := onNode(t)
+	put(t, filepath.Join(o.dir, "b.slice"), "foreign")
+	err := o.WritePlain(planOf(map[string]string{"a.slice": "[Unit]\n", "b.slice": "[Unit]\n"}))
+	wantErr(t, err, "b.slice: made by something else already")
+	if !IsConflict(err) {
+		t.Errorf("%v is no conflict", err)
+	}
+	wantSeen(t, o, map[string]string{"b.slice": "foreign"})
+}
+
+// TestPlainOrder: units that start others come last. A slice with the same setting does not start
+// before what it wants has limits, and keeps its place.
+func TestPlainOrder(t *testing.T) {
+	const wants = "[Unit]\nWants=b.slice\n"
+	units := []UnitFile{{"slices.target.d/x.conf", wants}, {"a.slice", wants}, {"b.slice", "[Unit]\n"}, {"y.service", wants}}
+	got := make([]string, 0, len(units))
+	for _, u := range plainOrder(units) {
+		got = append(got, u.Path)
+	}
+	if want := []string{"a.slice", "b.slice", "slices.target.d/x.conf", "y.service"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestOutputWriteFails: each step that fails names what it could not do, and leaves no half of a
 // set.
 func TestOutputWriteFails(t *testing.T) {

@@ -122,11 +122,10 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 // allThreads lets kubelet and runtime use all CPUs at once, as they do on nodes that are not the
 // lab's: figures of the monitor are ratios of theirs.
 func allThreads() []lab.File {
-	var files []lab.File
-	for _, service := range []string{"kubelet", "containerd", "crio"} {
-		files = append(files, lab.File{Path: "/etc/systemd/system/" + service + ".service.d/lab-gomaxprocs.conf", Link: "/dev/null"})
+	dropin := func(service string) lab.File {
+		return lab.File{Path: "/etc/systemd/system/" + service + ".d/lab-gomaxprocs.conf", Link: "/dev/null"}
 	}
-	return files
+	return []lab.File{dropin("kubelet.service"), dropin("containerd.service"), dropin("crio.service")}
 }
 
 // on boots a node and measures on it. The kubelet and the monitor's service run on it or not: a

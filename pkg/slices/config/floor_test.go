@@ -91,3 +91,18 @@ func TestPlaceFloorsTiny(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceFloorsLow: memory.low has no effect up to memory.min, and a warning says so.
+func TestPlaceFloorsLow(t *testing.T) {
+	t.Parallel()
+	for low, want := range map[uint64]bool{0: false, 32 << 20: true, 64 << 20: true, 64<<20 + 4096: false} {
+		c := Config{Partition: &Partition{}, Kubelet: &kubeletconfig.Config{}}
+		c.placeFloors(hostfs.FS(t.TempDir()), PartitionSettings{Floor: Floor{Min: 64 << 20, Low: low}})
+		found := slices.ContainsFunc(c.Warnings, func(w string) bool {
+			return strings.Contains(w, "PARTITION_MEMORY_LOW: does nothing: it is not above the 67108864 bytes")
+		})
+		if found != want {
+			t.Errorf("memory.low %d: warned %t, want %t: %q", low, found, want, c.Warnings)
+		}
+	}
+}

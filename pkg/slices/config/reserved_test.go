@@ -105,7 +105,7 @@ func TestUnfitSlice(t *testing.T) {
 	)
 	for cgroup, want := range map[string]string{
 		"/kube.slice": "", "foo-bar.slice": "", "/foo_bar": "", "a:b.c": "", "kubelet.service": "", "cpu_a": "", "memoryx": "",
-		"kubepod": "", "kubepodsystem": "", "a-memory": "", "kube-cgroup": "", strings.Repeat("a", 249): "",
+		"kubepod": "", "kubepodsystem": "", "09AZaz": "", "a-memory": "", "kube-cgroup": "", strings.Repeat("a", 249): "",
 		"/": root, "": escape, ".slice": root, "-.slice": root, "-": root,
 		"foo--bar": dash, "-foo": dash, "foo-": dash, "--": dash,
 		"foo bar": characters, "foo%n": characters, "foo@a": characters, `foo\x2dbar`: characters, "füü": characters,
@@ -113,6 +113,8 @@ func TestUnfitSlice(t *testing.T) {
 		"/kubepods": pods, "/kubepods.slice": pods, "kubepods-burstable": pods, "/kubepods.slice/kubepods-system.slice": pods,
 		"init.scope": pid1,
 		"memory":     escape, "/memory.slice": escape, "cpu-a": escape, "cgroup.slice": escape, "_foo": escape, ".foo": escape,
+		// The limit counts the path of the cgroup, in which each level has the names of those above it.
+		strings.Repeat("a-", 57) + "a": "", strings.Repeat("a-", 58) + "a": "too many levels",
 		"a-_b": "", "pids.a": escape, "bpf-firewall": escape,
 	} {
 		if got := unfitSlice(kubeletSlice(cgroup)); !strings.Contains(got, want) || (got == "") != (want == "") {
