@@ -3,11 +3,13 @@ package lowering
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
@@ -109,9 +111,52 @@ func TestOperatorLimited(t *testing.T) {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}
+	for setting, want := range map[string]bool{"MemoryMax=8G": true, " MemoryMax = 8G": true, "MemoryMax=": false, "MemoryHigh=8G": false} {
+		root := t.TempDir()
+		put(t, filepath.Join(root, "/etc/systemd/system/kubepods-system.slice.d/override.conf"), "[Slice]\n"+setting+"\n")
+		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
+			t.Errorf("%s: %t, want %t", setting, got, want)
+		}
+	}
 	s := state{monitor: true, operator: true, memory: memory{Max: 8 << 30, Current: 6 << 30}}
 	if s.defers(&config.Partition{MemoryLimit: 4 << 30}) {
 		t.Error("it waits for an eviction below the operator's limit")
+	}
+}
+
+// TestFind: a limit below the usage waits for a monitor that evicts. The limit in force stays until
+// then, and the warning names it.
+func TestFind(t *testing.T) {
+	const inUse, lower = "6442450944", 4 << 30
+	for name, test := range map[string]struct {
+		max     string
+		limit   int64
+		want    uint64
+		warning string
+	}{
+		"from a limit":       {"8589934592", lower, 8 << 30, "keeping the present limit of 8589934592 bytes"},
+		"from no limit":      {"max", lower, cgroupfs.Unlimited, "leaving it without a limit"},
+		"above what is used": {"8589934592", 7 << 30, 0, ""},
+	} {
+		root := t.TempDir()
+		for file, content := range map[string]string{
+			"memory.max": test.max + "\n", "memory.current": inUse + "\n", "memory.stat": "inactive_file 0\nactive_file 0\nslab_reclaimable 0\n",
+		} {
+			put(t, filepath.Join(root, names.Cgroup(), file), content)
+		}
+		put(t, filepath.Join(root, cgroupfs.Mount, monitorCgroup, "cgroup.events"), "populated 1\n")
+		put(t, filepath.Join(root, EvictsFile), "")
+		got := Find(root, &config.Config{
+			Name: names, Kubelet: &kubeletconfig.Config{}, Partition: &config.Partition{MemoryLimit: test.limit},
+		})
+		switch {
+		case got == nil && test.want == 0:
+		case got == nil || got.Limit != test.want || !strings.Contains(got.Warning, test.warning) || !strings.Contains(got.Warning, "6442450944 bytes that the partition uses"):
+			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
+		}
+		if got := Find(root, &config.Config{Name: names}); got != nil {
+			t.Errorf("%s: without a partition: %+v", name, got)
+		}
 	}
 }
 
