@@ -102,7 +102,7 @@ func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
 // cutLast cuts s at the last separator, as strings.Cut does at the first.
 func cutLast(s, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(s, separator)
-	if i < 0 {
+	if i == -1 {
 		return s, "", false
 	}
 	return s[:i], s[i+len(separator):], true
