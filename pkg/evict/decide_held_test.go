@@ -95,6 +95,31 @@ func TestDecideOutOfMemory(t *testing.T) {
 	}
 }
 
+// TestDecideFreesHalf: a pod whose memory stays in part is skipped if its end would free less than
+// half of what is missing. If the kernel reports that memory has run out, all of the threshold is
+// missing.
+func TestDecideFreesHalf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		outOfMemory bool
+		frees       uint64
+		want        Skip
+	}{
+		// 100 MiB and 20 MiB and a byte are wanted, and 90 MiB available.
+		{false, 15*mi + 1, ""}, {false, 15 * mi, SkipStays},
+		{true, 60*mi + 1, ""}, {true, 60 * mi, SkipStays},
+	} {
+		const remains = 200 * mi
+		pod := with(sized("a", 0, 0, 0), func(p *Pod) { p.Usage.Used = remains + test.frees })
+		s := snapshotOf(90, pod)
+		s.Config.MinimumReclaim, s.OutOfMemory = 20*mi+1, test.outOfMemory
+		s.State.Stays = map[string]uint64{pod.UID: remains}
+		if d := Decide(s); len(d.Order) != 1 || d.Order[0].Skip != test.want {
+			t.Errorf("%+v: %+v, want %q", test, d.Order, test.want)
+		}
+	}
+}
+
 // TestDecideOutOfMemoryBesideStays: a little memory that stays does not hold evictions back if
 // the computed value is high enough and the kernel reports that the limit is reached.
 func TestDecideOutOfMemoryBesideStays(t *testing.T) {
