@@ -111,7 +111,7 @@ func TestOperatorLimited(t *testing.T) {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}
-	for setting, want := range map[string]bool{"MemoryMax=8G": true, " MemoryMax = 8G": true, "MemoryMax=": false, "MemoryHigh=8G": false} {
+	for setting, want := range map[string]bool{"MemoryMax=8G": true, "MemoryMax = 8G": true, "MemoryMax=": false, "MemoryHigh=8G": false} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, "/etc/systemd/system/kubepods-system.slice.d/override.conf"), "[Slice]\n"+setting+"\n")
 		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
