@@ -60,14 +60,7 @@ func (b *bench) eviction(ctx context.Context) (all []measured, err error) {
 	n, err := lab.Start(ctx, lab.Options{
 		CPUs: 4, KernelArgs: []string{fineTimers},
 		Flavour: evictionFlavour, ControlPlane: control, NoPods: true, Progress: b.progress,
-		Files: append(
-			allThreads(),
-			config,
-			lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
-			lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
-			lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
-			lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
-		),
+		Files: b.files(config),
 	})
 	if err != nil {
 		return nil, err

@@ -119,6 +119,17 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 	return all, nil
 }
 
+// files returns what is installed on each node: the programs, and what measures.
+func (b *bench) files(config lab.File) []lab.File {
+	return append(allThreads(),
+		config,
+		lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
+		lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
+		lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
+		lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
+	)
+}
+
 // allThreads lets kubelet and runtime use all CPUs at once, as they do on nodes that are not the
 // lab's: figures of the monitor are ratios of theirs.
 func allThreads() []lab.File {
@@ -142,15 +153,7 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []par
 	n, err := lab.Start(ctx, lab.Options{
 		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, KernelArgs: []string{fineTimers}, Progress: b.progress,
 		CPUs: cpus, CountInstructions: k == counting,
-		Files: append(
-			allThreads(),
-			config,
-			lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
-			lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
-			lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
-			lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
-			lab.File{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755},
-		),
+		Files: append(b.files(config), lab.File{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755}),
 	})
 	if err != nil {
 		return nil, err
