@@ -56,8 +56,8 @@ func TestBoundToCPUs(t *testing.T) {
 	}
 }
 
-// TestAddServiceSlices: a reserved slice has a setting of the controller cpu. It is the configured
-// weight, or else the default, which an only protected slice needs too.
+// TestAddServiceSlices: a reserved slice has a weight, because the kubelet needs the controller cpu
+// there. It is the configured one, or else the default, protected memory or not.
 func TestAddServiceSlices(t *testing.T) {
 	reserved := config.Reserved{Slices: []config.ReservedSlice{{Name: "kube.slice"}}}
 	for name, test := range map[string]struct {

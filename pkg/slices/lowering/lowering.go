@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -38,7 +37,7 @@ const EvictsFile = config.StateDir + "/monitor/evicts"
 // ended. The lock that a monitor holds would also show a monitor that was started by hand. But
 // trying that lock means holding it for a moment, and a monitor that starts at that moment would
 // exit. And /proc/locks grows with the locks of all pods.
-const monitorCgroup = "system.slice/" + unitname.MonitorService
+const monitorCgroup = cgroupfs.Mount + "/system.slice/" + unitname.MonitorService
 
 const (
 	// maxBytes bounds a file that holds one fact.
@@ -173,8 +172,7 @@ func readNumber(root hostfs.FS, name string) (uint64, error) {
 func parseBytes(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
 
 func monitorEvicts(root hostfs.FS) bool {
-	cgroups := cgroupfs.FS(filepath.Join(string(root), cgroupfs.Mount))
-	if runs, err := cgroups.Populated(monitorCgroup); err != nil || !runs {
+	if runs, err := cgroupfs.FS(root).Populated(monitorCgroup); err != nil || !runs {
 		return false
 	}
 	_, err := root.ReadFile(EvictsFile, maxBytes)

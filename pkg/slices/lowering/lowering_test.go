@@ -144,14 +144,16 @@ func TestFind(t *testing.T) {
 		} {
 			put(t, filepath.Join(root, names.Cgroup(), file), content)
 		}
-		put(t, filepath.Join(root, cgroupfs.Mount, monitorCgroup, "cgroup.events"), "populated 1\n")
+		put(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
 		put(t, filepath.Join(root, EvictsFile), "")
 		got := Find(root, &config.Config{
 			Name: names, Kubelet: &kubeletconfig.Config{}, Partition: &config.Partition{MemoryLimit: test.limit},
 		})
-		switch {
-		case got == nil && test.want == 0:
-		case got == nil || got.Limit != test.want || !strings.Contains(got.Warning, test.warning) || !strings.Contains(got.Warning, "6442450944 bytes that the partition uses"):
+		if got == nil {
+			got = &Deferral{}
+		}
+		if got.Limit != test.want || !strings.Contains(got.Warning, test.warning) ||
+			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
 			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
 		}
 		if got := Find(root, &config.Config{Name: names}); got != nil {
@@ -162,7 +164,7 @@ func TestFind(t *testing.T) {
 
 // TestMonitorEvicts: a limit waits only for a monitor that runs and that evicts.
 func TestMonitorEvicts(t *testing.T) {
-	const events = "/sys/fs/cgroup/" + monitorCgroup + "/cgroup.events"
+	const events = monitorCgroup + "/cgroup.events"
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  bool
