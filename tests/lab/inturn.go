@@ -33,20 +33,21 @@ const cleanTimeout = 45 * time.Second
 // as it was before the first: its units, its cgroups with their limits, and the files of its
 // configuration. And the programs under test must have logged no warnings that the part does not
 // list. A part that breaks either rule fails, by its name and with the differences, and the next
-// part gets a fresh node from start.
+// part gets a fresh node from start. Parts that -run and -skip leave out need no node.
 func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 	t.Helper()
 	var n *Node
 	var clean Look
 	for _, p := range parts {
-		if n == nil {
-			n = start(t)
-			var err error
-			if clean, err = n.Look(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		test := t
 		ok := t.Run(p.Name, func(t *testing.T) {
+			if n == nil {
+				n = start(test)
+				var err error
+				if clean, err = n.Look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 			since, err := n.now(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -62,7 +63,7 @@ func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 			}
 			n.checkComplaints(t, p, since)
 		})
-		if !ok || p.Spends {
+		if n != nil && (!ok || p.Spends) {
 			n.finish()
 			n = nil
 		}

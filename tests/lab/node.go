@@ -244,7 +244,7 @@ func (n *Node) CheckRunning() error {
 // Run runs a shell command as root and returns its standard output. If it ends with another status
 // than 0, the error is a *CommandError. Without a deadline in ctx it may take defaultTimeout.
 func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
-	return n.conn.run(ctx, cmd, nil)
+	return n.conn.run(ctx, cmd)
 }
 
 // readFile returns the content of a file.
@@ -266,8 +266,7 @@ func (n *Node) CopyTo(ctx context.Context, files ...File) error {
 	}
 	// A running program's file cannot be written to, and a unit may read a file at any moment. So tar
 	// removes the old file and makes a new one.
-	_, err := n.conn.run(ctx, "tar --unlink-first --keep-directory-symlink -xpf - -C /", &archive)
-	return err
+	return n.conn.runWith(ctx, "tar --unlink-first --keep-directory-symlink -xpf - -C /", &archive)
 }
 
 // SSHCommand returns the arguments of the system's ssh client for this node.

@@ -18,25 +18,19 @@ import (
 type CommandError struct {
 	// Node and Command name the node and the command.
 	Node, Command string
-	// Status is the exit status, or -1 when the command ended by Signal.
+	// Status is the exit status, and 128 and the number of the signal if one ended the command.
 	Status int
-	// Signal is the name of the signal that ended the command, if one did.
-	Signal string
 	// Stdout and Stderr hold the command's output.
 	Stdout, Stderr string
 }
 
 // Error returns the command, its status and the end of its output.
 func (e *CommandError) Error() string {
-	how := fmt.Sprintf("status %d", e.Status)
-	if e.Signal != "" {
-		how = "signal " + e.Signal
-	}
 	text := lastLines(e.Stderr, 10)
 	if text == "" {
 		text = lastLines(e.Stdout, 10)
 	}
-	return fmt.Sprintf("node %s: %s: %s: %s", e.Node, e.Command, how, text)
+	return fmt.Sprintf("node %s: %s: status %d: %s", e.Node, e.Command, e.Status, text)
 }
 
 // connection is the one ssh connection to a node. A handshake takes a second under software
@@ -48,6 +42,8 @@ type connection struct {
 	mu     sync.Mutex
 	addr   string
 	client *ssh.Client
+	idle   []*shell // of client
+	ran    int      // commands
 }
 
 // bannerTimeout is short, because qemu accepts connections before sshd in the guest does.
@@ -117,7 +113,7 @@ func (c *connection) drop(client *ssh.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client == client {
-		c.client = nil
+		c.client, c.idle = nil, nil
 	}
 	if client != nil {
 		_ = client.Close()
@@ -178,46 +174,72 @@ const busPatience = "export SYSTEMD_BUS_TIMEOUT=120s; "
 
 // run runs a command and returns its standard output. A guest may hang, so a context without a
 // deadline gets one.
-func (c *connection) run(ctx context.Context, cmd string, stdin io.Reader) (string, error) {
+func (c *connection) run(ctx context.Context, cmd string) (string, error) {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	s, err := c.shell(ctx)
+	if err != nil {
+		return "", c.failed(ctx, cmd, err)
+	}
+	r, err := s.run(ctx, cmd)
+	if err != nil {
+		c.drop(s.client)
+		return r.stdout, c.failed(ctx, cmd, err)
+	}
+	c.keep(s)
+	return r.stdout, c.status(cmd, r)
+}
+
+// runWith runs a command with a standard input, in a session of its own.
+func (c *connection) runWith(ctx context.Context, cmd string, stdin io.Reader) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
 	client, session, err := c.session(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("node %s: %s: %w: %w", c.node, cmd, context.Cause(ctx), err)
-		}
-		return "", err
+		return c.failed(ctx, cmd, err)
 	}
 	defer session.Close()
 	var stdout, stderr bytes.Buffer
 	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
-	finished := make(chan error, 1)
-	go func() { finished <- session.Run(busPatience + cmd) }()
-	select {
-	case err = <-finished:
-	case <-ctx.Done():
-		// Only the end of the connection surely ends Run: not every sshd passes on signals.
-		c.drop(client)
-		<-finished
-		return stdout.String(), fmt.Errorf("node %s: %s: %w", c.node, cmd, context.Cause(ctx))
-	}
+	stop := context.AfterFunc(ctx, func() { c.drop(client) })
+	err = session.Run(cmd)
+	stop()
 	var exit *ssh.ExitError
-	switch {
-	case err == nil:
-		return stdout.String(), nil
-	case errors.As(err, &exit):
-		status := exit.ExitStatus()
-		if exit.Signal() != "" {
-			status = -1
-		}
-		return stdout.String(), &CommandError{
-			Node: c.node, Command: cmd, Status: status, Signal: exit.Signal(),
-			Stdout: stdout.String(), Stderr: stderr.String(),
-		}
-	default:
+	if err != nil && !errors.As(err, &exit) {
 		c.drop(client)
-		return stdout.String(), fmt.Errorf("node %s: %s: %w", c.node, cmd, err)
+		return c.failed(ctx, cmd, err)
 	}
+	r := result{stdout: stdout.String(), stderr: stderr.String()}
+	if exit != nil {
+		r.status = exit.ExitStatus()
+	}
+	return c.status(cmd, r)
+}
+
+// failed returns the error of a command whose end is not known.
+func (c *connection) failed(ctx context.Context, cmd string, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("node %s: %s: %w: %w", c.node, cmd, context.Cause(ctx), err)
+	}
+	return fmt.Errorf("node %s: %s: %w", c.node, cmd, err)
+}
+
+// status returns the error of a command that ended with another status than 0.
+func (c *connection) status(cmd string, r result) error {
+	c.mu.Lock()
+	c.ran++
+	c.mu.Unlock()
+	if r.status == 0 {
+		return nil
+	}
+	return &CommandError{Node: c.node, Command: cmd, Status: r.status, Stdout: r.stdout, Stderr: r.stderr}
+}
+
+// commands returns the number of commands that have ended.
+func (c *connection) commands() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ran
 }
 
 // dialThrough connects to an address of the node's own: network is "tcp" or "unix".

@@ -105,8 +105,8 @@ func TestCommandError(t *testing.T) {
 	if err.Error() != "node n: false: status 1: why" {
 		t.Errorf("%q", err)
 	}
-	err = &CommandError{Node: "n", Command: "sleep 9", Status: -1, Signal: "TERM", Stdout: "out"}
-	if err.Error() != "node n: sleep 9: signal TERM: out" {
+	err = &CommandError{Node: "n", Command: "sleep 9", Status: 143, Stdout: "out"}
+	if err.Error() != "node n: sleep 9: status 143: out" {
 		t.Errorf("%q", err)
 	}
 }
