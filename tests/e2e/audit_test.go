@@ -36,10 +36,7 @@ func TestAudit(t *testing.T) {
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []struct {
-			name string
-			test func(*testing.T, *lab.Node)
-		}{
+		for _, step := range []step{
 			{"fresh", auditFresh},
 			{"weights", auditWeights},
 			{"faults", auditFaults},
@@ -308,6 +305,7 @@ func auditClasses(t *testing.T, n *lab.Node) {
 	})
 	wantFound(t, n, r, faults)
 	silent(t, n, audited(t, n, cures(t, r)...))
+	remove(t, n, auditGuaranteed, auditBurstable)
 }
 
 // auditPartition: user pods run on the CPUs of a partition, as the kubelet does not keep them away.
@@ -370,7 +368,6 @@ func auditSystemContainer(t *testing.T, n *lab.Node) {
 // auditStatic: the static CPU manager lets user pods onto reserved CPUs, and assigns a CPU to a
 // member, which that does not use.
 func auditStatic(t *testing.T, n *lab.Node) {
-	remove(t, n, auditGuaranteed, auditBurstable)
 	// One CPU is reserved, and the member requests the other: no other pod may request any.
 	for _, name := range []string{"system-agent", "user-app"} {
 		if err := n.DeletePod(t.Context(), name); err != nil {

@@ -24,10 +24,7 @@ func TestConfigured(t *testing.T) {
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []struct {
-			name string
-			test func(*testing.T, *lab.Node)
-		}{
+		for _, step := range []step{
 			{"configured", func(t *testing.T, n *lab.Node) {
 				partitioned(t, n)
 				if boots {
@@ -145,6 +142,9 @@ func repairedFile(t *testing.T, n *lab.Node) {
 // systemd loads no unit and no setting, not even half of them. The next run repairs it.
 func killedGenerator(t *testing.T, n *lab.Node) {
 	t.Helper()
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, reserved+partition("768Mi", ""))); err != nil {
+		t.Fatal(err)
+	}
 	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
 	run(t, n, "mv "+generatorPath+" /usr/lib/systemd/partition-generator.real")
 	if err := n.WriteFile(t.Context(), generatorPath, []byte(wrapper), 0o755); err != nil {
@@ -193,7 +193,12 @@ func madeLater(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const config, later = lab.KubeletConfigPath, lab.KubeletConfigPath + ".later"
 	const path, service = "partition-generator-await.path", "partition-generator-await.service"
-	run(t, n, "mv "+config+" "+later)
+	file := kubeletConfig(t, reserved+partition("512Mi", "0"))
+	file.Path = later
+	if err := n.CopyTo(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "rm "+config)
 	reload(t, n)
 	run(t, n, "systemctl stop kubelet.service "+systemSlice+" && systemctl start slices.target")
 	want(t, n, "systemctl is-active "+path, "active")

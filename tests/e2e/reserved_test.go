@@ -30,28 +30,40 @@ systemReservedCgroup: /system.slice
 )
 
 // TestReserved: a kubelet whose reserved cgroups do not exist does not start. With the generator it
-// does, at a running node and at a boot.
+// does.
 func TestReserved(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
-		n := lab.ForTest(t, lab.Options{Flavour: flavour})
-		if err := n.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range []struct {
-			name string
-			test func(*testing.T, *lab.Node)
-		}{
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+		for _, step := range []step{
 			{"without generator", reservedWithout},
 			{"with generator", reservedWith},
 			{"kubelet restarted", reservedKubeletRestarted},
 			{"reloaded", reservedReloaded},
-			{"rebooted", reservedRebooted},
+		} {
+			t.Run(step.name, func(t *testing.T) { step.test(t, n) })
+		}
+	})
+}
+
+// TestReservedBoot: a node boots with reserved cgroups, with services in a slice of their own, and
+// with the limit of system.slice alone.
+func TestReservedBoot(t *testing.T) {
+	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, enforced))})
+		for _, step := range []step{
+			{"reserved cgroups", reservedBooted},
 			{"services", servicesMoved},
 			{"system.slice", systemSliceAlone},
 		} {
 			t.Run(step.name, func(t *testing.T) { step.test(t, n) })
 		}
 	})
+}
+
+// step is a part of a test that continues on the node of the part before it.
+type step struct {
+	name string
+	test func(*testing.T, *lab.Node)
 }
 
 // reservedWithout: the kubelet ends at its start, again and again.
@@ -118,10 +130,9 @@ func reservedReloaded(t *testing.T, n *lab.Node) {
 	reservedEnforced(t, n)
 }
 
-// reservedRebooted: the slices exist when the kubelet starts for the first and only time.
-func reservedRebooted(t *testing.T, n *lab.Node) {
+// reservedBooted: the slices exist when the kubelet starts for the first and only time.
+func reservedBooted(t *testing.T, n *lab.Node) {
 	t.Helper()
-	rebooted(t, n)
 	reservedEnforced(t, n)
 	want(t, n, "systemctl show --value -p NRestarts kubelet.service", "0")
 	kubelet := number(t, n, "kubelet.service", "ExecMainStartTimestampMonotonic")
