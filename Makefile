@@ -24,10 +24,15 @@ NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 MODULES = deploy/generate tests/plot
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
+# The lines of tests/long as a pattern of go test, each for a whole name.
+LONG = $(shell sed -n 's|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
+# In test-nodes alone: the streams of a node, which are the lab's own, and what takes many minutes and has tests without a node too: two
+# nodes for the dashboard, memory pressure, CPU managers one by one.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node generate
+.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node generate
 
 all: build
 
@@ -87,7 +92,7 @@ uninstall: check-prefix
 	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
-## test: the tests, those on real nodes too, in 40 to 50 minutes; installs what they need (Debian, root)
+## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
 	$(MAKE) e2e RUN=
@@ -111,12 +116,16 @@ e2e: setup-node
 	tests/lab/lab prepare $(ONE)
 	$(NODE_TESTS) -timeout 1h -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
 else
-# Each test on the kinds of nodes that differ in what it shows. In test-nodes alone: the streams of a node, which are the lab's own, and
-# what takes many minutes and has tests without a node too: two nodes for the dashboard, memory pressure, CPU managers one by one.
+# Each test on the kinds of nodes that differ in what it shows.
 e2e: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m -skip '^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager)$$' $(WANT) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)' $(WANT) $(NODE_PACKAGES)
 endif
+
+## test-long: the tests on real nodes that make test leaves out (tests/long), in half an hour
+test-long: setup-node
+	tests/lab/lab prepare
+	$(NODE_TESTS) -timeout 80m -run '$(LONG)' $(WANT) $(NODE_PACKAGES)
 
 ## test-nodes: every test on every kind of node; takes hours
 test-nodes: setup-node
