@@ -25,7 +25,9 @@ MODULES = deploy/generate tests/plot
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
-LONG = $(shell sed -n 's|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
+LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
+# Each name of -run has to exist, unless only some kinds of nodes are asked for.
+EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which are the lab's own, and what takes many minutes and has tests without a node too: two
 # nodes for the dashboard, memory pressure, CPU managers one by one.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager)$$
@@ -114,7 +116,7 @@ ifdef RUN
 e2e: export LAB_FLAVOURS := $(ONE)
 e2e: setup-node
 	tests/lab/lab prepare $(ONE)
-	$(NODE_TESTS) -timeout 1h -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 1h -each -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
 else
 # Each test on the kinds of nodes that differ in what it shows.
 e2e: setup-node
@@ -125,7 +127,7 @@ endif
 ## test-long: the tests on real nodes that make test leaves out (tests/long), in half an hour
 test-long: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m -run '$(LONG)' $(WANT) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m $(EACH) -run '$(LONG)' $(WANT) $(NODE_PACKAGES)
 
 ## test-nodes: every test on every kind of node; takes hours
 test-nodes: setup-node

@@ -23,6 +23,7 @@ func hostTools() []tool {
 		{"tar", "tar"},
 		{"chroot", "coreutils"},
 		{"gcc", "gcc"},
+		{"pkg-config", "pkgconf"}, // for runc
 	}
 }
 

@@ -39,8 +39,9 @@ func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 	var n *Node
 	var clean Look
 	for _, p := range parts {
-		test := t
+		test, ran := t, false
 		ok := t.Run(p.Name, func(t *testing.T) {
+			ran = true
 			if n == nil {
 				n = start(test)
 				var err error
@@ -63,7 +64,7 @@ func InTurn(t *testing.T, start func(*testing.T) *Node, parts ...Part) {
 			}
 			n.checkComplaints(t, p, since)
 		})
-		if n != nil && (!ok || p.Spends) {
+		if n != nil && ran && (!ok || p.Spends) {
 			n.finish()
 			n = nil
 		}

@@ -18,23 +18,29 @@ import (
 // session of its own costs an empty command 46 ms of CPU time, and a fork of a running shell 10 ms
 // (OpenSSH 10.0, bash 5.2).
 type shell struct {
-	client *ssh.Client
-	stdin  io.Writer
-	// end ends the shell and its outputs.
-	end func()
-	// mark ends the output of a command. No command knows it.
-	mark           string
+	stdin          io.Writer
 	stdout, stderr *bufferedOutput
+	// mark is before and behind the output of each command. The shell reads it, so that no list of
+	// processes has it. A command that prints all variables ends its own output.
+	mark string
 	// used is the end of the last command.
 	used time.Time
+	// end ends the shell and its outputs, and abort all shells of the connection: a node that hangs
+	// does not end a single one. ended is closed when the shell has ended.
+	end, abort func()
+	ended      <-chan struct{}
+	client     *ssh.Client
 }
 
-// shellLoop reads commands that end with a NUL byte. A command runs in a shell of its own: what it
-// changes there, such as its folder, does not stay. It is no part of an AND or OR list, in which
-// "set -e" would have no effect. After its end both outputs get the mark, and standard output its
-// status. An empty command only answers.
+// shellLoop reads the mark, and then commands that end with a NUL byte. A command runs in a shell
+// of its own: what it changes there, such as its folder, does not stay. It is no part of an AND or
+// OR list, in which "set -e" would have no effect. Both outputs get the mark before it and behind
+// it, and standard output its status. An empty command only answers.
 const shellLoop = busPatience + `
+IFS= read -r -d '' lab_mark
 while IFS= read -r -d '' lab_command; do
+	printf '%s' "$lab_mark" >&2
+	printf '%s' "$lab_mark"
 	lab_status=0
 	if [ -n "$lab_command" ]; then
 		(eval "$lab_command") </dev/null
@@ -58,21 +64,31 @@ func startShell(client *ssh.Client, session *ssh.Session) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only the end of the connection surely ends the outputs: not every sshd passes on signals.
-	s := newShell(stdin, stdout, stderr, func() { _ = client.Close() })
-	s.client = client
-	return s, session.Start(s.script())
-}
-
-func newShell(stdin io.Writer, stdout, stderr io.Reader, end func()) *shell {
-	return &shell{
-		stdin: stdin, stdout: &bufferedOutput{from: stdout}, stderr: &bufferedOutput{from: stderr},
-		end: end, mark: "lab-" + rand.Text() + " ", used: time.Now(),
+	if err := session.Start(shellLoop); err != nil {
+		return nil, err
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = session.Wait()
+	}()
+	s, err := newShell(stdin, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	s.client, s.ended = client, ended
+	s.end, s.abort = func() { _ = session.Close() }, func() { _ = client.Close() }
+	return s, nil
 }
 
-// script returns what the shell runs.
-func (s *shell) script() string { return "lab_mark=" + quote(s.mark) + "; " + shellLoop }
+func newShell(stdin io.Writer, stdout, stderr io.Reader) (*shell, error) {
+	s := &shell{
+		stdin: stdin, stdout: &bufferedOutput{from: stdout}, stderr: &bufferedOutput{from: stderr},
+		mark: "lab-" + rand.Text() + " ", used: time.Now(),
+	}
+	_, err := io.WriteString(stdin, s.mark+"\x00")
+	return s, err
+}
 
 // result is the outcome of a command that ended.
 type result struct {
@@ -100,13 +116,13 @@ func (s *shell) run(ctx context.Context, cmd string) (result, error) {
 		s.used = time.Now()
 		return e.result, e.err
 	case <-ctx.Done():
-		s.end()
+		s.abort()
 		e := <-done
 		return e.result, context.Cause(ctx)
 	}
 }
 
-// exchange sends a command and reads both its outputs to their marks.
+// exchange sends a command and reads both its outputs.
 func (s *shell) exchange(cmd string) (r result, err error) {
 	if _, err := io.WriteString(s.stdin, cmd+"\x00"); err != nil {
 		return r, err
@@ -114,11 +130,11 @@ func (s *shell) exchange(cmd string) (r result, err error) {
 	stderrRead := make(chan error, 1)
 	go func() {
 		var err error
-		r.stderr, err = s.stderr.until(s.mark)
+		r.stderr, err = s.stderr.between(s.mark)
 		stderrRead <- err
 	}()
 	var status string
-	r.stdout, err = s.stdout.until(s.mark)
+	r.stdout, err = s.stdout.between(s.mark)
 	if err == nil {
 		status, err = s.stdout.until("\n")
 	}
@@ -133,6 +149,19 @@ func (s *shell) exchange(cmd string) (r result, err error) {
 type bufferedOutput struct {
 	from io.Reader
 	read []byte
+}
+
+// between returns what comes between two marks. It is an error if something comes before them: a
+// process that an earlier command has left in the background prints it.
+func (o *bufferedOutput) between(mark string) (string, error) {
+	before, err := o.until(mark)
+	if err == nil && before != "" {
+		err = fmt.Errorf("a process of an earlier command prints %q: redirect its output", before)
+	}
+	if err != nil {
+		return "", err
+	}
+	return o.until(mark)
 }
 
 // until returns what comes before a mark. At an error it returns what came.
@@ -156,19 +185,15 @@ func (o *bufferedOutput) until(mark string) (string, error) {
 	}
 }
 
-// trustedAfter is the time in which a shell needs no proof that it is still there. A machine that
-// was reset takes longer to answer again. So a command is sent to a shell that has read it, and
-// never sent twice.
-const trustedAfter = time.Second
+// trustedFor is the time in which a shell needs no proof that its machine is still there. A machine
+// that was reset takes longer to answer again. So a command is only sent to a shell that reads it,
+// and never sent twice.
+const trustedFor = time.Second
 
 // shell returns an idle shell, or a new one.
 func (c *connection) shell(ctx context.Context) (*shell, error) {
-	for {
-		s := c.idleShell()
-		if s == nil {
-			break
-		}
-		if time.Since(s.used) < trustedAfter {
+	for s := c.idleShell(); s != nil; s = c.idleShell() {
+		if time.Since(s.used) < trustedFor {
 			return s, nil
 		}
 		answerCtx, cancel := context.WithTimeout(ctx, handshakeTimeout)
@@ -177,16 +202,19 @@ func (c *connection) shell(ctx context.Context) (*shell, error) {
 		if err == nil {
 			return s, nil
 		}
-		c.drop(s.client)
+		s.end()
 	}
 	client, session, err := c.session(ctx)
 	if err != nil {
 		return nil, err
 	}
+	// Start waits for an answer.
+	stop := context.AfterFunc(ctx, func() { c.drop(client) })
 	s, err := startShell(client, session)
+	stop()
 	if err != nil {
-		c.drop(client)
-		return nil, fmt.Errorf("node %s: shell: %w", c.node, err)
+		_ = session.Close()
+		return nil, fmt.Errorf("shell: %w", err)
 	}
 	return s, nil
 }
@@ -195,12 +223,16 @@ func (c *connection) shell(ctx context.Context) (*shell, error) {
 func (c *connection) idleShell() *shell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.idle) == 0 {
-		return nil
+	for len(c.idle) > 0 {
+		s := c.idle[len(c.idle)-1]
+		c.idle = c.idle[:len(c.idle)-1]
+		select {
+		case <-s.ended:
+		default:
+			return s
+		}
 	}
-	s := c.idle[len(c.idle)-1]
-	c.idle = c.idle[:len(c.idle)-1]
-	return s
+	return nil
 }
 
 // keep makes a shell available to the next command.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -14,7 +16,7 @@ import (
 // localShell starts a shell as on a node, without ssh.
 func localShell(t *testing.T) *shell {
 	t.Helper()
-	cmd := exec.Command("bash")
+	cmd := exec.Command("bash", "-c", shellLoop)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -27,8 +29,6 @@ func localShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newShell(stdin, iotest.OneByteReader(stdout), stderr, func() { _ = cmd.Process.Kill() })
-	cmd.Args = append(cmd.Args, "-c", s.script())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +36,11 @@ func localShell(t *testing.T) *shell {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
+	s, err := newShell(stdin, iotest.OneByteReader(stdout), stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.abort = func() { _ = cmd.Process.Kill() }
 	return s
 }
 
@@ -82,7 +87,26 @@ func TestShellContext(t *testing.T) {
 	why := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why)
 	defer cancel()
-	if got, err := localShell(t).run(ctx, "echo before; exec sleep 2 >/dev/null 2>&1"); !errors.Is(err, why) || got.stdout != "before\n" {
+	if _, err := localShell(t).run(ctx, "exec sleep 2 >/dev/null 2>&1"); !errors.Is(err, why) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestShellLateOutput: what an earlier command's process prints later is not taken for the output
+// of the next command.
+func TestShellLateOutput(t *testing.T) {
+	s := localShell(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if _, err := s.run(t.Context(), "mkfifo "+fifo+"; { read -r _ <"+fifo+"; echo late; echo >"+fifo+"; } &"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fifo, []byte("now\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(fifo); err != nil { // it has been printed
+		t.Fatal(err)
+	}
+	if got, err := s.run(t.Context(), "echo next"); err == nil || !strings.Contains(err.Error(), `"late\n"`) {
 		t.Errorf("%+v, error %v", got, err)
 	}
 }

@@ -183,7 +183,7 @@ func (c *connection) run(ctx context.Context, cmd string) (string, error) {
 	}
 	r, err := s.run(ctx, cmd)
 	if err != nil {
-		c.drop(s.client)
+		s.end()
 		return r.stdout, c.failed(ctx, cmd, err)
 	}
 	c.keep(s)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // choice selects top-level tests by -run and -skip, by the rules of the package testing (match.go):
@@ -11,9 +12,27 @@ type choice struct {
 	run, skip []alternative
 }
 
+// alternative has an element for a test, its subtest, and so on.
 type alternative struct {
-	top  *regexp.Regexp
-	deep bool // it has a part for subtests
+	pattern  string
+	elements []*regexp.Regexp
+}
+
+// deep reports whether it has an element for subtests.
+func (a alternative) deep() bool { return len(a.elements) > 1 }
+
+// matches reports whether each element matches its part of the name of a test or subtest.
+func (a alternative) matches(name string) bool {
+	parts := strings.SplitN(name, "/", len(a.elements))
+	if len(parts) < len(a.elements) {
+		return false
+	}
+	for i, e := range a.elements {
+		if !e.MatchString(parts[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func newChoice(run, skip string) (choice, error) {
@@ -33,30 +52,36 @@ func newChoice(run, skip string) (choice, error) {
 // chooses reports whether a test runs, if only for some of its subtests.
 func (c choice) chooses(name string) bool {
 	for _, a := range c.skip {
-		if !a.deep && a.top.MatchString(name) {
+		if !a.deep() && a.matches(name) {
 			return false
 		}
 	}
 	for _, a := range c.run {
-		if a.top.MatchString(name) {
+		if a.elements[0].MatchString(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// alternatives splits a pattern at each | outside of brackets, and keeps of each part the text
-// before the first such /.
+// alternatives splits a pattern at each | outside of brackets, and each part at each such /.
 func alternatives(pattern string) ([]alternative, error) {
-	var parts []string
-	var deep []bool
+	var all []alternative
+	var elements []string
 	brackets, parentheses := 0, 0
-	start, slash := 0, -1
-	part := func(end int) {
-		if slash >= 0 {
-			end = slash
+	begin, start := 0, 0 // of the alternative, and of the element
+	part := func(end int) error {
+		a := alternative{pattern: pattern[begin:end]}
+		for _, e := range append(elements, pattern[start:end]) {
+			compiled, err := regexp.Compile(e)
+			if err != nil {
+				return err
+			}
+			a.elements = append(a.elements, compiled)
 		}
-		parts, deep = append(parts, pattern[start:end]), append(deep, slash >= 0)
+		all, elements = append(all, a), nil
+		begin, start = end+1, end+1
+		return nil
 	}
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -75,25 +100,17 @@ func alternatives(pattern string) ([]alternative, error) {
 		case '\\':
 			i++
 		case '/':
-			if brackets == 0 && parentheses == 0 && slash < 0 {
-				slash = i
+			if brackets == 0 && parentheses == 0 {
+				elements = append(elements, pattern[start:i])
+				start = i + 1
 			}
 		case '|':
 			if brackets == 0 && parentheses == 0 {
-				part(i)
-				start, slash = i+1, -1
+				if err := part(i); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
-	part(len(pattern))
-
-	all := make([]alternative, len(parts))
-	for i, p := range parts {
-		top, err := regexp.Compile(p)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = alternative{top, deep[i]}
-	}
-	return all, nil
+	return all, part(len(pattern))
 }

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestChoice(t *testing.T) {
 	for _, test := range []struct {
@@ -36,6 +39,24 @@ func TestChoice(t *testing.T) {
 		}
 		if _, err := newChoice("", broken); err == nil {
 			t.Errorf("-skip=%s: no error", broken)
+		}
+	}
+}
+
+// TestUnmatched: with -each, a name that no test or subtest has any more is found.
+func TestUnmatched(t *testing.T) {
+	ended := []outcome{
+		{test: test{"p", "TestA/trixie/one"}}, {test: test{"p", "TestA/trixie/one/a/b"}}, {test: test{"p", "TestA/trixie"}}, {test: test{"p", "TestA"}},
+	}
+	for run, want := range map[string][]string{
+		"": nil, "TestA": nil, "^TestA$/^trixie$/^one$": nil, "TestA/crio": {"TestA/crio"}, "TestA/trixie/two|TestA": {"TestA/trixie/two"},
+		"TestA/[^/]+/^one$|^TestB$": {"^TestB$"}, "TestA/trixie/one/a/c": {"TestA/trixie/one/a/c"}, "TestA/(crio|trixie)": nil,
+	} {
+		if got := unmatched(options{run: run, each: true}, ended); !slices.Equal(got, want) {
+			t.Errorf("-run=%s: %q, want %q", run, got, want)
+		}
+		if got := unmatched(options{run: run}, ended); got != nil {
+			t.Errorf("-run=%s without -each: %q", run, got)
 		}
 	}
 }

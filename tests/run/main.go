@@ -59,6 +59,7 @@ type options struct {
 	goTest                    []string // options that are passed to go test unchanged
 	lines                     lines
 	want                      []string // subtests, each of which must pass in at least one test
+	each                      bool     // each alternative of run must match a test that has run
 	ci                        bool     // a skipped test is a failure
 	packages                  []string
 }
@@ -84,6 +85,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 			return nil
 		},
 	)
+	flags.BoolVar(&o.each, "each", false, "fail unless each alternative of -run, as in TestA/trixie|TestB, has matched a test or subtest")
 	for name, usage := range map[string]string{
 		"p":        "run so many `packages` at once, as of go test",
 		"parallel": "run so many `tests` of a package at once, as of go test",

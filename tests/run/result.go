@@ -75,6 +75,10 @@ func (p *progress) result(execution *testjson.Execution, o options, waitErr erro
 			r.problems = append(r.problems, fmt.Sprintf("no test on %s has passed: -want names it", name))
 		}
 	}
+	for _, a := range unmatched(o, p.ended) {
+		r.failed++
+		r.problems = append(r.problems, fmt.Sprintf("no test or subtest %s has run: -run names it", a))
+	}
 	if r.failed == 0 && waitErr != nil {
 		r.failed++
 		r.problems = append(r.problems, fmt.Sprintf("go test: %v", waitErr))
@@ -92,6 +96,22 @@ func why(p *testjson.Package) string {
 		return "its package failed before these ran"
 	}
 	return "its package ended without these: does its TestMain call m.Run?"
+}
+
+// unmatched returns the alternatives of -run that match no test or subtest that has ended, for
+// -each. plan has compiled them before.
+func unmatched(o options, ended []outcome) []string {
+	c, err := newChoice(o.run, "")
+	if err != nil || !o.each {
+		return nil
+	}
+	var none []string
+	for _, a := range c.run {
+		if !slices.ContainsFunc(ended, func(e outcome) bool { return a.matches(e.name) }) {
+			none = append(none, a.pattern)
+		}
+	}
+	return none
 }
 
 // isBelow reports whether a test is a subtest of this name, at any depth.
