@@ -81,7 +81,8 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 			tb.Logf("lab: %v", err)
 		}
 		tb.Logf("lab: %s: place after %.1f s, up after %.1f s more, used for %.1f s, %.1f s of CPU time, %d commands", n.Name,
-			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds(), n.conn.commands())
+			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds(),
+			n.conn.commands())
 		// The test's own context has ended by now.
 		ctx := context.Background()
 		if n.process.alive() {
