@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/tests/script"
 )
 
 // unpack returns the files of a bundle by their names.
@@ -58,21 +60,19 @@ func (n *fakeNode) collect(args ...string) map[string]string {
 }
 
 // answering installs a program on the node that writes a text if one of its arguments contains a
-// word.
+// word. It fails if its arguments contain two of the words.
 func (n *fakeNode) answering(name string, texts map[string]string) {
 	n.t.Helper()
-	var script strings.Builder
-	script.WriteString("#!/bin/sh\ncase \"$*\" in\n")
+	var lines strings.Builder
+	lines.WriteString("found=0\n")
 	for word, text := range texts {
 		file := "/bin/" + name + "." + word
 		n.write(file, text)
-		fmt.Fprintf(&script, "*%s*) while read -r line; do printf '%%s\\n' \"$line\"; done < %s ;;\n", word, filepath.Join(n.root, file))
+		fmt.Fprintf(&lines, "case \"$*\" in *%s*) found=$((found+1)); while read -r line; do printf '%%s\\n' \"$line\"; done < %s ;; esac\n",
+			word, filepath.Join(n.root, file))
 	}
-	script.WriteString("esac")
-	n.write("/bin/"+name, script.String())
-	if err := os.Chmod(filepath.Join(n.root, "bin", name), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	fmt.Fprintf(&lines, "if [ $found -gt 1 ]; then echo \"%s $*: more than one answer\" >&2; exit 1; fi", name)
+	script.Write(n.t, filepath.Join(n.root, "bin", name), lines.String())
 }
 
 // entries returns records of the journal, as journalctl -o json writes them.
@@ -152,8 +152,8 @@ func TestCollectSecrets(t *testing.T) {
 		"--reserved-cpus", "0", "--unheard", planted("apart"))
 	n.write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", fmt.Sprint(pid))
 	n.answering("systemctl", map[string]string{
-		"Version": "Version=257.13-1~deb13u1",
-		"show":    "Id=kubelet.service\nActiveState=active\nEnvironment=TOKEN=" + planted("env") + "\nExecStart={ argv[]=kubelet --token=" + planted("flag") + " }\nMemoryMax=infinity\nFragmentPath=/etc/" + planted("field"),
+		"--property=Version": "Version=257.13-1~deb13u1",
+		"--property=Id":      "Id=kubelet.service\nActiveState=active\nEnvironment=TOKEN=" + planted("env") + "\nExecStart={ argv[]=kubelet --token=" + planted("flag") + " }\nMemoryMax=infinity\nFragmentPath=/etc/" + planted("field"),
 	})
 	n.answering("journalctl", map[string]string{
 		"partition-monitor":   entries(t, "partition-monitor", "connection to=kubelet up=true", `a step failed error="Get https://u:`+planted("proxy")+`@h/?token=`+planted("plain")+`: EOF"`),

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/tests/script"
 )
 
 // Fake qemus, by the result of a guest under KVM.
@@ -38,11 +40,9 @@ func (h *accelHost) choose(t *testing.T, img image) (accel, error) {
 }
 
 // otherwise replaces the script of the same qemu.
-func otherwise(t *testing.T, img image, script string) {
+func otherwise(t *testing.T, img image, text string) {
 	t.Helper()
-	if err := os.WriteFile(img.qemu, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	script.Write(t, img.qemu, text)
 }
 
 func TestAccelIsAskedOnce(t *testing.T) {

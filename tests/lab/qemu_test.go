@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/tests/script"
 )
 
 func TestMachineArgs(t *testing.T) {
@@ -73,12 +75,10 @@ func TestMachineArgsOfTwoMachinesAreIndependent(t *testing.T) {
 }
 
 // fakeQemu returns an image whose machines are a shell script.
-func fakeQemu(t *testing.T, script string) image {
+func fakeQemu(t *testing.T, text string) image {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "qemu-system-x86_64")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	script.Write(t, path, text)
 	return image{qemu: path}
 }
 

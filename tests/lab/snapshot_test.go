@@ -1,10 +1,11 @@
 package lab
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/script"
 )
 
 // TestSnapshotKey: a snapshot is never used for another image, another qemu, another machine or
@@ -13,9 +14,7 @@ func TestSnapshotKey(t *testing.T) {
 	dir := t.TempDir()
 	emulator := func(name, version string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho "+version+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		script.Write(t, path, "echo "+version)
 		return path
 	}
 	old := emulator("old", "QEMU emulator version 10.0.0")

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/tests/script"
 )
 
 const folder = "../../deploy/node-problem-detector/"
@@ -152,9 +154,7 @@ func TestScript(t *testing.T) {
 	} {
 		bin := t.TempDir()
 		if test.program != "" {
-			if err := os.WriteFile(filepath.Join(bin, "partition-monitor"), []byte("#!/bin/sh\n"+test.program+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			script.Write(t, filepath.Join(bin, "partition-monitor"), test.program)
 		}
 		for _, needed := range []string{"sed", "head"} {
 			path, err := exec.LookPath(needed)
