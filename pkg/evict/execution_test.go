@@ -66,6 +66,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 		"less than half is left":          {evicted, 0, used/2 - 1, false, reclaimed, readPartition, Evict, unreported},
 		"half is left":                    {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
 		"nothing was used":                {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
+		"memory is awaited":               {evicted, reclaimTimeout, used, false, ended, await, Evict, unreported},
 		"memory stays":                    {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
 		"memory comes back slowly":        {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
 		"memory flutters":                 {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},

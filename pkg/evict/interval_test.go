@@ -174,3 +174,46 @@ func TestNextPollWhileHeld(t *testing.T) {
 		})
 	}
 }
+
+func TestNextPoll(t *testing.T) {
+	t.Parallel()
+	const burst = 2000 * mi // per second, so that 2 MiB are a millisecond
+	soft, both := Config{Limit: 1000 * mi, Soft: 200 * mi}, Config{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}
+	hard := Config{Limit: 1000 * mi, Hard: 100 * mi}
+	off, dryRun := hard, hard
+	off.Off, dryRun.DryRun = true, true
+	for name, test := range map[string]struct {
+		config    Config
+		available uint64
+		decision  Decision
+		open      []execution
+		want      time.Duration
+	}{
+		"above hard":                       {hard, 400 * mi, Decision{}, nil, 200 * time.Millisecond},
+		"below hard":                       {hard, 60 * mi, Decision{Crossed: Hard}, nil, 30 * time.Millisecond},
+		"above soft":                       {both, 500 * mi, Decision{}, nil, 200 * time.Millisecond},
+		"at soft":                          {both, 200 * mi, Decision{}, nil, 50 * time.Millisecond},
+		"below soft":                       {both, 160 * mi, Decision{Crossed: Soft}, nil, 80 * time.Millisecond},
+		"above soft, no hard":              {soft, 400 * mi, Decision{}, nil, 100 * time.Millisecond},
+		"switched off":                     {off, 400 * mi, Decision{}, nil, statInterval},
+		"memory of a killed pod awaited":   {hard, 400 * mi, Decision{}, []execution{{phase: stopping}}, drainPollInterval},
+		"memory of a stopped pod awaited":  {hard, 400 * mi, Decision{}, []execution{{phase: stopping, Eviction: Eviction{Grace: time.Second}}}, heldPollInterval / 10},
+		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Grace: time.Second}}}, 200 * time.Millisecond},
+		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
+		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
+		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, 5 * time.Millisecond},
+		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
+		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
+		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},
+		"dry run, not crossed":             {dryRun, 400 * mi, Decision{}, nil, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Snapshot{Now: noon, Config: test.config, Memory: cgroupfs.MemoryReading{Current: 1000*mi - test.available, Max: 1000 * mi}}
+			test.decision.Available = test.available
+			if got := nextPoll(s, test.decision, test.open, 0, burst); got != test.want {
+				t.Errorf("the next poll is in %s, want %s", got, test.want)
+			}
+		})
+	}
+}

@@ -172,6 +172,10 @@ func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 		envProfile+"="+profile,
 		envPackage+"="+t.pkg,
 	)
+	if files, err := os.MkdirTemp(memoryDir, "mutants-"); err == nil {
+		defer os.RemoveAll(files) // tests that are ended leave their own
+		cmd.Env = append(cmd.Env, envFiles+"="+files)
+	}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)
@@ -319,33 +323,39 @@ const (
 	envGo      = "MUTANTS_GO"      // the real one
 	envProfile = "MUTANTS_PROFILE" // receives the profile of the covered code
 	envPackage = "MUTANTS_PACKAGE"
+	envFiles   = "MUTANTS_FILES" // the folder for the tests' own files
 )
 
 // memoryDir is the folder for the tests' own files: hundreds for each mutant, which take most of
 // the time on a disk.
 const memoryDir = "/dev/shm"
 
-// goCommand is "go" for gremlins, with three differences:
+// goCommand is "go" for gremlins, with four differences:
 //   - It runs tests as "make test-unit" does, but without the seeds of fuzz tests, which take as
 //     long as all else and notice little.
+//   - It ends the tests when one has failed.
 //   - If a mutant does not compile, it returns the exit status that gremlins expects then, 2.
 //   - Its profile reports everything as covered, so that every mutant is tried. It stores the true
 //     profile elsewhere.
 func goCommand(args []string) int {
 	isTest := len(args) > 0 && args[0] == "test"
 	if isTest {
-		args = append([]string{"test", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
+		args = append([]string{"test", "-v", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
 	}
-	var output bytes.Buffer
+	var output firstFailure
 	cmd := exec.Command(os.Getenv(envGo), args...)
-	if info, err := os.Stat(memoryDir); isTest && err == nil && info.IsDir() {
-		cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if dir := os.Getenv(envFiles); isTest && dir != "" {
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	}
+	output.found = func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // or has ended
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &output), os.Stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && strings.Contains(output.String(), "[build failed]"):
+	case output.failed:
+		return 1
+	case errors.As(err, &exit) && strings.Contains(output.text.String(), "[build failed]"):
 		return 2
 	case errors.As(err, &exit):
 		return exit.ExitCode()
@@ -358,6 +368,23 @@ func goCommand(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// firstFailure keeps the output of "go test -v", and calls found when the first test has failed:
+// what fails one test often makes another wait for ever.
+type firstFailure struct {
+	text   bytes.Buffer
+	failed bool
+	found  func()
+}
+
+func (f *firstFailure) Write(data []byte) (int, error) {
+	f.text.Write(data)
+	if !f.failed && bytes.Contains(f.text.Bytes(), []byte("\n--- FAIL: ")) {
+		f.failed = true
+		f.found()
+	}
+	return len(data), nil
 }
 
 func coverAll(profile string) error {

@@ -58,3 +58,30 @@ func TestParseTarget(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstFailure: the tests are ended once, wherever the line is cut, and not for a part of a
+// test, whose own test fails with it.
+func TestFirstFailure(t *testing.T) {
+	for name, test := range map[string]struct {
+		output []string
+		found  int
+	}{
+		"passed":         {[]string{"=== RUN   TestA\n--- PASS: TestA (0.00s)\n", "PASS\n"}, 0},
+		"failed":         {[]string{"=== RUN   TestA\n--- FAIL: TestA (0.00s)\n", "--- FAIL: TestB (0.00s)\n", "FAIL\n"}, 1},
+		"cut":            {[]string{"=== RUN   TestA\n--- FA", "IL: TestA (0.00s)\n"}, 1},
+		"part":           {[]string{"=== RUN   TestA\n    --- FAIL: TestA/b (0.00s)\n"}, 0},
+		"logged":         {[]string{"=== RUN   TestA\n    a_test.go:1: --- FAIL: TestA\n"}, 0},
+		"does not build": {[]string{"FAIL\tp [build failed]\n"}, 0},
+	} {
+		found := 0
+		output := firstFailure{found: func() { found++ }}
+		for _, text := range test.output {
+			if n, err := output.Write([]byte(text)); n != len(text) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if found != test.found || output.failed != (test.found > 0) {
+			t.Errorf("%s: found %d times, want %d", name, found, test.found)
+		}
+	}
+}
