@@ -72,7 +72,10 @@ type MemoryEvents struct {
 // Usage reads the memory and the CPU time of the cgroup at path, relative to the root of the file
 // system. If the cgroup is missing or gone, it returns an error that is fs.ErrNotExist.
 func (f FS) Usage(path string) (Usage, error) {
-	files := files{root: f, cgroup: path, dir: notOpen}
+	return usage(&files{root: f, cgroup: path, dir: notOpen})
+}
+
+func usage(files *files) (Usage, error) {
 	var usage Usage
 	files.memory(&usage)
 	var usec uint64

@@ -9,10 +9,14 @@ import (
 func CgroupPath(slice string) string {
 	name, _ := strings.CutSuffix(slice, suffix)
 	var path strings.Builder
+	path.Grow((strings.Count(name, "-") + 1) * (len(slice) + 1))
 	for i, c := range name {
 		if c == '-' {
-			path.WriteString(name[:i] + suffix + "/")
+			path.WriteString(name[:i])
+			path.WriteString(suffix)
+			path.WriteByte('/')
 		}
 	}
-	return path.String() + slice
+	path.WriteString(slice)
+	return path.String()
 }

@@ -118,6 +118,10 @@ func TestDecideMove(t *testing.T) {
 			"mode live, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
 			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending,
 		},
+		{
+			"mode live, cgroups of its own", func(s *Snapshot) { s.Config.Mode = OnlyLive },
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups,
+		},
 		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", ReasonNoNRI},
 		{"ordered, failed before", orderedA(func(s *Snapshot) {
@@ -317,6 +321,10 @@ func TestDecideProtect(t *testing.T) {
 		return func(p *Pod) { p.DefaultCgroup.Limits.Protection.Low = low }
 	}
 	guaranteed := func(p *Pod) { p.QoS, p.DefaultCgroup.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
+	// left is a pod whose containers have ended, and which may be charged for what they left behind.
+	left := func(kept cgroupfs.Protection) func(*Pod) {
+		return func(p *Pod) { p.Containers, p.PartitionCgroup.Limits.Protection = nil, kept }
+	}
 	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
 	for name, test := range map[string]struct {
 		pods    []Pod
@@ -329,6 +337,13 @@ func TestDecideProtect(t *testing.T) {
 			[]ProtectSpec{
 				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 3 << 20}},
 				{"kubepods-system.slice", cgroupfs.Protection{Min: 1 << 20, Low: 3 << 20}},
+			},
+		},
+		"of a burstable and a guaranteed pod that left": {
+			[]Pod{pod("a", unitname.System, left(cgroupfs.Protection{Low: 1 << 20})), pod("b", unitname.System, guaranteed, left(cgroupfs.Protection{Min: 2 << 20}))}, none,
+			[]ProtectSpec{
+				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 1 << 20}},
+				{"kubepods-system.slice", cgroupfs.Protection{Min: 2 << 20, Low: 1 << 20}},
 			},
 		},
 		"not of a pod elsewhere": {[]Pod{pod("a", unitname.Default, protected(1<<20))}, none, nil},

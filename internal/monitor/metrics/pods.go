@@ -41,27 +41,27 @@ func (p podMetrics) gather() ([]*dto.MetricFamily, error) {
 		Help: new("CPU time that a pod used in the system partition."),
 	}
 	var bad error
+	folders := p.cgroups.Folders()
+	defer folders.Close()
 	for _, pod := range p.reports.Report().Pods {
 		if pod.Partition() != unitname.System {
 			continue
 		}
-		if !utf8.ValidString(pod.Namespace + pod.Name + pod.UID) {
+		if !utf8.ValidString(pod.Namespace) || !utf8.ValidString(pod.Name) || !utf8.ValidString(pod.UID) {
 			bad = fmt.Errorf("metrics of pod %q: its name is not UTF-8", pod.Namespace+"/"+pod.Name)
 			continue
 		}
-		usage, err := p.usage(pod.Slice)
-		if err != nil {
+		usage, err := folders.Usage(unitname.CgroupPath(pod.Slice))
+		if p.note(err) != nil {
 			continue
 		}
-		labels := podLabels(pod)
+		series := newPodSeries(pod)
 		if usage.HasMemory {
-			memory.Metric = append(memory.Metric, &dto.Metric{
-				Label: labels, Gauge: &dto.Gauge{Value: new(float64(usage.WorkingSet()))},
-			})
+			series.bytes = float64(usage.WorkingSet())
+			memory.Metric = append(memory.Metric, &series.memory)
 		}
-		cpu.Metric = append(cpu.Metric, &dto.Metric{
-			Label: labels, Counter: &dto.Counter{Value: new(usage.CPUTime.Seconds())},
-		})
+		series.seconds = usage.CPUTime.Seconds()
+		cpu.Metric = append(cpu.Metric, &series.cpu)
 	}
 	return slices.DeleteFunc([]*dto.MetricFamily{cpu, memory}, func(f *dto.MetricFamily) bool {
 		return len(f.Metric) == 0
@@ -71,14 +71,27 @@ func (p podMetrics) gather() ([]*dto.MetricFamily, error) {
 // labelNames are the names of the labels, sorted.
 var labelNames = [...]*string{new("namespace"), new("pod"), new("uid")}
 
-func podLabels(pod podmove.PodReport) []*dto.LabelPair {
-	pairs := [len(labelNames)]dto.LabelPair{}
-	labels := make([]*dto.LabelPair, len(pairs))
-	for i, value := range [...]*string{&pod.Namespace, &pod.Name, &pod.UID} {
-		pairs[i].Name, pairs[i].Value = labelNames[i], value
-		labels[i] = &pairs[i]
+// podSeries holds the two metrics of a pod with all that they point to, in one allocation.
+type podSeries struct {
+	memory, cpu    dto.Metric
+	gauge          dto.Gauge
+	counter        dto.Counter
+	bytes, seconds float64
+	values         [len(labelNames)]string
+	pairs          [len(labelNames)]dto.LabelPair
+	labels         [len(labelNames)]*dto.LabelPair
+}
+
+func newPodSeries(pod podmove.PodReport) *podSeries {
+	s := &podSeries{values: [...]string{pod.Namespace, pod.Name, pod.UID}}
+	for i := range s.pairs {
+		s.pairs[i].Name, s.pairs[i].Value = labelNames[i], &s.values[i]
+		s.labels[i] = &s.pairs[i]
 	}
-	return labels
+	s.gauge.Value, s.counter.Value = &s.bytes, &s.seconds
+	s.memory.Label, s.memory.Gauge = s.labels[:], &s.gauge
+	s.cpu.Label, s.cpu.Counter = s.labels[:], &s.counter
+	return s
 }
 
 // merge inserts families into those of a registry.
