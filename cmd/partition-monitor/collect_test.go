@@ -18,8 +18,6 @@ import (
 	"testing"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"nodepartition/tests/script"
 )
 
 // unpack returns the files of a bundle by their names.
@@ -72,7 +70,7 @@ func (n *fakeNode) answering(name string, texts map[string]string) {
 			word, filepath.Join(n.root, file))
 	}
 	fmt.Fprintf(&lines, "if [ $found -gt 1 ]; then echo \"%s $*: more than one answer\" >&2; exit 1; fi", name)
-	script.Write(n.t, filepath.Join(n.root, "bin", name), lines.String())
+	n.script("/bin/"+name, lines.String())
 }
 
 // entries returns records of the journal, as journalctl -o json writes them.

@@ -20,6 +20,7 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/script"
 )
 
 // nodeRoot is an environment variable. With it this test program runs as partition-monitor on the
@@ -90,10 +91,17 @@ func newNode(t *testing.T, configuration string) *fakeNode {
 // systemd-oomd.
 func (n *fakeNode) systemctl(version, units, oomd string) {
 	n.t.Helper()
-	n.write("/bin/systemctl", "#!/bin/sh\ncase $2 in\n*=Version) echo 'Version="+version+"' ;;\n*ManagedOOM*) echo '"+oomd+"' ;;\n*) echo '"+units+"' ;;\nesac")
-	if err := os.Chmod(filepath.Join(n.root, "bin/systemctl"), 0o755); err != nil {
+	n.script("/bin/systemctl", "case $2 in\n*=Version) echo 'Version="+version+"' ;;\n*ManagedOOM*) echo '"+oomd+"' ;;\n*) echo '"+units+"' ;;\nesac")
+}
+
+// script installs a shell script on the node.
+func (n *fakeNode) script(path, text string) {
+	n.t.Helper()
+	path = filepath.Join(n.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
+	script.Write(n.t, path, text)
 }
 
 // kubelet returns a KubeletConfiguration with a section.

@@ -35,11 +35,8 @@ func (n *fakeNode) startRuntime() *prelaunching {
 	// The runtime starts a link to the program, without arguments. Here it starts a shell that enters
 	// the node first.
 	const folder = "/opt/nri/plugins"
-	n.write(folder+"/91-node-partition", fmt.Sprintf("#!/bin/sh\n%s=%s exec %s --user --map-root-user --mount %s",
+	n.script(folder+"/91-node-partition", fmt.Sprintf("%s=%s exec %s --user --map-root-user --mount %s",
 		nodeRoot, n.root, unshare, program))
-	if err := os.Chmod(filepath.Join(n.root, folder, "91-node-partition"), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
 	socket := filepath.Join(n.root, "run/systemd/journal/socket")
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		n.t.Fatal(err)

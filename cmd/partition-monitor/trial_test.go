@@ -31,7 +31,7 @@ func tryingNode(t *testing.T) *fakeNode {
 	const fails = `echo "${0##*/} $*" >>/run/calls
 if test -e /run/fails && echo "${0##*/} $*" | grep -q "^$(cat /run/fails)"; then echo "that has failed" >&2; exit 1; fi
 `
-	n.script("systemctl", fails+`case "$*" in
+	n.script("/bin/systemctl", fails+`case "$*" in
 show*UserspaceTimestampMonotonic*) echo UserspaceTimestampMonotonic=1000000 ;;
 show*SourcePath*)
 	if test -e /run/generator-is-missing; then echo SourcePath=
@@ -44,7 +44,7 @@ show*ActiveState*node-partition-trial*)
 	echo; echo ActiveState=inactive ;;
 'stop node-partition-trial.timer') rm /run/timer ;;
 esac`)
-	n.script("systemd-run", fails+`if test -e /run/timer; then
+	n.script("/bin/systemd-run", fails+`if test -e /run/timer; then
 	echo "Failed to start transient timer unit: Unit node-partition-trial.timer was already loaded or has a fragment file." >&2; exit 1
 fi
 for last; do :; done
@@ -60,15 +60,6 @@ if test -e /run/timer-is-early; then sh -c "$last"; fi`)
 		}
 	}
 	return n
-}
-
-// script installs a shell script as a program of the node.
-func (n *fakeNode) script(name, text string) {
-	n.t.Helper()
-	n.write("/bin/"+name, "#!/bin/sh\n"+text)
-	if err := os.Chmod(filepath.Join(n.root, "bin", name), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
 }
 
 // file returns the content of a file of the node, empty if it does not exist.

@@ -22,9 +22,9 @@ const maxFile = 8 << 10
 type files struct {
 	root   FS
 	cgroup string
-	// dir is the open folder, or notOpen. Opening it pays for the thirteen files of Stat. For three
-	// files it costs more than it saves: a scrape of 500 pods takes 1.45 times as long as reading
-	// their files without it, and 1.6 times with it (BenchmarkScrape in internal/monitor/metrics).
+	// dir is an open folder, or notOpen: the cgroup's own, or the one above it if below is set. Opening
+	// its own pays for the thirteen files of Stat, and costs more than it saves for three. Many cgroups
+	// share the one above (Folders).
 	dir int
 	// below is the name of the cgroup in dir, empty if dir is the cgroup's own folder.
 	below string

@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/transport"
+
+	"nodepartition/tests/script"
 )
 
 // patience bounds waits for things that happen at once.
@@ -192,12 +194,10 @@ func TestClientDeadConnection(t *testing.T) {
 }
 
 // withPlugin returns a client whose credentials come from a shell script.
-func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, script string) *Client {
+func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, text string) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "authenticator")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	script.Write(t, path, text)
 	return clientOf(t, writeKubeconfig(t, cluster, clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: path, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}}))

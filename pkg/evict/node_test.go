@@ -100,6 +100,7 @@ type disk struct {
 func newDisk(tb testing.TB) *disk {
 	tb.Helper()
 	// In memory, as cgroups are: the tests create tens of thousands of files.
+	// tests/mutants sets TMPDIR to a folder there, and removes what ended tests leave in it.
 	memory := "/dev/shm"
 	if strings.HasPrefix(os.TempDir(), memory) {
 		memory = os.TempDir()

@@ -321,7 +321,8 @@ func TestDecideProtect(t *testing.T) {
 		return func(p *Pod) { p.DefaultCgroup.Limits.Protection.Low = low }
 	}
 	guaranteed := func(p *Pod) { p.QoS, p.DefaultCgroup.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
-	// left is a pod whose containers have ended, and which may be charged for what they left behind.
+	// left turns a pod into one whose containers have ended. It keeps the given protection, because it
+	// may be charged for what they left behind.
 	left := func(kept cgroupfs.Protection) func(*Pod) {
 		return func(p *Pod) { p.Containers, p.PartitionCgroup.Limits.Protection = nil, kept }
 	}

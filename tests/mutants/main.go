@@ -172,10 +172,15 @@ func (t target) mutate(ctx context.Context, dir string) ([]mutant, error) {
 		envProfile+"="+profile,
 		envPackage+"="+t.pkg,
 	)
-	if files, err := os.MkdirTemp(memoryDir, "mutants-"); err == nil {
-		defer os.RemoveAll(files) // tests that are ended leave their own
-		cmd.Env = append(cmd.Env, envFiles+"="+files)
+	files, err := os.MkdirTemp(memoryDir, "mutants-")
+	if err != nil {
+		files, err = os.MkdirTemp(dir, "files-")
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(files) // those of runs that gremlins ended
+	cmd.Env = append(cmd.Env, envFiles+"="+files)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)
@@ -323,7 +328,7 @@ const (
 	envGo      = "MUTANTS_GO"      // the real one
 	envProfile = "MUTANTS_PROFILE" // receives the profile of the covered code
 	envPackage = "MUTANTS_PACKAGE"
-	envFiles   = "MUTANTS_FILES" // the folder for the tests' own files
+	envFiles   = "MUTANTS_FILES" // the folder for the files of tests and their builds
 )
 
 // memoryDir is the folder for the tests' own files: hundreds for each mutant, which take most of
@@ -342,13 +347,24 @@ func goCommand(args []string) int {
 	if isTest {
 		args = append([]string{"test", "-v", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
 	}
-	var output firstFailure
-	cmd := exec.Command(os.Getenv(envGo), args...)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	output := firstFailure{found: cancel}
+	cmd := exec.CommandContext(ctx, os.Getenv(envGo), args...)
+	// A group of its own, so that the tests and what they started end with go.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if dir := os.Getenv(envFiles); isTest && dir != "" {
-		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if isTest {
+		dir, err := os.MkdirTemp(os.Getenv(envFiles), "go-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "mutants:", err)
+			return 1
+		}
+		defer os.RemoveAll(dir) // a killed go leaves its build, killed tests their files
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir, "GOTMPDIR="+dir)
 	}
-	output.found = func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // or has ended
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &output), os.Stderr
 	err := cmd.Run()
 	var exit *exec.ExitError

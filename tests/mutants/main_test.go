@@ -59,8 +59,8 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
-// TestFirstFailure: the tests are ended once, wherever the line is cut, and not for a part of a
-// test, whose own test fails with it.
+// TestFirstFailure: the tests are ended once, wherever the line is cut. They are not ended for a
+// subtest: its test fails after it.
 func TestFirstFailure(t *testing.T) {
 	for name, test := range map[string]struct {
 		output []string

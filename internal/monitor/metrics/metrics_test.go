@@ -238,6 +238,28 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestMetricsLeaveNothingOpen: a scrape closes the folders that it opened.
+func TestMetricsLeaveNothingOpen(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
+		t.Fatal(err)
+	}
+	m := New(Options{Cgroups: cgroupfs.FS(root), Evictions: margin, Reports: sampleReport(), PerPod: true})
+	if text := scrape(t, m); !strings.Contains(text, "systempartition_pod_cpu_seconds_total{") {
+		t.Errorf("no pod was read:\n%s", text)
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(path, root) {
+			t.Errorf("%s is open", path)
+		}
+	}
+}
+
 // TestMetricsConcurrent: scrapes and events come from many goroutines. The race detector is the
 // judge.
 func TestMetricsConcurrent(t *testing.T) {
