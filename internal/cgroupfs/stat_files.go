@@ -22,9 +22,9 @@ const maxFile = 8 << 10
 type files struct {
 	root   FS
 	cgroup string
-	// dir is an open folder, or notOpen: the cgroup's own, or the one above it if below is set. Opening
-	// its own pays for the thirteen files of Stat, and costs more than it saves for three. Many cgroups
-	// share the one above (Folders).
+	// dir is an open folder, or notOpen: the cgroup's own, or the one above it if below is set. To
+	// open its own pays for the thirteen files of Stat, and costs more than it saves for three. Many
+	// cgroups share the one above (Folders).
 	dir int
 	// below is the name of the cgroup in dir, empty if dir is the cgroup's own folder.
 	below string
@@ -61,7 +61,7 @@ func (f *files) result() error {
 	case f.err != nil || !f.absent:
 		return f.err
 	case f.below != "":
-		// By its path there may be another cgroup of this name, in a folder that was created anew.
+		// Its path may lead to a new cgroup of the same name: the folder was removed and created.
 		if err := unix.Faccessat(f.dir, f.below, unix.F_OK, 0); err != nil {
 			return &fs.PathError{Op: "access", Path: f.root.Path(f.cgroup), Err: err}
 		}
