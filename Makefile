@@ -3,6 +3,8 @@
 PREFIX  ?= /usr
 DESTDIR ?=
 GO      ?= go
+# For compiling alone: with less garbage collection the compiler takes 30 % less CPU time, and twice the memory.
+COMPILE := GOGC=800 GOMEMLIMIT=2GiB $(GO)
 
 # safe.directory: root builds what another user has cloned.
 VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -41,7 +43,7 @@ all: build
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 # For "sudo make install" after "make build", where root may have no Go.
 BIN ?= bin
@@ -105,8 +107,8 @@ setup-node:
 ## test-unit: the tests that need neither a node nor root, in two minutes
 test-unit:
 	@tests/setup unit
-	$(GO) vet -tags node ./...
-	for module in $(MODULES); do $(GO) -C $$module vet ./... || exit; done
+	$(COMPILE) vet -tags node ./...
+	for module in $(MODULES); do $(COMPILE) -C $$module vet ./... || exit; done
 	$(RUN_TESTS) -lines package ./...
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(GO) -C deploy/generate test -count 1 ./...
@@ -143,7 +145,7 @@ soak: setup-node
 vet:
 	@tests/setup go
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'not formatted: run gofmt -w on these' >&2; exit 1; }
-	$(GO) vet -tags node ./...
+	$(COMPILE) vet -tags node ./...
 
 ## lint: gofmt, go vet, golangci-lint
 lint: vet

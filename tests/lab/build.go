@@ -75,6 +75,11 @@ func buildEnv(p Program) []string {
 	return []string{cgo, "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
 }
 
+// memoryEnv makes the compiler and the linker collect garbage less often. They take 30 % less CPU
+// time, and twice the memory (go 1.26). What they write is the same, so the key does not depend on
+// it.
+func memoryEnv() []string { return []string{"GOGC=800", "GOMEMLIMIT=2GiB"} }
+
 // programKey returns the key of a program's binaries.
 func programKey(p Program, sources string) (key, error) {
 	sums, err := hashTree(os.DirFS(filepath.Join(sources, p.Source)), ".")
@@ -101,7 +106,7 @@ func (c cache) build(ctx context.Context, p Program, progress func(string)) (str
 		done := step(progress, "building "+p.Name+" "+p.Version)
 		err := withTemp(out, func(temp []string) error {
 			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)
-			if err := command(ctx, dir, slices.Concat(buildEnv(p), temp), "go", args...); err != nil {
+			if err := command(ctx, dir, slices.Concat(buildEnv(p), memoryEnv(), temp), "go", args...); err != nil {
 				return fmt.Errorf("build %s: %w", p.Name, err)
 			}
 			if p.C != nil {
