@@ -26,9 +26,7 @@ func (d *Folders) Usage(path string) (Usage, error) {
 	folder, name := filepath.Split(path)
 	dir, ok := d.open[folder]
 	if !ok {
-		files := files{root: d.root, cgroup: folder}
-		files.open()
-		dir = files.dir
+		dir, _ = d.root.openFolder(folder) // notOpen with an error
 		d.open[folder] = dir
 	}
 	if dir == notOpen {
@@ -44,5 +42,5 @@ func (d *Folders) Close() {
 			_ = unix.Close(dir) // an O_PATH descriptor
 		}
 	}
-	d.open = map[string]int{}
+	clear(d.open)
 }

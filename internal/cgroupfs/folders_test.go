@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/openfiles"
 )
 
 // TestFoldersUsage: open folders lead to the same cgroups as their paths do.
@@ -54,25 +56,10 @@ func TestFoldersCreatedAnew(t *testing.T) {
 		t.Errorf("got %+v, %v, want fs.ErrNotExist", usage, err)
 	}
 	folders.Close()
-	if left := openBelow(t, root); len(left) > 0 {
+	if left := openfiles.Below(t, root); len(left) > 0 {
 		t.Errorf("after Close these are open: %v", left)
 	}
 	if usage, err := folders.Usage("qos.slice/pod.slice"); err != nil || usage.CPUTime.Microseconds() != 7 {
 		t.Errorf("after Close: %+v, %v", usage, err)
 	}
-}
-
-// openBelow returns the open files of this process below a folder.
-func openBelow(t *testing.T, folder string) (paths []string) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(path, folder) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/tests/openfiles"
 )
 
 func write(t *testing.T, root FS, files map[string]string) {
@@ -106,34 +108,18 @@ func TestMemoryMeterMissing(t *testing.T) {
 				write(t, root, map[string]string{filepath.Join(cgroup, name): text})
 			}
 		}
-		before := openFiles(t)
+		before := openfiles.Below(t, string(root))
 		_, err := root.MemoryMeter(cgroup)
 		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 			t.Errorf("%s: got %v, want fs.ErrNotExist", cgroup, err)
 		}
-		if after := openFiles(t); after[string(root)] != before[string(root)] {
+		if after := openfiles.Below(t, string(root)); len(after) != len(before) {
 			t.Errorf("%s: files are left open: %v", cgroup, after)
 		}
 	}
 	if _, err := root.MemoryMeter("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
-}
-
-// openFiles counts open files by the folder of this test: tests run in parallel.
-func openFiles(t *testing.T) map[string]int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{}
-	for _, entry := range entries {
-		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil {
-			count[filepath.Dir(filepath.Dir(path))]++
-		}
-	}
-	return count
 }
 
 // TestMemoryMeterRemoved: the kernel answers ENODEV for a file of a cgroup that was removed.

@@ -37,15 +37,18 @@ type files struct {
 // notOpen makes read use the whole path of each file.
 const notOpen = -1
 
-func (f *files) open() {
-	path := filepath.Join(string(f.root), f.cgroup)
-	f.dir, f.err = Uninterrupted(
+func (f *files) open() { f.dir, f.err = f.root.openFolder(f.cgroup) }
+
+// openFolder opens the folder of a cgroup for Openat alone. It returns notOpen with an error.
+func (f FS) openFolder(cgroup string) (int, error) {
+	path := f.Path(cgroup)
+	dir, err := Uninterrupted(
 		func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) },
 	)
-	if f.err != nil {
-		f.err = &fs.PathError{Op: "open", Path: path, Err: f.err}
-		f.dir = notOpen
+	if err != nil {
+		return notOpen, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
+	return dir, nil
 }
 
 func (f *files) close() {

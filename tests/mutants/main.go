@@ -349,9 +349,7 @@ func goCommand(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	output := firstFailure{found: cancel}
+	output := firstFailure{found: stop} // which cancels ctx
 	cmd := exec.CommandContext(ctx, os.Getenv(envGo), args...)
 	// A group of its own, so that the tests and what they started end with go.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

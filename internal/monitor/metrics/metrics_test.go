@@ -23,6 +23,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/tests/openfiles"
 )
 
 var update = flag.Bool("update", false, "write the expected text")
@@ -249,14 +250,8 @@ func TestMetricsLeaveNothingOpen(t *testing.T) {
 	if text := scrape(t, m); !strings.Contains(text, "systempartition_pod_cpu_seconds_total{") {
 		t.Errorf("no pod was read:\n%s", text)
 	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(path, root) {
-			t.Errorf("%s is open", path)
-		}
+	if left := openfiles.Below(t, root); len(left) > 0 {
+		t.Errorf("these are open: %v", left)
 	}
 }
 

@@ -1,0 +1,24 @@
+// Package openfiles lists the open files of a test's process.
+package openfiles
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Below returns the paths of the open files below a folder, which no other test uses: tests run in
+// parallel. A removed file is among them.
+func Below(t *testing.T, folder string) (paths []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if path, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(path, folder+"/") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
