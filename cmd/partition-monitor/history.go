@@ -76,7 +76,7 @@ func historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			view, err := history.Read(o)
+			view, err := history.Read(c.Context, o)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func recommendCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			found, err := advice.Read(o)
+			found, err := advice.Read(c.Context, o)
 			if err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func TestHistoryNone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	for _, name := range []string{"history", "recommend"} {
-		n.oneProblem([]string{"no history in /var/lib/node-partition/history", "--history in PARTITION_MONITOR_ARGS"}, name)
+		n.oneProblem([]string{"no history in /var/lib/node-partition/history", "mkdir -m 0700 /var/lib/node-partition,", "--history into PARTITION_MONITOR_ARGS"}, name)
 	}
 	for _, args := range []string{
 		"history --at=soon", "history --since=1h --until=2h", "history --at=03:12 --since=1h", "history -o yaml", "history x",
@@ -240,9 +240,31 @@ func TestServiceHistory(t *testing.T) {
 	if evicted != "kube-system/dns" || peak < 80*mebi {
 		t.Errorf("evicted %q, peak %d", evicted, peak)
 	}
-	h, err := samples.Read(filepath.Join(n.root, recorder.Dir))
+	h, err := samples.Read(t.Context(), filepath.Join(n.root, recorder.Dir))
 	if err != nil || len(h.Tens) == 0 || len(h.Tens[0].Members) == 0 || h.Tens[0].Members[0].Namespace != "kube-system" {
 		t.Errorf("%+v, %v", h.Tens, err)
+	}
+	if s := h.Tens[0]; s.Up == 0 || s.Node == nil || s.Node.MemoryBytes == 0 || s.Node.CPUs == 0 || s.Partition.Cache == nil {
+		t.Errorf("%d s, node %+v, partition %+v", s.Up, s.Node, s.Partition)
+	}
+}
+
+// TestServiceHistoryPlacement: the service records the members that a pass has found, with what the
+// kubelet says that they request.
+func TestServiceHistoryPlacement(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.tellPods()
+	n.write(systemCgroup+"/cpu.stat", "usage_usec 1000")
+	// There is no systemd here: the pass has found the pods, and fails.
+	n.evicting("reconciling failed", func(string) {}, "--history", "--eviction=dry-run")
+	h, err := samples.Read(t.Context(), filepath.Join(n.root, recorder.Dir))
+	if err != nil || len(h.Minutes) == 0 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	s := h.Minutes[len(h.Minutes)-1]
+	if s.Node == nil || s.Node.Pods == 0 || s.Partition == nil || s.Partition.Pods == nil || s.Partition.Pods.Members == 0 || s.Partition.Pods.RequestBytes == 0 {
+		t.Errorf("node %+v, partition %+v", s.Node, s.Partition)
 	}
 }
 

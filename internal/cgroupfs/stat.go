@@ -14,6 +14,9 @@ type Usage struct {
 	// InactiveFile is the part of MemoryCurrent, in bytes, that the kernel reclaims first: page cache
 	// that was not used recently (memory.stat).
 	InactiveFile uint64
+	// FileMapped is the part of MemoryCurrent, in bytes, that is page cache which processes have
+	// mapped: the text of programs, and files such as the database of etcd (memory.stat).
+	FileMapped uint64
 	// CPUTime was used since the cgroup was created (usage_usec of cpu.stat). It does not need the cpu
 	// controller.
 	CPUTime time.Duration
@@ -118,7 +121,7 @@ func (f FS) Stat(path string) (Stat, error) {
 
 func (f *files) memory(usage *Usage) {
 	usage.HasMemory = f.number("memory.current", &usage.MemoryCurrent)
-	f.keyed("memory.stat", keyed{"inactive_file", &usage.InactiveFile})
+	f.keyed("memory.stat", keyed{"inactive_file", &usage.InactiveFile}, keyed{"file_mapped", &usage.FileMapped})
 }
 
 func (f *files) memoryEvents(name string, events *MemoryEvents) {

@@ -21,7 +21,7 @@ func TestStat(t *testing.T) {
 	}{
 		// Linux 6.12 with all controllers.
 		"all": {Stat{
-			Usage:     Usage{HasMemory: true, MemoryCurrent: 100 << 20, InactiveFile: 20 << 20, CPUTime: 12345678 * time.Microsecond},
+			Usage:     Usage{HasMemory: true, MemoryCurrent: 100 << 20, InactiveFile: 20 << 20, FileMapped: 16 << 20, CPUTime: 12345678 * time.Microsecond},
 			MemoryMax: 512 << 20, SwapCurrent: 4096,
 			MemoryEvents:      MemoryEvents{High: 3, Max: 12, OOM: 2, OOMKill: 5},
 			LocalMemoryEvents: MemoryEvents{Max: 7, OOM: 1},

@@ -17,6 +17,7 @@ func window(t time.Time) time.Time { return t.Truncate(coarse) }
 func merge(a, b Sample) Sample {
 	out := b
 	out.Seconds += a.Seconds
+	out.Node = mergeNodes(a.Node, b.Node)
 	out.Groups = mergeGroups(a.Groups, b.Groups)
 	out.Partition = mergePartitions(a.Partition, b.Partition)
 	if out.Partition != nil && a.Partition != nil && out.Partition.PeakTime.Equal(a.Partition.PeakTime) {
@@ -39,12 +40,59 @@ func mergePartitions(a, b *Partition) *Partition {
 	}
 	out.UsedLowBytes = min(a.UsedLowBytes, b.UsedLowBytes)
 	out.CurrentPeakBytes = max(a.CurrentPeakBytes, b.CurrentPeakBytes)
+	out.Cache, out.Pods = mergeCaches(a.Cache, b.Cache), mergePods(a.Pods, b.Pods)
 	out.PressurePercent = max(a.PressurePercent, b.PressurePercent)
 	out.MilliCPU = max(a.MilliCPU, b.MilliCPU)
 	out.Evicted = slices.Concat(a.Evicted, b.Evicted)
 	out.KilledAtLimit += a.KilledAtLimit
 	out.KilledElsewhere += a.KilledElsewhere
 	return &out
+}
+
+func mergeNodes(a, b *Node) *Node {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	out := *b
+	out.Pods = max(a.Pods, b.Pods)
+	return &out
+}
+
+func mergeCaches(a, b *Cache) *Cache {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Cache{
+		WorkingSetBytes:   max(a.WorkingSetBytes, b.WorkingSetBytes),
+		FileMappedBytes:   max(a.FileMappedBytes, b.FileMappedBytes),
+		InactiveFileBytes: max(a.InactiveFileBytes, b.InactiveFileBytes),
+	}
+}
+
+func mergePods(a, b *Pods) *Pods {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Pods{
+		Members:                max(a.Members, b.Members),
+		RequestBytes:           max(a.RequestBytes, b.RequestBytes),
+		Waiting:                max(a.Waiting, b.Waiting),
+		WaitingUsedBytes:       max(a.WaitingUsedBytes, b.WaitingUsedBytes),
+		WaitingWorkingSetBytes: max(a.WaitingWorkingSetBytes, b.WaitingWorkingSetBytes),
+		WaitingRequestBytes:    max(a.WaitingRequestBytes, b.WaitingRequestBytes),
+		LeftBytes:              max(a.LeftBytes, b.LeftBytes),
+		AllUsedBytes:           max(a.AllUsedBytes, b.AllUsedBytes),
+		AllWorkingSetBytes:     max(a.AllWorkingSetBytes, b.AllWorkingSetBytes),
+	}
 }
 
 func mergeGroups(a, b []Group) []Group {

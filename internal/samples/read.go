@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +20,10 @@ type History struct {
 	Broken int
 }
 
-// Read reads the samples in a folder. A Ring may write at the same time: samples that it has not
-// written yet are missing. An error that is fs.ErrNotExist means that there is no history.
-func Read(dir string) (History, error) {
+// Read reads the samples in a folder until ctx ends. A Ring may write at the same time: samples
+// that it has not written yet are missing. An error that is fs.ErrNotExist means that there is no
+// history.
+func Read(ctx context.Context, dir string) (History, error) {
 	var h History
 	for _, series := range []struct {
 		kind
@@ -32,6 +34,9 @@ func Read(dir string) (History, error) {
 			return h, fmt.Errorf("history: %w", err)
 		}
 		for _, n := range list {
+			if err := ctx.Err(); err != nil {
+				return h, err
+			}
 			in, err := scan(filepath.Join(dir, series.file(n)), 0, func(text []byte) {
 				var s Sample
 				if json.Unmarshal(text, &s) != nil {
@@ -48,7 +53,10 @@ func Read(dir string) (History, error) {
 			}
 			h.Broken += in.broken
 		}
-		slices.SortStableFunc(*series.to, func(a, b Sample) int { return a.Time.Compare(b.Time) })
+	}
+	h.retime()
+	for _, list := range [][]Sample{h.Minutes, h.Tens} {
+		slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
 	}
 	return h, nil
 }
@@ -60,7 +68,13 @@ func (h History) Between(since, until time.Time) []Sample {
 	for _, s := range h.Minutes {
 		finer[window(s.Time).Unix()] = true
 	}
-	list := slices.DeleteFunc(slices.Clone(h.Tens), func(s Sample) bool { return finer[window(s.Time).Unix()] })
+	ups := newUptimes(h.Minutes)
+	list := slices.DeleteFunc(slices.Clone(h.Tens), func(s Sample) bool {
+		if s.Up > 0 && ups.until(s.Boot) > 0 {
+			return ups.within(s, coarse)
+		}
+		return finer[window(s.Time).Unix()]
+	})
 	list = slices.DeleteFunc(append(list, h.Minutes...), func(s Sample) bool {
 		return !s.Time.After(since) || s.Time.After(until)
 	})
@@ -90,8 +104,12 @@ func (h History) Coarse() []Sample {
 	for _, s := range h.Tens {
 		covered[window(s.Time).Unix()] = s.Time
 	}
+	ups := newUptimes(h.Tens)
 	list := slices.Clone(h.Tens)
 	rest := slices.DeleteFunc(slices.Clone(h.Minutes), func(s Sample) bool {
+		if last := ups.until(s.Boot); s.Up > 0 && last > 0 {
+			return s.Up <= last // the series are written in the same order, whatever the clock says
+		}
 		until, ok := covered[window(s.Time).Unix()]
 		return ok && !s.Time.After(until)
 	})

@@ -101,7 +101,7 @@ func TestRingStrangeFiles(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if h, readErr := Read(dir); err != nil || notices != 1 || readErr != nil || len(h.Minutes) != 1 {
+			if h, readErr := Read(t.Context(), dir); err != nil || notices != 1 || readErr != nil || len(h.Minutes) != 1 {
 				t.Errorf("%s: %v, %d notices, %d minutes, %v", name, err, notices, len(h.Minutes), readErr)
 			}
 		case <-time.After(20 * time.Second):

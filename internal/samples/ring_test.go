@@ -49,7 +49,7 @@ func add(t *testing.T, r *Ring, from, to int, mebi uint64) {
 
 func read(t *testing.T, dir string) History {
 	t.Helper()
-	h, err := Read(dir)
+	h, err := Read(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +200,10 @@ func TestRingUnusableFolder(t *testing.T) {
 	if _, err := Open(path, func(error) {}); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Read(filepath.Join(path, "none")); err == nil {
+	if _, err := Read(t.Context(), filepath.Join(path, "none")); err == nil {
 		t.Error("no error")
 	}
-	if _, err := Read(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Read(t.Context(), t.TempDir()+"/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -378,7 +378,7 @@ func TestReadWhileWriting(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for {
-				h, err := Read(dir)
+				h, err := Read(t.Context(), dir)
 				if err != nil || h.Broken != 0 {
 					t.Errorf("%d broken, %v", h.Broken, err)
 					return

@@ -14,6 +14,11 @@ type Sample struct {
 	Seconds uint32    `json:"seconds"`
 	// Boot distinguishes the boots of the node: the first eight digits of the kernel's boot ID.
 	Boot string `json:"boot,omitempty"`
+	// Up is the time since the boot at Time, in seconds, by CLOCK_BOOTTIME, which cannot be set. 0
+	// means that it is not known.
+	Up uint64 `json:"up,omitempty"`
+	// Node is nil where it is not known: in samples of a monitor before it recorded the node.
+	Node *Node `json:"node,omitempty"`
 	// Partition is nil if there was no partition.
 	Partition *Partition `json:"partition,omitempty"`
 	// Groups lists the cgroups outside of kubepods.slice.
@@ -21,6 +26,18 @@ type Sample struct {
 	// Members lists pods of the partition, if they are asked for, at the end of the minute with the
 	// highest UsedPeakBytes. Only samples of ten minutes have them.
 	Members []Member `json:"members,omitempty"`
+}
+
+// Node has the size of the node, and the number of its pods.
+type Node struct {
+	// CPUs counts the CPUs that are online, and MemoryBytes is MemTotal: what the kubelet reports as
+	// the capacity of the node. PageBytes is the size of a page.
+	CPUs        int    `json:"cpus"`
+	MemoryBytes uint64 `json:"memoryBytes"`
+	PageBytes   int    `json:"pageBytes,omitempty"`
+	// Pods counts the pods with a running sandbox or container, members and others: the most of ten
+	// minutes.
+	Pods int `json:"pods"`
 }
 
 // Partition is the usage of the system partition. Amounts are in bytes.
@@ -32,6 +49,10 @@ type Partition struct {
 	PeakTime      time.Time `json:"peakTime"`
 	// CurrentPeakBytes is the largest memory.current, with page cache.
 	CurrentPeakBytes uint64 `json:"currentPeakBytes"`
+	// Cache and Pods are nil where they are not known: in samples of a monitor before it recorded
+	// them, and in a minute in which the pods were not known.
+	Cache *Cache `json:"cache,omitempty"`
+	Pods  *Pods  `json:"pods,omitempty"`
 	// LimitBytes is the limit in force, 0 for none. HardBytes and SoftBytes are the thresholds, 0 for
 	// none.
 	LimitBytes uint64 `json:"limitBytes,omitempty"`
@@ -48,6 +69,39 @@ type Partition struct {
 	// KilledElsewhere those at the limit of a pod or of the node.
 	KilledAtLimit   uint32 `json:"killedAtLimit,omitempty"`
 	KilledElsewhere uint32 `json:"killedElsewhere,omitempty"`
+}
+
+// Cache tells which part of the page cache is in use, at the end of the minute: the largest of ten
+// minutes. Amounts are in bytes, from memory.stat of the partition.
+type Cache struct {
+	// WorkingSetBytes is usage without inactive page cache, by which the kubelet counts.
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	// FileMappedBytes is page cache that processes have mapped, and InactiveFileBytes what the kernel
+	// reclaims first.
+	FileMappedBytes   uint64 `json:"fileMappedBytes"`
+	InactiveFileBytes uint64 `json:"inactiveFileBytes"`
+}
+
+// Pods counts the members of the partition, at the end of the minute. Of ten minutes it has the
+// largest of each.
+type Pods struct {
+	// Members counts all of them, and RequestBytes is the sum of their memory requests.
+	Members      int    `json:"members"`
+	RequestBytes uint64 `json:"requestBytes"`
+	// Waiting counts those that have containers outside of the partition: they wait for their next
+	// start, or for their turn to be moved.
+	Waiting int `json:"waiting,omitempty"`
+	// WaitingUsedBytes and WaitingWorkingSetBytes are their usage outside, counted as UsedPeakBytes
+	// and as Cache.WorkingSetBytes. WaitingRequestBytes is their part of RequestBytes.
+	WaitingUsedBytes       uint64 `json:"waitingUsedBytes,omitempty"`
+	WaitingWorkingSetBytes uint64 `json:"waitingWorkingSetBytes,omitempty"`
+	WaitingRequestBytes    uint64 `json:"waitingRequestBytes,omitempty"`
+	// LeftBytes is memory of members in the partition that live moves left charged outside.
+	LeftBytes uint64 `json:"leftBytes,omitempty"`
+	// AllUsedBytes is the largest sum of UsedPeakBytes, WaitingUsedBytes and LeftBytes in a minute,
+	// and AllWorkingSetBytes that of the working sets: what the partition uses with all its members.
+	AllUsedBytes       uint64 `json:"allUsedBytes"`
+	AllWorkingSetBytes uint64 `json:"allWorkingSetBytes"`
 }
 
 // Group is the usage of a cgroup.

@@ -3,6 +3,7 @@
 package advice
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -46,8 +47,8 @@ type Advice struct {
 const leastPerCPU = 512 << 10
 
 // Read computes the recommendation.
-func Read(o Options) (Advice, error) {
-	h, err := history.Load(o.Dir)
+func Read(ctx context.Context, o Options) (Advice, error) {
+	h, err := history.Load(ctx, o.Dir)
 	if err != nil {
 		return Advice{}, err
 	}

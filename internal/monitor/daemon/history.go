@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/candidates"
+	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/monitor/recorder"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
@@ -45,7 +47,8 @@ func (m *monitor) newHistory() *history {
 		return nil
 	}
 	o := recorder.Options{
-		Cgroups: cgroupfs.Mount, Boot: bootID(),
+		Cgroups: cgroupfs.Mount, Boot: bootID(), Up: sinceBoot,
+		Node: node.Has, Placement: m.placement,
 		Peak:   func() evict.Peak { return m.evictor.TakePeak() },
 		Report: func() evict.Report { return m.evictor.Report() },
 		Warn:   m.complaints("a sample of the history is not complete, or is not written yet"),
@@ -54,6 +57,26 @@ func (m *monitor) newHistory() *history {
 		o.Pods = func() []evict.Pod { return m.evictor.Pods() }
 	}
 	return &history{recorder: recorder.New(o), ring: ring}
+}
+
+// placement returns where the pods are by the last pass, and false before the first.
+func (m *monitor) placement() (candidates.Placement, bool) {
+	report := m.reconciler.Report()
+	if report.Time.IsZero() {
+		return candidates.Placement{}, false
+	}
+	known, _ := m.kubelet.Pods()
+	return candidates.Place(report.Pods, m.table.Pods(), known, node.MemoryCapacity()), true
+}
+
+// sinceBoot returns the seconds since the boot, by a clock that cannot be set, and that runs
+// while the node is suspended. It returns 0 where the kernel does not tell.
+func sinceBoot() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Sec)
 }
 
 // bootID returns the first eight digits of the kernel's boot ID, "" if it cannot be read.

@@ -3,12 +3,15 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
+	"nodepartition/internal/monitor/recorder"
 	"nodepartition/internal/samples"
 )
 
@@ -46,11 +49,12 @@ const (
 )
 
 // Load reads a history. An error says how to get one.
-func Load(dir string) (samples.History, error) {
-	h, err := samples.Read(dir)
+func Load(ctx context.Context, dir string) (samples.History, error) {
+	h, err := samples.Read(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return h, fmt.Errorf("no history in %s: the monitor keeps one with --history in PARTITION_MONITOR_ARGS (/etc/default/node-partition)", dir)
+		return h, fmt.Errorf("no history in %s: for one, mkdir -m 0700 %s, write --history into PARTITION_MONITOR_ARGS (/etc/default/node-partition), "+
+			"and systemctl restart partition-monitor", dir, filepath.Dir(recorder.Dir))
 	case errors.Is(err, os.ErrPermission):
 		return h, fmt.Errorf("%w; it has to run as root", err)
 	}
@@ -58,8 +62,8 @@ func Load(dir string) (samples.History, error) {
 }
 
 // Read reads the samples to show.
-func Read(o Options) (View, error) {
-	h, err := Load(o.Dir)
+func Read(ctx context.Context, o Options) (View, error) {
+	h, err := Load(ctx, o.Dir)
 	if err != nil {
 		return View{}, err
 	}

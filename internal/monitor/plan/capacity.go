@@ -16,11 +16,11 @@ import (
 	"nodepartition/internal/budget"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/meminfo"
+	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/quantity"
 )
 
 const (
-	onlinePath    = "/sys/devices/system/cpu/online"
 	hugePagesPath = "/sys/kernel/mm/hugepages"
 	// maxFactBytes bounds a kernel file that holds one fact, and maxSizes the number of page sizes.
 	maxFactBytes = 64 << 10
@@ -31,13 +31,9 @@ const (
 // pkg/kubelet/cadvisor/util.go): the online CPUs, MemTotal, all huge pages, and the size of the
 // file system of the kubelet's root directory.
 func readCapacity(root hostfs.FS, rootDir string) (*Capacity, error) {
-	text, err := root.ReadFile(onlinePath, maxFactBytes)
+	cpus, err := node.OnlineCPUs(root)
 	if err != nil {
 		return nil, err
-	}
-	cpus, err := cpuset.Parse(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", onlinePath, err)
 	}
 	memory, err := meminfo.Total(root)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestReadCapacity(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "/sys/devices/system/cpu/online"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = readCapacity(hostfs.FS(dir), "/var/lib/kubelet"); err == nil || !strings.HasPrefix(err.Error(), onlinePath) {
+	if _, err = readCapacity(hostfs.FS(dir), "/var/lib/kubelet"); err == nil || !strings.HasPrefix(err.Error(), "/sys/devices/system/cpu/online") {
 		t.Errorf("%v", err)
 	}
 }

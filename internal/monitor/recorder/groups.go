@@ -34,6 +34,7 @@ func (r *Recorder) outside(now time.Time, took time.Duration) []samples.Group {
 		if err := r.discover(); err != nil {
 			r.Warn(err)
 		}
+		r.readNode()
 		r.discoveredAt = now
 	}
 	var groups []samples.Group

@@ -12,8 +12,8 @@ type counted struct {
 
 // rates holds the usage of a cgroup in a stretch of time.
 type rates struct {
-	workingSet uint64
-	milliCPU   uint32
+	workingSet, fileMapped, inactiveFile uint64
+	milliCPU                             uint32
 }
 
 // rates reads a cgroup. took is the time since the last call.
@@ -24,7 +24,7 @@ func (r *Recorder) rates(cgroup string, took time.Duration) (rates, error) {
 		return rates{}, err
 	}
 	c := r.counters[cgroup]
-	out := rates{workingSet: usage.WorkingSet()}
+	out := rates{workingSet: usage.WorkingSet(), fileMapped: usage.FileMapped, inactiveFile: usage.InactiveFile}
 	// A count that is smaller than the last belongs to another cgroup with the same name.
 	if c.known && took > 0 && usage.CPUTime >= c.cpu {
 		out.milliCPU = uint32((usage.CPUTime - c.cpu) * 1000 / took)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/candidates"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -18,7 +19,7 @@ const Dir = "/var/lib/node-partition/history"
 // interval is the time between two samples.
 const interval = time.Minute
 
-// Options lists the sources of a Recorder. All are required but Pods.
+// Options lists the sources of a Recorder. All are required but Pods and Placement.
 type Options struct {
 	Cgroups cgroupfs.FS
 	// Peak returns the extremes of the partition's usage since its last call, and Report the last
@@ -27,8 +28,14 @@ type Options struct {
 	Report func() evict.Report
 	// Pods lists the pods of the partition without their usage; nil for no members.
 	Pods func() []evict.Pod
-	// Boot distinguishes the boots of the node.
+	// Placement returns where the pods of the node are, and false before that is known; nil where it
+	// never is.
+	Placement func() (candidates.Placement, bool)
+	// Node returns what the node has, without its pods.
+	Node func() (samples.Node, error)
+	// Boot distinguishes the boots of the node, and Up returns the seconds since the boot.
 	Boot string
+	Up   func() uint64
 	// Warn is called with problems. None ends the Recorder.
 	Warn func(error)
 }
@@ -39,7 +46,9 @@ type Recorder struct {
 	Options
 	counters counters
 	// groups is the list of cgroups outside of kubepods.slice, made by discover.
-	groups       []samples.Group
+	groups []samples.Group
+	// node has the size of the node, nil if it could not be read.
+	node         *samples.Node
 	discoveredAt time.Time
 
 	mu     sync.Mutex
@@ -122,9 +131,15 @@ func (r *Recorder) sample(now time.Time, took time.Duration) samples.Sample {
 		Time:    now.UTC().Truncate(time.Second),
 		Seconds: uint32(took.Round(time.Second) / time.Second),
 		Boot:    r.Boot,
+		Up:      r.Up(),
 	}
 	s.Partition = r.partition(s.Time, took)
 	s.Groups = r.outside(now, took)
+	if r.node != nil {
+		node := *r.node
+		s.Node = &node
+	}
+	r.place(&s)
 	if s.Partition != nil && r.Pods != nil {
 		s.Members = r.members()
 	}
@@ -155,6 +170,9 @@ func (r *Recorder) partition(at time.Time, took time.Duration) *samples.Partitio
 		p.LimitBytes = report.Limit
 	}
 	p.HardBytes, p.SoftBytes = report.Hard, report.Soft
+	p.Cache = &samples.Cache{
+		WorkingSetBytes: rates.workingSet, FileMappedBytes: rates.fileMapped, InactiveFileBytes: rates.inactiveFile,
+	}
 	p.MilliCPU = rates.milliCPU
 	p.PressurePercent = pressed
 	return &p

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/candidates"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
 )
@@ -71,6 +72,12 @@ func (n tree) recorder(o Options) *Recorder {
 			return evict.Report{Time: time.Now(), Limit: 512 * mebi, Hard: 32 * mebi, Soft: 64 * mebi}
 		}
 	}
+	if o.Node == nil {
+		o.Node = func() (samples.Node, error) {
+			return samples.Node{CPUs: 8, MemoryBytes: 16 << 30, PageBytes: 4096}, nil
+		}
+	}
+	o.Up = func() uint64 { return 7200 }
 	o.Warn = func(err error) { n.t.Errorf("warning: %v", err) }
 	return New(o)
 }
@@ -253,7 +260,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1100*time.Millisecond)
 	defer cancel()
 	n.recorder(Options{}).Run(ctx, ring)
-	h, err := samples.Read(dir)
+	h, err := samples.Read(t.Context(), dir)
 	if err != nil || len(h.Minutes) != 1 || len(h.Tens) != 1 || h.Minutes[0].Seconds != 1 || h.Minutes[0].Partition == nil {
 		t.Errorf("%+v, %v", h, err)
 	}
@@ -272,5 +279,45 @@ func BenchmarkSample(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.sample(now, time.Minute)
+	}
+}
+
+// TestSampleWaitingMembers: a member that waits for its next start outside of the partition is
+// recorded with its usage and its request, and so is memory that a live move left outside.
+func TestSampleWaitingMembers(t *testing.T) {
+	t.Parallel()
+	n := newTree(t)
+	const etcd = "kubepods.slice/kubepods-pod1.slice"
+	n.cgroup(etcd, "209715200", "1")
+	n.write(partition, "memory.stat", "anon 0\nfile_mapped 4194304\ninactive_file 1048576\nactive_file 0\nslab_reclaimable 0\n")
+	known := true
+	r := n.recorder(Options{Placement: func() (candidates.Placement, bool) {
+		return candidates.Placement{
+			Pods: 12, Members: 3, RequestBytes: 300 * mebi, LeftBytes: 7 * mebi,
+			Waiting: []evict.Pod{
+				{UID: "1", Name: "etcd", Cgroup: etcd, Request: 100 * mebi},
+				{UID: "2", Name: "gone", Cgroup: "kubepods.slice/kubepods-pod2.slice", Request: 10 * mebi},
+			},
+		}, known
+	}})
+	s := r.sample(time.Now(), time.Minute)
+	want := samples.Pods{
+		Members: 3, RequestBytes: 300 * mebi, Waiting: 2, WaitingRequestBytes: 110 * mebi, LeftBytes: 7 * mebi,
+		WaitingUsedBytes: 199 * mebi, WaitingWorkingSetBytes: 199 * mebi,
+		AllUsedBytes: (120 + 199 + 7) * mebi, AllWorkingSetBytes: (99 + 199 + 7) * mebi,
+	}
+	if p := s.Partition.Pods; p == nil || *p != want {
+		t.Errorf("%+v; want %+v", p, want)
+	}
+	if c := s.Partition.Cache; c == nil || *c != (samples.Cache{WorkingSetBytes: 99 * mebi, FileMappedBytes: 4 * mebi, InactiveFileBytes: mebi}) {
+		t.Errorf("%+v", c)
+	}
+	if s.Node == nil || *s.Node != (samples.Node{CPUs: 8, MemoryBytes: 16 << 30, PageBytes: 4096, Pods: 12}) || s.Up != 7200 {
+		t.Errorf("%+v, %d s", s.Node, s.Up)
+	}
+	// Before the first pass nothing is known: that is not zero.
+	known = false
+	if s := r.sample(time.Now(), time.Minute); s.Partition.Pods != nil {
+		t.Errorf("%+v", s.Partition.Pods)
 	}
 }

@@ -1,0 +1,129 @@
+package samples
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestReadClockWasSet: a clock that is set on a running node neither loses minutes, nor lets them
+// count twice, nor leaves them in the future or in the past.
+func TestReadClockWasSet(t *testing.T) {
+	t.Parallel()
+	const length = 300
+	for name, wrong := range map[string]func(n int) time.Duration{
+		"never set":                nil,
+		"back by eight hours":      func(n int) time.Duration { return at(n < 150, 8*time.Hour) },
+		"forward by a day":         func(n int) time.Duration { return at(n < 150, -24*time.Hour) },
+		"a day ahead for an hour":  func(n int) time.Duration { return at(n >= 100 && n < 160, 24*time.Hour) },
+		"1970 after the boot":      func(n int) time.Duration { return at(n < 45, time.Unix(0, 0).Sub(start)) },
+		"four minutes, not of ten": func(n int) time.Duration { return at(n < 151, 4*time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := open(t, dir)
+			for n := range length {
+				s := minute(n, uint64(100+n))
+				s.Up = uint64(60 * (n + 5))
+				if wrong != nil {
+					s.Time = s.Time.Add(wrong(n))
+					s.Partition.PeakTime = s.Time
+				}
+				if err := r.Add(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Without Close: the last minutes are not in a sample of ten.
+			h := read(t, dir)
+			if len(h.Minutes) < length-5 {
+				t.Errorf("%d minutes", len(h.Minutes))
+			}
+			for i, s := range h.Minutes {
+				if want := start.Add(time.Duration(i) * time.Minute); !s.Time.Equal(want) || !s.Partition.PeakTime.Equal(want) {
+					t.Fatalf("minute %d is at %s, its peak at %s", i, s.Time, s.Partition.PeakTime)
+				}
+			}
+			end := start.Add(length * time.Minute)
+			for what, list := range map[string][]Sample{"coarse": h.Coarse(), "between": h.Between(start.Add(-time.Hour), end)} {
+				seconds := uint32(0)
+				for i, s := range list {
+					seconds += s.Seconds
+					if i > 0 && s.Time.Before(list[i-1].Time) || s.Time.Before(start) || s.Time.After(end) {
+						t.Errorf("%s: %s", what, s.Time)
+					}
+				}
+				if seconds > length*60 || seconds < (length-5)*60 {
+					t.Errorf("%s: %d s of %d", what, seconds, length*60)
+				}
+			}
+		})
+	}
+}
+
+func at(is bool, d time.Duration) time.Duration {
+	if is {
+		return d
+	}
+	return 0
+}
+
+// TestReadEarlierFormat: samples of a monitor that recorded neither the node nor its own clock are
+// read, beside those of this one, and what they lack is not known: it is not zero.
+func TestReadEarlierFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const earlier = `ea662614 {"time":"2026-11-08T23:50:00Z","seconds":600,"boot":"0a1b2c3d","partition":{"usedPeakBytes":104857600,` +
+		`"usedLowBytes":104857600,"peakTime":"2026-11-08T23:50:00Z","currentPeakBytes":209715200}}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "tens-000001.log"), []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, dir)
+	s := minute(0, 100)
+	s.Up, s.Node = 60, &Node{CPUs: 4, MemoryBytes: 1 << 30, Pods: 7}
+	s.Partition.Cache, s.Partition.Pods = &Cache{WorkingSetBytes: 5}, &Pods{Members: 3}
+	if err := r.Add(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list := read(t, dir).Coarse()
+	if len(list) != 2 {
+		t.Fatalf("%+v", list)
+	}
+	if s := list[0]; s.Node != nil || s.Partition.Cache != nil || s.Partition.Pods != nil || s.Partition.UsedPeakBytes != 100<<20 {
+		t.Errorf("%+v", s)
+	}
+	if s := list[1]; s.Node == nil || s.Node.Pods != 7 || s.Partition.Cache.WorkingSetBytes != 5 || s.Partition.Pods.Members != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestMergeMaxima: ten minutes have the largest of each value, and what is known once stays known.
+func TestMergeMaxima(t *testing.T) {
+	t.Parallel()
+	a, b := minute(0, 100), minute(1, 90)
+	a.Node, b.Node = &Node{CPUs: 4, Pods: 9}, &Node{CPUs: 8, Pods: 7}
+	a.Partition.Cache = &Cache{WorkingSetBytes: 3, FileMappedBytes: 2, InactiveFileBytes: 1}
+	b.Partition.Cache = &Cache{WorkingSetBytes: 1, FileMappedBytes: 2, InactiveFileBytes: 3}
+	a.Partition.Pods = &Pods{Members: 3, RequestBytes: 7, Waiting: 2, WaitingUsedBytes: 5, AllUsedBytes: 20, LeftBytes: 1}
+	b.Partition.Pods = &Pods{Members: 4, RequestBytes: 6, WaitingWorkingSetBytes: 8, WaitingRequestBytes: 9, AllUsedBytes: 15, AllWorkingSetBytes: 4}
+	s := merge(a, b)
+	if *s.Node != (Node{CPUs: 8, Pods: 9}) || *s.Partition.Cache != (Cache{3, 2, 3}) {
+		t.Errorf("%+v, %+v", s.Node, s.Partition.Cache)
+	}
+	want := Pods{
+		Members: 4, RequestBytes: 7, Waiting: 2, WaitingUsedBytes: 5, WaitingWorkingSetBytes: 8, WaitingRequestBytes: 9,
+		LeftBytes: 1, AllUsedBytes: 20, AllWorkingSetBytes: 4,
+	}
+	if *s.Partition.Pods != want {
+		t.Errorf("%+v", s.Partition.Pods)
+	}
+	for name, one := range map[string]Sample{"before": merge(a, minute(1, 90)), "after": merge(minute(0, 100), a)} {
+		if one.Node == nil || one.Partition.Cache == nil || one.Partition.Pods == nil {
+			t.Errorf("%s: %+v", name, one)
+		}
+	}
+}
