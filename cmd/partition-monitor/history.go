@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/monitor/history"
 	"nodepartition/internal/monitor/options"
 	"nodepartition/internal/monitor/recorder"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
 	"nodepartition/pkg/evict"
 )
@@ -21,6 +22,8 @@ const (
 	flagAt      = "at"
 	flagDir     = "dir"
 	flagAtLimit = "at-limit"
+	flagWithout = "without-leaks"
+	flagForce   = "force"
 )
 
 // dirFlag returns the flag for the folder of a history.
@@ -94,6 +97,11 @@ func recommendCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagAtLimit, Usage: "show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi"},
 			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME` that counts, such as 3d or 2026-11-20 (default: all)"},
+			&cli.BoolFlag{
+				Name:  flagWithout,
+				Usage: "take the limit without what leaks have added, even if more is in use and is evicted at once",
+			},
+			&cli.BoolFlag{Name: flagForce, Usage: "write a section even if the history is too short for one, or the limit not to be applied"},
 			&cli.StringFlag{
 				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
 				Value: evict.DefaultProtected.String(),
@@ -103,7 +111,9 @@ func recommendCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			o := advice.Options{Dir: c.String(flagDir), Now: time.Now()}
+			o := advice.Options{
+				Dir: c.String(flagDir), Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
+			}
 			var err error
 			if o.Since, err = timeFlag(c, flagSince, o.Now, time.Time{}); err != nil {
 				return err
@@ -126,7 +136,14 @@ func recommendCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return write(c.App.Writer, found)
+			if err := write(c.App.Writer, found); err != nil {
+				return err
+			}
+			// The pipe to try takes the comments: whoever sits in front of it has to see them, too.
+			for _, warning := range found.Warnings {
+				fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", oneline.Terminal(warning))
+			}
+			return found.Verdict()
 		},
 	}
 }

@@ -421,3 +421,34 @@ func TestCheckTrial(t *testing.T) {
 	n.says(exitProblem, "warning trial: a trial is running, and its description cannot be read: ", "check", "--listen=")
 	n.says(exitOK, "The trial has ended", "try", "--end")
 }
+
+// TestTryBelowUsage: a limit below what the partition uses now evicts pods as soon as it is in
+// force. It is refused without --force, and nothing is applied.
+func TestTryBelowUsage(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.partition("1073741824")
+	n.write(systemCgroup+"/memory.stat", "anon 524288000\ninactive_file 104857600\nactive_file 0\nslab_reclaimable 0")
+	section := func(limit string) {
+		n.write(triedFile, kubelet("systemPartition:\n  memoryLimit: "+limit+"\n  namespaces: [kube-system]\n"))
+	}
+	for _, use := range []struct{ current, limit, want string }{
+		{"629145600", "512Mi", "is below what the partition uses now, 500Mi: pods would be evicted at once; want 532Mi or more"},
+		{"629145600", "528Mi", "with a threshold of 32Mi, is below"},
+		{"1677721600", "1Gi", "want 1579Mi or more"},
+	} {
+		n.write(systemCgroup+"/memory.current", use.current)
+		section(use.limit)
+		n.says(exitProblem, use.want, "try", triedFile)
+		n.nothingTried()
+	}
+	if calls := n.calls(); slices.ContainsFunc(calls, func(call string) bool { return call != "" }) {
+		t.Errorf("%q", calls)
+	}
+	n.write(systemCgroup+"/memory.current", "629145600")
+	section("532Mi") // inactive page cache is not in use
+	n.says(exitOK, "is tried until", "try", triedFile)
+	n.says(exitOK, "has ended", "try", "--end")
+	section("512Mi")
+	n.says(exitOK, "is tried until", "try", "--force", triedFile)
+}

@@ -29,6 +29,7 @@ func tryCommand() *cli.Command {
 				Usage: "length of the trial; the node goes back by itself after that",
 				Value: 10 * time.Minute,
 			},
+			&cli.BoolFlag{Name: flagForce, Usage: "try a limit below what the partition uses now, too: pods are evicted at once"},
 			&cli.BoolFlag{Name: flagEnd, Usage: "end the trial that runs, and go back at once"},
 		},
 		Action: func(c *cli.Context) error {
@@ -37,8 +38,8 @@ func tryCommand() *cli.Command {
 				return err
 			}
 			if c.Bool(flagEnd) {
-				if len(files) > 0 || c.IsSet(flagFor) {
-					return usageError{fmt.Errorf("try --%s: takes neither a FILE nor --%s", flagEnd, flagFor)}
+				if len(files) > 0 || c.IsSet(flagFor) || c.IsSet(flagForce) {
+					return usageError{fmt.Errorf("try --%s: takes neither a FILE nor --%s and --%s", flagEnd, flagFor, flagForce)}
 				}
 				if err := trial.End(c.Context); err != nil {
 					return err
@@ -62,7 +63,7 @@ func startCommand(c *cli.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	running, warnings, err := trial.Start(c.Context, from, data, c.Duration(flagFor))
+	running, warnings, err := trial.Start(c.Context, from, data, c.Duration(flagFor), c.Bool(flagForce))
 	for _, warning := range warnings {
 		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", warning)
 	}

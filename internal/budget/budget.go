@@ -97,7 +97,7 @@ func Compute(in Input) (Budget, error) {
 		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
 		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partition),
-		Providers:         providers(in.Capacity, in.Kubelet.maxPods()),
+		Providers:         providers(in.Capacity, in.Kubelet.PodLimit()),
 	}
 	b.Partition, b.Remainder = split(b.Allocatable, in.Partition, reservedCPUs)
 	b.Warnings = append([]string{}, warnings(&in, &b, reservedCPUs, exceeded(in.Capacity, reserved, threshold))...)

@@ -27,7 +27,8 @@ type Kubelet struct {
 // defaultMaxPods applies if maxPods is 0 (SetDefaults_KubeletConfiguration, v1beta1/defaults.go).
 const defaultMaxPods = 110
 
-func (k *Kubelet) maxPods() int64 {
+// PodLimit returns the number of pods that the kubelet admits.
+func (k *Kubelet) PodLimit() int64 {
 	if k.MaxPods == 0 {
 		return defaultMaxPods
 	}

@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -21,8 +22,12 @@ type Input struct {
 	LeastThreshold uint64
 	// NodeBytes is the memory of the node, 0 if it is not known.
 	NodeBytes uint64
+	// MaxPods is the number of pods that the kubelet admits, 0 if it is not known.
+	MaxPods int64
 	// AtLimit in bytes is a limit to simulate beside the recommended one, 0 for none.
 	AtLimit uint64
+	// WithoutLeaks asks for the limit without what leaks have added, even if more is in use.
+	WithoutLeaks bool
 }
 
 // Recommendation is the output. Its JSON is for scripts: new versions add fields and do not change
@@ -32,6 +37,14 @@ type Recommendation struct {
 	// MemoryLimit and EvictionHard are absent if the history has no partition.
 	MemoryLimit  *Figure `json:"memoryLimit,omitempty"`
 	EvictionHard *Figure `json:"evictionHard,omitempty"`
+	// WithGrowth and WithoutGrowth are two limits: with what leaks have added, and without. They are
+	// absent if nothing leaks. What looks like a leak may be a cluster that grows.
+	WithGrowth    *Figure `json:"withGrowth,omitempty"`
+	WithoutGrowth *Figure `json:"withoutGrowth,omitempty"`
+	// EvictsAtOnce means that more was in use at the end of the history than MemoryLimit leaves.
+	EvictsAtOnce bool `json:"evictsAtOnce"`
+	// NoSection lists the reasons why MemoryLimit is not to be applied as it is.
+	NoSection []string `json:"noSection"`
 	// KubeReserved and SystemReserved are absent if the history has no cgroups outside of pods, and
 	// KubeReserved also if no service of the kubelet or of the runtime is among them.
 	KubeReserved   *Reserved `json:"kubeReserved,omitempty"`
@@ -52,6 +65,10 @@ type Covered struct {
 	Samples int   `json:"samples"`
 	// Members means that samples have the pods of the partition.
 	Members bool `json:"members"`
+	// Pods is the largest number of pods on the node, and MaxPods the number that the kubelet admits.
+	// 0 means that it is not known.
+	Pods    int   `json:"pods,omitempty"`
+	MaxPods int64 `json:"maxPods,omitempty"`
 }
 
 func (c Covered) duration() time.Duration { return time.Duration(c.Seconds) * time.Second }
@@ -59,10 +76,13 @@ func (c Covered) duration() time.Duration { return time.Duration(c.Seconds) * ti
 // Figure is an amount of memory with its reasoning.
 type Figure struct {
 	Bytes uint64 `json:"bytes"`
-	// PeakBytes was measured at PeakTime, less what leaks had added.
+	// PeakBytes was measured at PeakTime. Of a figure without growth it is less what leaks had added.
 	PeakBytes uint64    `json:"peakBytes,omitempty"`
 	PeakTime  time.Time `json:"peakTime,omitzero"`
 	Why       []string  `json:"why"`
+
+	// need has to fit below the threshold, in bytes.
+	need uint64
 }
 
 // Leak is a pod, or a group of processes, that grows without returning.
@@ -84,86 +104,117 @@ type Leak struct {
 // memoryOfPods is the name of a leak of the partition that is in no pod whose usage is known.
 const memoryOfPods = "the partition"
 
-// Compute computes a recommendation.
-func Compute(in Input) Recommendation {
-	r := Recommendation{Leaks: []Leak{}, Simulations: []Simulation{}, Warnings: []string{}}
+// Compute computes a recommendation. It returns an error only if ctx ends.
+func Compute(ctx context.Context, in Input) (Recommendation, error) {
+	c := computation{
+		Context: ctx,
+		Recommendation: Recommendation{
+			NoSection: []string{}, Leaks: []Leak{}, Simulations: []Simulation{}, Warnings: []string{},
+		},
+	}
+	c.compute(in)
+	return c.Recommendation, ctx.Err()
+}
+
+// computation is a Recommendation that is being computed. Its loops end early if the context does.
+type computation struct {
+	context.Context
+	Recommendation
+	// replays counts the replays of the history.
+	replays int
+}
+
+func (c *computation) compute(in Input) {
 	if len(in.Samples) == 0 {
-		r.warn("the history is empty: wait until the monitor has written a sample")
-		return r
+		c.noSection("the history is empty: wait until the monitor has written a sample")
+		return
 	}
-	r.cover(in.Samples)
-	factor := 1 + margin(r.History.duration())
-	r.partition(in, factor)
-	r.reserved(in.Samples, factor)
-	if covered := r.History.duration(); factor > 1+marginPart {
-		r.warn("the history is %s long, and %s without gaps: the margin is %.0f %%, and what happens once a week may be missing; "+
-			"from a week on it is 15 %%", text(r.History.To.Sub(r.History.From)), text(covered), (factor-1)*100)
+	c.cover(in)
+	factor := 1 + margin(c.History.duration())
+	c.partition(in, factor)
+	c.reserved(in.Samples, factor)
+	c.shareOfPartition(in.Samples)
+	if covered := c.History.duration(); factor > 1+marginPart {
+		c.warn("the history is %s long, and %s without gaps: the margin is %.0f %%, and what happens once a week may be missing; "+
+			"from a week on it is 15 %%", text(c.History.To.Sub(c.History.From)), text(covered), (factor-1)*100)
 	}
-	return r
+	c.warnAboutDensity()
+}
+
+// noSection adds a reason why the limit is not to be applied as it is.
+func (r *Recommendation) noSection(format string, args ...any) {
+	r.NoSection = append(r.NoSection, fmt.Sprintf(format, args...))
 }
 
 func (r *Recommendation) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (r *Recommendation) cover(list []samples.Sample) {
+func (r *Recommendation) cover(in Input) {
+	list := in.Samples
 	first, last := &list[0], &list[len(list)-1]
 	from := first.Time.Add(-time.Duration(first.Seconds) * time.Second)
-	r.History = Covered{From: from, To: last.Time, Samples: len(list)}
+	r.History = Covered{From: from, To: last.Time, Samples: len(list), MaxPods: in.MaxPods}
 	for i := range list {
 		r.History.Seconds += int64(list[i].Seconds)
 		r.History.Members = r.History.Members || len(list[i].Members) > 0
+		if n := list[i].Node; n != nil {
+			r.History.Pods = max(r.History.Pods, n.Pods)
+		}
 	}
 }
 
 // partition computes the limit and the threshold.
-func (r *Recommendation) partition(in Input, factor float64) {
+func (c *computation) partition(in Input, factor float64) {
 	list := slices.DeleteFunc(slices.Clone(in.Samples), func(s samples.Sample) bool { return s.Partition == nil })
 	if len(list) == 0 {
-		r.warn("the history has no partition: write a section without memoryLimit, which measures and limits nothing")
+		c.noSection("the history has no partition: write a section without memoryLimit, which measures and limits nothing")
 		return
 	}
-	leaks := memberLeaks(list)
+	leaks := c.memberLeaks(list)
 	leaks = append(leaks, partitionLeaks(list, leaks)...)
-	r.Leaks = append(r.Leaks, leaks...)
-	peak := healthyPeak(list, leaks)
-	need := uint64(float64(peak.bytes) * factor)
-	limit := &Figure{PeakBytes: peak.bytes, PeakTime: peak.at}
-	limit.why("the peak is %s, at %s%s", bytesize.Text(peak.bytes), output.Time(peak.at), peak.why)
-	limit.why("plus %.0f %% is %s", (factor-1)*100, bytesize.Text(need))
-	if requests := maxRequests(list); requests > need {
-		need = requests
-		limit.why("the pods request %s: below that, pods would be evicted that use no more than they request", bytesize.Text(requests))
-	}
+	c.Leaks = append(c.Leaks, leaks...)
 	least, late := leastThreshold(list, in.LeastThreshold)
-	limit.Bytes = limitFor(need, least)
+	replay := func(limit uint64) Simulation {
+		c.replays++
+		return simulate(c, list, limit, threshold(limit, least), in.Protected, leaks)
+	}
+	limit := c.choose(list, leaks, sizing{factor: factor, least: least, withoutLeaks: in.WithoutLeaks}, replay)
 	hard := &Figure{Bytes: threshold(limit.Bytes, least)}
-	replay := func(limit, hard uint64) Simulation { return simulate(list, limit, hard, in.Protected, leaks) }
-	limit.why("plus the threshold of %s, rounded up to a multiple of %s", bytesize.Text(hard.Bytes), bytesize.Text(step(limit.Bytes)))
 	hard.why("the default: 5 %% of memoryLimit, and at least 32Mi")
 	if late > 0 {
 		hard.Why = []string{fmt.Sprintf("the kernel killed at the limit, with a threshold of %s: twice that, or the default if it is more", bytesize.Text(late))}
 	}
-	spare(limit, hard, list, least, replay)
-	r.MemoryLimit, r.EvictionHard = limit, hard
+	c.MemoryLimit, c.EvictionHard = limit, hard
 	if in.AtLimit > 0 {
-		r.Simulations = append(r.Simulations, replay(in.AtLimit, threshold(in.AtLimit, least)))
+		c.Simulations = append(c.Simulations, replay(in.AtLimit))
 	}
-	r.Simulations = append(r.Simulations, replay(limit.Bytes, hard.Bytes))
-	r.warnAboutEvictions(r.Simulations[len(r.Simulations)-1])
-	r.warnAboutLimit(in.NodeBytes, list)
-	r.warnAboutMembers(list)
+	c.Simulations = append(c.Simulations, replay(limit.Bytes))
+	c.warnAboutEvictions(c.Simulations[len(c.Simulations)-1])
+	c.judge(in.NodeBytes, list)
+	c.warnAboutMembers(list)
+	c.warnAboutCache(list)
 }
 
-// warnAboutLimit warns of a limit that the node does not have, and of one that evicts as soon as it
-// is in force.
-func (r *Recommendation) warnAboutLimit(node uint64, list []samples.Sample) {
+// least is the length of a history from which on a limit is more than a guess: a day has a night.
+const leastHistory = 24 * time.Hour
+
+// judge finds the reasons why the limit is not to be applied as it is.
+func (r *Recommendation) judge(node uint64, list []samples.Sample) {
 	limit, hard := r.MemoryLimit.Bytes, r.EvictionHard.Bytes
-	if node > 0 && limit > node {
-		r.warn("the recommended limit of %s is more than the memory of this node, %s: it protects nothing; "+
+	if covered := r.History.duration(); covered < leastHistory {
+		r.noSection("the history has %s without gaps, and a section needs a day: wait", text(covered))
+	}
+	if !r.History.Members {
+		r.noSection("the history has no pods: it shows when memory would have been low, and not which pods would have been evicted; " +
+			"--history-members in PARTITION_MONITOR_ARGS records them")
+	}
+	if node > 0 && limit >= node {
+		r.noSection("the limit of %s is not below the memory of the node, %s: it protects nothing; "+
 			"give the pods of the partition less to do, or the node more memory", bytesize.Text(limit), bytesize.Text(node))
 	}
-	if used := list[len(list)-1].Partition.UsedPeakBytes; used > limit-hard {
+	if used := usage(list[len(list)-1].Partition); used > limit-hard {
+		r.EvictsAtOnce = true
 		r.warn("%s are in use at the end of the history, and the recommended limit leaves %s above its threshold: it evicts as soon as it is in force; "+
 			"restart what leaks first", bytesize.Text(used), bytesize.Text(limit-hard))
 	}
@@ -171,37 +222,6 @@ func (r *Recommendation) warnAboutLimit(node uint64, list []samples.Sample) {
 
 // why adds a sentence to the reasoning.
 func (f *Figure) why(format string, args ...any) { f.Why = append(f.Why, fmt.Sprintf(format, args...)) }
-
-// healthy is a peak without leaks.
-type healthy struct {
-	bytes uint64
-	at    time.Time
-	why   string
-}
-
-// healthyPeak returns the highest usage, less what leaks have added. Where a pod that does not leak
-// was evicted, or the kernel killed at the limit, the limit has cut off the usage: there it counts
-// a fifth more, and at least 100Mi.
-func healthyPeak(list []samples.Sample, leaks []Leak) healthy {
-	var best healthy
-	for i := range list {
-		p := list[i].Partition
-		less := uint64(excessAt(leaks, p.PeakTime))
-		h := healthy{bytes: p.UsedPeakBytes - min(less, p.UsedPeakBytes), at: p.PeakTime}
-		if less >= mebi {
-			h.why = fmt.Sprintf(": %s, less %s that leaks had added", bytesize.Text(p.UsedPeakBytes), bytesize.Text(less))
-		}
-		if cutOff(p, leaks) {
-			bumped := max(uint64(float64(h.bytes)*oomRatio), h.bytes+oomBytes)
-			h.why += fmt.Sprintf("; usage of %s was cut off there by an eviction or a kill, which counts a fifth more, at least 100Mi", bytesize.Text(h.bytes))
-			h.bytes = bumped
-		}
-		if h.bytes > best.bytes {
-			best = h
-		}
-	}
-	return best
-}
 
 // cutOff reports whether the limit has ended a usage that is no leak.
 func cutOff(p *samples.Partition, leaks []Leak) bool {
@@ -227,19 +247,6 @@ func excessAt(leaks []Leak, at time.Time) float64 {
 	return sum
 }
 
-// maxRequests returns the largest sum of the requests of the members.
-func maxRequests(list []samples.Sample) uint64 {
-	most := uint64(0)
-	for i := range list {
-		sum := uint64(0)
-		for _, m := range list[i].Members {
-			sum += m.RequestBytes
-		}
-		most = max(most, sum)
-	}
-	return most
-}
-
 // leastThreshold returns the least threshold, and the highest threshold at which the kernel killed
 // before an eviction.
 func leastThreshold(list []samples.Sample, least uint64) (bytes, late uint64) {
@@ -252,12 +259,8 @@ func leastThreshold(list []samples.Sample, least uint64) (bytes, late uint64) {
 }
 
 func (r *Recommendation) warnAboutMembers(list []samples.Sample) {
-	if !r.History.Members {
-		r.warn("the history has no pods: it shows when memory would have been low, and not which pods would have been evicted; " +
-			"--history-members in PARTITION_MONITOR_ARGS records them")
-	}
 	if slices.ContainsFunc(list, func(s samples.Sample) bool { return len(s.Members) >= samples.MaxMembers }) {
-		r.warn("the history has the %d pods that use most: the requests of others are not in the limit, and none of those would have been evicted",
+		r.warn("the history has the %d pods that use most: the replay evicts none of the others",
 			samples.MaxMembers)
 	}
 	pressure := slices.MaxFunc(list, func(a, b samples.Sample) int {

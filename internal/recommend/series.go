@@ -11,7 +11,7 @@ import (
 )
 
 // memberLeaks returns the leaks of pods, by the samples with members.
-func memberLeaks(list []samples.Sample) []Leak {
+func (c *computation) memberLeaks(list []samples.Sample) []Leak {
 	series, names := map[string][]point{}, map[string]string{}
 	for i := range list {
 		for _, m := range list[i].Members {
@@ -22,6 +22,9 @@ func memberLeaks(list []samples.Sample) []Leak {
 	}
 	var leaks []Leak
 	for _, uid := range slices.Sorted(maps.Keys(series)) {
+		if c.Err() != nil {
+			break
+		}
 		sortByTime(series[uid])
 		for _, t := range trends(series[uid]) {
 			leaks = append(leaks, newLeak(names[uid], uid, t))

@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -39,13 +40,16 @@ type Evicted struct {
 	UsedBytes uint64 `json:"usedBytes"`
 }
 
-// simulate replays samples at a limit.
-func simulate(list []samples.Sample, limit, hard uint64, protected evict.Protected, leaks []Leak) Simulation {
+// simulate replays samples at a limit until ctx ends.
+func simulate(ctx context.Context, list []samples.Sample, limit, hard uint64, protected evict.Protected, leaks []Leak) Simulation {
 	s := simulation{
 		limit: limit, hard: hard, protected: protected, leaks: leaks,
 		ended: map[string]end{}, lowest: map[string]uint64{},
 	}
 	for i := range list {
+		if ctx.Err() != nil {
+			break
+		}
 		s.step(&list[i])
 	}
 	return Simulation{LimitBytes: limit, HardBytes: hard, Evictions: append([]Evicted{}, s.events...)}
@@ -62,46 +66,59 @@ func (s Simulation) others() *Evicted {
 	return nil
 }
 
-// spare raises a limit until no pod is evicted that does not leak, and none is killed. While a leak
-// is small, a pod that has a peak may exceed its request by more, and then it is evicted first.
-// With a higher limit the leak is larger at that time. A limit of the highest usage and its
-// threshold evicts no pod.
-func spare(limit, hard *Figure, list []samples.Sample, least uint64, replay func(limit, hard uint64) Simulation) {
-	victim := replay(limit.Bytes, hard.Bytes).others()
+// spare raises a limit until no pod is evicted that does not leak, and none is killed, but not
+// beyond most. While a leak is small, a pod that has a peak may exceed its request by more, and
+// then it is evicted first. With a higher limit the leak is larger at that time. It bisects: each
+// limit that it tries is replayed, so the one that it takes spares the pods, whether or not all
+// above do.
+func (c *computation) spare(limit *Figure, most uint64, replay func(limit uint64) Simulation) {
+	victim := replay(limit.Bytes).others()
 	if victim == nil {
 		return
 	}
-	highest := uint64(0)
-	for i := range list {
-		highest = max(highest, list[i].Partition.UsedPeakBytes)
+	low, high := limit.Bytes, most
+	if high <= low || replay(high).others() != nil {
+		return
 	}
-	for need := limit.Bytes; need <= limitFor(highest, least); {
-		raised := roundUp(need+1, step(need+1))
-		bytes := threshold(raised, least)
-		if replay(raised, bytes).others() == nil {
-			what := victim.Name + " would have been evicted before a leak"
-			if victim.NoCandidate {
-				what = "the kernel would have killed, because all pods are protected"
-			}
-			limit.why("at %s %s, at %s: raised until that does not happen", bytesize.Text(limit.Bytes), what, output.Time(victim.Time))
-			limit.Bytes, hard.Bytes = raised, bytes
-			return
+	for next := above(low); next < high && c.Err() == nil; next = above(low) {
+		middle := roundUp(low+(high-low)/2, step(low+(high-low)/2))
+		if middle >= high {
+			middle = next
 		}
-		need = raised
+		if replay(middle).others() == nil {
+			high = middle
+		} else {
+			low = middle
+		}
 	}
+	what := victim.Name + " would have been evicted before a leak"
+	if victim.NoCandidate {
+		what = "the kernel would have killed, because all pods are protected"
+	}
+	limit.why("at %s %s, at %s: raised until that does not happen", bytesize.Text(limit.Bytes), what, output.Time(victim.Time))
+	limit.Bytes = high
 }
+
+// above returns the next limit.
+func above(limit uint64) uint64 { return roundUp(limit+1, step(limit+1)) }
 
 // warnAboutEvictions warns of evictions that do not hit a leak, and of leaks that none hits.
 func (r *Recommendation) warnAboutEvictions(s Simulation) {
-	if e := s.others(); e != nil && !e.NoCandidate {
+	switch e := s.others(); {
+	case e == nil:
+	case e.NoCandidate:
+		r.warn("at the recommended limit all pods would be protected, at %s, and the kernel would kill: %s are in use then; "+
+			"protect fewer pods (--eviction-protect), or give the pod that leaks a memory limit", output.Time(e.Time), bytesize.Text(e.UsedBytes))
+	default:
 		r.warn("at the recommended limit %s would be evicted, at %s, and it does not leak: its priority is lower than that of a leak, "+
 			"or it uses more above its request; raise its memory request, or give the pod that leaks a memory limit", e.Name, output.Time(e.Time))
 	}
 	if slices.ContainsFunc(s.Evictions, func(e Evicted) bool { return e.Leak }) {
 		return
 	}
-	for _, l := range r.Leaks {
-		if l.UID == "" {
+	for i, l := range r.Leaks {
+		again := slices.ContainsFunc(r.Leaks[i+1:], func(later Leak) bool { return later.UID == l.UID })
+		if l.UID == "" || again {
 			continue
 		}
 		usable := s.LimitBytes - s.HardBytes
@@ -131,7 +148,7 @@ type end struct{ at, base uint64 }
 // there as it has grown in the history.
 func (s *simulation) step(sample *samples.Sample) {
 	p := sample.Partition
-	used := p.UsedPeakBytes
+	used := usage(p)
 	pods := make([]evict.Pod, 0, len(sample.Members))
 	recorded := map[string]uint64{}
 	for _, m := range sample.Members {

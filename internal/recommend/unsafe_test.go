@@ -2,7 +2,6 @@ package recommend
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,8 +18,11 @@ func TestComputeProtectedLeak(t *testing.T) {
 	if at := r.Simulations[0]; len(at.Evictions) > 0 || r.MemoryLimit.Bytes < highest+r.EvictionHard.Bytes {
 		t.Errorf("limit %dMi of %dMi: %+v, %q", r.MemoryLimit.Bytes/mebi, highest/mebi, at.Evictions[:min(1, len(at.Evictions))], r.Warnings)
 	}
-	if !strings.Contains(strings.Join(r.MemoryLimit.Why, "\n"), "all pods are protected") || !warns(r, "kube-system/etcd grows by") {
-		t.Errorf("%q, %q", r.MemoryLimit.Why, r.Warnings)
+	if !refuses(r, "more than twice that is not recommended") || !warns(r, "kube-system/etcd grows by") {
+		t.Errorf("%q, %q", r.NoSection, r.Warnings)
+	}
+	if r = withoutLeaks(list); !r.EvictsAtOnce || !warns(r, "the kernel would kill") {
+		t.Errorf("%q", r.Warnings)
 	}
 }
 
@@ -29,21 +31,24 @@ func TestComputeAboveNode(t *testing.T) {
 	t.Parallel()
 	list := history(day, oneBoot, nil, pod{"a", 0, 100, false, flat(1500)}) // a margin of 100 %
 	for node, want := range map[uint64]bool{0: false, 2 * gibi: true, 8 * gibi: false} {
-		if r := Compute(Input{Samples: list, NodeBytes: node}); warns(r, "more than the memory of this node") != want {
-			t.Errorf("node of %d: limit %dMi, %q", node, r.MemoryLimit.Bytes/mebi, r.Warnings)
+		if r := computeIn(Input{Samples: list, NodeBytes: node}); refuses(r, "is not below the memory of the node") != want {
+			t.Errorf("node of %d: limit %dMi, %q", node, r.MemoryLimit.Bytes/mebi, r.NoSection)
 		}
 	}
 }
 
 // TestComputeBelowPresentUsage: a limit without the growth of a leak, which is still in use, evicts
-// as soon as it is tried. The operator has to know.
+// as soon as it is tried. It is not recommended unless it is asked for.
 func TestComputeBelowPresentUsage(t *testing.T) {
 	t.Parallel()
 	list := history(7*day, oneBoot, nil, pod{"a", 0, 10, false, leak(50, 5, 0)}, pod{"web", 0, 300, false, flat(200)})
 	for i := range list {
 		list[i].Members = nil
 	}
-	if r := compute(list); r.MemoryLimit.Bytes < 900*mebi && !warns(r, "in use at the end of the history") {
+	if r := compute(list); r.MemoryLimit.Bytes < 1091*mebi || r.EvictsAtOnce || !refuses(r, "are in use at the end of the history") {
+		t.Errorf("limit %dMi, %q", r.MemoryLimit.Bytes/mebi, r.NoSection)
+	}
+	if r := withoutLeaks(list); r.MemoryLimit.Bytes > 900*mebi || !r.EvictsAtOnce || !warns(r, "in use at the end of the history") {
 		t.Errorf("limit %dMi, %q", r.MemoryLimit.Bytes/mebi, r.Warnings)
 	}
 	healthy := compute(history(7*day, oneBoot, nil, pod{"web", 0, 300, false, flat(200)}))

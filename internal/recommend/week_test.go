@@ -98,7 +98,7 @@ next:
 			})
 		}
 		s.Partition.UsedLowBytes = s.Partition.UsedPeakBytes
-		s.Partition.CurrentPeakBytes = s.Partition.UsedPeakBytes * 2
+		s.Partition.CurrentPeakBytes = s.Partition.UsedPeakBytes * 5 / 4
 		s.Groups = []samples.Group{
 			{Name: "system.slice", WorkingSetBytes: 500 * mebi, MilliCPU: 200},
 			{Name: "user.slice", WorkingSetBytes: 20 * mebi, MilliCPU: 10},

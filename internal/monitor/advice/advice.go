@@ -5,16 +5,23 @@ package advice
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"runtime"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/monitor/history"
 	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/monitor/plan"
+	"nodepartition/internal/monitor/recorder"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/recommend"
 	"nodepartition/internal/samples"
 	"nodepartition/pkg/evict"
@@ -33,6 +40,9 @@ type Options struct {
 	AtLimit uint64
 	// Protected selects the pods that are never evicted.
 	Protected evict.Protected
+	// WithoutLeaks asks for the limit without what leaks have added, even if more is in use. Force
+	// asks for a section even if the history is too short, or the limit is not to be applied.
+	WithoutLeaks, Force bool
 }
 
 // Advice holds the output of the command recommend. Its JSON is for scripts: new versions add
@@ -43,39 +53,104 @@ type Advice struct {
 	SystemPartition map[string]any `json:"systemPartition,omitempty"`
 }
 
-// leastPerCPU in bytes is the part of the least threshold for each CPU (README.md).
-const leastPerCPU = 512 << 10
+// statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
+// may leave out (statErrorBytes, pkg/slices/config).
+const statErrorPages = 2 * 64
 
-// Read computes the recommendation.
+// Read computes the recommendation until ctx ends. It returns an error if there is no history. If
+// there is no section that can be applied, the Advice says why, and has figures alone.
 func Read(ctx context.Context, o Options) (Advice, error) {
 	h, err := history.Load(ctx, o.Dir)
 	if err != nil {
 		return Advice{}, err
 	}
+	var notes []string
+	list := o.counted(h, &notes)
+	in := recommend.Input{
+		Samples: list, Protected: o.Protected, AtLimit: o.AtLimit, WithoutLeaks: o.WithoutLeaks,
+	}
+	has := o.node(list, &notes)
+	in.NodeBytes, in.LeastThreshold = has.MemoryBytes, uint64(has.CPUs*has.PageBytes*statErrorPages)
+	if !o.elsewhere() {
+		if n, err := plan.ReadNode(); err == nil {
+			in.MaxPods = n.MaxPods
+		}
+	}
+	computed, err := recommend.Compute(ctx, in)
+	if err != nil {
+		return Advice{}, err
+	}
+	a := Advice{Recommendation: computed}
+	a.Warnings = append(a.Warnings, notes...)
+	if h.Broken > 0 {
+		a.warn("%d lines of the history are broken, and left out", h.Broken)
+	}
+	if len(a.NoSection) > 0 && !o.Force || a.MemoryLimit == nil {
+		return a, nil
+	}
+	return a, a.section(o.elsewhere())
+}
+
+// elsewhere reports whether the history may be that of another node.
+func (o *Options) elsewhere() bool { return filepath.Clean(o.Dir) != recorder.Dir }
+
+// before is a time at which no sample was taken: a clock that shows it has not been set since the
+// boot.
+var before = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// counted returns the samples that count, and notes those that are left out.
+func (o *Options) counted(h samples.History, notes *[]string) []samples.Sample {
 	var list []samples.Sample
-	future := 0
+	future, past := 0, 0
 	for _, s := range h.Coarse() {
 		switch {
 		case s.Time.After(o.Now):
 			future++
+		case s.Time.Before(before):
+			past++
 		case s.Time.After(o.Since):
 			list = append(list, s)
 		}
 	}
-	a := Advice{Recommendation: recommend.Compute(recommend.Input{
-		Samples: list, Protected: o.Protected, AtLimit: o.AtLimit, LeastThreshold: uint64(runtime.NumCPU()) * leastPerCPU,
-		NodeBytes: node.MemoryCapacity(),
-	})}
 	if future > 0 {
-		a.warn("%d samples are from the future, and left out: the clock was changed", future)
+		*notes = append(*notes, fmt.Sprintf("%d samples are from the future, and left out: the clock was changed", future))
 	}
-	if h.Broken > 0 {
-		a.warn("%d lines of the history are broken, and left out", h.Broken)
+	if past > 0 {
+		*notes = append(*notes, fmt.Sprintf("%d samples are from before %d, and left out: the clock was not set yet", past, before.Year()))
 	}
-	if a.MemoryLimit == nil {
-		return a, nil
+	return list
+}
+
+// node returns what the node of the history has: this one, or the one that a history from elsewhere
+// has recorded. It notes if that is not known.
+func (o *Options) node(list []samples.Sample, notes *[]string) samples.Node {
+	if o.elsewhere() {
+		for _, s := range slices.Backward(list) {
+			if s.Node != nil {
+				return *s.Node
+			}
+		}
 	}
-	return a, a.section()
+	has, err := node.Has()
+	switch {
+	case err != nil:
+		*notes = append(*notes, fmt.Sprintf("the CPUs and the memory of this node are not known: %v", err))
+	case o.elsewhere():
+		*notes = append(*notes, fmt.Sprintf("the history does not have the CPUs and the memory of its node: the figures are for this one, with %d CPUs and %s",
+			has.CPUs, bytesize.Text(has.MemoryBytes)))
+	}
+	return has
+}
+
+// Verdict returns an error if there is no section, or if the one that there is would evict at once.
+func (a *Advice) Verdict() error {
+	switch {
+	case a.SystemPartition == nil:
+		return fmt.Errorf("no section: %s", oneline.Terminal(strings.Join(a.NoSection, "; ")))
+	case a.EvictsAtOnce:
+		return errors.New("the section would evict at once: see the warnings")
+	}
+	return nil
 }
 
 func (a *Advice) warn(format string, args ...any) {
@@ -90,28 +165,24 @@ const (
 	signal          = "memory.available"
 )
 
-// section puts the recommended values into the present section.
-func (a *Advice) section() error {
+// section puts the recommended values into the present section, or into none for a node elsewhere.
+func (a *Advice) section(elsewhere bool) error {
 	a.SystemPartition = map[string]any{}
-	present, err := kubeletconfig.Load(hostfs.FS("/"))
-	if err != nil {
-		a.warn("the present section is not valid, and not a part of the recommendation: %v", err)
-	} else if len(present.Section) > 0 {
-		if err := json.Unmarshal(present.Section, &a.SystemPartition); err != nil {
-			a.warn("the present section is not valid, and not a part of the recommendation: %v", err)
-		}
-	}
-	if a.SystemPartition == nil {
-		a.SystemPartition = map[string]any{}
+	if elsewhere {
+		a.warn("the history is that of another folder: the section has the recommended fields alone; copy the others from its node")
+	} else {
+		a.present()
 	}
 	if a.SystemPartition[fieldNamespaces] == nil {
 		a.SystemPartition[fieldNamespaces] = []string{"kube-system"}
-		a.warn("there is no section with namespaces: the recommendation has kube-system")
+		if !elsewhere {
+			a.warn("there is no section with namespaces: the recommendation has kube-system")
+		}
 	}
 	a.SystemPartition[fieldLimit] = quantity(a.MemoryLimit.Bytes)
 	a.SystemPartition[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
 	text, err := a.document()
-	if err != nil {
+	if err != nil || elsewhere {
 		return err
 	}
 	if _, err := config.LoadWith("/", "the recommendation", text); err != nil {
@@ -120,6 +191,20 @@ func (a *Advice) section() error {
 		}
 	}
 	return nil
+}
+
+// present reads the fields of the present section.
+func (a *Advice) present() {
+	present, err := kubeletconfig.Load(hostfs.FS("/"))
+	if err == nil && len(present.Section) > 0 {
+		err = json.Unmarshal(present.Section, &a.SystemPartition)
+	}
+	if err != nil {
+		a.warn("the present section is not valid, and not a part of the recommendation: %v", err)
+	}
+	if a.SystemPartition == nil {
+		a.SystemPartition = map[string]any{}
+	}
 }
 
 // document returns the configuration with the section alone.

@@ -28,10 +28,17 @@ func WriteYAML(w io.Writer, a Advice) error {
 		}
 		comments.line("", "History: %s to %s, %s without gaps, %d samples %s", output.Time(c.From), output.Time(c.To),
 			(time.Duration(c.Seconds) * time.Second).Round(time.Minute), c.Samples, with)
+		comments.density(c)
 	}
 	if a.MemoryLimit != nil {
 		comments.figure("memoryLimit "+bytesize.Text(a.MemoryLimit.Bytes), a.MemoryLimit.Why)
 		comments.figure("evictionHard "+bytesize.Text(a.EvictionHard.Bytes), a.EvictionHard.Why)
+	}
+	if a.WithGrowth != nil {
+		comments.line("", "memoryLimit with what leaks had added is %s, and without %s:", bytesize.Text(a.WithGrowth.Bytes), bytesize.Text(a.WithoutGrowth.Bytes))
+		for _, reason := range a.WithoutGrowth.Why {
+			comments.line("  ", "%s", reason)
+		}
 	}
 	comments.reserved("kubeReserved", a.KubeReserved)
 	comments.reserved("systemReserved", a.SystemReserved)
@@ -55,6 +62,9 @@ func WriteYAML(w io.Writer, a Advice) error {
 	for _, warning := range a.Warnings {
 		comments.line("", "warning: %s", warning)
 	}
+	for _, reason := range a.NoSection {
+		comments.line("", "no section: %s", reason)
+	}
 	if a.SystemPartition == nil {
 		return nil
 	}
@@ -68,7 +78,11 @@ func WriteYAML(w io.Writer, a Advice) error {
 
 // flow returns a reservation as a line of YAML.
 func flow(name string, r *recommend.Reserved) string {
-	return fmt.Sprintf("%s: {cpu: %dm, memory: %s}", name, r.MilliCPU, quantity(r.Memory.Bytes))
+	memory := r.Memory
+	if r.WithPartition != nil {
+		memory = *r.WithPartition
+	}
+	return fmt.Sprintf("%s: {cpu: %dm, memory: %s}", name, r.MilliCPU, quantity(memory.Bytes))
 }
 
 // comments writes lines that YAML ignores.
@@ -91,7 +105,22 @@ func (c comments) reserved(name string, r *recommend.Reserved) {
 		return
 	}
 	c.figure(name+" memory "+bytesize.Text(r.Memory.Bytes), r.Memory.Why)
+	if with := r.WithPartition; with != nil {
+		c.figure(name+" memory "+bytesize.Text(with.Bytes)+" with the partition", with.Why)
+	}
 	c.figure(fmt.Sprintf("%s cpu %dm", name, r.MilliCPU), []string{r.WhyCPU})
+}
+
+// density writes how many pods the figures were measured with.
+func (c comments) density(h recommend.Covered) {
+	if h.Pods == 0 {
+		return
+	}
+	most := ""
+	if h.MaxPods > 0 {
+		most = fmt.Sprintf("; maxPods is %d", h.MaxPods)
+	}
+	c.line("", "Pods on the node: at most %d%s", h.Pods, most)
 }
 
 // shownEvictions is the number of evictions of a simulation that are shown.

@@ -17,6 +17,8 @@ type Node struct {
 	// are nil if no kubelet runs in a service of its own.
 	Kubelet *kubeletargs.Process
 	Config  *kubeletconfig.Config
+	// MaxPods is the number of pods that the kubelet admits.
+	MaxPods int64
 }
 
 // ReadNode reads the configuration of the running kubelet and the capacity of the node, and neither
@@ -46,5 +48,7 @@ func readNode(partition *budget.Partition) (Node, error) {
 		CPUs:           capacity.CPUs,
 		Partition:      partition,
 	})
-	return Node{Budget: b, CPUs: capacity.CPUs, Kubelet: kubelet.process, Config: kubelet.config}, err
+	return Node{
+		Budget: b, CPUs: capacity.CPUs, Kubelet: kubelet.process, Config: kubelet.config, MaxPods: kubelet.fields.PodLimit(),
+	}, err
 }

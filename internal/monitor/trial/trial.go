@@ -99,8 +99,9 @@ func lockCommands() (*os.File, error) {
 }
 
 // Start applies the section in data, read from the file from, and has systemd restore the previous
-// configuration after d. It returns warnings about the section.
-func Start(ctx context.Context, from string, data []byte, d time.Duration) (Trial, []string, error) {
+// configuration after d. It returns warnings about the section. Without force it refuses one that
+// would evict at once.
+func Start(ctx context.Context, from string, data []byte, d time.Duration, force bool) (Trial, []string, error) {
 	lock, err := lockCommands()
 	if err != nil {
 		return Trial{}, nil, err
@@ -112,6 +113,9 @@ func Start(ctx context.Context, from string, data []byte, d time.Duration) (Tria
 		return Trial{}, nil, err
 	}
 	asked, err := judge(from, data)
+	if err == nil && !force {
+		err = checkUsage(asked)
+	}
 	if err == nil {
 		err = checkWayBack()
 	}

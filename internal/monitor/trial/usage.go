@@ -1,0 +1,55 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/unitname"
+)
+
+// checkUsage refuses a limit below which pods would be evicted as soon as it is in force. A trial
+// is for a section that may be wrong, and the pods that it evicts do not come back with its end. A
+// partition that does not exist yet uses nothing.
+func checkUsage(asked *node.Desired) error {
+	limit := uint64(asked.Partition.MemoryLimit)
+	if limit == 0 {
+		return nil
+	}
+	reading, err := cgroupfs.FS(cgroupfs.Mount).Memory(unitname.CgroupPath(unitname.System.Slice()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the usage of the partition cannot be compared with memoryLimit: %w; --force tries it nevertheless", err)
+	}
+	hard := threshold(asked, limit)
+	if used := reading.Used(); used+hard > limit {
+		return fmt.Errorf(
+			"memoryLimit %s, with a threshold of %s, is below what the partition uses now, %s: pods would be evicted at once; "+
+				"want %s or more (partition-monitor recommend), or --force",
+			bytesize.Text(limit), bytesize.Text(hard), bytesize.Text(used), bytesize.Text(enough(asked, used)),
+		)
+	}
+	return nil
+}
+
+// threshold returns the threshold of a limit in bytes, 0 for none.
+func threshold(asked *node.Desired, limit uint64) uint64 {
+	bytes, _ := asked.Partition.Eviction.Of(int64(limit))
+	return uint64(max(bytes, 0))
+}
+
+// enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold may
+// be a percentage, which grows with the limit.
+func enough(asked *node.Desired, used uint64) uint64 {
+	const mebi, most = 1 << 20, 100
+	limit := used
+	for range most {
+		limit = (used + threshold(asked, limit) + mebi - 1) / mebi * mebi
+	}
+	return limit
+}
