@@ -64,6 +64,11 @@ func Read(ctx context.Context, o Options) (Advice, error) {
 	if err != nil {
 		return Advice{}, err
 	}
+	return o.advise(ctx, h)
+}
+
+// advise computes the recommendation of a history.
+func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error) {
 	var notes []string
 	list := o.counted(h, &notes)
 	in := recommend.Input{

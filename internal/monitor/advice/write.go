@@ -35,10 +35,8 @@ func WriteYAML(w io.Writer, a Advice) error {
 		comments.figure("evictionHard "+bytesize.Text(a.EvictionHard.Bytes), a.EvictionHard.Why)
 	}
 	if a.WithGrowth != nil {
-		comments.line("", "memoryLimit with what leaks had added is %s, and without %s:", bytesize.Text(a.WithGrowth.Bytes), bytesize.Text(a.WithoutGrowth.Bytes))
-		for _, reason := range a.WithoutGrowth.Why {
-			comments.line("  ", "%s", reason)
-		}
+		comments.other(a.MemoryLimit, "with what leaks had added", a.WithGrowth)
+		comments.other(a.MemoryLimit, "without what leaks had added", a.WithoutGrowth)
 	}
 	comments.reserved("kubeReserved", a.KubeReserved)
 	comments.reserved("systemReserved", a.SystemReserved)
@@ -109,6 +107,13 @@ func (c comments) reserved(name string, r *recommend.Reserved) {
 		c.figure(name+" memory "+bytesize.Text(with.Bytes)+" with the partition", with.Why)
 	}
 	c.figure(fmt.Sprintf("%s cpu %dm", name, r.MilliCPU), []string{r.WhyCPU})
+}
+
+// other writes a limit that is not the recommended one.
+func (c comments) other(limit *recommend.Figure, what string, f *recommend.Figure) {
+	if f.Bytes != limit.Bytes {
+		c.figure(what+", memoryLimit is "+bytesize.Text(f.Bytes), f.Why)
+	}
 }
 
 // density writes how many pods the figures were measured with.
