@@ -16,7 +16,7 @@ import (
 )
 
 // TestTrial: a section is tried on a node without a partition. The trial reverts by itself, even if
-// the monitor has died, and the section stays if it is kept.
+// the monitor has died or the timer was stopped, and the section stays if it is kept.
 func TestTrial(t *testing.T) {
 	// They differ in how they treat a transient unit at a reload.
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
@@ -63,6 +63,20 @@ func TestTrial(t *testing.T) {
 			wentBack()
 			becomes(t, n, "systemctl is-active "+timer+" || true", "inactive")
 		})
+		// Both stop the timer, which no target pulls in.
+		t.Run("isolated", func(t *testing.T) {
+			try("30s")
+			run(t, n, "systemctl isolate multi-user.target")
+			wentBack()
+		})
+		if flavour != "bookworm" { // systemd 252 has none
+			t.Run("soft-reboot", func(t *testing.T) {
+				try("30s")
+				_, _ = n.Run(t.Context(), "systemctl soft-reboot") // which ends the connection
+				becomes(t, n, "systemctl show --value -p SoftRebootsCount", "1")
+				wentBack()
+			})
+		}
 		t.Run("kept", func(t *testing.T) {
 			try("1m")
 			over, err := strconv.Atoi(run(t, n, "date +%s"))
