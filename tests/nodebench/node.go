@@ -105,6 +105,7 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
 		{counting, []part{{"cost", true, b.cost}}},
 		{whole, []part{{"idle", true, b.idle}}},
+		{whole, []part{{"boot", false, b.boot}}},
 	} {
 		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
 		if len(parts) == 0 {
@@ -123,7 +124,7 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 func (b *bench) files(config lab.File) []lab.File {
 	return append(allThreads(),
 		config,
-		lab.File{Path: "/usr/lib/systemd/system-generators/partition-generator", Source: b.path("partition-generator"), Mode: 0o755},
+		lab.File{Path: generator, Source: b.path("partition-generator"), Mode: 0o755},
 		lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
 		lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
 		lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
