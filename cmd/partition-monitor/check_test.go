@@ -15,7 +15,6 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"nodepartition/internal/monitor/check"
-	"nodepartition/pkg/slices/lowering"
 	"nodepartition/tests/fakeapi"
 )
 
@@ -346,25 +345,4 @@ func TestCheckWithoutPartition(t *testing.T) {
 	n.check(t, exitOK, []string{"warning configuration: no systemPartition section"}, "--listen=")
 	n.write("/var/lib/kubelet/config.yaml", valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
 	n.check(t, exitOK, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"}, "--listen=")
-}
-
-// TestCheckDeferredLimit: a lowered limit that waits for evictions is a warning, not an error,
-// while the monitor evicts.
-func TestCheckDeferredLimit(t *testing.T) {
-	t.Parallel()
-	n := whole(t)
-	n.partition("134217728")
-	n.write(systemCgroup+"/memory.current", "104857600")
-	const wrong = "error   slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864"
-	// No monitor is running that would evict down to it.
-	n.check(t, exitProblem, []string{wrong}, "--listen=")
-	n.write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
-	n.check(t, exitProblem, []string{wrong}, "--listen=") // with --eviction=off
-	n.write(lowering.EvictsFile, "")
-	n.check(t, exitOK, []string{
-		"warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 takes effect when partition-monitor has evicted down to it",
-	}, "--listen=")
-	// The usage is below the limit: systemd should have applied it.
-	n.write(systemCgroup+"/memory.current", "50331648")
-	n.check(t, exitProblem, []string{wrong}, "--listen=")
 }

@@ -16,7 +16,6 @@ import (
 
 	"nodepartition/internal/monitor/node"
 	"nodepartition/internal/monitor/status"
-	"nodepartition/pkg/slices/config"
 )
 
 // follow runs the service until it has read its configuration. It then exits, because its address
@@ -110,7 +109,7 @@ func TestConfigurationNotApplied(t *testing.T) {
 		n.partition("67108864")
 		n.serve(&fakeRuntime{})
 		n.servePods()
-		n.write(config.StateDir+"/units/kubepods-system.slice", "")
+		n.generate(0)
 		n.follow()
 		n.write("/var/lib/kubelet/config.yaml", edit)
 		if stderr := n.follow(); !strings.Contains(stderr, "namespaces=[kube-system]") && !strings.Contains(stderr, "missing port") {
@@ -122,7 +121,7 @@ func TestConfigurationNotApplied(t *testing.T) {
 		if s := n.status(); !slices.Equal(s.Partition.Namespaces, []string{"kube-system"}) || !strings.Contains(s.Problem, "systemctl daemon-reload") {
 			t.Errorf("%s: %v, %q; want those of before, and what to do", name, s.Partition.Namespaces, s.Problem)
 		}
-		n.generated()
+		n.generate(0)
 		if s := n.status(); s.Problem != "" {
 			t.Errorf("%s: %q after the generator has run", name, s.Problem)
 		}
@@ -133,21 +132,12 @@ func TestConfigurationNotApplied(t *testing.T) {
 	}
 }
 
-// generated changes the time of the units as a run of the generator does.
-func (n *fakeNode) generated() {
-	n.t.Helper()
-	later := time.Now().Add(time.Second)
-	if err := os.Chtimes(filepath.Join(n.root, config.StateDir, "units"), later, later); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
 // TestRunHangup: at SIGHUP the configuration is read again, even if systemd has not applied it.
 func TestRunHangup(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, valid("kube-system"))
 	n.partition("67108864")
-	n.write(config.StateDir+"/units/kubepods-system.slice", "")
+	n.generate(0)
 	cmd := n.program("run", "--listen=", "--debug")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -57,7 +57,7 @@ func (n *fakeNode) last() *node.Thresholds {
 	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
 		n.t.Fatal(err)
 	}
-	return m.Eviction
+	return (*node.Thresholds)(m.Eviction)
 }
 
 // TestThresholds: the service writes the thresholds of a valid configuration to members.json, for

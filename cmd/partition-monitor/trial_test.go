@@ -229,12 +229,12 @@ func TestTryUnapplied(t *testing.T) {
 	n := tryingNode(t)
 	n.partition("67108864")
 	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
-	n.write("/run/node-partition/units/kubepods-system.slice", "")
+	n.generate(0)
 	n.follow()
 	n.write("/var/lib/kubelet/config.yaml", valid("monitoring"))
 	n.write(triedFile, valid("kube-system"))
 	n.says(exitProblem, "is not applied yet: systemctl daemon-reload, and then try", "try", triedFile)
-	n.generated()
+	n.generate(0)
 	n.try()
 }
 

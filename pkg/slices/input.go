@@ -7,12 +7,15 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 	"nodepartition/pkg/slices/lowering"
 )
 
 // Input holds everything that a plan is made from.
 type Input struct {
 	config *config.Config
+	// valid means that config.Load returned no error.
+	valid bool
 	// services lists the installed services, of ours and of the node.
 	services []string
 	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
@@ -26,7 +29,7 @@ type Input struct {
 	// keepsCPUs means that the partition has a list of CPUs that it cannot be without.
 	keepsCPUs bool
 	// deferral is nil if the limit does not have to wait for evictions.
-	deferral *lowering.Deferral
+	deferral *decision.Deferral
 }
 
 // Load reads the configuration and, if there is a partition to make, the facts that its units
@@ -35,7 +38,7 @@ type Input struct {
 // config.Load, and the input is for the units that may still lead to a partition.
 func Load(root string, output Output) (*Input, error) {
 	settings, err := config.Load(root)
-	in := &Input{config: settings}
+	in := &Input{config: settings, valid: err == nil}
 	node := hostfs.FS(root)
 	in.ownSlices = ownSlices(node, sliceNames(settings))
 	if settings.Partition != nil || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {

@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // generatorDir is the first of the three directories that systemd passes to a generator, below the
@@ -25,6 +26,8 @@ const generatorDir = "/run/systemd/generator"
 // not exist. A dangling link brings systemd no unit and no setting, only a notice in the journal
 // (252 and 257, see tests/e2e). The rename of the complete directory to units/ is the one step that
 // makes the whole set valid.
+//
+// The decision for the monitor is beside the units (pkg/slices/decision), and valid with them.
 //
 // The same directory is the last good output of this boot. After a broken configuration the links
 // lead to it again.
@@ -115,6 +118,9 @@ func (o Output) Write(plan *Plan) error {
 	if err := writeUnits(staged, plan.Units); err != nil {
 		return err
 	}
+	if err := writeDecision(staged, plan); err != nil {
+		return err
+	}
 	if plan.Apply {
 		if err := writeFile(filepath.Join(staged, applyFlag), ""); err != nil {
 			return err
@@ -151,6 +157,9 @@ func (o Output) WritePlain(plan *Plan) error {
 		if err := writeFile(filepath.Join(o.dir, u.Path), content); err != nil {
 			return err
 		}
+	}
+	if err := writeDecision(o.dir, plan); err != nil {
+		return err
 	}
 	if plan.Apply {
 		return writeFile(filepath.Join(o.dir, applyFlag), "")
@@ -210,7 +219,7 @@ func (o Output) Last() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("last output: %w", err)
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == applyFlag }), nil
+	return slices.DeleteFunc(names, func(name string) bool { return name == applyFlag || name == decision.FileName }), nil
 }
 
 // commit makes links for the files names. Then it renames the directory from, which holds the
@@ -320,6 +329,15 @@ func writeUnits(dir string, units []UnitFile) error {
 		}
 	}
 	return nil
+}
+
+// writeDecision writes the decision of the plan into the directory of its units.
+func writeDecision(dir string, plan *Plan) error {
+	text, err := plan.Decision.Text()
+	if err != nil {
+		return fmt.Errorf("writing units: %w", err)
+	}
+	return writeFile(filepath.Join(dir, decision.FileName), text)
 }
 
 func writeFile(path, content string) error {

@@ -10,6 +10,7 @@ import (
 
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // onNode returns the output of systemd's generator on a test's own node.
@@ -138,7 +139,8 @@ func TestOutputWriteReplaces(t *testing.T) {
 	wantSeen(t, o, newUnits)
 	wantState(t, root, unitsDir)
 	names, err := fileNames(filepath.Join(root, config.StateDir, unitsDir))
-	if want := slices.Sorted(maps.Keys(newUnits)); err != nil || !slices.Equal(names, want) {
+	want := append([]string{decision.FileName}, slices.Sorted(maps.Keys(newUnits))...)
+	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("valid are %q, %v; want %q", names, err, want)
 	}
 	write(t, o, newUnits) // into a directory that is not empty
@@ -264,12 +266,13 @@ func TestOutputConflict(t *testing.T) {
 func TestOutputWritePlain(t *testing.T) {
 	_, o := onNode(t)
 	plan := planOf(map[string]string{"a.slice": "[Unit]\n", ApplyPath: "PathExists=" + validFlag + "\n"})
-	plan.Apply = true
+	plan.Apply, plan.Decision.Identity = true, "of the section"
 	if err := o.WritePlain(plan); err != nil {
 		t.Fatal(err)
 	}
 	wantSeen(t, o, map[string]string{
 		"a.slice": "[Unit]\n", ApplyPath: "PathExists=" + generatorDir + "/" + applyFlag + "\n", applyFlag: "",
+		decision.FileName: `{"identity":"of the section"}` + "\n",
 	})
 
 	other := NewOutput(t.TempDir(), t.TempDir())

@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/internal/unitpath"
 	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/lowering"
+	"nodepartition/pkg/slices/decision"
 )
 
 // UnitFile is one file of the output.
@@ -186,13 +186,13 @@ func keptUnits(names unitname.Partition) []string {
 // memoryLimits returns the settings that limit the partition's memory. It leaves out memoryHigh
 // while a limit is deferred: memoryHigh would slow down the pods to evict, and all others, until
 // the evictions are over.
-func memoryLimits(p *config.Partition, deferral *lowering.Deferral) []*unit.UnitOption {
+func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.UnitOption {
 	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
 	switch {
-	case p.MemoryLimit == 0, deferral != nil && deferral.Limit == cgroupfs.Unlimited:
+	case p.MemoryLimit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
 		return nil
 	case deferral != nil:
-		return []*unit.UnitOption{bytes("MemoryMax", deferral.Limit)}
+		return []*unit.UnitOption{bytes("MemoryMax", deferral.InForce)}
 	case p.MemoryHigh > 0:
 		return []*unit.UnitOption{bytes("MemoryHigh", uint64(p.MemoryHigh)), bytes("MemoryMax", uint64(p.MemoryLimit))}
 	default:

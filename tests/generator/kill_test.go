@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/needs"
 )
@@ -49,14 +50,15 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Parallel()
 			// The results of complete runs.
 			var before, after map[string]string
+			var beforeDecided, afterDecided string
 			root := newRoot(t, "01-kubeadm")
 			if test.before != "" {
 				configure(t, root, test.before)
-				before = run(t, root).Units
+				before, beforeDecided = run(t, root).Units, decided(t, root)
 				golden.Flush(t, root)
 			}
 			configure(t, root, test.after)
-			after = run(t, root).Units
+			after, afterDecided = run(t, root).Units, decided(t, root)
 			killed, partial := 0, 0
 			for call, n := 0, 1; call < len(killPoints); n++ {
 				root := newRoot(t, "01-kubeadm")
@@ -83,8 +85,9 @@ func TestKilledAnywhere(t *testing.T) {
 				golden.Flush(t, root)
 				configure(t, root, badConfig)
 				kept := run(t, root).Units
-				if !maps.Equal(kept, before) && !maps.Equal(kept, after) {
-					t.Fatalf("%s: a broken file afterwards keeps\n%q", at, golden.Names(kept))
+				said := decided(t, root)
+				if (!maps.Equal(kept, before) || said != beforeDecided) && (!maps.Equal(kept, after) || said != afterDecided) {
+					t.Fatalf("%s: a broken file afterwards keeps\n%q, with the decision %s", at, golden.Names(kept), said)
 				}
 				golden.Flush(t, root)
 				configure(t, root, newConfig)
@@ -98,6 +101,23 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// decided returns the text of the decision that the monitor reads; empty for none.
+func decided(t *testing.T, root string) string {
+	t.Helper()
+	d, err := decision.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d == nil {
+		return ""
+	}
+	text, err := d.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no

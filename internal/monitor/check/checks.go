@@ -100,7 +100,7 @@ func (c *checks) slice(context.Context) []Finding {
 		)
 	case err != nil:
 		return saying(Error, "%v", err)
-	case c.desired.Deferred:
+	case c.desired.Deferral != nil:
 		return saying(Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
 			unitname.System.Slice(), maxText(limits.MemoryMax), want.MemoryLimit)
 	}

@@ -49,8 +49,8 @@ func configurationMetrics(c node.Configuration) metrics.Configuration {
 	add(metrics.NotApplied, c.NotApplied)
 	if c.Desired != nil {
 		add(metrics.KubeletsFile, c.Desired.Config != nil && c.Desired.KubeletsFile != "")
-		add(metrics.Lowering, c.Desired.Deferred)
 	}
+	add(metrics.Lowering, c.Deferral != nil)
 	if c.Thresholds != nil && !c.Off {
 		state.MemoryLimit = c.Thresholds.Limit
 	}

@@ -9,6 +9,7 @@ import (
 	"nodepartition/internal/monitor/node"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 func TestConfigurationMetrics(t *testing.T) {
@@ -27,7 +28,7 @@ func TestConfigurationMetrics(t *testing.T) {
 			metrics.Configuration{MemoryLimit: 512 << 20, Problems: []metrics.Problem{metrics.Refused}},
 		},
 		"edited, in the kubelet's file, and below the usage": {
-			node.Configuration{Thresholds: limited, NotApplied: true, Desired: &node.Desired{Config: &config.Config{KubeletsFile: "move it"}, Deferred: true}},
+			node.Configuration{Thresholds: limited, NotApplied: true, Desired: &node.Desired{Config: &config.Config{KubeletsFile: "move it"}}, Deferral: &decision.Deferral{}},
 			metrics.Configuration{MemoryLimit: 512 << 20, Problems: []metrics.Problem{metrics.NotApplied, metrics.KubeletsFile, metrics.Lowering}},
 		},
 		"switched off": {

@@ -56,7 +56,7 @@ func (m *monitor) follow(c node.Configuration) {
 	m.runtime.Reconsider()
 	m.reconciler.SetConfig(c.Config)
 	eviction := c.Thresholds.Config(m.options.Eviction)
-	eviction.Lowering = c.Desired != nil && c.Desired.Deferred
+	eviction.Lowering = c.Deferral != nil
 	if err := lowering.Announce(!eviction.Off && !eviction.DryRun); err != nil {
 		m.log.Error(
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",

@@ -2,13 +2,12 @@ package node
 
 import (
 	"errors"
-	"os"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/lowering"
+	"nodepartition/pkg/slices/decision"
 )
 
 // Configuration is the configuration that the daemon follows.
@@ -21,6 +20,8 @@ type Configuration struct {
 	// Problem is the error of the present configuration. If there is one, the last good one is
 	// followed.
 	Problem error
+	// Deferral is the generator's decision that a lowered limit waits for evictions; nil for none.
+	Deferral *decision.Deferral
 	// NotApplied means that the files have changed since, and that no reload of systemd has applied
 	// that.
 	NotApplied bool
@@ -29,94 +30,154 @@ type Configuration struct {
 // Desired is the configuration in the files, which the generator and the daemon are to follow.
 type Desired struct {
 	*config.Config
-	// Deferred means that the limit in force remains until we have evicted down to the configured one.
-	Deferred bool
+	// Deferral is nil, unless the generator has applied this configuration with another limit for now.
+	Deferral *decision.Deferral
 }
 
 // ReadDesired reads the configuration as the generator does. Unlike the generator, which runs
 // before the kubelet, we see its command line.
-func ReadDesired() (*Desired, error) { return NewDesired(config.Load("/")) }
+func ReadDesired() (*Desired, error) {
+	desired, err := NewDesired(config.Load("/"))
+	if decided, readErr := decision.Read("/"); err == nil && readErr == nil {
+		desired.compare(decided)
+	}
+	return desired, err
+}
 
 // NewDesired returns the desired state of a configuration that config.Load or config.LoadWith has
 // returned.
 func NewDesired(c *config.Config, err error) (*Desired, error) {
-	a := &Desired{Config: c}
-	if deferral := lowering.Find("/", c); deferral != nil {
-		a.Deferred = true
-		a.Warnings = append(a.Warnings, deferral.Warning)
-	}
+	d := &Desired{Config: c}
 	if why := RunningYields(); why != "" {
-		a.Partition, a.ManagedByKubelet = nil, why
-		return a, nil
+		d.Partition, d.ManagedByKubelet = nil, why
+		return d, nil
 	}
-	return a, err
+	return d, err
+}
+
+// compare completes a valid configuration by what the generator has decided of it, if that is its
+// last decision.
+func (d *Desired) compare(decided *decision.Decision) {
+	if decided == nil || decided.Deferral == nil || decided.Identity != d.Identity() {
+		return
+	}
+	d.Deferral = decided.Deferral
+	d.Warnings = append(d.Warnings, decided.Deferral.Warning)
 }
 
 // NotApplied is the message about an edit that was not applied.
 const NotApplied = "the configuration was changed and is not applied yet: systemctl daemon-reload"
 
-// LoadConfig reads the configuration. If it is broken, LoadConfig returns the last good one with
-// the problem, or an error if there is no last good one.
+// LoadConfig reads the configuration in the files, and follows it even if no reload of systemd has
+// applied it. If it is broken, LoadConfig is LoadApplied.
 func LoadConfig(mode podmove.Mode, keep Keep) (Configuration, error) {
-	desired, err := ReadDesired()
-	c := Configuration{Desired: desired, Problem: err, Config: podmove.Config{Partition: unitname.System, Mode: mode}}
-	switch {
-	case err != nil:
-		last, lastErr := readMembers(MembersFile)
-		if lastErr != nil {
-			return c, errors.Join(err, lastErr)
-		}
-		c.Namespaces, c.Floor = last.Namespaces, cgroupfs.Protection(last.Floor)
-		if c.Thresholds = last.Eviction; c.Thresholds == nil {
-			c.Thresholds = presentThresholds()
-		}
-	case desired.Partition == nil:
-		c.Off = true
-		if last, err := readMembers(MembersFile); err == nil {
-			c.Namespaces = last.Namespaces // the former ones, for the report
-		}
-	default:
-		c.Namespaces, c.Thresholds = desired.Partition.Namespaces, newThresholds(desired.Partition)
-		c.Floor = cgroupfs.Protection(desired.Settings.Floor)
-		if err := keep(MembersFile, c.members()); err != nil {
-			return c, err
-		}
+	n := readNode(mode)
+	if n.Problem != nil {
+		return n.applied(keep)
 	}
-	return c, nil
+	return n.files(keep)
 }
 
-// LoadApplied is LoadConfig without edits that no reload of systemd has applied: the units are
-// those of the last configuration. A start of this program, perhaps after a crash, is no reason to
-// follow another one.
+// LoadApplied returns the configuration that the generator has applied: that of its decision. A
+// start of this program, perhaps after a crash, is no reason to follow another one. It is also
+// followed while the files are broken. An operator's SIGHUP counts until the next decision.
+//
+// Without a decision LoadApplied follows the files, and the last good ones while they are broken.
+// It returns an error if there is nothing to follow.
 func LoadApplied(mode podmove.Mode, keep Keep) (Configuration, error) {
-	c, err := LoadConfig(mode, ReadOnly)
-	if err != nil || c.Problem != nil {
-		return c, err
-	}
-	last, err := readMembers(MembersFile)
-	if err == nil && !appliedSince(MembersFile) {
-		if c.Off || !last.equal(c.members()) {
-			c.Off, c.NotApplied, c.Namespaces, c.Thresholds = false, true, last.Namespaces, last.Eviction
-			c.Floor = cgroupfs.Protection(last.Floor)
-		}
-		return c, nil
-	}
-	if c.Off {
-		return c, nil
-	}
-	return c, keep(MembersFile, c.members())
+	return readNode(mode).applied(keep)
 }
 
-// members returns what has to be known of the configuration when the next one is not valid.
-func (c *Configuration) members() Members { return Members{c.Namespaces, c.Thresholds, Floor(c.Floor)} }
+// reading holds the three sources: the files, the decision, and what was followed.
+type reading struct {
+	Configuration
+	// decided is nil without a decision.
+	decided *decision.Decision
+	// outdated means that there are units without a decision.
+	outdated bool
+	last     Members
+	lastErr  error
+}
 
-// appliedSince reports whether the generator has run since stateFile was written, or has no
-// partition. Each successful run of the generator creates its folder again.
-func appliedSince(stateFile string) bool {
-	units, err := os.Stat(config.StateDir + "/units")
-	if err != nil {
-		return true
+// readNode reads the files, the generator's decision, and what we have followed.
+func readNode(mode podmove.Mode) *reading {
+	n := &reading{}
+	n.Partition, n.Mode = unitname.System, mode
+	n.Desired, n.Problem = NewDesired(config.Load("/"))
+	var err error
+	n.decided, err = decision.Read("/")
+	switch {
+	case err == nil && n.decided != nil:
+		n.Deferral = n.decided.Deferral
+		if n.Problem == nil {
+			n.Desired.compare(n.decided)
+		}
+	case err != nil:
+		n.outdated = true
+		if !errors.Is(err, decision.ErrNone) {
+			n.Problem = errors.Join(n.Problem, err)
+		}
 	}
-	kept, err := os.Stat(stateFile)
-	return err != nil || units.ModTime().After(kept.ModTime())
+	n.last, n.lastErr = readMembers(MembersFile)
+	return n
+}
+
+// applied follows what the generator has applied.
+func (n *reading) applied(keep Keep) (Configuration, error) {
+	switch {
+	case n.decided != nil && n.lastErr == nil && n.last.follows(n.decided):
+		n.NotApplied = n.Problem == nil && n.last.Identity != n.Desired.Identity()
+		n.follow(&n.last.Members)
+	case n.decided != nil:
+		n.NotApplied = n.Problem == nil && n.decided.Identity != n.Desired.Identity()
+		n.follow(n.decided.Members)
+		return n.Configuration, n.keep(keep, n.decided.Members, n.decided.Identity)
+	case n.Problem != nil:
+		if n.lastErr != nil {
+			return n.Configuration, errors.Join(n.Problem, n.lastErr)
+		}
+		n.follow(&n.last.Members)
+	case n.outdated && n.lastErr == nil && !n.last.equal(decision.MembersOf(n.Desired.Config)):
+		n.NotApplied = true
+		n.follow(&n.last.Members)
+	default:
+		return n.files(keep)
+	}
+	return n.Configuration, nil
+}
+
+// files follows the files.
+func (n *reading) files(keep Keep) (Configuration, error) {
+	members := decision.MembersOf(n.Desired.Config)
+	n.follow(members)
+	return n.Configuration, n.keep(keep, members, n.Desired.Identity())
+}
+
+// follow fills in the configuration to follow. Without members it keeps the former namespaces, for
+// the report.
+func (n *reading) follow(members *decision.Members) {
+	if members == nil || n.Desired.ManagedByKubelet != "" {
+		n.Off, n.Namespaces = true, n.last.Namespaces
+		return
+	}
+	n.Namespaces, n.Thresholds = members.Namespaces, (*Thresholds)(members.Eviction)
+	n.Floor = cgroupfs.Protection(members.Floor)
+	if n.Thresholds == nil {
+		n.Thresholds = presentThresholds()
+	}
+	if n.Deferral != nil && (n.Thresholds == nil || n.Thresholds.Limit != n.Deferral.Limit) {
+		n.Deferral = nil // an operator's SIGHUP asks for another limit
+	}
+}
+
+// keep stores the members that are followed, with their identity, if there are any.
+func (n *reading) keep(keep Keep, members *decision.Members, identity string) error {
+	if n.Off {
+		return nil
+	}
+	m := Members{Members: *members, Identity: identity}
+	if n.decided != nil {
+		m.Over = n.decided.Identity
+	}
+	return keep(MembersFile, m)
 }

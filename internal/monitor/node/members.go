@@ -6,37 +6,34 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"nodepartition/internal/statefile"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
-// MembersFile holds the namespaces of the last valid configuration of this boot. If the
-// configuration is broken, the generator keeps the last good units, and we keep the last good
-// namespaces, also after a restart: the units do not contain the namespaces.
+// MembersFile holds what the monitor follows, with the identity of its configuration. It counts
+// where the generator's decision does not: after a SIGHUP, and without a decision, because the
+// generator is not installed or is of an earlier version.
 const MembersFile = config.StateDir + "/monitor/members.json"
 
 // Members is the content of MembersFile.
 type Members struct {
-	Namespaces []string `json:"namespaces"`
-	// Eviction is nil in a file of an earlier version: the partition then has the default threshold
-	// below the limit that is in force.
-	Eviction *Thresholds `json:"eviction,omitempty"`
-	// Floor is the protected memory of the partition.
-	Floor Floor `json:"floor,omitzero"`
+	decision.Members
+	// Identity belongs to the configuration. It is empty in a file of an earlier version.
+	Identity string `json:"identity,omitempty"`
+	// Over is the identity of the generator's decision at that time; empty without one.
+	Over string `json:"over,omitempty"`
 }
 
-// Floor is protected memory in bytes: memory.min and memory.low.
-type Floor struct {
-	Min uint64 `json:"min"`
-	Low uint64 `json:"low"`
+// follows reports whether an operator has asked for these members by SIGHUP, and the generator has
+// decided nothing else since.
+func (m Members) follows(decided *decision.Decision) bool {
+	return m.Over != "" && m.Over == decided.Identity && m.Identity != decided.Identity
 }
 
-func (m Members) equal(other Members) bool {
-	same := m.Eviction == nil || other.Eviction != nil && *m.Eviction == *other.Eviction
-	return same && m.Floor == other.Floor && slices.Equal(m.Namespaces, other.Namespaces)
-}
+// equal compares with the members of another configuration, nil for none.
+func (m Members) equal(other *decision.Members) bool { return other != nil && m.Members.Equal(*other) }
 
 // Keep stores what has to be known of a configuration when the next one is not valid.
 type Keep func(path string, m Members) error

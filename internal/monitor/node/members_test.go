@@ -8,15 +8,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"nodepartition/pkg/slices/decision"
 )
+
+func named(namespaces ...string) Members {
+	return Members{Members: decision.Members{Namespaces: namespaces}}
+}
 
 // TestWriteMembersReplaces: a reader gets the old file or the new one, at any time, and whenever
 // the writer ends.
 func TestWriteMembersReplaces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "monitor", "members.json") // the folder is made
-	long := Members{Namespaces: []string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}}
-	short := Members{Namespaces: []string{"x"}}
+	long := named([]string{strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60)}...)
+	short := named([]string{"x"}...)
 	if err := WriteMembers(path, long); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func TestWriteMembersFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(file, "members.json"), folder} {
-		err := WriteMembers(path, Members{Namespaces: []string{"kube-system"}})
+		err := WriteMembers(path, named([]string{"kube-system"}...))
 		if err == nil || !strings.HasPrefix(err.Error(), "state of the monitor: ") || !strings.Contains(err.Error(), filepath.Dir(path)) {
 			t.Errorf("%s: %v; want what it was for and the path", path, err)
 		}
@@ -81,7 +87,7 @@ func TestWriteMembersFails(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "monitor", "members.json")
-	if err := ReadOnly(path, Members{Namespaces: []string{"kube-system"}}); err != nil {
+	if err := ReadOnly(path, named([]string{"kube-system"}...)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {

@@ -7,12 +7,13 @@
 //  1. A monitor that evicts writes EvictsFile. A monitor that does not evict removes it (Announce).
 //  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has
 //     to wait (Find). It writes units with the limit in force, and without memoryHigh.
-//  3. The monitor reads the configuration after the reload and finds the same. It evicts down to
-//     the configured limit, and then reloads systemd.
-//  4. The generator finds usage below the limit, and writes the limit.
+//     It writes the deferral into its decision (pkg/slices/decision).
+//  3. The monitor reads the decision after the reload. It evicts down to the configured limit, and
+//     then reloads systemd. If usage is below by then, it reloads at once.
+//  4. The generator finds usage below the limit. It writes the limit, and no deferral.
 //
-// Both programs read the same files and apply the same rule. Without a running monitor that evicts,
-// the limit does not wait.
+// Only the generator compares limit and usage: usage changes between two readings. Without a
+// running monitor that evicts, the limit does not wait.
 package lowering
 
 import (
@@ -27,6 +28,7 @@ import (
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. A monitor
@@ -58,17 +60,9 @@ func Announce(evicts bool) error {
 	return nil
 }
 
-// Deferral is a configured limit that has to wait for evictions.
-type Deferral struct {
-	// Limit is the limit that stays in force, in bytes; cgroupfs.Unlimited for none.
-	Limit uint64
-	// Warning is for the operator.
-	Warning string
-}
-
 // Find returns the deferral of the limit that c sets, on the node at root. It returns nil if the
 // limit does not have to wait.
-func Find(root string, c *config.Config) *Deferral {
+func Find(root string, c *config.Config) *decision.Deferral {
 	if c.Partition == nil {
 		return nil
 	}
@@ -77,8 +71,8 @@ func Find(root string, c *config.Config) *Deferral {
 		return nil
 	}
 	used := s.memory.Used()
-	d := &Deferral{Limit: s.memory.Max}
-	if d.Limit == cgroupfs.Unlimited {
+	d := &decision.Deferral{Limit: uint64(c.Partition.MemoryLimit), InForce: s.memory.Max}
+	if d.InForce == cgroupfs.Unlimited {
 		d.Warning = fmt.Sprintf(
 			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
 				"until partition-monitor has evicted down to this one; it reloads systemd then",
@@ -91,13 +85,13 @@ func Find(root string, c *config.Config) *Deferral {
 				"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then",
 			c.At("memoryLimit"),
 			used,
-			d.Limit,
+			d.InForce,
 		)
 	}
 	return d
 }
 
-// state holds the facts from which both programs decide.
+// state holds the facts from which the generator decides.
 type state struct {
 	// memory is the memory of the active partition; the zero value if the partition is inactive.
 	memory cgroupfs.MemoryReading

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // memory is the reading of a cgroup. Without page cache, usage is Current.
@@ -150,9 +151,9 @@ func TestFind(t *testing.T) {
 			Name: names, Kubelet: &kubeletconfig.Config{}, Partition: &config.Partition{MemoryLimit: test.limit},
 		})
 		if got == nil {
-			got = &Deferral{}
+			got = &decision.Deferral{}
 		}
-		if got.Limit != test.want || !strings.Contains(got.Warning, test.warning) ||
+		if got.InForce != test.want || !strings.Contains(got.Warning, test.warning) ||
 			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
 			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
 		}

@@ -95,12 +95,12 @@ func Run(t *testing.T, root string, program Program) Result {
 }
 
 // ReadUnits returns the files that systemd reads, with links followed. systemd ignores a dangling
-// link.
+// link, and a hidden file.
 func ReadUnits(t *testing.T, root string) map[string]string {
 	t.Helper()
 	units := map[string]string{}
 	err := filepath.WalkDir(OutputDir(root), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
 			return err
 		}
 		data, err := os.ReadFile(path)
