@@ -27,7 +27,7 @@ type Pod struct {
 	Static bool
 	// Owner is the UID of the controller, empty if there is none.
 	Owner string
-	// MemoryRequest in bytes, counted as MilliCPU.
+	// MemoryRequest that is allocated, in bytes, counted as MilliCPU.
 	MemoryRequest int64
 	// MemoryLimit is the sum of the limits in bytes, or the limit of the pod as a whole. It is 0 if a
 	// container has none.
@@ -43,6 +43,17 @@ type Pod struct {
 	Ready bool
 	// Containers by name, init containers, sidecars and ephemeral ones too.
 	Containers map[string]Container
+}
+
+// EndsWhenKilled reports whether a container of the pod would not be started again after SIGKILL.
+// An ephemeral container is never started again, and nothing waits for it.
+func (pod *Pod) EndsWhenKilled() bool {
+	for _, c := range pod.Containers {
+		if c.StaysEnded && !c.Ended && !c.Ephemeral {
+			return true
+		}
+	}
+	return len(pod.Containers) == 0 && pod.RestartPolicy == v1.RestartPolicyNever
 }
 
 // Container holds the properties of a container that the kubelet has.
@@ -61,7 +72,11 @@ type Container struct {
 	Ready bool
 	// RestartPolicy of the container itself, empty if the pod's applies.
 	RestartPolicy v1.ContainerRestartPolicy
-	// MemoryRequest in bytes, as the container was created with.
+	// StaysEnded containers are not started again when they are killed with SIGKILL.
+	StaysEnded bool
+	// Ended containers have exited, and have not been started again yet.
+	Ended bool
+	// MemoryRequest that is allocated, in bytes.
 	MemoryRequest int64
 }
 
@@ -82,6 +97,7 @@ const configSource = "kubernetes.io/config.source"
 func isStatic(source string) bool { return source != "" && source != "api" }
 
 func newPod(p *v1.Pod) *Pod {
+	p = allocated(p)
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
 		QoS: p.Status.QOSClass, RestartPolicy: p.Spec.RestartPolicy,
@@ -98,8 +114,7 @@ func newPod(p *v1.Pod) *Pod {
 		// The API has no maximum; time.Duration ends at 292 years.
 		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
-	// UseStatusResources: during a resize the larger of the requested and the actual resources counts.
-	requests := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true})
+	requests := resource.PodRequests(p, resource.PodResourcesOptions{})
 	pod.MilliCPU = requests.Cpu().MilliValue()
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
@@ -136,7 +151,7 @@ func memoryLimit(p *v1.Pod) int64 {
 		slices.ContainsFunc(p.Spec.InitContainers, sidecarWithout)) {
 		return 0
 	}
-	limits := resource.PodLimits(p, resource.PodResourcesOptions{UseStatusResources: true})
+	limits := resource.PodLimits(p, resource.PodResourcesOptions{})
 	return limits.Memory().Value()
 }
 
@@ -154,6 +169,7 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}
+	known.StaysEnded = known.Ephemeral || !restartsAfter(c, p.Spec.RestartPolicy, killed)
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i := range statuses {
 			s := &statuses[i]
@@ -163,10 +179,7 @@ func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 			// As RUNTIME://ID.
 			_, known.ID, _ = strings.Cut(s.ContainerID, "://")
 			known.Ready = s.Ready
-			// The container's present resources, if a resize is in progress.
-			if s.Resources != nil && s.Resources.Requests != nil {
-				known.MemoryRequest = s.Resources.Requests.Memory().Value()
-			}
+			known.Ended = s.State.Terminated != nil
 		}
 	}
 	pod.Containers[c.Name] = known

@@ -65,7 +65,7 @@ func TestNewPodEphemeralContainers(t *testing.T) {
 	pod := newPod(&v1.Pod{Spec: v1.PodSpec{
 		Containers: []v1.Container{container("dns", "100m")}, EphemeralContainers: []v1.EphemeralContainer{debug},
 	}})
-	want := map[string]Container{"dns": {}, "debugger-abcde": {Ephemeral: true}}
+	want := map[string]Container{"dns": {}, "debugger-abcde": {Ephemeral: true, StaysEnded: true}}
 	if !reflect.DeepEqual(pod.Containers, want) || pod.MilliCPU != 100 {
 		t.Errorf("%+v, %d", pod.Containers, pod.MilliCPU)
 	}
@@ -186,13 +186,13 @@ func TestNewPodRequests(t *testing.T) {
 			},
 			1000, 1,
 		},
-		// A resize to 2 that has been accepted and not been carried out.
+		// A resize to 2 that the node has not allocated, because it is deferred or infeasible.
 		"growing": {
 			v1.Pod{
 				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "2")}},
 				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
 			},
-			2000, 1,
+			1000, 1,
 		},
 		"sidecar that is resized": {
 			v1.Pod{
@@ -201,7 +201,7 @@ func TestNewPodRequests(t *testing.T) {
 				},
 				Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{running("s", "200m")}},
 			},
-			600, 2,
+			300, 2,
 		},
 		// A status without resources comes from a kubelet that does not report them.
 		"status without resources": {
@@ -237,8 +237,8 @@ func TestNewPodContainerRestartPolicy(t *testing.T) {
 	want := map[string]Container{
 		"sidecar": {Sidecar: true, RestartPolicy: v1.ContainerRestartPolicyAlways},
 		"try":     {Init: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyOnFailure},
-		"once":    {Init: true, Order: 2, RestartPolicy: v1.ContainerRestartPolicyNever},
-		"never":   {RestartPolicy: v1.ContainerRestartPolicyNever},
+		"once":    {Init: true, Order: 2, RestartPolicy: v1.ContainerRestartPolicyNever, StaysEnded: true},
+		"never":   {RestartPolicy: v1.ContainerRestartPolicyNever, StaysEnded: true},
 		"main":    {Order: 1},
 	}
 	if !reflect.DeepEqual(pod.Containers, want) {

@@ -204,7 +204,7 @@ func (s Snapshot) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
 		return Restart
-	case p.Terminating, p.Empty, p.endsForGood():
+	case p.Terminating, p.Empty, p.EndsForGood:
 		return Evict
 	case s.Now.Before(s.State.Cooldown[p.Owner]):
 		return Restart

@@ -85,7 +85,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		UsedBytes:       d.Victim.Usage.Used,
 		PartitionBytes:  s.Memory.Used(),
 		Static:          d.Victim.Static,
-		EndsForGood:     d.Victim.endsForGood(),
+		EndsForGood:     d.Victim.EndsForGood,
 		Reported:        d.Method != Evict,
 		DryRun:          s.Config.DryRun,
 	}

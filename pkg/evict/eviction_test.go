@@ -15,7 +15,7 @@ func TestNewEviction(t *testing.T) {
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
 		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Request: 100 * mi, Estimated: true,
 		Usage: Usage{WorkingSet: 500 * mi, Used: 480 * mi}, Measured: true, GracePeriod: 5 * time.Second,
-		RestartPolicy: v1.RestartPolicyNever,
+		EndsForGood: true,
 		Containers: []Container{
 			{ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi},
 		},

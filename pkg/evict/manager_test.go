@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // hardOnly has one threshold.
@@ -399,7 +397,7 @@ func TestManagerNoPods(t *testing.T) {
 // before.
 func TestManagerJobInCooldown(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.set(func() { n.pod("greedy").RestartPolicy = v1.RestartPolicyNever })
+		n.set(func() { n.pod("greedy").EndsForGood = true })
 		m := n.started(hardOnly)
 		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
 		n.run(m, 5*time.Second)

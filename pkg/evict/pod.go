@@ -32,8 +32,8 @@ type Pod struct {
 	// Unknown pods have a cgroup in the partition and processes, and neither a pass nor the kubelet
 	// has identified them. Their UID and class are in the cgroup's name; their name is not known.
 	Unknown bool
-	// RestartPolicy of the pod, empty if it is unknown.
-	RestartPolicy v1.RestartPolicy
+	// EndsForGood means that the kubelet leaves a container of the pod stopped when it is killed.
+	EndsForGood bool
 	// Empty pods have no process left, and memory that outlives processes: files of an emptyDir with
 	// the medium Memory, /dev/shm.
 	Empty bool
@@ -66,9 +66,6 @@ type Usage struct {
 	// that much more is available in the partition after the pod has ended.
 	Used uint64
 }
-
-// endsForGood reports whether the kubelet leaves the pod's containers stopped when they are killed.
-func (p Pod) endsForGood() bool { return p.RestartPolicy == v1.RestartPolicyNever }
 
 // excess returns the usage beyond the request, negative if usage is below it.
 func (p Pod) excess() int64 { return int64(p.Usage.WorkingSet) - int64(p.Request) }

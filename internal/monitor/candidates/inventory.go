@@ -80,7 +80,7 @@ func container(
 }
 
 func fromKubelet(pod *evict.Pod, k *podsapi.Pod) {
-	pod.RestartPolicy = k.RestartPolicy
+	pod.EndsForGood = k.EndsWhenKilled()
 	pod.Priority, pod.Request, pod.GracePeriod = k.Priority, uint64(max(k.MemoryRequest, 0)), k.GracePeriod
 	pod.Static = pod.Static || k.Static
 	pod.Terminating = k.Terminating || k.Ended

@@ -45,7 +45,7 @@ func TestUnlisted(t *testing.T) {
 	started(v1.PodQOSBurstable, static, strings.Repeat("5", 64))
 	known := told(&podsapi.Pod{
 		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
-		RestartPolicy: v1.RestartPolicyNever, Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi}},
+		Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
 	})
 	pods := map[string]evict.Pod{}
 	for _, p := range Unlisted(cgroupfs.FS(root), Inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
@@ -56,7 +56,7 @@ func TestUnlisted(t *testing.T) {
 	}
 	p := pods["11111111-2222-3333-4444-555555555555"]
 	if p.Unknown || p.Estimated || p.Namespace != "kube-system" || p.Name != "newcomer" || p.Priority != 7 || p.Request != 5*mebi || p.Owner != "set" ||
-		p.RestartPolicy != v1.RestartPolicyNever || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
+		!p.EndsForGood || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
 		t.Errorf("%+v; want the values of the kubelet", p)
 	}
 	p = pods["22222222_2222_3333_4444_555555555555"]
