@@ -1,9 +1,6 @@
 package samples
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // adrift is the difference from which on a time counts as one of a clock that was set since.
 // Smaller ones come from whole seconds, and from a clock that is slewed.
@@ -40,33 +37,11 @@ func (h *History) retime() {
 	}
 }
 
-// uptimes holds what is known of each boot in a list of samples, in order: the values of Up.
-type uptimes map[string][]uint64
-
-func newUptimes(list []Sample) uptimes {
-	ups := uptimes{}
+// lastUptimes returns the largest Up of each boot.
+func lastUptimes(list []Sample) map[string]uint64 {
+	last := map[string]uint64{}
 	for i := range list {
-		if list[i].Up > 0 {
-			ups[list[i].Boot] = append(ups[list[i].Boot], list[i].Up)
-		}
+		last[list[i].Boot] = max(last[list[i].Boot], list[i].Up)
 	}
-	for boot := range ups {
-		slices.Sort(ups[boot])
-	}
-	return ups
-}
-
-// until returns the last Up of a boot, 0 if none is known.
-func (u uptimes) until(boot string) uint64 {
-	if list := u[boot]; len(list) > 0 {
-		return list[len(list)-1]
-	}
-	return 0
-}
-
-// within reports whether there is a sample in the stretch that ends with s.
-func (u uptimes) within(s Sample, stretch time.Duration) bool {
-	begin := s.Up - min(uint64(stretch/time.Second), s.Up)
-	i, _ := slices.BinarySearch(u[s.Boot], begin+1)
-	return i < len(u[s.Boot]) && u[s.Boot][i] <= s.Up
+	return last
 }

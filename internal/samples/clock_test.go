@@ -1,6 +1,8 @@
 package samples
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -125,5 +127,35 @@ func TestMergeMaxima(t *testing.T) {
 		if one.Node == nil || one.Partition.Cache == nil || one.Partition.Pods == nil {
 			t.Errorf("%s: %+v", name, one)
 		}
+	}
+}
+
+// TestReadSlewedClock: a clock that was half a minute off keeps the times that it gave.
+func TestReadSlewedClock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := open(t, dir)
+	for n := range 20 {
+		s := minute(n, 100)
+		s.Up = uint64(60*n + 1 + 2*n)
+		if err := r.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := read(t, dir).Minutes[0]; !s.Time.Equal(start) {
+		t.Errorf("at %s; want %s", s.Time, start)
+	}
+}
+
+// TestReadEnds: a large history does not keep a command that is interrupted.
+func TestReadEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := open(t, dir)
+	add(t, r, 0, 20, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if h, err := Read(ctx, dir); !errors.Is(err, context.Canceled) || len(h.Minutes) > 0 {
+		t.Errorf("%d minutes, %v", len(h.Minutes), err)
 	}
 }

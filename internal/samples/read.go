@@ -68,13 +68,7 @@ func (h History) Between(since, until time.Time) []Sample {
 	for _, s := range h.Minutes {
 		finer[window(s.Time).Unix()] = true
 	}
-	ups := newUptimes(h.Minutes)
-	list := slices.DeleteFunc(slices.Clone(h.Tens), func(s Sample) bool {
-		if s.Up > 0 && ups.until(s.Boot) > 0 {
-			return ups.within(s, coarse)
-		}
-		return finer[window(s.Time).Unix()]
-	})
+	list := slices.DeleteFunc(slices.Clone(h.Tens), func(s Sample) bool { return finer[window(s.Time).Unix()] })
 	list = slices.DeleteFunc(append(list, h.Minutes...), func(s Sample) bool {
 		return !s.Time.After(since) || s.Time.After(until)
 	})
@@ -104,14 +98,14 @@ func (h History) Coarse() []Sample {
 	for _, s := range h.Tens {
 		covered[window(s.Time).Unix()] = s.Time
 	}
-	ups := newUptimes(h.Tens)
+	until := lastUptimes(h.Tens)
 	list := slices.Clone(h.Tens)
 	rest := slices.DeleteFunc(slices.Clone(h.Minutes), func(s Sample) bool {
-		if last := ups.until(s.Boot); s.Up > 0 && last > 0 {
+		if last := until[s.Boot]; s.Up > 0 && last > 0 {
 			return s.Up <= last // the series are written in the same order, whatever the clock says
 		}
-		until, ok := covered[window(s.Time).Unix()]
-		return ok && !s.Time.After(until)
+		end, ok := covered[window(s.Time).Unix()]
+		return ok && !s.Time.After(end)
 	})
 	list = append(list, Fold(rest, coarse)...)
 	slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })

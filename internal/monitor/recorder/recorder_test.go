@@ -191,6 +191,7 @@ func TestSampleNoPartition(t *testing.T) {
 	} {
 		r := n.recorder(o)
 		r.Pods = func() []evict.Pod { return nil }
+		r.Placement = func() (candidates.Placement, bool) { return candidates.Placement{Pods: 3}, true }
 		if s := r.sample(time.Now(), time.Minute); s.Partition != nil || len(s.Groups) != 5 {
 			t.Errorf("%s: %+v", name, s)
 		}

@@ -1,0 +1,17 @@
+package daemon
+
+import (
+	"testing"
+
+	"nodepartition/pkg/podmove"
+)
+
+// TestPlacementBeforePass: before the first pass the places of the pods are not known. That is not
+// a node without pods.
+func TestPlacementBeforePass(t *testing.T) {
+	t.Parallel()
+	m := &monitor{reconciler: podmove.NewReconciler()}
+	if placed, known := m.placement(); known {
+		t.Errorf("%+v", placed)
+	}
+}
