@@ -11,11 +11,14 @@ import (
 // uint64.
 const Unlimited = math.MaxUint64
 
-// Limits are the limits of a pod's slice that the kubelet sets (ResourceConfigForPod,
-// pkg/kubelet/cm/helpers_linux.go) and that systemd has properties for.
+// Limits are the limits of a pod's slice that the kubelet sets (ResourceConfigForPod
+// and ApplyPodLevelMemoryHigh, pkg/kubelet/cm/helpers_linux.go) and that systemd has properties for.
 type Limits struct {
 	// MemoryMax in bytes (memory.max).
 	MemoryMax uint64
+	// MemoryHigh in bytes (memory.high). The kubelet sets it with memoryThrottlingFactor for a pod
+	// with resources of its own, and then for none of its containers.
+	MemoryHigh uint64
 	// cpuWeight is 1 to 10000 (cpu.weight).
 	CPUWeight uint64
 	// CPUQuotaPerSec is the CPU time per second of wall clock in microseconds, in steps of 10 ms. It
@@ -58,6 +61,7 @@ func plus(a, b uint64) uint64 {
 // NoLimits holds the values of a slice without limits.
 var NoLimits = Limits{
 	MemoryMax:      Unlimited,
+	MemoryHigh:     Unlimited,
 	CPUWeight:      100,
 	CPUQuotaPerSec: Unlimited,
 	CPUQuotaPeriod: 100_000,
@@ -77,6 +81,7 @@ func (f FS) Limits(path string) (Limits, error) {
 		parse func(string) error
 	}{
 		{"memory.max", func(s string) (err error) { limits.MemoryMax, err = parseMax(s); return }},
+		{"memory.high", func(s string) (err error) { limits.MemoryHigh, err = parseMax(s); return }},
 		{"cpu.weight", func(s string) (err error) { limits.CPUWeight, err = strconv.ParseUint(s, 10, 64); return }},
 		{"cpu.max", func(s string) (err error) {
 			limits.CPUQuotaPerSec, limits.CPUQuotaPeriod, err = parseCPUMax(s)

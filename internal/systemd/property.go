@@ -57,6 +57,7 @@ func variants(properties []Property) []sd.Property {
 func limitProperties(l cgroupfs.Limits) []Property {
 	return []Property{
 		{"MemoryMax", l.MemoryMax},
+		{"MemoryHigh", l.MemoryHigh},
 		{"CPUWeight", l.CPUWeight},
 		{"CPUQuotaPerSecUSec", l.CPUQuotaPerSec},
 		{"CPUQuotaPeriodUSec", l.CPUQuotaPeriod},

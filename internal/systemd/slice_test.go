@@ -15,7 +15,7 @@ import (
 
 const slice = "kubepods-system-burstable-pod1.slice"
 
-var limits = cgroupfs.Limits{MemoryMax: 1 << 30, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroupfs.Protection{Low: 1 << 20}}
+var limits = cgroupfs.Limits{MemoryMax: 1 << 30, MemoryHigh: 900 << 20, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroupfs.Protection{Low: 1 << 20}}
 
 // cgroup makes a folder with the files of the slice's cgroup.
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
@@ -33,7 +33,7 @@ func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	return cgroupfs.FS(root)
 }
 
-var limited = map[string]string{"memory.max": "1073741824", "cpu.weight": "39", "cpu.max": "25000 100000", "pids.max": "1000", "memory.low": "1048576"}
+var limited = map[string]string{"memory.max": "1073741824", "memory.high": "943718400", "cpu.weight": "39", "cpu.max": "25000 100000", "pids.max": "1000", "memory.low": "1048576"}
 
 func TestEnsureSlice(t *testing.T) {
 	b := newBus(t)
@@ -49,7 +49,7 @@ func TestEnsureSlice(t *testing.T) {
 	for name, want := range map[string]any{
 		"Description": "Pod kube-system/a", "DefaultDependencies": false, "MemoryMax": uint64(1 << 30), "CPUWeight": uint64(39),
 		"CPUQuotaPerSecUSec": uint64(250_000), "CPUQuotaPeriodUSec": uint64(100_000), "TasksMax": uint64(1000), "MemoryAccounting": true,
-		"MemoryMin": uint64(0), "MemoryLow": uint64(1 << 20),
+		"MemoryMin": uint64(0), "MemoryLow": uint64(1 << 20), "MemoryHigh": uint64(900 << 20),
 	} {
 		if got := systemd.property(name).Value(); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -12,7 +12,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-var limited = cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
+var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
 // pod returns a burstable pod of kube-system that runs one container in partition p.
 func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {

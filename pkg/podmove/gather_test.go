@@ -118,7 +118,7 @@ func TestGatherer(t *testing.T) {
 	if pod.QoS != v1.PodQOSBurstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
 		t.Errorf("pod is %+v", pod)
 	}
-	want := cgroupfs.Limits{MemoryMax: 256 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
+	want := cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: cgroupfs.Unlimited, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
 	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.PartitionCgroup.Exists || pod.PartitionCgroup.Slice != filepath.Base(partitionA) {
 		t.Errorf("default slice %+v, partition slice %+v", pod.DefaultCgroup, pod.PartitionCgroup)
 	}

@@ -36,6 +36,7 @@ type pod struct {
 
 var limits = cgroupfs.Limits{
 	MemoryMax:      200 << 20,
+	MemoryHigh:     cgroupfs.Unlimited,
 	CPUWeight:      20,
 	CPUQuotaPerSec: cgroupfs.Unlimited,
 	CPUQuotaPeriod: 100_000,
