@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"nodepartition/internal/generator"
+	"nodepartition/internal/trialend"
 )
 
 // version is set by the Makefile, from git.
@@ -66,5 +67,9 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 		log.Errorf("PARTITION_ROOT=%s: want an absolute path", root)
 		return 2
 	}
-	return generator.Run(root, args[0], log)
+	now, err := trialend.Now()
+	if err != nil {
+		log.Errorf("%v: a trial that is over is not noticed", err)
+	}
+	return generator.Run(root, args[0], now, log)
 }

@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/generator"
 	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/trialend"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/pkg/slices/lowering"
@@ -18,6 +19,16 @@ import (
 
 // generate runs the generator on the node, as a daemon-reload does.
 func (n *fakeNode) generate(want int) (messages string) {
+	n.t.Helper()
+	now, err := trialend.Now()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.generateAt(now, want)
+}
+
+// generateAt is generate at another time.
+func (n *fakeNode) generateAt(now trialend.Moment, want int) (messages string) {
 	n.t.Helper()
 	n.write("/proc/meminfo", "MemTotal: 16777216 kB\n")
 	n.write("/sys/devices/system/cpu/present", "0-3\n")
@@ -27,7 +38,7 @@ func (n *fakeNode) generate(want int) (messages string) {
 		n.t.Fatal(err)
 	}
 	var text strings.Builder
-	if status := generator.Run(n.root, dir, generator.NewLog(&text)); status != want {
+	if status := generator.Run(n.root, dir, now, generator.NewLog(&text)); status != want {
 		n.t.Fatalf("generator: status %d, want %d: %s", status, want, &text)
 	}
 	return text.String()

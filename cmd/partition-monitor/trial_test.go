@@ -1,19 +1,24 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"nodepartition/internal/generator"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/monitor/trial"
+	"nodepartition/internal/trialend"
 )
 
 // The files of a trial, apart from the section that is tried.
@@ -135,7 +140,10 @@ func TestTry(t *testing.T) {
 	if len(calls) != 3 || !strings.HasPrefix(calls[0], "systemd-run ") || calls[1] != "systemctl daemon-reload" || calls[2] != "systemctl start kubepods-system.slice" {
 		t.Errorf("%q", calls)
 	}
-	for _, part := range []string{"--unit=node-partition-trial", "--on-startup=", "--property=Restart=on-failure"} {
+	for _, part := range []string{"--unit=node-partition-trial", "--on-startup=", "--property=Restart=on-failure",
+		"--timer-property=IgnoreOnIsolate=yes", "--timer-property=DefaultDependencies=no",
+		"--property=IgnoreOnIsolate=yes", "--property=DefaultDependencies=no",
+	} {
 		if !strings.Contains(calls[0], part) {
 			t.Errorf("%q; want %s", calls[0], part)
 		}
@@ -398,6 +406,68 @@ func TestTryInterrupted(t *testing.T) {
 	}
 }
 
+// TestTryTimerLost: a trial whose timer was stopped ends when the generator runs after its time,
+// and not before.
+func TestTryTimerLost(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.try()
+	n.remove("/run/timer")
+	about, err := trialend.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.generate(0)
+	if n.file(kubeletconfig.TrialPath) == "" {
+		t.Error("it ended before its time")
+	}
+	about.Since += 24 * time.Hour
+	// A run for another directory, as of systemd-analyze, changes nothing on the node.
+	generator.Run(n.root, t.TempDir(), about, generator.NewLog(io.Discard))
+	if n.file(kubeletconfig.TrialPath) == "" {
+		t.Error("a run by hand has ended it")
+	}
+	if said := n.generateAt(about, 0); !strings.Contains(said, "the trial of "+triedFile+" is over, and its timer has not ended it") {
+		t.Errorf("%q", said)
+	}
+	n.nothingTried()
+}
+
+// TestRunEndsTrial: after each pass the service looks for a trial that is over, and reloads
+// systemd.
+func TestRunEndsTrial(t *testing.T) {
+	t.Parallel()
+	n := running(t)
+	about, err := json.Marshal(trial.Trial{From: triedFile, Until: time.Now().Add(time.Hour), End: trialend.Moment{Boot: "an earlier one"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write(trialAbout, string(about))
+	n.write(kubeletconfig.TrialPath, valid("kube-system"))
+	cmd := n.program("run", "--listen=")
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
+	ended := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if strings.Contains(lines.Text(), "a trial is over, and its timer has not ended it: reloading systemd") {
+			ended = true
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil || !ended {
+		t.Errorf("%v; ended the trial: %t", err, ended)
+	}
+}
+
 // TestCheckTrial: check reports an error if the timer of a trial was stopped, or if its end fails.
 func TestCheckTrial(t *testing.T) {
 	t.Parallel()
@@ -408,7 +478,8 @@ func TestCheckTrial(t *testing.T) {
 	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
 		t.Fatal(err)
 	}
-	about.Until = time.Now().Add(-time.Hour)
+	about.End.Since -= 2 * time.Hour
+	about.Until = time.Now().Add(24 * time.Hour) // by a clock that was set
 	data, err := json.Marshal(about)
 	if err != nil {
 		t.Fatal(err)
@@ -416,7 +487,7 @@ func TestCheckTrial(t *testing.T) {
 	n.write(trialAbout, string(data))
 	n.says(exitProblem, "error   trial: the trial of "+triedFile+" was to end at ", "check", "--listen=")
 	n.remove("/run/timer")
-	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer, and does not end by itself", "check", "--listen=")
+	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer; partition-monitor.service, or else the next daemon-reload, ends it", "check", "--listen=")
 	n.remove(trialAbout)
 	n.says(exitProblem, "warning trial: a trial is running, and its description cannot be read: ", "check", "--listen=")
 	n.says(exitOK, "The trial has ended", "try", "--end")

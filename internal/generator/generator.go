@@ -8,6 +8,7 @@ import (
 	stdslices "slices"
 	"strings"
 
+	"nodepartition/internal/trialend"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 )
@@ -15,8 +16,13 @@ import (
 // Run plans the units of the node at root, and writes them into dir, the first of a generator's
 // directories. It logs to log. It returns the exit status: 0, also if there is no partition to
 // make, and 1 for an invalid configuration or for units that could not be written.
-func Run(root, dir string, log *Log) int {
+//
+// now is an input as any file is: the one time that matters is the end of a trial.
+func Run(root, dir string, now trialend.Moment, log *Log) int {
 	output := slices.NewOutput(root, dir)
+	if output.IsSystemds() {
+		endTrial(root, now, log)
+	}
 	input, err := slices.Load(root, output)
 	plan := slices.NewPlan(input)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/generator"
+	"nodepartition/internal/trialend"
 	"nodepartition/tests/generator/golden"
 )
 
@@ -20,7 +21,7 @@ func TestGolden(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.Check(t, dir, func(root, dir string, messages io.Writer) int {
-				return generator.Run(root, dir, generator.NewLog(messages))
+				return generator.Run(root, dir, trialend.Moment{}, generator.NewLog(messages))
 			})
 		})
 	}

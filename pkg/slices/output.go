@@ -57,6 +57,10 @@ func NewOutput(root, dir string) Output {
 	return o
 }
 
+// IsSystemds reports whether systemd reads the output. The state of the node is not changed for any
+// other.
+func (o Output) IsSystemds() bool { return o.state != "" }
+
 const (
 	unitsDir = "units"
 	newDir   = "units.new"

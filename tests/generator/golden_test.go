@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/generator"
+	"nodepartition/internal/trialend"
 	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/needs"
 	build "nodepartition/tests/program"
@@ -53,7 +54,7 @@ type result = golden.Result
 
 // inProcess runs the generator without a process of its own.
 func inProcess(root, dir string, messages io.Writer) int {
-	return generator.Run(root, dir, generator.NewLog(messages))
+	return generator.Run(root, dir, trialend.Moment{}, generator.NewLog(messages))
 }
 
 func load(t *testing.T) []golden.Case {

@@ -85,12 +85,13 @@ func (c *checks) trial(ctx context.Context) []Finding {
 	}
 	if waits, err := trial.TimerRuns(ctx); err == nil && !waits {
 		return changing(
-			Error, change, "the trial of %s has no timer, and does not end by itself before the next boot",
-			running.From,
+			Error, change,
+			"the trial of %s has no timer; partition-monitor.service, or else the next daemon-reload, ends it after %s",
+			running.From, running.Until.Format(trial.TimeOfDay),
 		)
 	}
 	until := running.Until.Format(trial.TimeOfDay)
-	if time.Since(running.Until) > time.Minute {
+	if running.Late() > time.Minute {
 		return changing(
 			Error, "journalctl -u "+trial.Unit+" shows what fails",
 			"the trial of %s was to end at %s, and still runs", running.From, until,

@@ -71,6 +71,7 @@ type monitor struct {
 	configured configured
 	changes    changes
 	seen       kubeletSeen   // used by passes
+	overdue    chan struct{} // unbuffered: a pass has seen a trial that is over
 	reloaded   chan struct{} // has an element after systemd has reloaded its units
 
 	cancel context.CancelFunc
@@ -105,7 +106,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
-	m := &monitor{options: o, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1)}
+	m := &monitor{options: o, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1), overdue: make(chan struct{})}
 	if c.Desired.ManagedByKubelet != "" {
 		m.service.status(c.Desired.ManagedByKubelet)
 		log.Info(c.Desired.ManagedByKubelet)
@@ -156,6 +157,7 @@ func (m *monitor) build() {
 	m.reconciler.Events = &placementEvents{metrics: m.metrics, log: m.log, passed: func() {
 		m.passed()
 		m.lookAtKubelet()
+		m.lookAtTrial()
 	}}
 	m.reconciler.NRI = m.nri
 	m.reconciler.Tick = m.options.Tick
@@ -202,6 +204,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		})
 	}
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
+	group.Go(quiet(func() error { return m.endTrials(ctx) }))
 	group.Go(quiet(func() error {
 		if err := control.Serve(ctx, control.Socket, m.reconciler, m); err != nil && ctx.Err() == nil {
 			m.log.Error(

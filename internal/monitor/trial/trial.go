@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/statefile"
 	"nodepartition/internal/systemctl"
+	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
@@ -39,9 +40,8 @@ import (
 // Keep works in the opposite order: it writes the override while the timer runs. If the timer then
 // expires, the override has the same section.
 const (
-	nextFile = config.StateDir + "/trial.next"
-	// aboutFile describes the trial, for people and for Keep. No limit depends on it.
-	aboutFile = config.StateDir + "/trial.json"
+	nextFile  = trialend.NextFile
+	aboutFile = trialend.AboutFile
 	lockFile  = config.StateDir + "/trial.lock"
 
 	// Unit is the name of the service that ends a trial, without its suffix.
@@ -65,8 +65,10 @@ const goBackScript = "rm -f " + nextFile + " " + kubeletconfig.TrialPath + " " +
 type Trial struct {
 	// From is the path of the file that is tried.
 	From string `json:"from"`
-	// Until is the time at which the timer ends the trial.
+	// Until is the time of End by the present clock, for people.
 	Until time.Time `json:"until"`
+	// End is the time at which the trial ends. It is zero in a description of an earlier version.
+	End trialend.Moment `json:"end,omitzero"`
 	// Override is a digest of the override when the trial began, empty if there was none.
 	Override string `json:"override,omitempty"`
 }
@@ -86,7 +88,22 @@ func Read() (*Trial, error) {
 	if err := statefile.Read(aboutFile, running); err != nil {
 		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
 	}
+	if now, err := trialend.Now(); err == nil && running.End.Boot == now.Boot {
+		running.Until = time.Now().Add(running.End.Since - now.Since).Round(time.Second)
+	}
 	return running, nil
+}
+
+// Late returns for how long the trial has been over.
+func (t *Trial) Late() time.Duration { return time.Since(t.Until) }
+
+// Overdue reports whether a trial should have ended a while ago. The timer comes first.
+func Overdue() bool {
+	const patience = 10 * time.Second
+	end, _, ok := trialend.Of("/")
+	now, err := trialend.Now()
+	end.Since += patience
+	return ok && err == nil && end.Over(now)
 }
 
 // lockCommands takes the lock that keeps two commands from changing a trial at the same time.
@@ -200,7 +217,12 @@ func prepareTrial(from string, data []byte, d time.Duration) (Trial, error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	t := Trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), Override: override}
+	end, err := trialend.Now()
+	if err != nil {
+		return Trial{}, fmt.Errorf("preparing the trial: %w", err)
+	}
+	end.Since += d
+	t := Trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), End: end, Override: override}
 	err = statefile.Write(aboutFile, t, 0o644)
 	if err == nil {
 		err = os.WriteFile(nextFile, data, 0o644)
@@ -235,6 +257,11 @@ func startTimer(ctx context.Context, d time.Duration) error {
 		"--description=End of a Trial of the System Partition",
 		// OnActiveSec= starts over at each daemon-reload, also at our own (systemd issue 31914).
 		"--on-startup="+after, "--timer-property=AccuracySec=100ms",
+		// No target pulls a transient unit in: "systemctl isolate" and "rescue" would stop it.
+		"--timer-property=IgnoreOnIsolate=yes", "--property=IgnoreOnIsolate=yes",
+		"--timer-property=DefaultDependencies=no", "--property=DefaultDependencies=no",
+		"--timer-property=Conflicts=shutdown.target", "--timer-property=Before=shutdown.target",
+		"--property=Conflicts=shutdown.target", "--property=Before=shutdown.target",
 		// A reload that fails on a busy node is retried.
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
 		"/bin/sh", "-c", goBackScript,
@@ -419,7 +446,20 @@ func writeOverride(data []byte) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)))
+	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder writes the names in a folder to disk. Before that a loss of power may undo the rename
+// of a file that was synced itself, and the trial that has the section is gone by then.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // removeAll removes files. It is no error if one does not exist.
