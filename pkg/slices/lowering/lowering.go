@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 
@@ -31,11 +32,13 @@ import (
 	"nodepartition/pkg/slices/decision"
 )
 
-// EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. A monitor
-// that only reports, or that leaves evictions to the kernel, does not lower usage.
+// EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. It holds the
+// cgroup of that monitor, whose service an operator may have put into any slice. A monitor that
+// only reports, or that leaves evictions to the kernel, does not lower usage.
 const EvictsFile = config.StateDir + "/monitor/evicts"
 
-// monitorCgroup shows whether the monitor runs: systemd removes the cgroup of a service that has
+// monitorCgroup is the cgroup of the service without a Slice= of an operator, and in a file of an
+// earlier version. A populated cgroup shows that the monitor runs: systemd removes the cgroup of a service that has
 // ended. The lock that a monitor holds would also show a monitor that was started by hand. But
 // trying that lock means holding it for a moment, and a monitor that starts at that moment would
 // exit. And /proc/locks grows with the locks of all pods.
@@ -52,7 +55,11 @@ const (
 // limit only to a monitor that does.
 func Announce(evicts bool) error {
 	if evicts {
-		return os.WriteFile(EvictsFile, nil, 0o644)
+		own, err := os.ReadFile("/proc/self/cgroup")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(EvictsFile, own, 0o644)
 	}
 	if err := os.Remove(EvictsFile); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -166,9 +173,21 @@ func readNumber(root hostfs.FS, name string) (uint64, error) {
 func parseBytes(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
 
 func monitorEvicts(root hostfs.FS) bool {
-	if runs, err := cgroupfs.FS(root).Populated(monitorCgroup); err != nil || !runs {
+	own, err := root.ReadFile(EvictsFile, maxBytes)
+	if err != nil {
 		return false
 	}
-	_, err := root.ReadFile(EvictsFile, maxBytes)
-	return err == nil
+	runs, err := cgroupfs.FS(root).Populated(serviceCgroup(string(own)))
+	return err == nil && runs
+}
+
+// serviceCgroup returns the cgroup of a service by its /proc/self/cgroup, "0::/path" with cgroup v2.
+// Only the cgroup of our service counts: that of a login, from which somebody starts a monitor by
+// hand, has processes after the monitor, too.
+func serviceCgroup(own string) string {
+	_, cgroup, _ := strings.Cut(strings.TrimSpace(own), "0::")
+	if cgroup != path.Clean("/"+cgroup) || path.Base(cgroup) != unitname.MonitorService {
+		return monitorCgroup
+	}
+	return cgroupfs.Mount + cgroup
 }

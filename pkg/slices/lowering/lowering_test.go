@@ -107,7 +107,7 @@ func TestOperatorLimited(t *testing.T) {
 		"/etc/systemd/system/kubepods-system.slice.d/override.conf~":              false,
 	} {
 		root := t.TempDir()
-		put(t, filepath.Join(root, path), "[Slice]\nMemoryMax=8G\n")
+		put(t, filepath.Join(root, path), "[Slice]\n"+map[bool]string{true: "AllowedCPUs=0", false: "MemoryMax=8G"}[strings.Contains(path, "AllowedCPUs")]+"\n")
 		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
@@ -175,12 +175,75 @@ func TestMonitorEvicts(t *testing.T) {
 		"has ended":              {map[string]string{events: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
 		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
 		"was never there":        {nil, false},
+		"runs in a slice of an operator": {map[string]string{
+			cgroupfs.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 1\n",
+			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
+		}, true},
+		"has ended in a slice of an operator": {map[string]string{
+			events: "populated 1\n", cgroupfs.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 0\n",
+			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
+		}, false},
+		"ended in the session of a login": {map[string]string{
+			cgroupfs.Mount + "/user.slice/session-1.scope/cgroup.events": "populated 1\n", EvictsFile: "0::/user.slice/session-1.scope\n",
+		}, false},
+		"a path that leads elsewhere": {map[string]string{
+			"/tmp/partition-monitor.service/cgroup.events": "populated 1\n", EvictsFile: "0::/../../../tmp/partition-monitor.service\n",
+		}, false},
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
 			put(t, filepath.Join(root, path), content)
 		}
 		if got := monitorEvicts(hostfs.FS(root)); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestOperatorSets: systemd's rules for drop-ins decide what an operator has set.
+func TestOperatorSets(t *testing.T) {
+	const (
+		set   = "[Slice]\nMemoryMax=8G\n"
+		taken = "[Slice]\nMemoryMax=8G\nMemoryMax=\n"
+	)
+	for name, test := range map[string]struct {
+		files map[string]string // "null" is a link to /dev/null
+		want  bool
+	}{
+		"nothing":                   {nil, false},
+		"set-property":              {map[string]string{"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf": set}, true},
+		"set-property, this boot":   {map[string]string{"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf": set}, true},
+		"transient":                 {map[string]string{"/run/systemd/transient/kubepods-system.slice.d/a.conf": set}, true},
+		"for a prefix":              {map[string]string{"/etc/systemd/system/kubepods-.slice.d/a.conf": set}, true},
+		"for all slices":            {map[string]string{"/run/systemd/system/slice.d/a.conf": set}, true},
+		"of a package":              {map[string]string{"/usr/lib/systemd/system/kubepods-system.slice.d/a.conf": set}, true},
+		"of a local package":        {map[string]string{"/usr/local/lib/systemd/system/slice.d/a.conf": set}, true},
+		"for slices of pods":        {map[string]string{"/etc/systemd/system/kubepods-system-.slice.d/a.conf": set}, false},
+		"of a generator":            {map[string]string{"/run/systemd/generator/kubepods-system.slice.d/a.conf": set}, false},
+		"not in the section":        {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Unit]\nMemoryMax=8G\n"}, false},
+		"another suffix":            {map[string]string{"/etc/systemd/system/slice.d/a.conf.orig": set}, false},
+		"commented out":             {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Slice]\n#MemoryMax=8G\n"}, false},
+		"taken back":                {map[string]string{"/etc/systemd/system/slice.d/a.conf": taken}, false},
+		"taken back by a later one": {map[string]string{"/usr/lib/systemd/system/slice.d/a.conf": set, "/etc/systemd/system/slice.d/b.conf": "[Slice]\nMemoryMax=\n"}, false},
+		"set after that":            {map[string]string{"/etc/systemd/system/slice.d/a.conf": taken, "/usr/lib/systemd/system/kubepods-system.slice.d/b.conf": set}, true},
+		"hidden by an empty one":    {map[string]string{"/usr/lib/systemd/system/kubepods-system.slice.d/a.conf": set, "/etc/systemd/system/kubepods-system.slice.d/a.conf": ""}, false},
+		"masked":                    {map[string]string{"/usr/lib/systemd/system/kubepods-system.slice.d/a.conf": set, "/etc/systemd/system/kubepods-system.slice.d/a.conf": "null"}, false},
+		"masked for all slices alone": {map[string]string{
+			"/usr/lib/systemd/system/kubepods-system.slice.d/a.conf": set, "/etc/systemd/system/slice.d/a.conf": "null",
+		}, true},
+	} {
+		root := t.TempDir()
+		for path, content := range test.files {
+			if content != "null" {
+				put(t, root+path, content)
+				continue
+			}
+			put(t, filepath.Join(root, filepath.Dir(path), "README"), "")
+			if err := os.Symlink("/dev/null", root+path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := OperatorSets(hostfs.FS(root), "kubepods-system.slice", "MemoryMax"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
