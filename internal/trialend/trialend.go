@@ -1,7 +1,7 @@
 // Package trialend holds the end of a trial as a fact that both programs see.
 //
 // A timer ends a trial, and a timer can be stopped. Therefore the trial's description has the end,
-// on a clock that nobody sets: the time since the boot. The generator ends a trial whose time is
+// on a clock that is never set: the time since the boot. The generator ends a trial whose time is
 // over, and the monitor makes the generator run.
 package trialend
 
