@@ -61,6 +61,10 @@ func TestComputeBounded(t *testing.T) {
 		if c.MemoryLimit.Bytes > limitFor(2*need, 0) || c.WithGrowth.Bytes < uint64(to)*mebi {
 			t.Errorf("to %.0fMi: limit %dMi of a need of %dMi", to, c.MemoryLimit.Bytes/mebi, need/mebi)
 		}
+		// No limit up to the bound spares the others, so none is raised in vain.
+		if c.MemoryLimit.Bytes != c.WithoutGrowth.Bytes {
+			t.Errorf("to %.0fMi: limit %dMi; want %dMi", to, c.MemoryLimit.Bytes/mebi, c.WithoutGrowth.Bytes/mebi)
+		}
 		// One at the limit, one at the bound, and the bisection between them.
 		if c.replays > 16 {
 			t.Errorf("to %.0fMi: %d replays", to, c.replays)
@@ -92,15 +96,16 @@ func TestComputeEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
+	list := crowd(64 << 10)
 	c := computation{Context: ctx}
-	c.compute(Input{Samples: crowd(64 << 10), WithoutLeaks: true})
-	if leaks := c.memberLeaks(crowd(64 << 10)); len(leaks) > 0 || c.replays > 4 {
+	c.compute(Input{Samples: list, WithoutLeaks: true})
+	if leaks := c.memberLeaks(list); len(leaks) > 0 || c.replays > 4 {
 		t.Errorf("%d leaks, %d replays", len(leaks), c.replays)
 	}
-	if s := simulate(ctx, crowd(64<<10), gibi, 32*mebi, evict.DefaultProtected, nil); len(s.Evictions) > 0 {
+	if s := simulate(ctx, list, gibi, 32*mebi, evict.DefaultProtected, nil); len(s.Evictions) > 0 {
 		t.Errorf("%d evictions", len(s.Evictions))
 	}
-	if _, err := Compute(ctx, Input{Samples: crowd(100)}); err == nil {
+	if _, err := Compute(ctx, Input{Samples: list}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -118,6 +123,10 @@ func TestComputeWaiting(t *testing.T) {
 		}
 	}
 	r := compute(list)
+	// At a limit that the pods in the partition fit into, they and those that come do not.
+	if at := computeIn(Input{Samples: list, AtLimit: 512 * mebi}).Simulations[0]; len(at.Evictions) == 0 || at.Evictions[0].UsedBytes < 960*mebi {
+		t.Errorf("%+v", at)
+	}
 	// The requests of 1500 are more than (152 + 820) x 1.15 = 1117.
 	if r.MemoryLimit.PeakBytes < 970*mebi || r.MemoryLimit.Bytes != 1600*mebi {
 		t.Errorf("%dMi, %q", r.MemoryLimit.Bytes/mebi, r.MemoryLimit.Why)

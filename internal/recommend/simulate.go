@@ -41,7 +41,9 @@ type Evicted struct {
 }
 
 // simulate replays samples at a limit until ctx ends.
-func simulate(ctx context.Context, list []samples.Sample, limit, hard uint64, protected evict.Protected, leaks []Leak) Simulation {
+func simulate(
+	ctx context.Context, list []samples.Sample, limit, hard uint64, protected evict.Protected, leaks []Leak,
+) Simulation {
 	s := simulation{
 		limit: limit, hard: hard, protected: protected, leaks: leaks,
 		ended: map[string]end{}, lowest: map[string]uint64{},
