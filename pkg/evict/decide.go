@@ -30,10 +30,11 @@ type Hold string
 
 // The reasons.
 const (
-	// HoldReclaiming: the memory of the last evicted pod is not back yet.
+	// HoldReclaiming: the memory of the last evicted pod, or of a process that the kernel has
+	// killed at the partition's limit, is not back yet.
 	HoldReclaiming Hold = "reclaiming"
-	// HoldStays: enough memory would be available without the memory that stays when processes end.
-	// Evicting another pod would not help.
+	// HoldStays: enough memory would be available without the memory that stays when processes
+	// end. Evicting another pod would not help.
 	HoldStays Hold = "memory-stays"
 	// HoldDoubt: the last evicted pod did not bring back its usage.
 	HoldDoubt Hold = "doubt"
@@ -47,8 +48,8 @@ type Decision struct {
 	State State
 	// Crossed is the threshold that available memory has fallen below, empty for none.
 	Crossed Threshold
-	// Limit is the guarded limit in bytes (cgroupfs.Unlimited for none). Available is the memory left
-	// below it. At is the threshold that Available is compared with.
+	// Limit is the guarded limit in bytes (cgroupfs.Unlimited for none). Available is the
+	// memory left below it. At is the threshold that Available is compared with.
 	Limit, Available, At uint64
 	// Victim is the pod to evict now, nil for none.
 	Victim *Pod
@@ -59,7 +60,8 @@ type Decision struct {
 	Hurry []execution
 	// Held is the reason for which no pod is evicted, empty if one is evicted or none needs to be.
 	Held Hold
-	// NoCandidate means that a pod should be evicted and there is no candidate: the kernel will kill.
+	// NoCandidate means that a pod should be evicted and there is no candidate: the kernel will
+	// kill.
 	NoCandidate bool
 	// LowerLimit means that usage has fallen below a lowered limit, so that systemd can apply it.
 	LowerLimit bool
@@ -78,7 +80,7 @@ type Candidate struct {
 func underPressure(s Snapshot) bool {
 	crossed, state := s.crossed()
 	s.State = state
-	return crossed != "" && (!waiting(state.Open) || s.emergency(crossed))
+	return crossed != "" && (!s.waiting() || s.emergency(crossed, HoldReclaiming))
 }
 
 // crossed returns the threshold that requires an eviction now, and the next state.
@@ -87,7 +89,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 	if c.Off || s.unlimited() {
 		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
 	}
-	left := s.available()
+	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
 		if threshold == 0 {
 			return false
@@ -97,9 +99,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 		}
 		return left < threshold
 	}
-	// If the kernel could not keep the limit, less memory was left than computed: the computation
-	// counts slabs of open files as reclaimable.
-	hard, soft := below(c.Hard, Hard) || c.Hard > 0 && s.OutOfMemory, below(c.Soft, Soft)
+	hard, soft := below(c.Hard, Hard), below(c.Soft, Soft)
 	switch {
 	case !soft:
 		state.SoftSince = time.Time{}
@@ -116,8 +116,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
-		// Enough was available after the last eviction, and the memory still missing is not coming back:
-		// another pod grows.
+		// Enough was available after the last eviction, and the memory still missing is not
+		// coming back: another pod grows.
 		state.Floor, state.Floored = c.Hard/2, true
 	}
 	return state.Reclaiming, state
@@ -127,11 +127,8 @@ func (s Snapshot) crossed() (Threshold, State) {
 func Decide(s Snapshot) Decision {
 	crossed, state := s.crossed()
 	c := s.Effective()
-	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.available(), At: c.threshold(crossed)}
+	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
-	if s.OutOfMemory {
-		shortage = d.At + c.MinimumReclaim // the computed value is wrong by an unknown amount
-	}
 	stays := uint64(0) // sum over all pods
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
@@ -159,10 +156,10 @@ func Decide(s Snapshot) Decision {
 	}
 	s.State = state
 	d.Held = s.held(&d, stays, shortage)
-	if d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed)) {
-		// The Floor is half of the highest amount available since. A pod that uses up half of that grows
-		// now.
-		d.State.Floor, d.State.Floored = max(state.Floor, d.Available/2), true
+	if d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed, d.Held)) {
+		// The Floor is half of the highest amount available since. A pod that uses up half of
+		// that grows now.
+		d.State.Floor, d.State.Floored = max(state.Floor, s.available()/2), true
 		d.NoCandidate = d.Held == HoldStays
 		return d
 	}
@@ -178,7 +175,7 @@ func Decide(s Snapshot) Decision {
 		d.NoCandidate = true
 		return d
 	}
-	d.State.Floor, d.State.Floored = d.Available/2, true
+	d.State.Floor, d.State.Floored = s.available()/2, true
 	d.Method = s.method(*d.Victim)
 	if crossed == Soft {
 		// Follows the kubelet's soft thresholds (evictionManager.synchronize): the pod's own grace
@@ -193,13 +190,13 @@ func Decide(s Snapshot) Decision {
 }
 
 // leastGrace is the grace period that the kubelet gives each container at least
-// (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime/kuberuntime_container.go). A soft threshold
-// is set so that containers get SIGTERM first.
+// (minimumGracePeriodInSeconds, pkg/kubelet/kuberuntime/kuberuntime_container.go). A soft
+// threshold is set so that containers get SIGTERM first.
 const leastGrace = 2 * time.Second
 
-// method returns the method by which to evict a pod. Restart is for pods that come back. A pod that
-// is being deleted, one that is never restarted and one without processes are evicted for good,
-// even in the cooldown of their owner.
+// method returns the method by which to evict a pod. Restart is for pods that come back. A pod
+// that is being deleted, one that is never restarted and one without processes are evicted for
+// good, even in the cooldown of their owner.
 func (s Snapshot) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
@@ -220,15 +217,15 @@ func (s Snapshot) stays(p Pod) uint64 {
 	return min(s.State.Stays[p.UID], p.Usage.Used)
 }
 
-// unknownPatience limits the time for which an unknown pod delays evictions. A pass takes longer if
-// the runtime is slow, which it is when memory is low.
+// unknownPatience limits the time for which an unknown pod delays evictions. A pass takes
+// longer if the runtime is slow, which it is when memory is low.
 const unknownPatience = 5 * time.Second
 
 // held returns the reason for which no other pod is to be evicted now. It updates d.State.
 func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	switch {
-	case waiting(s.State.Open):
-		// One at a time: the memory of the last eviction is not back yet.
+	case s.waiting():
+		// One at a time: the memory of the last eviction, or of the last kill, is not back yet.
 		return HoldReclaiming
 	case stays > 0 && stays >= shortage:
 		return HoldStays
@@ -247,12 +244,18 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	return ""
 }
 
-// emergency reports whether available memory keeps falling while evictions are held back, so that
-// another pod grows and the limit is near, or whether the kernel kills already. The latter counts
-// because all memory may be used up between two polls, and then there is no half of it left to
-// lose. Each such decision halves the Floor for the next.
-func (s Snapshot) emergency(crossed Threshold) bool {
-	return crossed == Hard && (s.available() < s.State.Floor || s.OutOfMemory) && !freeing(s.State.Open, s.Now)
+// waiting reports whether the memory of an eviction or of a kill is awaited.
+func (s Snapshot) waiting() bool { return waiting(s.State.Open) || s.Evidence.dying(s.Now) }
+
+// emergency reports whether available memory keeps falling while evictions are held back, so
+// that another pod grows and the limit is near. Each such decision halves the Floor for the
+// next. Memory that is stuck counts too, because all of it may be used up between two polls,
+// and then there is no half of it left to lose. It does not count while memory is awaited, or
+// where it stays: another pod would be evicted for that memory.
+func (s Snapshot) emergency(crossed Threshold, held Hold) bool {
+	falling := s.available() < s.State.Floor
+	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
+	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
 }
 
 // threshold returns the amount of a threshold.

@@ -81,13 +81,18 @@ func TestDecideHeldEnds(t *testing.T) {
 	}
 }
 
-// TestDecideOutOfMemory: the report of the kernel counts more than the computed value.
+// TestDecideOutOfMemory: slabs that the kernel could not reclaim count as used, and figures and
+// reason agree.
 func TestDecideOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(300, sized("a", 0, 500, 0))
-	s.OutOfMemory = true
-	if d := Decide(s); d.Crossed != Hard || d.Victim == nil {
-		t.Errorf("crossed %q, victim %+v", d.Crossed, d.Victim)
+	s.Memory.Current, s.Memory.SlabReclaimable = 990*mi, 580*mi
+	if d := Decide(s); d.Crossed != "" {
+		t.Errorf("without an oom crossed %q", d.Crossed)
+	}
+	s.Evidence = proof
+	if d := Decide(s); d.Crossed != Hard || d.Victim == nil || d.Available != 10*mi || d.At != 100*mi {
+		t.Errorf("crossed %q, victim %+v, available %d of %d", d.Crossed, d.Victim, d.Available, d.At)
 	}
 	s.Config.Hard = 0
 	if d := Decide(s); d.Crossed != "" || d.Victim != nil {
@@ -95,15 +100,15 @@ func TestDecideOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestDecideFreesHalf: a pod whose memory stays in part is skipped if its end would free less than
-// half of what is missing. If the kernel reports that memory has run out, all of the threshold is
-// missing.
+// TestDecideFreesHalf: a pod whose memory stays in part is skipped if its end would free less
+// than half of what is missing. What is missing includes slabs that the kernel could not
+// reclaim.
 func TestDecideFreesHalf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		outOfMemory bool
-		frees       uint64
-		want        Skip
+		stuck bool
+		frees uint64
+		want  Skip
 	}{
 		// 100 MiB and 20 MiB and a byte are wanted, and 90 MiB available.
 		{false, 15*mi + 1, ""}, {false, 15 * mi, SkipStays},
@@ -112,7 +117,10 @@ func TestDecideFreesHalf(t *testing.T) {
 		const remains = 200 * mi
 		pod := with(sized("a", 0, 0, 0), func(p *Pod) { p.Usage.Used = remains + test.frees })
 		s := snapshotOf(90, pod)
-		s.Config.MinimumReclaim, s.OutOfMemory = 20*mi+1, test.outOfMemory
+		s.Config.MinimumReclaim = 20*mi + 1
+		if test.stuck { // all of the threshold is missing
+			s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 1000*mi, 180*mi, proof
+		}
 		s.State.Stays = map[string]uint64{pod.UID: remains}
 		if d := Decide(s); len(d.Order) != 1 || d.Order[0].Skip != test.want {
 			t.Errorf("%+v: %+v, want %q", test, d.Order, test.want)
@@ -121,35 +129,51 @@ func TestDecideFreesHalf(t *testing.T) {
 }
 
 // TestDecideOutOfMemoryBesideStays: a little memory that stays does not hold evictions back if
-// the computed value is high enough and the kernel reports that the limit is reached.
+// slabs hold the rest.
 func TestDecideOutOfMemoryBesideStays(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
-	s.OutOfMemory = true
+	s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 990*mi, 580*mi, proof
 	s.State.Stays = map[string]uint64{"tmpfs": mi}
 	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
 		t.Errorf("held %q, victim %+v", d.Held, d.Victim)
 	}
 }
 
-// TestDecideOutOfMemoryWhileHeld: if all memory has gone between two polls, an eviction does not
-// wait until half of nothing is lost.
+// TestDecideOutOfMemoryWhileHeld: if all memory has gone between two polls, an eviction does
+// not wait until half of nothing is lost. It does wait for memory that is about to come back,
+// and no pod is evicted for memory that stays.
 func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 	t.Parallel()
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
-	for name, state := range map[string]State{
-		"doubt":     {Doubt: noon.Add(time.Second)},
-		"unknown":   {UnknownSince: noon.Add(-time.Second)},
-		"reclaimed": {Open: []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}},
+	dying := proof
+	dying.killedAt = noon.Add(-oomSettle)
+	for name, test := range map[string]struct {
+		state    State
+		evidence evidence
+		held     Hold
+	}{
+		"doubt":            {State{Doubt: noon.Add(time.Second)}, proof, ""},
+		"unknown":          {State{UnknownSince: noon.Add(-time.Second)}, proof, ""},
+		"reclaiming":       {State{Open: []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}}, proof, HoldReclaiming},
+		"the kernel kills": {State{}, dying, HoldReclaiming},
+		"memory stays":     {State{Stays: map[string]uint64{"a": 500 * mi}}, proof, HoldStays},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := snapshotOf(0, unknown, sized("a", 0, 500, 0))
-			s.State, s.OutOfMemory = state, true
+			s.State, s.Evidence = test.state, test.evidence
 			s.State.Floored, s.State.Cooldown = true, map[string]time.Time{}
-			if d := Decide(s); !underPressure(s) || d.Victim == nil || d.Victim.Name != "a" {
+			d := Decide(s)
+			if d.Held != test.held || (d.Victim == nil) != (test.held != "") {
 				t.Errorf("held %q, victim %+v", d.Held, d.Victim)
+			}
+			if got := underPressure(s); got != (test.held != HoldReclaiming) {
+				t.Errorf("the pods are read: %t", got)
 			}
 		})
 	}
 }
+
+// proof is an oom of a second ago that nothing has answered.
+var proof = evidence{since: noon.Add(-oomSettle), lastAt: noon.Add(-oomSettle), quietAt: noon.Add(-oomSettle)}

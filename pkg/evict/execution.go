@@ -272,6 +272,16 @@ func waiting(open []execution) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed })
 }
 
+// ending reports whether memory of an execution whose grace period is over is awaited.
+func ending(open []execution, now time.Time) bool {
+	return slices.ContainsFunc(
+		open,
+		func(e execution) bool {
+			return e.phase == ended || e.phase != reclaimed && now.Sub(e.signalledAt) >= e.Grace
+		},
+	)
+}
+
 // killing reports whether memory of an execution without a grace period is awaited.
 func killing(open []execution) bool {
 	return slices.ContainsFunc(open, func(e execution) bool { return e.phase != reclaimed && e.Grace == 0 })

@@ -62,7 +62,7 @@ func nextPoll(s Snapshot, d Decision, open []execution, growth, burst float64) t
 		return statInterval
 	case killing(open):
 		return drainPollInterval
-	case waiting(open), d.Held == HoldUnknown, d.Held == HoldDoubt:
+	case waiting(open), s.Evidence.dying(s.Now), d.Held == HoldUnknown, d.Held == HoldDoubt:
 		return min(interval, heldPollInterval/10)
 	case d.Held == HoldStays:
 		// That may last for days, and each poll reads all pods. A pod that grows meanwhile is followed

@@ -134,13 +134,14 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	if readErr != nil {
 		return 0, readErr
 	}
-	if freed {
-		// The first reading may be from before the processes ended.
+	grew := m.watch.count(s.Now, freed)
+	if freed || grew != (counted{}) {
+		// The first reading may be from before the processes ended, or before the kernel counted.
 		if err := m.read(&s); err != nil {
 			return 0, err
 		}
 	}
-	s.OutOfMemory = m.watch.outOfMemory(s.Now)
+	m.weigh(&s, grew, freed)
 	m.executor.forgetStays(s.Now)
 	d := m.decide(s)
 	if d.Victim != nil {
@@ -150,9 +151,12 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 			return 0, nil
 		case <-time.After(rereadDelay):
 		}
+		// The kernel may have killed in the meantime.
+		grew := m.watch.count(time.Now(), true)
 		if err := m.read(&s); err != nil {
 			return 0, err
 		}
+		m.weigh(&s, grew, false)
 		d = m.decide(s)
 	}
 	m.executor.state = d.State
@@ -170,6 +174,14 @@ func (m *Manager) read(s *Snapshot) error {
 		m.peaks.note(s.Memory.Used(), s.Memory.Current)
 	}
 	return nil
+}
+
+// weigh adds what the kernel has counted to s, whose memory was read after that. freed means that
+// an eviction has ended just now.
+func (m *Manager) weigh(s *Snapshot, grew counted, freed bool) {
+	ending := freed || ending(m.executor.state.Open, s.Now)
+	m.watch.evidence = m.watch.evidence.next(time.Now(), grew, ending, *s)
+	s.Evidence = m.watch.evidence
 }
 
 // decide reads the pods if they are needed, and decides.

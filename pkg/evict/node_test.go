@@ -20,8 +20,8 @@ import (
 
 const partition = "kubepods.slice/kubepods-system.slice"
 
-// node is a node in a folder with a simulated kernel, runtime, kubelet and API server. It runs in a
-// synctest bubble.
+// node is a node in a folder with a simulated kernel, runtime, kubelet and API server. It runs
+// in a synctest bubble.
 type node struct {
 	t testing.TB
 	// ctx belongs to the program; crash ends it.
@@ -41,11 +41,13 @@ type node struct {
 	passing   bool
 	// ends is the time that a killed container takes to end.
 	ends time.Duration
-	// restarts is the delay after which the kubelet syncs a pod of which a container has ended, and
-	// restarts that container if the pod has not failed; 0 for never. restarted is the usage of a
-	// restarted container.
+	// restarts is the delay after which the kubelet syncs a pod of which a container has ended,
+	// and restarts that container if the pod has not failed; 0 for never. restarted is the
+	// usage of a restarted container.
 	restarts  time.Duration
 	restarted uint64
+	// kernel counts and kills at the partition's limit.
+	kernel nodeKernel
 	// noKill simulates a kernel without cgroup.kill; otherwise killErr is the result of a kill.
 	noKill  bool
 	killErr error
@@ -67,14 +69,16 @@ type node struct {
 	// overwrites is the number of times that the kubelet overwrites the status at the API server
 	// although it is about to sync the pod. overwritten counts all times that it did so.
 	overwrites, overwritten int
-	// fails is the time that the kubelet takes to end a failed pod after a container of it has ended.
+	// fails is the time that the kubelet takes to end a failed pod after a container of it has
+	// ended.
 	fails time.Duration
 	// lower is LowerLimit.
 	lower func() error
 
 	// did lists the calls to the node in order, events the calls of Events.
 	did, events []string
-	// madeFailed counts by pod how often the API server has made it Failed without being overwritten.
+	// madeFailed counts by pod how often the API server has made it Failed without being
+	// overwritten.
 	madeFailed map[string]int
 	evicted    []Eviction
 	// confirmed holds by UID the result of the last confirmation.
@@ -88,8 +92,8 @@ type node struct {
 	crashed        string
 }
 
-// disk is the folder of a node. One node after the other may use it: most of its files already have
-// the right content.
+// disk is the folder of a node. One node after the other may use it: most of its files already
+// have the right content.
 type disk struct {
 	root    string
 	writing sync.Mutex
@@ -122,7 +126,8 @@ type nodePod struct {
 	containers []*nodeContainer
 	// failed is the state at the API server; ending means that the kubelet follows it.
 	failed, ending bool
-	// pendingSyncs counts syncs of the kubelet that are still to come because a container has ended.
+	// pendingSyncs counts syncs of the kubelet that are still to come because a container has
+	// ended.
 	pendingSyncs int
 	// rest is its usage beside its containers.
 	rest uint64
@@ -135,6 +140,8 @@ type nodeContainer struct {
 	// immortal processes are in the state D.
 	immortal bool
 	starts   int
+	// dying means that it has SIGKILL, and still holds its memory.
+	dying bool
 }
 
 // crash is the value that an ending program panics with.
@@ -143,7 +150,7 @@ type crash struct{}
 func newNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
 	n := &node{
-		t: tb, disk: d, ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		t: tb, disk: d, kernel: newNodeKernel(), ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
 	n.files(partition, map[string]string{
@@ -205,6 +212,9 @@ func (n *node) files(cgroup string, files map[string]string) {
 	}
 }
 
+// path returns the path of a cgroup's file.
+func (d *disk) path(cgroup, name string) string { return filepath.Join(d.root, cgroup, name) }
+
 func (d *disk) remove(path string) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -253,20 +263,34 @@ func (n *node) refresh() {
 	}
 	sum := n.cache[0] + n.cache[1] + n.cache[2]
 	for _, p := range n.pods {
-		ofPod, populated := p.rest, 0
+		sum += p.uses()
+	}
+	// First of all, because a poll may read in between: memory of a pod that is back is the
+	// partition's.
+	n.files(partition, map[string]string{"memory.current": number(sum), "memory.stat": stat(n.cache)})
+	for _, p := range n.pods {
+		populated := 0
 		for _, c := range p.containers {
 			if c.running {
-				ofPod += c.uses
 				populated = 1
 				n.files(c.cgroup, map[string]string{"memory.current": number(c.uses), "memory.stat": stat([3]uint64{})})
 			}
 		}
 		n.files(p.Cgroup, map[string]string{
-			"memory.current": number(ofPod), "memory.stat": stat([3]uint64{}), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),
+			"memory.current": number(p.uses()), "memory.stat": stat([3]uint64{}), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),
 		})
-		sum += ofPod
 	}
-	n.files(partition, map[string]string{"memory.current": number(sum), "memory.stat": stat(n.cache)})
+}
+
+// uses returns the usage of a pod.
+func (p *nodePod) uses() uint64 {
+	sum := p.rest
+	for _, c := range p.containers {
+		if c.running {
+			sum += c.uses
+		}
+	}
+	return sum
 }
 
 // set changes the node.
@@ -311,6 +335,9 @@ func (n *node) exit(cgroup string, after time.Duration) bool {
 			if c.cgroup != cgroup || !c.running {
 				continue
 			}
+			if after <= n.ends {
+				n.strains(c, after)
+			}
 			if c.immortal {
 				return true
 			}
@@ -328,10 +355,13 @@ func (n *node) exit(cgroup string, after time.Duration) bool {
 }
 
 func (n *node) exited(p *nodePod, c *nodeContainer) {
-	c.running = false
+	n.kernel.ooms++ // the last allocation before its memory is back
+	n.writeCounts()
+	defer n.wake()
+	c.running, c.dying = false, false
 	cgroup := c.cgroup
+	n.refresh() // memory is back before the cgroup is empty: a process frees it while it ends
 	n.files(cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
-	n.refresh()
 	time.AfterFunc(20*time.Millisecond, func() { n.remove(cgroup) })
 	delay := n.restarts
 	if delay == 0 {
@@ -376,9 +406,9 @@ func (n *node) end(p *nodePod, after time.Duration) {
 	})
 }
 
-// fail does what the API server does with a pod that is made Failed. The kubelet follows when it
-// syncs the pod, after a container of it has ended and not before. The status of containers that it
-// has restarted meanwhile overwrites the failure.
+// fail does what the API server does with a pod that is made Failed. The kubelet follows when
+// it syncs the pod, after a container of it has ended and not before. The status of containers
+// that it has restarted meanwhile overwrites the failure.
 func (n *node) fail(uid string) {
 	for _, p := range n.pods {
 		if p.UID != uid || p.failed {
@@ -457,14 +487,18 @@ func (n *node) started(c Config) *Manager {
 	return m
 }
 
-// run is Run for a while, without early wake-ups: the fake clock stands still during a wait for the
-// kernel.
+// run is Run for a while, without early wake-ups: the fake clock stands still during a wait for
+// the kernel.
 func (n *node) run(m *Manager, d time.Duration) {
 	end := time.Now().Add(d)
 	for n.ctx.Err() == nil && time.Now().Before(end) {
 		next := m.step(n.ctx)
 		m.watch.reported = false
-		<-time.After(min(next, time.Until(end)))
+		select {
+		case <-time.After(min(next, time.Until(end))):
+		case <-n.kernel.changed:
+			m.watch.reported = true
+		}
 	}
 }
 

@@ -10,30 +10,31 @@ type kills struct {
 	limitAt, readAt time.Time
 }
 
-// outOfMemory reports whether the partition's own limit could not be kept since the last call, and
-// notifies Events of processes that the kernel has killed. It reads the counts if the kernel has
-// reported a change, and otherwise once in statInterval.
-func (w *watch) outOfMemory(now time.Time) (atPartition bool) {
-	if !w.reported && now.Sub(w.kills.readAt) < statInterval {
-		return false
+// count returns the growth of the kernel's counts since the last reading, and notifies Events of
+// processes that the kernel has killed. It reads the counts if the kernel has reported a change,
+// or if they have to be of now, and otherwise once in statInterval. The first reading of a run is
+// the base: what was counted before it proves nothing.
+func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
+	if !ofNow && !w.reported && now.Sub(w.kills.readAt) < statInterval {
+		return counted{}
 	}
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.Slice)
 	if err != nil {
-		return false // the cgroup is gone, which the next poll finds
+		return counted{} // the cgroup is gone, which the next poll finds
 	}
 	k := &w.kills
 	k.readAt = time.Now()
 	if k.known && atLimit > k.atLimit {
-		k.limitAt, atPartition = time.Now(), true
+		k.limitAt, grew.oom = time.Now(), true
 	}
 	if k.known && killed > k.killed {
 		limit := AtPod
 		// The kernel counts the limit first (mem_cgroup_oom). The last poll may have seen only that.
 		if time.Since(k.limitAt) < 2*statInterval {
-			limit = AtPartition
+			limit, grew.killed = AtPartition, true
 		}
 		w.Events.KernelKilled(limit, killed-k.killed)
 	}
 	k.known, k.killed, k.atLimit = true, killed, atLimit
-	return atPartition
+	return grew
 }

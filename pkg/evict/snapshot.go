@@ -11,9 +11,8 @@ type Snapshot struct {
 	Now    time.Time
 	Config Config
 	Memory cgroupfs.MemoryReading
-	// OutOfMemory means that the kernel could not keep the partition's limit since the last poll (oom
-	// of memory.events.local).
-	OutOfMemory bool
+	// Evidence holds what the kernel has counted at the partition's limit.
+	Evidence evidence
 	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
 	// true.
 	Pods []Pod
@@ -25,8 +24,8 @@ type Snapshot struct {
 
 // State carries over from one decision to the next.
 type State struct {
-	// Reclaiming is the threshold that was crossed while less than MinimumReclaim is available above
-	// it, empty for none.
+	// Reclaiming is the threshold that was crossed while less than MinimumReclaim is available
+	// above it, empty for none.
 	Reclaiming Threshold
 	// SoftSince is the time at which the soft threshold was crossed, zero if it is not.
 	SoftSince time.Time
@@ -34,28 +33,28 @@ type State struct {
 	Open []execution
 	// Cooldown holds, by owner, the time until which no other of its pods is evicted.
 	Cooldown map[string]time.Time
-	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes did not
-	// bring back.
+	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
+	// did not bring back.
 	Stays map[string]uint64
-	// Doubt is the time until which no other pod is evicted, because the last one did not bring back
-	// its usage.
+	// Doubt is the time until which no other pod is evicted, because the last one did not bring
+	// back its usage.
 	Doubt time.Time
-	// Floor is the available memory in bytes below which a pod is evicted although the memory of an
-	// earlier one is not back. Floored means that it is set: from the first eviction until no
-	// threshold is crossed.
+	// Floor is the available memory in bytes below which a pod is evicted although the memory
+	// of an earlier one is not back. Floored means that it is set: from the first eviction
+	// until no threshold is crossed.
 	Floor   uint64
 	Floored bool
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
 	UnknownSince time.Time
 }
 
-// rounding exceeds the amount by which the kernel rounds a limit down: to whole pages, of 64 KiB on
-// some machines.
+// rounding exceeds the amount by which the kernel rounds a limit down: to whole pages, of 64
+// KiB on some machines.
 const rounding = 1 << 17
 
-// limit returns the limit to guard, in bytes: the limit in force, or the configured one if that is
-// lower and waits for evictions to be applied. If the limit in force is higher for another reason,
-// an operator has raised it on purpose.
+// limit returns the limit to guard, in bytes: the limit in force, or the configured one if that
+// is lower and waits for evictions to be applied. If the limit in force is higher for another
+// reason, an operator has raised it on purpose.
 func (s Snapshot) limit() uint64 {
 	if s.Config.Lowering {
 		return min(s.Config.Limit, s.Memory.Max)
@@ -67,9 +66,9 @@ func (s Snapshot) limit() uint64 {
 func (s Snapshot) unlimited() bool { return s.limit() == cgroupfs.Unlimited }
 
 // Effective returns the configuration for the limit in force. That limit may be below the
-// configured one, because a raised limit is about to be applied, or because an operator has lowered
-// it. The thresholds are then the same parts of the limit in force: those of the larger limit would
-// evict pods without need.
+// configured one, because a raised limit is about to be applied, or because an operator has
+// lowered it. The thresholds are then the same parts of the limit in force: those of the larger
+// limit would evict pods without need.
 func (s Snapshot) Effective() Config {
 	c := s.Config
 	limit := s.limit()

@@ -25,6 +25,7 @@ type watch struct {
 	previous   uint64
 	previousAt time.Time
 	kills      kills
+	evidence   evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
 
@@ -49,7 +50,7 @@ func (w *watch) open() error {
 	if pressureErr != nil {
 		w.warn(fmt.Errorf("no wake-up by memory pressure, going on with ticks: %w", pressureErr))
 	}
-	w.meter, w.kills, w.reported = meter, kills{}, true
+	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, evidence{}, true
 	w.statAt, w.previousAt = time.Time{}, time.Time{}
 	w.mu.Lock()
 	w.alarm = alarm

@@ -1,0 +1,143 @@
+package evict
+
+import "time"
+
+// evidence holds what the kernel has counted at the partition's limit, and what followed. It
+// matters where the sum of available memory does not: slabs of open files count half as
+// reclaimable, and page cache as a whole.
+//
+// An oom proves little by itself. The kernel counts it at every allocation that finds nothing
+// to reclaim, before it knows whether a process has to be killed (mem_cgroup_oom,
+// mm/memcontrol.c): all the time while a killed process ends, and also where it finds a process
+// that is ending and kills none (task_will_free_mem, mm/oom_kill.c). So an oom that was counted
+// before the last eviction has ended proves nothing. A later one does if memory is still short
+// when nothing ends any more.
+type evidence struct {
+	// since is the time of the first oom that nothing has answered, zero for none. lastAt is
+	// the time of the last one.
+	since, lastAt time.Time
+	// killedAt is the time of the first of the kills at the partition's limit whose memory is
+	// awaited, zero for none. inVain means that such memory did not come back, and that memory
+	// is short since.
+	killedAt time.Time
+	inVain   bool
+	// quietAt is the time of the last of three events: an oom that began since, a kill, a fall
+	// of the usage. used is the usage then, or its maximum since.
+	quietAt time.Time
+	used    uint64
+}
+
+const (
+	// reapTimeout is the time in which the memory of a killed process begins to come back.
+	// After two seconds the kernel frees it for a process that does not do so itself
+	// (OOM_REAPER_DELAY, mm/oom_kill.c, since 5.18).
+	reapTimeout = 3 * time.Second
+	// oomSettle is the time without a kill and without falling usage after which an oom is not
+	// about a process that ends. The kernel prints its report between the two counts
+	// (oom_kill_process calls dump_header first), which takes that long on a serial console.
+	oomSettle = time.Second
+	// cachePatience is the time over which ooms have to be counted before page cache counts as
+	// used: writing dirty pages back takes time.
+	cachePatience = 10 * time.Second
+)
+
+// counted is the growth of the kernel's counts since the last reading: of oom of the partition,
+// and of kills at its limit.
+type counted struct{ oom, killed bool }
+
+// next returns the evidence after a reading of the counts and a later reading of the memory,
+// which s has. ending means that an eviction has not ended, or ended just now.
+func (e evidence) next(now time.Time, c counted, ending bool, s Snapshot) evidence {
+	used, config := s.Memory.Used(), s.Effective()
+	short := s.leftBeside(slabsStuck) < max(config.Hard, config.Soft)+config.MinimumReclaim
+	if c.oom && e.since.IsZero() {
+		e.since, e.quietAt, e.used = now, now, used
+	}
+	if c.oom {
+		e.lastAt = now
+	}
+	if c.killed && !e.inVain {
+		if e.killedAt.IsZero() {
+			e.killedAt = now
+		}
+		e.quietAt, e.used = now, used
+	}
+	switch began := e.began(); {
+	case used > e.used:
+		e.used = used
+	case used+e.used/reclaimSteps <= e.used && now.Sub(began) < endTimeout:
+		e.quietAt, e.used = now, used
+	}
+	if !e.killedAt.IsZero() && !(short && e.dying(now)) {
+		e.killedAt, e.inVain = time.Time{}, short
+		if !short {
+			e.since = time.Time{} // the kill was the answer
+		}
+	}
+	if !short {
+		e.inVain = false
+	}
+	if ending || s.leftBeside(cacheStuck) >= config.Hard {
+		e.since = time.Time{}
+	}
+	return e
+}
+
+// began returns the time at which the present shortage began.
+func (e evidence) began() time.Time {
+	if !e.killedAt.IsZero() {
+		return e.killedAt
+	}
+	return e.since
+}
+
+// dying reports whether the memory of a process that the kernel has killed is awaited.
+func (e evidence) dying(now time.Time) bool {
+	return !e.killedAt.IsZero() && now.Sub(e.quietAt) < reapTimeout && now.Sub(e.killedAt) < endTimeout
+}
+
+// freeing reports whether such a process frees memory, as freeing does for evictions.
+func (e evidence) freeing(now time.Time) bool {
+	return e.dying(now) && now.Sub(e.quietAt) < freeingWindow
+}
+
+// stuck is the memory that the kernel counts as reclaimable and could not reclaim.
+type stuck int
+
+const (
+	nothingStuck stuck = iota
+	// slabsStuck: no part of the slabs can be reclaimed.
+	slabsStuck
+	// cacheStuck: page cache cannot be reclaimed either.
+	cacheStuck
+)
+
+// stuck returns the memory that ooms prove to be stuck.
+func (s Snapshot) stuck() stuck {
+	e, hard := s.Evidence, s.Effective().Hard
+	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.quietAt) < oomSettle {
+		return nothingStuck
+	}
+	switch {
+	case s.leftBeside(slabsStuck) < hard:
+		return slabsStuck
+	case s.leftBeside(cacheStuck) < hard && e.lastAt.Sub(e.since) >= cachePatience:
+		return cacheStuck
+	}
+	return nothingStuck
+}
+
+// left returns the memory left below the limit, in bytes, as far as it can be used.
+func (s Snapshot) left() uint64 { return s.leftBeside(s.stuck()) }
+
+// leftBeside returns the memory left below the limit, in bytes, if some is stuck.
+func (s Snapshot) leftBeside(which stuck) uint64 {
+	used := s.Memory.Used()
+	switch which {
+	case slabsStuck:
+		used = s.Memory.Current - min(s.Memory.InactiveFile+s.Memory.ActiveFile, s.Memory.Current)
+	case cacheStuck:
+		used = s.Memory.Current
+	}
+	return s.limit() - min(used, s.limit())
+}

@@ -1,0 +1,184 @@
+package evict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestManagerOOMDuringEviction: ooms that the kernel counts while a pod ends cost no other pod,
+// however long it takes to end.
+func TestManagerOOMDuringEviction(t *testing.T) {
+	for _, ends := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 4 * time.Second} {
+		t.Run(ends.String(), func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.ends = ends
+				m := n.started(hardOnly)
+				n.run(m, 10*time.Minute)
+				n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+			})
+		})
+	}
+}
+
+// TestManagerOOMBeforeSignal: the kernel kills between the reading that chose a pod and the
+// second one. The memory of the killed process is awaited, and no pod is evicted.
+func TestManagerOOMBeforeSignal(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		pods, first := m.Pods, true
+		m.Pods = func() []Pod {
+			if first {
+				first = false
+				n.set(func() { n.kernelKills(n.pod("greedy"), 2*time.Second) })
+			}
+			return pods()
+		}
+		n.run(m, time.Second)
+		n.expect()
+		if r := m.Report(); r.Held != HoldReclaiming {
+			n.t.Errorf("reported %+v", r)
+		}
+		n.run(m, time.Minute)
+		n.expect()
+	})
+}
+
+// TestManagerKernelKilledGrower: the kernel has killed the pod that grew. No other has to go,
+// while it ends or after it.
+func TestManagerKernelKilledGrower(t *testing.T) {
+	for _, ends := range []time.Duration{0, 30 * time.Millisecond, 2 * time.Second} {
+		t.Run(ends.String(), func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.set(func() { n.pod("greedy").containers[0].uses = mi })
+				m := n.started(hardOnly)
+				n.run(m, 3*time.Second)
+				n.set(func() {
+					n.pod("greedy").containers[0].uses = 350 * mi
+					n.kernelKills(n.pod("greedy"), ends)
+				})
+				n.run(m, time.Minute)
+				n.expect()
+			})
+		})
+	}
+}
+
+// TestManagerKernelKillInVain: what the kernel has killed brings back nothing. After a while
+// the pod that holds the memory is evicted, and the next kill is not waited for.
+func TestManagerKernelKillInVain(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses = mi })
+		m := n.started(hardOnly)
+		n.run(m, time.Second)
+		n.set(func() {
+			n.pod("greedy").containers[0].uses = 345 * mi
+			n.kernelCounts(1)
+		})
+		n.run(m, reapTimeout-100*time.Millisecond)
+		n.expect()
+		n.run(m, time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+	})
+}
+
+// TestManagerOOMOfReturningPod: a DaemonSet's pod leaks and comes back five times. No other pod
+// is evicted for it.
+func TestManagerOOMOfReturningPod(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = nil })
+		for i := range 5 {
+			n.start(sized(fmt.Sprint("innocent", i), 1000, 0, 200), 90)
+		}
+		m := n.started(hardOnly)
+		for i := range 5 {
+			p := sized(fmt.Sprint("leaker", i), 0, 0, 0)
+			p.Owner = "kube-system/leaker"
+			n.start(p, 500)
+			n.run(m, 90*time.Second)
+			n.set(func() { n.pods = slices.DeleteFunc(n.pods, func(q *nodePod) bool { return q.Name == p.Name }) })
+			n.remove(p.Cgroup)
+		}
+		if did := n.all(); slices.ContainsFunc(did, func(what string) bool { return strings.Contains(what, "innocent") }) {
+			n.t.Errorf("did %q", did)
+		}
+	})
+}
+
+// TestManagerOOMSlabs: files that a pod holds open hide its memory. An oom that no process
+// explains evicts it, and one that is over does not.
+func TestManagerOOMSlabs(t *testing.T) {
+	for name, test := range map[string]struct {
+		cache [3]uint64
+		over  bool
+		want  []string
+	}{
+		"slabs":                   {[3]uint64{0, 0, 250 * mi}, false, []string{"kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy"}},
+		"slabs, freed since":      {[3]uint64{0, 0, 250 * mi}, true, nil},
+		"page cache, being freed": {[3]uint64{125 * mi, 125 * mi, 0}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = test.cache })
+				m := n.started(hardOnly)
+				n.run(m, 5*time.Second)
+				n.expect()
+				n.set(n.countOOM)
+				if test.over {
+					<-time.After(time.Millisecond)
+					n.set(func() { n.cache = [3]uint64{} })
+				}
+				n.run(m, oomSettle-10*time.Millisecond)
+				n.expect()
+				n.run(m, time.Minute)
+				n.expect(test.want...)
+			})
+		})
+	}
+}
+
+// TestManagerOOMPageCache: page cache that the kernel cannot reclaim for long counts as used.
+func TestManagerOOMPageCache(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = [3]uint64{125 * mi, 125 * mi, 0} })
+		m := n.started(hardOnly)
+		n.run(m, time.Second)
+		for range 10 {
+			n.set(n.countOOM)
+			n.run(m, time.Second)
+			n.expect()
+		}
+		n.set(n.countOOM)
+		n.run(m, 2*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+	})
+}
+
+// TestManagerOOMBeforeStart: counts of before the start of the program prove nothing.
+func TestManagerOOMBeforeStart(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = [3]uint64{0, 0, 250 * mi} })
+		n.set(n.countOOM)
+		n.run(n.started(hardOnly), time.Minute)
+		n.expect()
+	})
+}
+
+// kernelCounts counts an oom and the kill of some processes.
+func (n *node) kernelCounts(processes int) {
+	n.kernel.kills += processes
+	n.countOOM()
+}
+
+// kernelKills kills the containers of a pod, as the kernel does, which end after a time.
+func (n *node) kernelKills(p *nodePod, ends time.Duration) {
+	for _, c := range p.containers {
+		n.kernel.kills++
+		n.countOOM()
+		n.ends, ends = ends, n.ends
+		n.exit(c.cgroup, n.ends)
+		n.ends, ends = ends, n.ends
+	}
+}
