@@ -32,16 +32,16 @@ import (
 	"nodepartition/pkg/slices/decision"
 )
 
-// EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. It holds the
-// cgroup of that monitor, whose service an operator may have put into any slice. A monitor that
+// EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. It holds
+// the cgroup of that monitor, whose service an operator may have put into any slice. A monitor that
 // only reports, or that leaves evictions to the kernel, does not lower usage.
 const EvictsFile = config.StateDir + "/monitor/evicts"
 
 // monitorCgroup is the cgroup of the service without a Slice= of an operator, and in a file of an
-// earlier version. A populated cgroup shows that the monitor runs: systemd removes the cgroup of a service that has
-// ended. The lock that a monitor holds would also show a monitor that was started by hand. But
-// trying that lock means holding it for a moment, and a monitor that starts at that moment would
-// exit. And /proc/locks grows with the locks of all pods.
+// earlier version. A populated cgroup shows that the monitor runs: systemd removes the cgroup of a
+// service that has ended. The lock that a monitor holds would also show a monitor that was started
+// by hand. But trying that lock means holding it for a moment, and a monitor that starts at that
+// moment would exit. And /proc/locks grows with the locks of all pods.
 const monitorCgroup = cgroupfs.Mount + "/system.slice/" + unitname.MonitorService
 
 const (
@@ -181,7 +181,7 @@ func monitorEvicts(root hostfs.FS) bool {
 	return err == nil && runs
 }
 
-// serviceCgroup returns the cgroup of a service by its /proc/self/cgroup, "0::/path" with cgroup v2.
+// serviceCgroup returns the cgroup of a service by its /proc/self/cgroup, "0::/path" in cgroup v2.
 // Only the cgroup of our service counts: that of a login, from which somebody starts a monitor by
 // hand, has processes after the monitor, too.
 func serviceCgroup(own string) string {

@@ -25,9 +25,9 @@ var dropinPlaces = []string{
 }
 
 // OperatorSets reports whether an operator has set a property of a slice by hand, such as
-// MemoryMax: with "systemctl set-property", "systemctl edit" or a drop-in of any kind. The operator's
-// value wins over that of our unit file. For AllowedCPUs, systemd adds the lists of a unit file and
-// of its drop-ins up.
+// MemoryMax: with "systemctl set-property", "systemctl edit" or a drop-in of any kind. The
+// operator's value wins over that of our unit file. For AllowedCPUs, systemd adds the lists of a
+// unit file and of its drop-ins up.
 func OperatorSets(root hostfs.FS, slice, property string) bool {
 	set := false
 	for _, text := range dropins(root, slice) {
