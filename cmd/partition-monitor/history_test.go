@@ -202,6 +202,9 @@ func TestRecommendShortHistory(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	text, a = n.recommend(exitOK, "--force")
+	if a.History.MaxPods != 110 { // the kubelet's default
+		t.Errorf("maxPods %d", a.History.MaxPods)
+	}
 	for _, want := range []string{"the history is 3h0m0s long", "--history-members", "the recommendation has kube-system"} {
 		if !strings.Contains(text, "# warning: ") || !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

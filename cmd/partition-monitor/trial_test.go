@@ -522,4 +522,7 @@ func TestTryBelowUsage(t *testing.T) {
 	n.says(exitOK, "has ended", "try", "--end")
 	section("512Mi")
 	n.says(exitOK, "is tried until", "try", "--force", triedFile)
+	n.says(exitOK, "has ended", "try", "--end")
+	n.write(triedFile, kubelet("systemPartition:\n  namespaces: [kube-system]\n")) // limits nothing
+	n.says(exitOK, "is tried until", "try", triedFile)
 }

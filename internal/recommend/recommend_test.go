@@ -72,6 +72,10 @@ func TestComputeWeek(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	// A pod that was started again is one that leaks.
+	if all := strings.Join(compute(recorded()).Warnings, " "); strings.Count(all, "kube-system/collector grows by") != 1 {
+		t.Errorf("%q", all)
+	}
 	// The highest usage includes the leak. The limit does not.
 	highest := uint64(0)
 	for _, s := range recorded() {
