@@ -12,7 +12,8 @@ import (
 const Unlimited = math.MaxUint64
 
 // Limits are the limits of a pod's slice that the kubelet sets (ResourceConfigForPod
-// and ApplyPodLevelMemoryHigh, pkg/kubelet/cm/helpers_linux.go) and that systemd has properties for.
+// and ApplyPodLevelMemoryHigh, pkg/kubelet/cm/helpers_linux.go) and that systemd has properties
+// for.
 type Limits struct {
 	// MemoryMax in bytes (memory.max).
 	MemoryMax uint64

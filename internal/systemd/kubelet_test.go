@@ -39,7 +39,7 @@ var podSettings = map[string]struct{ property, lost string }{
 	"memory.swap.max": {lost: "not set for a pod"},
 }
 
-// TestKubeletPodSettings: whatever a kubelet of the lab can write to the cgroup of a pod is mirrored
+// TestKubeletPodSettings: what a kubelet of the lab can write to the cgroup of a pod is mirrored
 // in the partition, or known as lost and documented. It fails if a newer kubelet writes more.
 func TestKubeletPodSettings(t *testing.T) {
 	t.Parallel()
