@@ -280,6 +280,9 @@ func (g *Gatherer) complete(
 			if shares := container.Resources.Shares; shares > cpuweight.MinShares {
 				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
 			}
+		} else if resources, err := g.resourcesOf(ctx, c.ID); err == nil {
+			// Its score shows the priority of its pod. The runtime may remove it at any moment.
+			container.Resources = resources
 		}
 		if container.Running && container.Unit != "" {
 			path := unitname.CgroupPath(at.slice) + "/" + at.unit

@@ -183,7 +183,7 @@ type Container struct {
 	IdleCPUs string
 	// OwnCgroups means that it has cgroups below its scope.
 	OwnCgroups bool
-	// Resources holds the resources it was created with. They are read only if the kubelet does not
-	// report the pod's requests.
+	// Resources holds the resources it was created with, in whatever state it is. They are read only
+	// if the kubelet does not report the pod's requests.
 	Resources cri.Resources
 }

@@ -97,11 +97,7 @@ func estimate(pod *evict.Pod, p *podmove.Pod) {
 	}
 	// Containers may share one limit of the pod, and no pod requests more than its limit.
 	pod.Request = min(pod.Request, p.PartitionCgroup.Limits.MemoryMax)
-	for _, c := range p.Containers {
-		if c.Running {
-			pod.Priority = max(pod.Priority, evict.EstimatePriority(pod.QoS, c.Resources.OOMScoreAdj))
-		}
-	}
+	pod.Priority = estimatedPriority(p)
 }
 
 // Scopes returns a function that returns the scopes of containers in the slice of a pod, by

@@ -22,10 +22,11 @@ import (
 // the name of the cgroup contains the UID and the class, and requests and priorities are estimated
 // from the scores of their processes. capacity is the node's memory in bytes.
 func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
-	listed := map[string]bool{}
+	listed := make(map[string]bool, len(inventory))
 	for _, pod := range inventory {
 		listed[pod.Cgroup] = true
 	}
+	var reported map[string]*podsapi.Pod // made for the first pod that is not listed
 	var pods []evict.Pod
 	for _, parent := range unitname.System.Slices() {
 		children, err := fs.Children(unitname.CgroupPath(parent))
@@ -43,7 +44,10 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 				Cgroup:      unitname.CgroupPath(slice),
 				GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
-			if k := kubeletPod(known, slice, v1.PodQOSClass(qos)); k != nil {
+			if reported == nil {
+				reported = byEscapedUID(known)
+			}
+			if k := reported[uid]; k != nil {
 				pod.UID, pod.Namespace, pod.Name = k.UID, k.Namespace, k.Name
 				fromKubelet(&pod, k)
 				for name, c := range k.Containers {
@@ -69,30 +73,24 @@ func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 	return pods
 }
 
-// kubeletPod returns the pod to which a slice of the partition belongs, or nil.
-func kubeletPod(known map[types.UID]*podsapi.Pod, slice string, qos v1.PodQOSClass) *podsapi.Pod {
+// byEscapedUID returns the pods by their UIDs as in the names of slices.
+func byEscapedUID(known map[types.UID]*podsapi.Pod) map[string]*podsapi.Pod {
+	escaped := make(map[string]*podsapi.Pod, len(known))
 	for uid, k := range known {
-		if unitname.PodSlice(unitname.System, qos, string(uid)) == slice {
-			return k
-		}
+		escaped[unitname.EscapeUID(string(uid))] = k
 	}
-	return nil
+	return escaped
 }
 
-// estimateByScore estimates the request and the priority of a pod from the oom_score_adj of the
-// first process of each container. The kubelet sets the same score for all processes of a
-// container.
+// estimateByScore estimates the request and the priority of a pod from the oom_score_adj of a
+// process of each container. The kubelet sets the same score for all processes of a container.
 func estimateByScore(fs cgroupfs.FS, pod *evict.Pod, capacity uint64) {
 	scopes, err := Scopes(fs)(pod.Cgroup)
 	if err != nil {
 		return
 	}
 	for _, cgroup := range scopes {
-		procs, err := os.ReadFile(filepath.Join(fs.Path(cgroup), "cgroup.procs"))
-		if err != nil {
-			continue
-		}
-		pid, _, _ := strings.Cut(string(procs), "\n")
+		pid := process(fs, cgroup, maxDepth)
 		text, err := os.ReadFile(filepath.Join("/proc", pid, "oom_score_adj"))
 		if pid == "" || err != nil {
 			continue // it has ended
@@ -104,4 +102,32 @@ func estimateByScore(fs cgroupfs.FS, pod *evict.Pod, capacity uint64) {
 		pod.Request += evict.EstimateRequest(pod.QoS, score, 0, capacity)
 		pod.Priority = max(pod.Priority, evict.EstimatePriority(pod.QoS, score))
 	}
+}
+
+// maxDepth bounds the search for a process below the scope of a container. systemd in a container
+// keeps services in slices of slices.
+const maxDepth = 6
+
+// process returns the ID of a process in a cgroup or below it, empty for none. A cgroup whose
+// children have controllers has no process of its own (the "no internal processes" rule of
+// Documentation/admin-guide/cgroup-v2.rst): with systemd or Docker in a container they are in
+// leaves.
+func process(fs cgroupfs.FS, cgroup string, depth int) string {
+	procs, err := os.ReadFile(filepath.Join(fs.Path(cgroup), "cgroup.procs"))
+	if err != nil {
+		return ""
+	}
+	if pid, _, _ := strings.Cut(string(procs), "\n"); pid != "" {
+		return pid
+	}
+	children, err := fs.Children(cgroup)
+	if err != nil || depth == 0 {
+		return ""
+	}
+	for _, child := range children {
+		if pid := process(fs, cgroup+"/"+child, depth-1); pid != "" {
+			return pid
+		}
+	}
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
@@ -86,5 +87,57 @@ func TestEndedPodKeepsName(t *testing.T) {
 	pods := slices.Concat(listed, Unlisted(cgroupfs.FS(root), listed, nil, capacity))
 	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
 		t.Errorf("found %+v, want kube-system/dns", pods)
+	}
+}
+
+// TestUnlistedNested: with systemd or Docker in a container its processes are in cgroups below the
+// scope, and show its score there.
+func TestUnlistedNested(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
+	scope := filepath.Join(root, slice, "cri-containerd-"+strings.Repeat("1", 64)+".scope")
+	leaf := filepath.Join(scope, "system.slice/a.service")
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir, procs := range map[string]string{scope: "", filepath.Dir(leaf): "", leaf: fmt.Sprintln(os.Getpid())} {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(procs), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != fmt.Sprint(os.Getpid()) {
+		t.Errorf("process %q, want %d", got, os.Getpid())
+	}
+	if err := os.RemoveAll(leaf); err != nil {
+		t.Fatal(err)
+	}
+	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != "" {
+		t.Errorf("process %q of an empty scope", got)
+	}
+}
+
+// TestUnlistedLinear: the work for each pod does not grow with the number of pods. Before the first
+// pass all pods are unlisted.
+func TestUnlistedLinear(t *testing.T) {
+	perPod := func(count int) float64 {
+		root := t.TempDir()
+		known := map[types.UID]*podsapi.Pod{}
+		for i := range count {
+			uid := fmt.Sprintf("%08x-1111-2222-3333-444444444444", i)
+			slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
+			if err := os.MkdirAll(filepath.Join(root, slice), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			known[types.UID(uid)] = &podsapi.Pod{UID: uid}
+		}
+		return testing.AllocsPerRun(3, func() {
+			if got := len(Unlisted(cgroupfs.FS(root), nil, known, capacity)); got != count {
+				t.Fatalf("%d pods, want %d", got, count)
+			}
+		}) / float64(count)
+	}
+	if few, many := perPod(50), perPod(400); many > 2*few {
+		t.Errorf("%.0f allocations for each of 400 pods, and %.0f for each of 50", many, few)
 	}
 }

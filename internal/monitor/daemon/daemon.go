@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/monitor/apiserver"
+	"nodepartition/internal/monitor/candidates"
 	"nodepartition/internal/monitor/control"
 	"nodepartition/internal/monitor/metrics"
 	"nodepartition/internal/monitor/node"
@@ -61,6 +62,7 @@ type monitor struct {
 	live       livemove.Mover
 	plugin     *nri.Plugin
 	table      podmove.Table
+	remembered candidates.Memory
 	reconciler *podmove.Reconciler
 	evictor    *evict.Manager
 	history    *history // nil if none is kept
@@ -155,6 +157,8 @@ func (m *monitor) build() {
 	m.reconciler.Mover = mover{runtime: m.runtime, live: m.live}
 	m.reconciler.Placer, m.reconciler.Table = m.plugin, &m.table
 	m.reconciler.Events = &placementEvents{metrics: m.metrics, log: m.log, passed: func() {
+		known, _ := m.kubelet.Pods()
+		m.remembered.Note(cgroupfs.Mount, m.table.Pods(), known)
 		m.passed()
 		m.lookAtKubelet()
 		m.lookAtTrial()

@@ -30,9 +30,11 @@ func (m *monitor) newEvictor() *evict.Manager {
 		if !told && time.Since(started) < kubeletPatience && node.IsSocket(m.options.PodsAPI) {
 			return nil // requests and priorities are about to arrive
 		}
-		found := m.table.Pods()
-		listed := candidates.Inventory(found, known, capacity)
-		return append(listed, candidates.Unlisted(fs, listed, known, capacity)...)
+		known = m.remembered.Complete(known, told)
+		found := candidates.Inventory(m.table.Pods(), known, capacity)
+		found = append(found, candidates.Unlisted(fs, found, known, capacity)...)
+		m.remembered.Raise(found)
+		return found
 	}
 	m.cluster = m.newCluster(pods)
 	return evict.New(evict.Options{

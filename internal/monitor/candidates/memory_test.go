@@ -1,0 +1,91 @@
+package candidates
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/priority"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// TestMemoryForceDeleted: the kubelet drops a pod that is deleted with force at once. While its
+// slice is there, its values stay those that the kubelet has reported.
+func TestMemoryForceDeleted(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	db := inGuest("db", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997})
+	slice := filepath.Join(root, unitname.CgroupPath(db.PartitionCgroup.Slice))
+	if err := os.MkdirAll(slice, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reported := told(&podsapi.Pod{UID: db.UID, Name: "db", Priority: 7, MemoryRequest: 70 * mebi, Owner: "set"})
+	var m Memory
+	m.Note(cgroupfs.FS(root), []podmove.Pod{db}, reported)
+
+	got := one(t, db, m.Complete(nil, true))
+	if got.Estimated || got.Priority != 7 || got.Request != 70*mebi || got.Owner != "set" || !got.Terminating {
+		t.Errorf("deleted with force: %+v", got)
+	}
+	if got := one(t, db, m.Complete(nil, false)); got.Estimated || got.Terminating {
+		t.Errorf("a kubelet that has not reported yet has deleted nothing: %+v", got)
+	}
+	if known := m.Complete(reported, true); len(known) != 1 || known[types.UID(db.UID)].Terminating {
+		t.Errorf("the kubelet's own report is replaced: %+v", known)
+	}
+
+	// Its sandbox is gone, and a process is left.
+	m.Note(cgroupfs.FS(root), nil, nil)
+	if known := m.Complete(nil, true); len(known) != 1 {
+		t.Errorf("forgotten while its slice is there: %+v", known)
+	}
+	if err := os.RemoveAll(slice); err != nil {
+		t.Fatal(err)
+	}
+	m.Note(cgroupfs.FS(root), nil, nil)
+	if known := m.Complete(nil, true); len(known) != 0 || len(m.pods) != 0 {
+		t.Errorf("still known: %+v", known)
+	}
+}
+
+// TestMemoryPriority: a pod without a Pods API is node-critical from the first container that shows
+// it, in whatever state that is.
+func TestMemoryPriority(t *testing.T) {
+	t.Parallel()
+	proxy := inGuest("kube-proxy", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997})
+	c := &proxy.Containers[0]
+	for state, set := range map[string]func(){
+		"created":        func() { c.Running, c.Creating = false, true },
+		"in its backoff": func() { c.Running, c.Creating = false, false },
+	} {
+		set()
+		if got := one(t, proxy, nil); got.Priority != priority.NodeCritical {
+			t.Errorf("%s: priority %d", state, got.Priority)
+		}
+	}
+
+	var m Memory
+	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
+	proxy.Containers = nil // the runtime has removed it
+	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
+	pods := Inventory([]podmove.Pod{proxy}, nil, capacity)
+	m.Raise(pods)
+	if pods[0].Priority != priority.NodeCritical {
+		t.Errorf("between two containers: priority %d", pods[0].Priority)
+	}
+	other := Inventory([]podmove.Pod{inGuest("dns", v1.PodQOSBurstable)}, nil, capacity)
+	if m.Raise(other); other[0].Priority != 0 {
+		t.Errorf("another pod: priority %d", other[0].Priority)
+	}
+	reported := Inventory([]podmove.Pod{proxy}, told(&podsapi.Pod{UID: proxy.UID, Priority: 5}), capacity)
+	if m.Raise(reported); reported[0].Priority != 5 {
+		t.Errorf("the kubelet's priority is replaced by %d", reported[0].Priority)
+	}
+}
