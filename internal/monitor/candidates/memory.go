@@ -23,7 +23,7 @@ type Memory struct {
 	pods map[string]remembered // by UID, as in the names of slices
 }
 
-// remembered is what is known of a pod: the last report of the kubelet, nil if there was none, and
+// remembered holds the last report of the kubelet about a pod, nil if there was none, and
 // the highest priority that its containers have shown.
 type remembered struct {
 	kubelet  *podsapi.Pod
