@@ -43,11 +43,13 @@ func alsoIn(namespace string) string {
 	return strings.Replace(evictionSection, "[kube-system]", "[kube-system, "+namespace+"]", 1)
 }
 
-// changedAfter: a section that is changed after the step is followed, and so is its removal.
+// changedAfter: a section that is changed after the step is followed, and so is its next change.
+// The pod is created after the step: the kubelet takes the container with the latest time for the
+// present one, also if that has ended (1.37.0).
 func (e *evictor) changedAfter(t *testing.T, namespace string, step func(*testing.T)) {
+	step(t)
 	s := spec{namespace: namespace, name: namespace}
 	apply(t, e.Node, s)
-	step(t)
 	configure(t, e.Node, alsoIn(namespace))
 	inSlice(t, e.Node, namespace, namespace, unitname.System, v1.PodQOSBestEffort)
 	configure(t, e.Node, evictionSection)
@@ -57,16 +59,16 @@ func (e *evictor) changedAfter(t *testing.T, namespace string, step func(*testin
 
 // triedOver: a trial ends when its time is over, although the clock is set meanwhile.
 func (e *evictor) triedOver(t *testing.T, namespace string, step func(*testing.T)) {
-	const file, seconds = "/root/partition.yaml", 40
+	const file, seconds = "/root/partition.yaml", 60
 	document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + alsoIn(namespace)
 	if err := e.CopyTo(t.Context(), lab.File{Path: file, Data: []byte(document), Mode: 0o600}); err != nil {
 		t.Fatal(err)
 	}
-	s := spec{namespace: namespace, name: namespace}
-	apply(t, e.Node, s)
 	began := e.uptime(t)
 	run(t, e.Node, monitorPath+" try "+file+" --for="+strconv.Itoa(seconds)+"s")
 	step(t)
+	s := spec{namespace: namespace, name: namespace}
+	apply(t, e.Node, s)
 	over := "test -e " + kubeletconfig.TrialPath + " || echo over"
 	if out := run(t, e.Node, over); out != "" && e.uptime(t) < began+seconds {
 		t.Errorf("the trial ended with the step of the clock")
