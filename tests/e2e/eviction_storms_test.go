@@ -236,19 +236,20 @@ func (e *evictor) storm(t *testing.T, d drawn, returns int, start func(*evictor,
 	}
 }
 
-// bursts returns a pod of a storm. It starts, and up to three of its processes allocate from 64 to
-// 200 MiB each at once. It does that again and again until it ends, and comes back. When it has
-// come back often enough it stays at rest. It has neither limits nor requests.
+// bursts returns a pod of a storm. It starts, allocates from 64 to 200 MiB at once, in one process
+// after another, until it ends, and comes back. When it has come back often enough it stays at
+// rest. It has neither limits nor requests. At the limit one of its processes is larger than any
+// other pod: the kernel selects by the size of processes.
 func (d drawn) bursts(returns int) *v1.Pod {
-	notes := path.Join(stormDir, d.name)
+	// dd writes after it has read everything, and holds it as long as sleep holds the pipe.
 	s := d.pod("", "sh", "-c", fmt.Sprintf(`trap 'exit 0' TERM
 echo $UID >>%[1]s
 if test $(wc -l <%[1]s) -gt %[2]d; then sleep 2147483647 & wait; fi
-sleep 0.%[3]d
-while :; do
-  for i in $(seq %[4]d); do dd if=/dev/zero bs=%[5]dM count=1 2>/dev/null | sleep 2147483647 & done
-  sleep 0.%[6]d
-done`, notes, returns+1, d.pick(1, 9), d.pick(1, 3), d.pick(64, 200), d.pick(1, 5)))
+mkfifo /done && exec 3<>/done
+while sleep 0.%[3]d; do
+  dd if=/dev/zero bs=%[4]dM count=1 2>/dev/null | { head -c 1 >/dev/null; echo >&3; exec sleep 2147483647; } &
+  read -r _ <&3
+done`, path.Join(stormDir, d.name), returns+1, d.pick(1, 9), d.pick(64, 200)))
 	s.requests = nil
 	s.change = func(p *v1.Pod) {
 		folder := v1.HostPathDirectory
