@@ -16,6 +16,9 @@ type Input struct {
 	// IgnoreEviction is the kubelet's flag --experimental-allocatable-ignore-eviction: Node
 	// Allocatable then includes the eviction threshold.
 	IgnoreEviction bool
+	// IgnoreReservedMemory means that the kubelet's flag --reserved-memory replaces the field. A
+	// running kubelet has accepted it.
+	IgnoreReservedMemory bool
 	// Capacity has cpu, memory, hugepages-SIZE, and ephemeral-storage where it is known, as the
 	// kubelet reports them.
 	Capacity v1.ResourceList

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -22,6 +23,20 @@ type Kubelet struct {
 	// LocalStorageCapacityIsolation is true if absent. If it is false, the node has no capacity of
 	// storage.
 	LocalStorageCapacityIsolation *bool `json:"localStorageCapacityIsolation,omitempty"`
+	// CgroupsPerQOS is true if absent.
+	CgroupsPerQOS *bool `json:"cgroupsPerQOS,omitempty"`
+	// EvictionSoft and its grace periods are no part of the budget. The kubelet refuses a threshold
+	// without a grace period.
+	EvictionSoft            map[string]string   `json:"evictionSoft,omitempty"`
+	EvictionSoftGracePeriod map[string]string   `json:"evictionSoftGracePeriod,omitempty"`
+	ReservedMemory          []MemoryReservation `json:"reservedMemory,omitempty"`
+}
+
+// MemoryReservation is an element of reservedMemory: what the static memory manager keeps of a NUMA
+// node. A value is a string or a number,
+// and parsed in bounded time.
+type MemoryReservation struct {
+	Limits map[string]json.RawMessage `json:"limits"`
 }
 
 // defaultMaxPods applies if maxPods is 0 (SetDefaults_KubeletConfiguration, v1beta1/defaults.go).

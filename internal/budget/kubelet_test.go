@@ -19,6 +19,13 @@ func TestKubeletFields(t *testing.T) {
 			t.Errorf("%s has no field %s; was it renamed or removed?", theirs, got.Name)
 			continue
 		}
+		if got.Type == reflect.TypeFor[[]MemoryReservation]() { // with values that are not parsed yet
+			limits, _ := want.Type.Elem().FieldByName("Limits")
+			if ours := got.Type.Elem().Field(0); limits.Tag.Get("json") != ours.Tag.Get("json") {
+				t.Errorf("%s of an element has the tag %s, want %s", ours.Name, ours.Tag, limits.Tag)
+			}
+			want.Type = got.Type
+		}
 		if got.Type != want.Type || got.Tag.Get("json") != want.Tag.Get("json") {
 			t.Errorf("%s is %s `json:%q`, want %s `json:%q`", got.Name, got.Type, got.Tag.Get("json"), want.Type, want.Tag.Get("json"))
 		}

@@ -2,12 +2,16 @@ package budget
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/bytesize"
+	"nodepartition/internal/quantity"
 )
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
@@ -65,6 +69,13 @@ func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 		w.add("evictionHard: %s is no signal of a kubelet 1.37, which does not start with it; want %s",
 			signal, strings.Join(signals, ", "))
 	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
+		if _, ok := k.EvictionSoftGracePeriod[signal]; !ok {
+			w.add("evictionSoft: %s has no grace period: the kubelet does not start; add it to evictionSoftGracePeriod", signal)
+		}
+	}
+	w.enforced(k)
+	w.reservedMemory(in, b)
 	for _, s := range []struct {
 		enforce, list, cgroup string
 		amounts               map[string]string
@@ -85,6 +96,67 @@ func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
 				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
 		}
+	}
+}
+
+// enforced warns of values of enforceNodeAllocatable that the kubelet refuses
+// (ValidateKubeletConfiguration). The combinations of reservations have warnings of their own.
+func (w *remarks) enforced(k *Kubelet) {
+	const field = "enforceNodeAllocatable"
+	values := k.EnforceNodeAllocatable
+	if values == nil {
+		values = []string{"pods"} // SetDefaults_KubeletConfiguration, v1beta1/defaults.go
+	}
+	seen := map[string]bool{}
+	for _, value := range values {
+		switch {
+		case seen[value]:
+			w.add("%s has %s twice: the kubelet does not start; remove one of them", field, value)
+		case !slices.Contains(enforceable, value):
+			w.add("%s has %q, which no kubelet knows: it does not start; want %s", field, value, strings.Join(enforceable, ", "))
+		case value == enforceNone && len(values) > 1:
+			w.add("%s has none beside other values: the kubelet does not start; remove it, or the others", field)
+		case value != enforceNone && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS:
+			w.add("%s has %s, and cgroupsPerQOS is false: the kubelet does not start; want cgroupsPerQOS: true, or none alone",
+				field, value)
+		}
+		seen[value] = true
+	}
+}
+
+// enforceNone switches enforcement off.
+const enforceNone = "none"
+
+// enforceable lists the values of enforceNodeAllocatable (pkg/kubelet/types/constants.go).
+var enforceable = []string{
+	"pods", "kube-reserved", "kube-reserved-compressible", "system-reserved", "system-reserved-compressible", enforceNone,
+}
+
+// reservedMemory warns of reservations of the static memory manager that differ from those of the
+// node (validateReservedMemory, pkg/kubelet/cm/memorymanager/memory_manager.go).
+func (w *remarks) reservedMemory(in *Input, b *Budget) {
+	k := &in.Kubelet
+	if k.MemoryManagerPolicy != staticMemory || in.IgnoreReservedMemory {
+		return
+	}
+	var sum resource.Quantity
+	for _, node := range k.ReservedMemory {
+		raw, ok := node.Limits[string(v1.ResourceMemory)]
+		if !ok {
+			continue
+		}
+		text := strings.Trim(string(raw), `"`)
+		q, err := quantity.Parse(text)
+		if err != nil {
+			w.add("reservedMemory: %q %v: the kubelet does not start with it", text, err)
+			return
+		}
+		sum.Add(q)
+	}
+	want := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes + b.EvictionThreshold.MemoryBytes
+	if sum.CmpInt64(want) != 0 {
+		w.add("memoryManagerPolicy is Static, and the memory of reservedMemory is %s: the kubelet does not start; want %s, "+
+			"the sum of kubeReserved, systemReserved and evictionHard", sum.String(), resource.NewQuantity(want, resource.BinarySI))
 	}
 }
 

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -11,6 +12,14 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	type values = map[string]string
 	reserved := Kubelet{ReservedSystemCPUs: "0-3", SystemReserved: values{"memory": "4Gi"}}
+	no := false
+	static := func(memory ...string) Kubelet {
+		k := Kubelet{MemoryManagerPolicy: "Static", SystemReserved: values{"memory": "1Gi"}, EvictionHard: values{"memory.available": "100Mi"}}
+		for _, m := range memory {
+			k.ReservedMemory = append(k.ReservedMemory, MemoryReservation{map[string]json.RawMessage{"memory": json.RawMessage(m)}})
+		}
+		return k
+	}
 	partition := func(limit int64, list string) *Partition { return &Partition{MemoryLimit: limit, CPUs: cpus(t, list)} }
 	for name, test := range map[string]struct {
 		kubelet   Kubelet
@@ -18,6 +27,7 @@ func TestWarnings(t *testing.T) {
 		partition *Partition
 		members   *Members
 		host      int64
+		flag      bool
 		want      []string
 	}{
 		"none": {kubelet: reserved, partition: partition(4*gibi, "0-3")},
@@ -51,6 +61,42 @@ func TestWarnings(t *testing.T) {
 			kubelet: Kubelet{EvictionHard: values{"memory.availabel": "1Gi", "pid.available": "10%"}},
 			want:    []string{"evictionHard: memory.availabel is no signal of a kubelet 1.37"},
 		},
+		"enforced with a typo": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"podz"}},
+			want:    []string{`enforceNodeAllocatable has "podz", which no kubelet knows: it does not start; want pods, kube-reserved`},
+		},
+		"none and pods": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"none", "pods"}},
+			want:    []string{"enforceNodeAllocatable has none beside other values: the kubelet does not start"},
+		},
+		"pods twice": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods", "pods"}},
+			want:    []string{"enforceNodeAllocatable has pods twice: the kubelet does not start"},
+		},
+		"pods without cgroups": {
+			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods"}, CgroupsPerQOS: &no},
+			want:    []string{"enforceNodeAllocatable has pods, and cgroupsPerQOS is false: the kubelet does not start"},
+		},
+		"pods by default, without cgroups": {
+			kubelet: Kubelet{CgroupsPerQOS: &no}, want: []string{"enforceNodeAllocatable has pods, and cgroupsPerQOS is false"},
+		},
+		"none, without cgroups":    {kubelet: Kubelet{EnforceNodeAllocatable: []string{"none"}, CgroupsPerQOS: &no}},
+		"nothing, without cgroups": {kubelet: Kubelet{EnforceNodeAllocatable: []string{}, CgroupsPerQOS: &no}},
+		"a soft threshold without a grace period": {
+			kubelet: Kubelet{
+				EvictionSoft:            values{"memory.available": "1Gi", "nodefs.available": "10%"},
+				EvictionSoftGracePeriod: values{"nodefs.available": "1m"},
+			},
+			want: []string{"evictionSoft: memory.available has no grace period: the kubelet does not start"},
+		},
+		"reserved memory is the sum":         {kubelet: static(`"1Gi"`, `104857600`)},
+		"reserved memory is given by a flag": {kubelet: static(), flag: true},
+		"reserved memory leaves out a threshold": {
+			kubelet: static(`"1Gi"`),
+			want:    []string{"memoryManagerPolicy is Static, and the memory of reservedMemory is 1Gi: the kubelet does not start; want 1124Mi, "},
+		},
+		"no reserved memory":             {kubelet: static(), want: []string{"memoryManagerPolicy is Static, and the memory of reservedMemory is 0: "}},
+		"reserved memory is no quantity": {kubelet: static(`"a"`), want: []string{`reservedMemory: "a" is not a quantity: the kubelet does not start`}},
 		"enforced twice": {
 			kubelet: Kubelet{
 				EnforceNodeAllocatable: []string{"kube-reserved-compressible", "kube-reserved"}, KubeReservedCgroup: "/runtime",
@@ -104,7 +150,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		b, err := Compute(Input{
 			Kubelet: test.kubelet, Capacity: capacity(t, "cpu=8 memory=16Gi "+test.capacity), CPUs: cpus(t, "0-7"),
-			Partition: test.partition, Members: test.members, HostBytes: test.host,
+			Partition: test.partition, Members: test.members, HostBytes: test.host, IgnoreReservedMemory: test.flag,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

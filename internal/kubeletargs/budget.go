@@ -41,6 +41,10 @@ func (b *Budget) flags() map[string]func(string) {
 		"system-reserved-cgroup":   func(v string) { b.SystemReservedCgroup = v },
 		"cpu-manager-policy":       func(v string) { b.CPUManagerPolicy = v },
 		"memory-manager-policy":    func(v string) { b.MemoryManagerPolicy = v },
+		// Given reports these. Their values are no part of the budget.
+		"reserved-memory":            func(string) {},
+		"eviction-soft":              func(string) {},
+		"eviction-soft-grace-period": func(string) {},
 		"max-pods": func(v string) {
 			if n, err := strconv.ParseInt(v, 0, 32); err == nil {
 				b.MaxPods = int32(n)

@@ -43,10 +43,10 @@ func readNode(partition *budget.Partition) (Node, error) {
 	}
 	b, err := budget.Compute(budget.Input{
 		Kubelet:        kubelet.fields,
-		IgnoreEviction: kubelet.ignoreEviction,
-		Capacity:       capacity.Resources,
-		CPUs:           capacity.CPUs,
-		Partition:      partition,
+		IgnoreEviction: kubelet.ignoreEviction, IgnoreReservedMemory: kubelet.ignoreReserved,
+		Capacity:  capacity.Resources,
+		CPUs:      capacity.CPUs,
+		Partition: partition,
 	})
 	return Node{
 		Budget: b, CPUs: capacity.CPUs, Kubelet: kubelet.process, Config: kubelet.config, MaxPods: kubelet.fields.PodLimit(),

@@ -99,6 +99,16 @@ const maxCPUs = 8192
 // maxBytes is an exbibyte.
 const maxBytes = 1 << 60
 
+// isHugePages reports whether name is hugepages-SIZE, such as hugepages-2Mi.
+func isHugePages(name string) bool {
+	size, ok := strings.CutPrefix(name, v1.ResourceHugePagesPrefix)
+	if !ok {
+		return false
+	}
+	q, err := quantity.Parse(size)
+	return err == nil && q.Sign() > 0
+}
+
 // ParseCapacity parses the capacity of another node, such as cpu=16,memory=32Gi,storage=100Gi. CPUs
 // and memory are required; storage and hugepages-SIZE may be there. The CPUs are numbered from 0.
 func ParseCapacity(text string) (*Capacity, error) {
@@ -111,7 +121,7 @@ func ParseCapacity(text string) (*Capacity, error) {
 		}
 		switch {
 		case name == string(v1.ResourceCPU), name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage),
-			strings.HasPrefix(name, v1.ResourceHugePagesPrefix):
+			isHugePages(name):
 		default:
 			return nil, fmt.Errorf("%q: want cpu, memory, storage or hugepages-SIZE, and = behind it", name)
 		}
@@ -124,6 +134,9 @@ func ParseCapacity(text string) (*Capacity, error) {
 			return nil, fmt.Errorf("%s: %q %w; want e.g. cpu=16,memory=32Gi,storage=100Gi", name, value, err)
 		case q.Sign() < 0 || q.CmpInt64(maxBytes) > 0:
 			return nil, fmt.Errorf("%s: %q is negative or too large", name, value)
+		}
+		if q.CmpInt64(q.Value()) != 0 && name != string(v1.ResourceCPU) {
+			return nil, fmt.Errorf("%s: %q is a part of a byte", name, value)
 		}
 		list[v1.ResourceName(name)] = q
 	}

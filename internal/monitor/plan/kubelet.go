@@ -25,6 +25,8 @@ type Configuration struct {
 type kubelet struct {
 	fields         budget.Kubelet
 	ignoreEviction bool
+	// ignoreReserved means that a flag gives reservedMemory.
+	ignoreReserved bool
 	// rootDir is on the file system whose size is the capacity of storage.
 	rootDir string
 	from    Configuration
@@ -157,7 +159,11 @@ func (k *kubelet) override(flags *kubeletargs.Flags) {
 		"system-reserved-cgroup":   func(b *budget.Kubelet) { b.SystemReservedCgroup = flags.SystemReservedCgroup },
 		"cpu-manager-policy":       func(b *budget.Kubelet) { b.CPUManagerPolicy = flags.CPUManagerPolicy },
 		"memory-manager-policy":    func(b *budget.Kubelet) { b.MemoryManagerPolicy = flags.MemoryManagerPolicy },
-		"max-pods":                 func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
+		"cgroups-per-qos":          func(b *budget.Kubelet) { b.CgroupsPerQOS = &flags.CgroupsPerQOS },
+		// A running kubelet has accepted them.
+		"eviction-soft":              func(b *budget.Kubelet) { b.EvictionSoft = nil },
+		"eviction-soft-grace-period": func(b *budget.Kubelet) { b.EvictionSoft = nil },
+		"max-pods":                   func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
 		"local-storage-capacity-isolation": func(b *budget.Kubelet) {
 			b.LocalStorageCapacityIsolation = &flags.StorageIsolation
 		},
@@ -166,7 +172,7 @@ func (k *kubelet) override(flags *kubeletargs.Flags) {
 			replace(&k.fields)
 		}
 	}
-	k.ignoreEviction = flags.IgnoreEviction
+	k.ignoreEviction, k.ignoreReserved = flags.IgnoreEviction, flags.Given("reserved-memory")
 	if flags.RootDir != "" {
 		k.rootDir = below(flags.RootDir)
 	}
