@@ -1,42 +1,75 @@
 package kubeletconfig
 
 import (
-	"os"
-	"path/filepath"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"nodepartition/internal/hostfs"
 )
 
+// TestLoadTrial: a section on trial replaces those of the override and of the kubelet, and Looked
+// lists them.
+func TestLoadTrial(t *testing.T) {
+	t.Parallel()
+	const main = "/var/lib/kubelet/config.yaml"
+	section := func(cpus string) string { return head + "systemPartition: {cpuset: '" + cpus + "'}" }
+	root := tree(t, map[string]string{main: section("0"), OverridePath: section("1"), TrialPath: section("2")})
+	c, err := Load(root)
+	if err != nil || string(c.Section) != `{"cpuset":"2"}` || c.SectionFile != TrialPath {
+		t.Fatalf("%s of %q, %v; want the trial's", c.Section, c.SectionFile, err)
+	}
+	if got := c.SectionFileWith("cpuset"); got != TrialPath {
+		t.Errorf("a message about its cpuset names %s", got)
+	}
+	for _, want := range []Look{{main, lookRead}, {OverridePath, "not read, " + TrialPath + " exists: a trial runs"}, {TrialPath, lookRead}} {
+		if !slices.Contains(c.Looked, want) {
+			t.Errorf("%v; want %v", c.Looked, want)
+		}
+	}
+	// A candidate replaces all of them, and is read from no file.
+	c, err = LoadWith(root, "mine.yaml", []byte(section("3")))
+	if err != nil || string(c.Section) != `{"cpuset":"3"}` || c.SectionFile != "mine.yaml" || c.SectionFileWith("cpuset") != "mine.yaml" {
+		t.Errorf("%s of %q, %v; want mine.yaml's", c.Section, c.SectionFile, err)
+	}
+}
+
+// TestLoadWithRefused: a trial without a section, or with another kind of object, is refused by its
+// name. The section of the override does not become the trial's.
+func TestLoadWithRefused(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
+	for data, want := range map[string]string{
+		"":                    "is empty",
+		head + "maxPods: 10":  "has no systemPartition section; want",
+		"systemPartition: {}": "apiVersion",
+		head + "#" + strings.Repeat("x", maxFileBytes): "too large: more than 65536 bytes; a kubelet's configuration is at most",
+	} {
+		c, err := LoadWith(root, "mine.yaml", []byte(data))
+		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.Section != nil {
+			t.Errorf("%.60q: %v; want mine.yaml: ... %s", data, err, want)
+		}
+	}
+	_, err := LoadWith(root, "mine.yaml", make([]byte, maxFileBytes+1))
+	if !errors.Is(err, hostfs.ErrTooLarge) {
+		t.Errorf("%v; want ErrTooLarge", err)
+	}
+}
+
 // TestTrialBroken: a trial that cannot be read is an error that names it. The override is no
 // substitute: its section would come into force in the middle of a trial.
 func TestTrialBroken(t *testing.T) {
 	t.Parallel()
-	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	for name, trial := range map[string]string{
-		"no YAML": "systemPartition: {", "another kind": "apiVersion: v1\nkind: Pod\n", "empty": "", "a folder": "folder",
+	for name, path := range map[string]string{
+		"systemPartition: {": TrialPath, "apiVersion: v1\nkind: Pod\n": TrialPath, "": TrialPath, "a folder": TrialPath + "/file",
 	} {
-		root := t.TempDir()
-		put := func(path, content string) {
-			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		put("/var/lib/kubelet/config.yaml", head)
-		put(OverridePath, head+"systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n")
-		if trial == "folder" {
-			put(TrialPath+"/file", "")
-		} else {
-			put(TrialPath, trial)
-		}
-		c, err := Load(hostfs.FS(root))
+		root := tree(t, map[string]string{
+			"/var/lib/kubelet/config.yaml": head, OverridePath: head + "systemPartition: {cpuset: '1'}", path: name,
+		})
+		c, err := Load(root)
 		if err == nil || !strings.Contains(err.Error(), TrialPath) || len(c.Section) > 0 {
-			t.Errorf("%s: section %s, %v; want no section, and an error of %s", name, c.Section, err, TrialPath)
+			t.Errorf("%q: section %s, %v; want no section, and an error of %s", name, c.Section, err, TrialPath)
 		}
 	}
 }
