@@ -253,9 +253,27 @@ func (s Snapshot) waiting() bool { return waiting(s.State.Open) || s.Evidence.dy
 // and then there is no half of it left to lose. It does not count while memory is awaited, or
 // where it stays: another pod would be evicted for that memory.
 func (s Snapshot) emergency(crossed Threshold, held Hold) bool {
-	falling := s.available() < s.State.Floor
+	falling := s.available()+s.victimsGrowth() < s.State.Floor
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
+}
+
+// victimsGrowth returns the bytes by which evicted pods have grown since they were chosen. They
+// take memory until they have ended, which may be a second later on a busy node (seen with kernel
+// 6.12), and it comes back with the rest. Evicting another pod would not stop them.
+func (s Snapshot) victimsGrowth() uint64 {
+	growth := uint64(0)
+	for _, open := range s.State.Open {
+		if open.phase == reclaimed || open.UsedBytes == 0 { // not awaited, or not measured
+			continue
+		}
+		for i := range s.Pods {
+			if p := &s.Pods[i]; p.UID == open.UID && p.Usage.Used > open.UsedBytes {
+				growth += p.Usage.Used - open.UsedBytes
+			}
+		}
+	}
+	return growth
 }
 
 // threshold returns the amount of a threshold.

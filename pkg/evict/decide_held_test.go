@@ -12,6 +12,13 @@ func TestDecideHeld(t *testing.T) {
 	killed := func(ago time.Duration) []execution {
 		return []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-ago)}}
 	}
+	using := func(mebibytes uint64) []execution {
+		open := killed(time.Second)
+		open[0].UID, open[0].UsedBytes = sized("first", 0, 0, 0).UID, mebibytes*mi
+		return open
+	}
+	abandoned := using(300)[0]
+	abandoned.phase = reclaimed
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	stays := func(bytes uint64) map[string]uint64 { return map[string]uint64{"tmpfs": bytes * mi} }
 	for name, test := range map[string]struct {
@@ -24,14 +31,17 @@ func TestDecideHeld(t *testing.T) {
 	}{
 		"not held": {snapshotOf(50, sized("a", 0, 500, 0)), State{}, "", "a", false, 25},
 		// While an eviction is open.
-		"reclaiming":                             {snapshotOf(50, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, HoldReclaiming, "", false, 50},
-		"reclaiming, and there was enough since": {snapshotOf(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
-		"reclaiming, below the floor":            {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
-		"reclaiming, at the floor":               {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"below the floor, still freeing":         {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"below the floor, no longer freeing":     {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
-		"above the floor again":                  {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
-		"nothing left, floor of zero":            {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
+		"reclaiming":                                        {snapshotOf(50, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, HoldReclaiming, "", false, 50},
+		"reclaiming, and there was enough since":            {snapshotOf(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
+		"reclaiming, below the floor":                       {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"reclaiming, at the floor":                          {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"below the floor, still freeing":                    {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"below the floor, no longer freeing":                {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"above the floor again":                             {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
+		"nothing left, floor of zero":                       {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
+		"below the floor, because the victim grew":          {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
+		"below the floor, and another pod grew too":         {snapshotOf(4, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Floor: 25 * mi, Floored: true}, "", "a", false, 2},
+		"below the floor, the victim's memory is abandoned": {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: append(killed(time.Second), abandoned), Floor: 25 * mi, Floored: true}, "", "a", false, 2},
 		// Memory that stays.
 		"enough without the memory that stays":    {snapshotOf(50, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, HoldStays, "", true, 25},
 		"memory that stays is the shortage":       {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(50)}, HoldStays, "", true, 25},
