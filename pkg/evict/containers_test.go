@@ -22,6 +22,14 @@ func TestContainersEndedBeforeKill(t *testing.T) {
 	})
 }
 
+// TestContainersKillWithoutCgroup: the cgroup with an empty path is the root, with the whole node.
+func TestContainersKillWithoutCgroup(t *testing.T) {
+	c := containers{Options: &Options{Kill: func(cgroup string) error { t.Errorf("killed %q", cgroup); return nil }}}
+	if err := c.kill(Stopped{ID: "a"}); err == nil {
+		t.Error("no error")
+	}
+}
+
 func TestContainersKillFails(t *testing.T) {
 	for name, failure := range map[string]error{"before 5.14": nil, "forbidden": fs.ErrPermission} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 )
@@ -37,6 +38,7 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 		if s.Now.Before(x.dryRunUntil[e.UID]) {
 			return
 		}
+		maps.DeleteFunc(x.dryRunUntil, func(_ string, until time.Time) bool { return !s.Now.Before(until) })
 		x.dryRunUntil[e.UID] = s.Now.Add(retryInterval)
 		x.Events.Evicting(e, 0)
 		x.keep(newExecution(e))

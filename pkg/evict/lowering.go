@@ -6,40 +6,48 @@ import (
 	"time"
 )
 
-// maxLowerings limits the calls of LowerLimit for one limit: further ones would not lower it
-// either.
-const maxLowerings = 5
+// maxLoweringPause bounds the pause between two calls of LowerLimit.
+const maxLoweringPause = time.Hour
 
-// lowerings counts the reloads of systemd for one lowered limit.
+// lowerings paces the reloads of systemd for one lowered limit. The pause doubles with each reload
+// that has succeeded and not lowered the limit: the next one will hardly do so. A failed one says
+// nothing about the next.
 type lowerings struct {
 	limit uint64
-	tries int
+	pause time.Duration
 	// next is the earliest time of the next try.
 	next time.Time
 }
 
-// due counts a try for the limit, which is in bytes, and reports whether to make it.
+// due reports whether to try, for the limit, which is in bytes.
 func (l *lowerings) due(limit uint64, now time.Time) bool {
 	if !now.After(l.next) {
 		return false
 	}
 	if limit != l.limit {
-		l.limit, l.tries = limit, 0
+		l.limit, l.pause = limit, 0
 	}
-	if l.tries++; l.tries > maxLowerings {
-		return false
-	}
-	l.next = now.Add(retryInterval)
+	l.pause = min(max(2*l.pause, retryInterval), maxLoweringPause)
+	l.next = now.Add(l.pause)
 	return true
 }
 
+// failed makes the next try follow after the shortest pause.
+func (l *lowerings) failed(now time.Time) { l.pause, l.next = 0, now.Add(retryInterval) }
+
 // lower has systemd apply a lowered limit, in the background.
 func (m *Manager) lower(ctx context.Context, limit uint64) {
-	if !m.lowerings.due(limit, time.Now()) {
+	m.mu.Lock()
+	due := m.lowerings.due(limit, time.Now())
+	m.mu.Unlock()
+	if !due {
 		return
 	}
 	m.background.Go(func() {
 		if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
+			m.mu.Lock()
+			m.lowerings.failed(time.Now())
+			m.mu.Unlock()
 			m.Events.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
 		}
 	})

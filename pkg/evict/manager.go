@@ -36,9 +36,10 @@ type Manager struct {
 	config   Config
 	report   Report
 	polledAt time.Time
+	// lowerings is changed when a reload fails.
+	lowerings lowerings
 
 	// The goroutine in Run owns these.
-	lowerings     lowerings
 	noCandidateAt time.Time // the last call of Events.NoCandidate
 	raisedAt      time.Time // the time since which the limit in force is above the configured one
 }

@@ -2,6 +2,7 @@ package evict
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -226,6 +227,39 @@ func TestManagerDryRun(t *testing.T) {
 		m.SetConfig(hardOnly)
 		n.run(m, time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+	})
+}
+
+// TestManagerDryRunForgets: a dry run remembers only the pods of the last minute.
+func TestManagerDryRunForgets(t *testing.T) {
+	bubble(t, func(n *node) {
+		c := hardOnly
+		c.DryRun = true
+		m := n.started(c)
+		for i := range 10 {
+			n.set(func() { n.pods[0].UID = fmt.Sprint("greedy", i) })
+			n.run(m, retryInterval/4)
+		}
+		if got := len(m.executor.dryRunUntil); got > 5 {
+			n.t.Errorf("%d pods are remembered", got)
+		}
+	})
+}
+
+// TestManagerSecondReading: one reading that counts page cache as used evicts no pod.
+func TestManagerSecondReading(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		pods, first := m.Pods, true
+		m.Pods = func() []Pod {
+			if first {
+				first = false
+				n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi })
+			}
+			return pods()
+		}
+		n.run(m, time.Minute)
+		n.expect()
 	})
 }
 
