@@ -39,6 +39,9 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if plan.Config.KubeletsFile != "" && plan.Apply { // at a reload: at boot no operator could read it
 		log.noticef("%s", plan.Config.KubeletsFile)
 	}
+	if plan.Waits != "" { // of interest only to someone who expects a partition
+		log.infof("%s", plan.Waits)
+	}
 	return write(output, plan, log)
 }
 

@@ -14,6 +14,7 @@ const (
 	levelError   = 3
 	levelWarning = 4
 	levelNotice  = 5
+	levelInfo    = 6
 	daemon       = 3 << 3
 )
 
@@ -51,6 +52,8 @@ func OpenLog(getenv func(string) string) *Log {
 func (l *Log) Errorf(format string, args ...any) { l.log(levelError, format, args...) }
 
 func (l *Log) noticef(format string, args ...any) { l.log(levelNotice, format, args...) }
+
+func (l *Log) infof(format string, args ...any) { l.log(levelInfo, format, args...) }
 
 // all logs lines, or the first of them and the number of the others.
 func (l *Log) all(level int, lines []string) {

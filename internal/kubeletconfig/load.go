@@ -103,9 +103,9 @@ type Config struct {
 	Looked []Look
 	// Late lists paths that may still appear during the boot.
 	Late latemount.Late
-	// Awaited lists paths where a configuration may be made later: by kubeadm join, cloud-init, or the
-	// first start of k3s. It is empty if there is a configuration or a section. It includes the paths
-	// in Late.
+	// Awaited lists paths where what is missing may be made later: a configuration by kubeadm join,
+	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
+	// section.
 	Awaited Awaited
 	// Warnings lists remarks that are no errors.
 	Warnings []string
@@ -118,13 +118,18 @@ type Config struct {
 	hasMain bool
 }
 
-// Awaited lists paths for the kubelet's configuration that do not exist yet.
+// Awaited lists paths for the kubelet's configuration and for the section that do not exist yet.
 type Awaited struct {
-	// Files lists the paths for a main file.
+	// Files lists OverridePath and the paths for a main file.
 	Files []string
 	// Globs lists patterns for drop-ins. They are for a kubelet that has only drop-ins, as with k3s.
 	Globs []string
+	// Unwatched lists files and folders that no path unit may watch: see latemount.Mounts.Watchable.
+	Unwatched []string
 }
+
+// Any reports whether anything is awaited.
+func (a Awaited) Any() bool { return len(a.Files)+len(a.Globs)+len(a.Unwatched) > 0 }
 
 // Look is a path that was checked for a configuration.
 type Look struct {
@@ -183,6 +188,7 @@ type candidate struct {
 
 func load(l loader) (*Config, error) {
 	settings, err := readSettings(l.root)
+	l.mounts = latemount.Read(l.root)
 	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services, Partition: settings.Partition}
 	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
@@ -203,7 +209,7 @@ func (l *loader) load(settings settings) error {
 	if err := l.merge(); err != nil {
 		return err
 	}
-	l.config.Late = latemount.Find(l.root, l.missing)
+	l.findLate()
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
 		l.config.Section, l.config.SectionFile = nil, ""
@@ -220,21 +226,41 @@ func (l *loader) load(settings settings) error {
 	return wrongType
 }
 
-// awaited returns the paths where a configuration may be made later, on a node without any.
+// findLate finds what may come with a file system that is not mounted yet.
+func (l *loader) findLate() {
+	if !l.root.Exists(OverridePath) {
+		l.missing = append(l.missing, OverridePath)
+	}
+	l.config.Late = l.mounts.Late(l.missing, l.dirs)
+}
+
+// awaited returns the paths where what is missing may be made later, on a node without a section.
 func (l *loader) awaited() Awaited {
 	var a Awaited
+	if l.noOverride {
+		l.await(&a, OverridePath, OverridePath, &a.Files)
+	}
 	if len(l.docs) > 0 {
 		return a
 	}
 	for _, name := range l.mainFiles {
 		if name != ambiguousFile { // a kubeconfig there is no configuration that has come
-			a.Files = append(a.Files, name)
+			l.await(&a, name, name, &a.Files)
 		}
 	}
 	for _, dir := range l.dirs {
-		a.Globs = append(a.Globs, dir+"/*"+dropinExtension)
+		l.await(&a, dir, dir+"/*"+dropinExtension, &a.Globs)
 	}
 	return a
+}
+
+// await adds a pattern of names at or below a path to watched, if the path can be watched.
+func (l *loader) await(a *Awaited, name, pattern string, watched *[]string) {
+	if !l.mounts.Watchable(name) {
+		a.Unwatched = append(a.Unwatched, name)
+		return
+	}
+	*watched = append(*watched, pattern)
 }
 
 // mainIsLate reports whether there is no main file yet and one may still be mounted.
@@ -249,11 +275,14 @@ type loader struct {
 	docs    []document
 	merged  map[string]json.RawMessage // the fields of all documents
 	missing []string                   // checked and not found
+	mounts  *latemount.Mounts
 	config  *Config
 
 	mainFiles []string // paths checked for a main file
 	dirs      []string // directories checked for drop-ins
 	hasMain   bool
+
+	noOverride bool // there is no OverridePath
 
 	candidate *candidate // nil unless a document is validated before it is in force
 }
@@ -292,11 +321,11 @@ func (l *loader) mainFile(settings settings) error {
 		l.mainFiles = []string{name}
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			if len(latemount.Find(l.root, []string{name}).Paths) == 0 {
-				l.config.Awaited.Files = l.mainFiles
+			l.missing = append(l.missing, name)
+			if l.config.Late = l.mounts.Late(l.missing, nil); len(l.config.Late.Paths) == 0 {
+				l.await(&l.config.Awaited, name, name, &l.config.Awaited.Files)
 				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
 			}
-			l.missing = append(l.missing, name)
 			l.looked(name, lookMissing)
 			return nil
 		}
@@ -350,7 +379,7 @@ func (l *loader) dropins(settings settings) error {
 	dirs := wellKnownDirs
 	if dir := settings.ConfigDir; dir != "" {
 		dirs = []string{dir}
-		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(latemount.Find(l.root, dirs).Paths) == 0 {
+		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(l.mounts.Late(dirs, nil).Paths) == 0 {
 			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
 		}
 	}
@@ -474,6 +503,7 @@ func (l *loader) override() error {
 	doc, err = l.read(OverridePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.looked(OverridePath, lookMissing)
+		l.noOverride = true
 		return nil
 	}
 	if err != nil {

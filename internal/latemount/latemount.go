@@ -1,5 +1,5 @@
-// Package latemount finds missing files that may appear during the boot, with a file system that is
-// not mounted yet. It reads fstab(5), the mount units and the current mounts.
+// Package latemount finds file systems that are announced and not mounted: the files on them may
+// appear later. It reads fstab(5), the mount units and the current mounts.
 package latemount
 
 import (
@@ -24,76 +24,150 @@ const (
 )
 
 // mountUnitDirs lists the directories of mount units that systemd-fstab-generator did not write.
-var mountUnitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"}
-
-// early lists the directories that PID 1 itself needs, and that therefore exist when generators run
-// (systemd.generator(7): only the root, /usr, and API file systems do; /etc is part of the root).
-var early = []string{"/etc/", "/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
-
-// Late holds files and directories that may appear during the boot: they do not exist, and the file
-// system they belong to is not mounted yet.
-type Late struct {
-	// Paths lists the missing files and directories.
-	Paths []string
-	// MountUnits lists the mount units to wait for. It is empty if /var is bare and no unit or fstab
-	// entry mounts it, as with systemd-gpt-auto-generator, which runs at the same time as we do.
-	MountUnits []string
+var mountUnitDirs = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
-// Find returns the missing paths that may come with a file system that is not mounted yet.
-func Find(root hostfs.FS, missing []string) Late {
+// early lists the directories that PID 1 itself needs, and that therefore exist when generators run
+// (systemd.generator(7): only the root, /usr, and API file systems do). /etc exists too, but a
+// directory below it may be a file system of its own.
+var early = []string{"/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
+
+// networkTypes lists the types of file systems that need the network: fstype_is_network
+// (src/basic/mountpoint-util.c, systemd 257).
+var networkTypes = []string{
+	"afs", "ceph", "cifs", "smb3", "smbfs", "sshfs", "ncpfs", "ncp", "nfs", "nfs4", "gfs", "gfs2", "glusterfs", "pvfs2",
+	"ocfs2", "lustre", "davfs",
+}
+
+// Late holds files and directories that may appear with a file system that is not mounted yet.
+type Late struct {
+	// Paths lists the missing files and directories that may appear during the boot.
+	Paths []string
+	// MountUnits lists the mount units of the boot: local-fs.target requires them, and with it all
+	// services wait for them.
+	MountUnits []string
+	// Bare means that /var is bare and no unit or fstab entry mounts it, as with
+	// systemd-gpt-auto-generator, which runs at the same time as we do.
+	Bare bool
+	// OnDemand lists the other mount units: of file systems that are mounted at any time, or never. No
+	// service waits for them, unless it says so.
+	OnDemand []string
+}
+
+// AtBoot reports whether a mount that all services wait for may bring one of the paths.
+func (l Late) AtBoot() bool { return l.Bare || len(l.MountUnits) > 0 }
+
+// Mounts holds the file systems of a node that are announced, and those that are mounted.
+type Mounts struct {
+	root    hostfs.FS
+	fstab   map[string]entry
+	units   map[string]bool   // mount points that were looked for among the mount units
+	mounted map[string]string // types by mount point; nil if they were not read yet
+}
+
+// entry says how fstab mounts a file system.
+type entry struct {
+	noauto bool
+	// optional means that local-fs.target does not require the mount.
+	optional bool
+}
+
+// Read returns the mounts of the node at root.
+func Read(root hostfs.FS) *Mounts {
+	return &Mounts{root: root, fstab: readFstab(root), units: map[string]bool{}}
+}
+
+// Late returns those of the missing paths that may come with a file system that is not mounted yet,
+// and the mounts that may bring them, or cover one of the other places.
+func (m *Mounts) Late(missing, others []string) Late {
 	var late Late
-	var points []string // mount points to come
-	var mounted map[string]bool
-	fstab := fstabMountPoints(root)
-	checked := map[string]bool{}
 	for _, name := range missing {
-		if isEarly(name) {
-			continue
-		}
-		found := false
-		for _, dir := range parents(name) {
-			if !fstab[dir] && !mountUnitExists(root, dir, checked) {
-				continue
-			}
-			if mounted == nil {
-				mounted = mountedPoints(root)
-			}
-			if mounted[dir] {
-				continue
-			}
-			found = true
-			if point := unit.UnitNamePathEscape(dir) + ".mount"; !slices.Contains(points, point) {
-				points = append(points, point)
-			}
-		}
-		if !found && strings.HasPrefix(name, "/var/") && !root.Exists("/var/lib") {
-			found = true
+		found := m.addMounts(name, &late)
+		if !found && strings.HasPrefix(name, "/var/") && !m.root.Exists("/var/lib") {
+			found, late.Bare = true, true
 		}
 		if found {
 			late.Paths = append(late.Paths, name)
 		}
 	}
-	late.MountUnits = points
+	for _, name := range others {
+		m.addMounts(name, &late)
+	}
 	return late
 }
 
-func isEarly(name string) bool {
-	return slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+// addMounts adds the mounts that may bring name. It reports whether the boot may mount one of them.
+func (m *Mounts) addMounts(name string, late *Late) bool {
+	found := false
+	for _, point := range m.awaited(name) {
+		unitName := unit.UnitNamePathEscape(point) + ".mount"
+		known, isFstab := m.fstab[point]
+		list := &late.OnDemand
+		if isFstab && !known.optional {
+			list = &late.MountUnits
+		}
+		if !slices.Contains(*list, unitName) {
+			*list = append(*list, unitName)
+		}
+		found = found || !known.noauto
+	}
+	return found
 }
 
-// parents returns the directories above name, without the root, outermost first.
-func parents(name string) []string {
+// Watchable reports whether a path unit may watch name. systemd makes a path unit require the
+// mounts of its paths (path_add_mount_dependencies, src/core/path.c), noauto or not: so it must not
+// be below a file system that is announced and not mounted. And PID 1 looks at the path: so it must
+// not be on a file system whose server may not answer.
+func (m *Mounts) Watchable(name string) bool {
+	if len(m.awaited(name)) > 0 {
+		return false
+	}
+	m.readMounted()
+	innermost := ""
+	for _, dir := range prefixes(name) {
+		if kind, ok := m.mounted[dir]; ok {
+			innermost = kind
+		}
+	}
+	return innermost != autofs && !isNetwork(innermost)
+}
+
+// autofs is the type of a mount point that is mounted when something looks at it.
+const autofs = "autofs"
+
+// awaited returns the mount points at or above name that are announced and not mounted, outermost
+// first.
+func (m *Mounts) awaited(name string) []string {
+	if slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return nil
+	}
+	var points []string
+	for _, dir := range prefixes(name) {
+		if _, ok := m.fstab[dir]; !ok && !m.unitExists(dir) {
+			continue
+		}
+		m.readMounted()
+		if kind, ok := m.mounted[dir]; !ok || kind == autofs {
+			points = append(points, dir)
+		}
+	}
+	return points
+}
+
+// prefixes returns name and the directories above it, without the root, outermost first. A file can
+// be a mount point, too.
+func prefixes(name string) []string {
 	var dirs []string
-	for dir := path.Dir(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
+	for dir := path.Clean(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		dirs = append([]string{dir}, dirs...)
 	}
 	return dirs
 }
 
-// fstabMountPoints returns the mount points of /etc/fstab that the boot mounts by itself.
-func fstabMountPoints(root hostfs.FS) map[string]bool {
-	points := map[string]bool{}
+// readFstab returns the entries of /etc/fstab by mount point.
+func readFstab(root hostfs.FS) map[string]entry {
+	points := map[string]entry{}
 	data, err := root.ReadFile(fstabPath, maxFstabBytes)
 	if err != nil {
 		return points // image-based systems have no fstab, and systemd reports a broken one
@@ -105,38 +179,54 @@ func fstabMountPoints(root hostfs.FS) map[string]bool {
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) > 3 && slices.Contains(strings.Split(fields[3], ","), "noauto") {
-			continue
-		}
-		points[path.Clean(fields[1])] = true
+		fields = append(fields, "", "")
+		points[path.Clean(fields[1])] = newEntry(fields[2], strings.Split(fields[3], ","))
 	}
 	return points
 }
 
-func mountUnitExists(root hostfs.FS, dir string, known map[string]bool) bool {
-	if exists, ok := known[dir]; ok {
+// newEntry follows systemd-fstab-generator (add_mount, src/fstab-generator/fstab-generator.c, 257).
+func newEntry(kind string, options []string) entry {
+	has := func(list ...string) bool {
+		return slices.ContainsFunc(options, func(option string) bool { return slices.Contains(list, option) })
+	}
+	return entry{
+		noauto: has("noauto"),
+		optional: has("noauto", "nofail", "_netdev", "x-systemd.automount", "comment=systemd.automount") ||
+			isNetwork(kind),
+	}
+}
+
+func isNetwork(kind string) bool {
+	return slices.Contains(networkTypes, strings.TrimPrefix(kind, "fuse."))
+}
+
+func (m *Mounts) unitExists(dir string) bool {
+	if exists, ok := m.units[dir]; ok {
 		return exists
 	}
 	name := unit.UnitNamePathEscape(dir) + ".mount"
-	known[dir] = slices.ContainsFunc(
+	m.units[dir] = slices.ContainsFunc(
 		mountUnitDirs,
-		func(unitDir string) bool { return root.Exists(path.Join(unitDir, name)) },
+		func(unitDir string) bool { return m.root.Exists(path.Join(unitDir, name)) },
 	)
-	return known[dir]
+	return m.units[dir]
 }
 
-func mountedPoints(root hostfs.FS) map[string]bool {
-	points := map[string]bool{}
-	data, err := root.ReadFile(mountinfoPath, maxMountinfoBytes)
+func (m *Mounts) readMounted() {
+	if m.mounted != nil {
+		return
+	}
+	m.mounted = map[string]string{}
+	data, err := m.root.ReadFile(mountinfoPath, maxMountinfoBytes)
 	if err != nil {
-		return points // treated as not mounted: the worst that follows is one reload more
+		return // treated as not mounted: the worst that follows is one reload more
 	}
 	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
 	if err != nil {
-		return points
+		return
 	}
-	for _, m := range mounts {
-		points[m.Mountpoint] = true
+	for _, mount := range mounts {
+		m.mounted[mount.Mountpoint] = mount.FSType
 	}
-	return points
 }

@@ -25,31 +25,70 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 	return hostfs.FS(root)
 }
 
-func TestFind(t *testing.T) {
+func TestLate(t *testing.T) {
 	belowVar := []string{"/var/lib/kubelet/config.yaml", "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
-	missing := append([]string{"/etc/kubernetes/kubelet.conf", "/run/kubelet.conf"}, belowVar...)
-	const mounted = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
+	section := "/etc/kubernetes/node-partition.yaml"
+	missing := append([]string{section, "/run/kubelet.conf"}, belowVar...)
+	const (
+		status   = "/var/lib/dpkg/status"
+		mounted  = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
+		automate = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 0:30 / /var rw - autofs systemd-1 rw\n"
+	)
+	onVar := func(line string) map[string]string { return map[string]string{status: "", "/etc/fstab": line + "\n"} }
 	for name, test := range map[string]struct {
-		files map[string]string
-		paths []string
-		units []string
+		files                  map[string]string
+		paths, atBoot, demands []string
 	}{
-		"nothing says so":           {map[string]string{"/var/lib/dpkg/status": ""}, nil, nil},
-		"a line in fstab":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 defaults 0 2\n"}, belowVar, []string{"var.mount"}},
-		"with a slash at its end":   {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/ ext4\n"}, belowVar, []string{"var-lib.mount"}},
-		"a comment in fstab":        {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "# LABEL=v /var ext4\n#/x /var ext4\n"}, nil, nil},
-		"noauto":                    {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4 nofail,noauto 0 2\n"}, nil, nil},
-		"mounted already":           {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\n", "/proc/self/mountinfo": mounted}, nil, nil},
-		"another mount below":       {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var ext4\nLABEL=k /var/lib/kubelet ext4\n", "/proc/self/mountinfo": mounted}, belowVar[:1], []string{"var-lib-kubelet.mount"}},
-		"a mount unit":              {map[string]string{"/var/lib/dpkg/status": "", "/etc/systemd/system/var.mount": ""}, belowVar, []string{"var.mount"}},
-		"a bare /var":               {map[string]string{"/var/README": ""}, belowVar, nil},
-		"a mount of something else": {map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": "LABEL=v /var/lib/kubelet-data ext4\nLABEL=v /home ext4\nswap none swap\nbroken\n"}, nil, nil},
+		"nothing says so":           {map[string]string{status: ""}, nil, nil, nil},
+		"a line in fstab":           {onVar("LABEL=v /var ext4 defaults 0 2"), belowVar, []string{"var.mount"}, nil},
+		"with a slash at its end":   {onVar("LABEL=v /var/lib/ ext4"), belowVar, []string{"var-lib.mount"}, nil},
+		"a comment in fstab":        {onVar("# LABEL=v /var ext4\n#/x /var ext4"), nil, nil, nil},
+		"noauto":                    {onVar("LABEL=v /var ext4 nofail,noauto 0 2"), nil, nil, []string{"var.mount"}},
+		"nofail":                    {onVar("LABEL=v /var ext4 nofail 0 2"), belowVar, nil, []string{"var.mount"}},
+		"an automount":              {onVar("LABEL=v /var ext4 x-systemd.automount 0 2"), belowVar, nil, []string{"var.mount"}},
+		"an automount as of old":    {onVar("LABEL=v /var ext4 comment=systemd.automount"), belowVar, nil, []string{"var.mount"}},
+		"a server":                  {onVar("nfs:/v /var nfs4 defaults 0 0"), belowVar, nil, []string{"var.mount"}},
+		"a server, by FUSE":         {onVar("host: /var fuse.sshfs defaults 0 0"), belowVar, nil, []string{"var.mount"}},
+		"a disk in the network":     {onVar("LABEL=v /var ext4 _netdev 0 2"), belowVar, nil, []string{"var.mount"}},
+		"mounted already":           {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4\n", "/proc/self/mountinfo": mounted}, nil, nil, nil},
+		"an automount that waits":   {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4 x-systemd.automount\n", "/proc/self/mountinfo": automate}, belowVar, nil, []string{"var.mount"}},
+		"another mount below":       {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4\nLABEL=k /var/lib/kubelet ext4\n", "/proc/self/mountinfo": mounted}, belowVar[:1], []string{"var-lib-kubelet.mount"}, nil},
+		"a mount unit":              {map[string]string{status: "", "/etc/systemd/system/var.mount": ""}, belowVar, nil, []string{"var.mount"}},
+		"a bare /var":               {map[string]string{"/var/README": ""}, belowVar, nil, nil},
+		"/etc/kubernetes":           {onVar("LABEL=e /etc/kubernetes ext4"), []string{section}, []string{"etc-kubernetes.mount"}, nil},
+		"the file itself":           {onVar("/srv/p.yaml /etc/kubernetes/node-partition.yaml none bind"), []string{section}, []string{`etc-kubernetes-node\x2dpartition.yaml.mount`}, nil},
+		"a mount of something else": {onVar("LABEL=v /var/lib/kubelet-data ext4\nLABEL=v /home ext4\nswap none swap\nbroken"), nil, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			late := Find(tree(t, test.files), missing)
-			if !slices.Equal(late.Paths, test.paths) || !slices.Equal(late.MountUnits, test.units) {
-				t.Errorf("%+v; want the paths %q and %q", late, test.paths, test.units)
+			late := Read(tree(t, test.files)).Late(missing, nil)
+			if !slices.Equal(late.Paths, test.paths) || !slices.Equal(late.MountUnits, test.atBoot) || !slices.Equal(late.OnDemand, test.demands) ||
+				late.Bare != (name == "a bare /var") || late.AtBoot() != (late.Bare || len(test.atBoot) > 0) {
+				t.Errorf("%+v; want the paths %q, at boot %q, on demand %q", late, test.paths, test.atBoot, test.demands)
 			}
 		})
+	}
+}
+
+// TestLateOthers: a folder that is there, below the place of a file system that is not, counts for
+// its mount alone.
+func TestLateOthers(t *testing.T) {
+	late := Read(tree(t, map[string]string{"/etc/fstab": "LABEL=v /srv ext4 noauto\n"})).Late(nil, []string{"/srv/kubelet.conf.d"})
+	if len(late.Paths) > 0 || !slices.Equal(late.OnDemand, []string{"srv.mount"}) {
+		t.Errorf("%+v; want srv.mount on demand", late)
+	}
+}
+
+// TestWatchable: PID 1 looks only at paths that it can look at without mounting something, and
+// without a server.
+func TestWatchable(t *testing.T) {
+	const mounts = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /local rw - ext4 /dev/vdb rw\n" +
+		"31 22 0:40 / /server rw - nfs4 host:/ rw\n32 31 254:17 / /server/disk rw - ext4 /dev/vdc rw\n33 22 0:41 / /auto rw - autofs systemd-1 rw\n"
+	m := Read(tree(t, map[string]string{"/etc/fstab": "LABEL=n /not ext4 noauto\nLABEL=l /local ext4 noauto\n", "/proc/self/mountinfo": mounts}))
+	for name, want := range map[string]bool{
+		"/etc/a": true, "/local/a": true, "/server/a": false, "/server/disk/a": true, "/auto/a": false, "/auto": false, "/not/a": false, "/nothing": true,
+	} {
+		if got := m.Watchable(name); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
 	}
 }

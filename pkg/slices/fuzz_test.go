@@ -21,13 +21,15 @@ const sliceName = `[A-Za-z0-9:_.-]+\.slice`
 var allowedOptions = map[string]string{
 	"Unit.Description": `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|` +
 		`(Watch for|Apply) Changed Limits of the System Partition|Kubernetes Node Resources, (kube|system)-reserved|` +
+		`Watch for a Configuration of the System Partition|Read the System Partition's Configuration Once There Is One|` +
 		`Slice Above ` + sliceName + `|Enable the hugetlb Controller for( ` + sliceName + `)+)$`,
 	"Unit.Documentation": `^https://(kep\.k8s\.io/5894|kubernetes\.io/docs/tasks/administer-cluster/reserve-compute-resources/)$`,
 	"Unit.SourcePath":    `^/[A-Za-z0-9/._@:+,=~-]+$`,
-	"Unit.Wants":         `^(` + sliceName + ` ?)+(partition-generator-(apply\.path|controllers\.service))?$`,
-	"Unit.After":         `^(` + sliceName + ` ?)+(partition-generator-controllers\.service)?$`,
+	"Unit.Wants":         `^(` + sliceName + ` ?)*(partition-generator-(apply\.path|controllers\.service|await-section\.path))?$`,
+	"Unit.After":         `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target)$`,
+	"Unit.Conflicts":     `^shutdown\.target$`,
 	"Unit.Before": `^(slices\.target|kubelet\.service k3s\.service k3s-agent\.service ` +
-		`rke2-server\.service rke2-agent\.service)$`,
+		`rke2-server\.service rke2-agent\.service( partition-monitor\.service( shutdown\.target)?)?)$`,
 	"Unit.DefaultDependencies":     `^no$`,
 	"Unit.StartLimitIntervalSec":   `^0$`,
 	"Path.TriggerLimitIntervalSec": `^0$`,
@@ -39,12 +41,15 @@ var allowedOptions = map[string]string{
 	"Slice.MemoryAccounting":       `^yes$`,
 	"Slice.TasksAccounting":        `^yes$`,
 	"Service.Delegate":             `^yes$`,
-	"Path.PathExists":              `^/run/node-partition/units/\.apply$`,
+	"Path.PathExists":              `^(/run/node-partition/units/\.apply|/etc/kubernetes/node-partition\.yaml)$`,
+	"Service.RemainAfterExit":      `^yes$`,
 	"Service.Type":                 `^oneshot$`,
 	"Service.Restart":              `^on-failure$`,
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
 	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|` +
+		`/bin/sh -c "sleep 1; systemctl stop partition-generator-await-section\.path; ` +
+		`systemctl daemon-reload && systemctl start slices\.target"|` +
 		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
 		`/bin/sh -c "for d in /sys/fs/cgroup( /sys/fs/cgroup/[A-Za-z0-9:_./-]+)+; do echo \+hugetlb >\$\$d/cgroup\.subtree_control; done")$`,
 }
@@ -116,7 +121,11 @@ func planBelow(root string) (*Plan, error) {
 func checkUnits(t *testing.T, plan *Plan) {
 	t.Helper()
 	none := plan.Config.Partition == nil && len(plan.Config.Reserved.Slices) == 0
-	if none != (len(plan.Units) == 0) {
+	waiting := 0 // for a section: the path unit, its service, and the drop-in that starts it
+	if _, service := awaits(&Input{config: plan.Config}); none && service != "" {
+		waiting = 3
+	}
+	if none != (len(plan.Units) == waiting) {
 		t.Errorf("partition %+v, %+v with %d units", plan.Config.Partition, plan.Config.Reserved, len(plan.Units))
 	}
 	for _, file := range plan.Units {

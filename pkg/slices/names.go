@@ -3,10 +3,16 @@ package slices
 const (
 	// LateService reloads systemd once the file system with the configuration is mounted.
 	LateService = "partition-generator-late.service"
+	// LateMountService does so for a file system that is not mounted by every boot.
+	LateMountService = "partition-generator-late@.service"
 	// AwaitPath starts AwaitService when a configuration is made on a node that had none.
 	AwaitPath = "partition-generator-await.path"
 	// AwaitService reloads systemd when AwaitPath starts it.
 	AwaitService = "partition-generator-await.service"
+	// AwaitSectionPath starts AwaitSectionService when a section is made for a configured kubelet.
+	AwaitSectionPath = "partition-generator-await-section.path"
+	// AwaitSectionService reloads systemd when AwaitSectionPath starts it.
+	AwaitSectionService = "partition-generator-await-section.service"
 	// ApplyPath starts ApplyService after a reload of a node whose partition is active.
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService makes systemd write changed limits to the kernel.

@@ -186,7 +186,8 @@ func IsConflict(err error) bool { return errors.As(err, new(*errConflict)) }
 // no unit starts, and not a drop-in that starts slices without limits.
 func plainOrder(units []UnitFile) []UnitFile {
 	starts := func(u UnitFile) int {
-		if strings.Contains(u.Content, "\nWants=") && !strings.HasSuffix(u.Path, ".slice") {
+		starts := strings.Contains(u.Content, "\nWants=") || strings.Contains(u.Content, "\nUpholds=")
+		if starts && !strings.HasSuffix(u.Path, ".slice") {
 			return 1
 		}
 		return 0

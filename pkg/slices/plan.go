@@ -19,6 +19,8 @@ type Plan struct {
 	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
 	// has loaded and lost again.
 	Apply bool
+	// Waits says which path unit waits for what. It is empty if none does.
+	Waits string
 	// Warnings holds those of Config, and remarks about the units. Each says what happens next.
 	Warnings []string
 }
@@ -36,6 +38,7 @@ func NewPlan(in *Input) *Plan {
 	if in.valid {
 		plan.Decision = decision.New(in.config, in.deferral)
 	}
+	plan.Waits = waits(in)
 	plan.Units = units(in)
 	return plan
 }

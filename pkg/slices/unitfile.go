@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/latemount"
 	"nodepartition/internal/unitname"
 	"nodepartition/internal/unitpath"
@@ -37,7 +38,7 @@ const header = `# Written by partition-generator at boot and at every daemon-rel
 // that are checked to be plain.
 func units(in *Input) []UnitFile {
 	var files []UnitFile
-	p, names, kubelet := in.config.Partition, in.config.Name, in.config.Kubelet
+	p, names := in.config.Partition, in.config.Name
 	addTo := func(header string) func(string, ...*unit.UnitOption) {
 		return func(path string, options ...*unit.UnitOption) {
 			files = append(files, UnitFile{Path: path, Content: header + text(options)})
@@ -61,36 +62,30 @@ func units(in *Input) []UnitFile {
 			shared(service+".d/"+dropinName, options...)
 		}
 	}
-	if wanted := wantedSlices(in); len(wanted) > 0 {
+	wanted := wantedSlices(in)
+	if len(wanted) == 0 {
+		shared = add
+	}
+	if path := addWaiting(add, in); path != "" {
+		wanted = append(wanted, path)
+	}
+	if len(wanted) > 0 {
 		// A drop-in, and not a link in slices.target.wants/: systemd follows such a link by its name
 		// alone, so a link left over by a killed run would start a slice without limits. See Output.
 		shared("slices.target.d/"+dropinName, option("Unit", "Wants", strings.Join(wanted, " ")))
 	}
 	// Some files that were written in this boot stay for the rest of it:
-	//   - LateService and AwaitService may be running, for it is their own reload that runs the
-	//     generator again.
+	//   - The units that wait may be running, for it is their own reload that runs the generator
+	//     again. Or they have not run yet, and something else has reloaded systemd: then they
+	//     start what the boot has not.
 	//   - ApplyPath has to act at the end of a partition too.
 	//   - Slices that exist still have to outlive the shutdown.
 	for _, name := range keptUnits(names) {
-		if content, ok := in.kept[name]; ok && (p == nil || name == LateService || name == AwaitService) {
+		content, kept := in.kept[name]
+		written := slices.ContainsFunc(files, func(f UnitFile) bool { return f.Path == name })
+		if kept && !written {
 			files = append(files, UnitFile{Path: name, Content: content})
 		}
-	}
-	_, keptLate := in.kept[LateService]
-	switch late := kubelet.Late; {
-	case len(late.Paths) == 0:
-		addAwait(add, in)
-	case keptLate:
-	default:
-		if len(kubelet.Awaited.Files) > 0 {
-			// Nothing is awaited before the mount. So systemd is reloaded even if the mount brings no
-			// configuration.
-			late.Paths = nil
-		}
-		add(LateService, lateService(late)...)
-	}
-	if keptLate || len(kubelet.Late.Paths) > 0 {
-		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", LateService))
 	}
 	slices.SortFunc(files, func(a, b UnitFile) int { return cmp.Compare(a.Path, b.Path) })
 	return files
@@ -180,7 +175,11 @@ func shutdownDropins(names unitname.Partition) []string {
 
 // keptUnits lists the files that stay for the rest of the boot in which they were written.
 func keptUnits(names unitname.Partition) []string {
-	return append([]string{LateService, AwaitService, ApplyPath, ApplyService}, shutdownDropins(names)...)
+	return append(
+		[]string{
+			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService, ApplyPath, ApplyService,
+		},
+		shutdownDropins(names)...)
 }
 
 // memoryLimits returns the settings that limit the partition's memory. It leaves out memoryHigh
@@ -212,9 +211,9 @@ func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
 		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
-		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and each
-		// starts the service. A limit that is met makes the path unit fail, and no later change would be
-		// applied. 255 and later keep the count over reloads.
+		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and
+		// each starts the service. A limit that is met makes the path unit fail, and no later
+		// change would be applied. 255 and later keep the count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))
 	add(ApplyService,
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
@@ -254,10 +253,40 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 	return append(options, serviceSettings(in.config.Services, in.config.Partition != nil)...)
 }
 
-// lateService reloads systemd, which runs the generator again, once the file system with the
-// configuration is mounted and has one of the paths, if there are any. Then it starts the new
-// units. systemd's own initrd-parse-etc.service does the same for /etc.
-func lateService(late latemount.Late) []*unit.UnitOption {
+// addWaiting adds the units that wait for a configuration or a section: for a mount of the
+// boot, for other mounts, and for a file that is made. It returns the path unit to start, if
+// any.
+func addWaiting(add func(string, ...*unit.UnitOption), in *Input) string {
+	late := in.config.Kubelet.Late
+	_, keptLate := in.kept[LateService]
+	if keptLate || late.AtBoot() {
+		add("multi-user.target.d/"+dropinName, option("Unit", "Wants", LateService))
+	}
+	for _, mount := range late.OnDemand {
+		add(mount+".d/"+dropinName, option("Unit", "Upholds", lateMountInstance(mount)))
+	}
+	if len(late.OnDemand) > 0 {
+		add(LateMountService, lateMountService()...)
+	}
+	if !late.AtBoot() {
+		return addAwait(add, in)
+	}
+	// Until the mounts of the boot are there, nothing waits for a file.
+	if !keptLate {
+		add(LateService, lateService(late, in.config.Kubelet.Awaited.Any())...)
+	}
+	return ""
+}
+
+// startsBefore lists the services that a reload has to come before.
+func startsBefore() string {
+	return strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")
+}
+
+// lateService reloads systemd, which runs the generator again, once the file systems of the
+// boot are mounted. Then it starts the new units. systemd's own initrd-parse-etc.service does
+// the same for /etc. If nothing is awaited, it does so only if one of the paths has come.
+func lateService(late latemount.Late, awaiting bool) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
 		option("Unit", "Documentation", config.Documentation),
@@ -266,57 +295,128 @@ func lateService(late latemount.Late) []*unit.UnitOption {
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
 	}
-	options = append(
-		options,
-		option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")),
-	)
-	for _, path := range late.Paths {
-		options = append(options, option("Unit", "ConditionPathExists", "|"+path))
+	options = append(options, option("Unit", "Before", startsBefore()))
+	if !awaiting {
+		for _, path := range late.Paths {
+			options = append(options, option("Unit", "ConditionPathExists", "|"+path))
+		}
 	}
-	return append(options,
-		option("Service", "Type", "oneshot"),
-		option("Service", "RemainAfterExit", "yes"),
-		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
-		// The target is active by now. Starting it again starts the units that it wants since the reload,
-		// if any.
-		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"))
+	return append(append(options, oneshot()...), reloads()...)
 }
 
-// addAwait adds the units that wait for a configuration that is made after the boot, by kubeadm
-// join for one. PathExists= is true for as long as the file exists. This does not loop, because
-// AwaitService stays active once it has run, until the next boot. So the path unit has nothing to
-// start. AwaitService also stops the path unit.
-func addAwait(add func(string, ...*unit.UnitOption), in *Input) {
-	awaited := in.config.Kubelet.Awaited
-	if len(awaited.Files) == 0 && len(awaited.Globs) == 0 {
-		return
+// lateMountInstance returns the instance of LateMountService for a mount unit.
+func lateMountInstance(mount string) string {
+	return strings.Replace(LateMountService, "@", "@"+strings.TrimSuffix(mount, ".mount"), 1)
+}
+
+// lateMountService does the same for one file system that is mounted at any time, or never: noauto,
+// nofail, by an automount, over the network. Upholds= in a drop-in of the mount unit starts it
+// whenever the file system is mounted: by the boot, by an operator, with mount(8) too.
+//
+// It is not ordered after the mount: the kubelet, which is ordered after this service, would
+// wait for a disk that is not there. Instead it is skipped before the mount, and upheld after
+// that. systemd does this before it runs the jobs that waited for the mount (252, manager_loop:
+// the queue of upheld units comes before the queue of jobs). So a kubelet that is itself
+// ordered after the mount still finds the partition. ConditionPathIsMountPoint= would be true
+// for an automount too.
+func lateMountService() []*unit.UnitOption {
+	options := []*unit.UnitOption{
+		option("Unit", "Description", "Read the System Partition's Configuration in a New Mount"),
+		option("Unit", "Documentation", config.Documentation),
+		option("Unit", "Before", startsBefore()),
 	}
-	path := []*unit.UnitOption{
+	options = append(options, oneshot()...)
+	options = append(options, option("Service", "ExecCondition", "/usr/bin/systemctl is-active --quiet %i.mount"))
+	return append(options, reloads()...)
+}
+
+// oneshot keeps a service from running a second time in the same boot.
+func oneshot() []*unit.UnitOption {
+	return []*unit.UnitOption{option("Service", "Type", "oneshot"), option("Service", "RemainAfterExit", "yes")}
+}
+
+func reloads() []*unit.UnitOption {
+	return []*unit.UnitOption{
+		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
+		// The target is active by now. Starting it again starts the units that it wants since the
+		// reload, if any.
+		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"),
+	}
+}
+
+// awaits returns the path unit that waits for a file, and its service. A node without a kubelet's
+// configuration has one pair, and one whose kubelet is configured has the other. So a section is
+// found that is made after the kubelet's configuration, in the same boot. Both names are empty if
+// nothing is awaited that can be watched.
+func awaits(in *Input) (path, service string) {
+	kubelet := in.config.Kubelet
+	switch {
+	case len(kubelet.Awaited.Files)+len(kubelet.Awaited.Globs) == 0, kubelet.Kubelet.FeatureGates[config.Gate]:
+		return "", ""
+	case len(kubelet.Files) == 0:
+		return AwaitPath, AwaitService
+	default:
+		return AwaitSectionPath, AwaitSectionService
+	}
+}
+
+// waits returns a message for the operator.
+func waits(in *Input) string {
+	path, _ := awaits(in)
+	if in.config.Kubelet.Late.AtBoot() {
+		return ""
+	}
+	switch path {
+	case AwaitPath:
+		return "no configuration of a kubelet yet: " + path + " waits for one, and for " + kubeletconfig.OverridePath
+	case AwaitSectionPath:
+		return "no section " + kubeletconfig.SectionField + " yet: " + path + " waits for " + kubeletconfig.OverridePath
+	default:
+		return ""
+	}
+}
+
+// addAwait adds the units that wait for a configuration or a section that is made after the
+// generator's run, and returns the path unit. PathExists= is true for as long as the file
+// exists. This does not loop, because the service stays active once it has run, until the next
+// boot. So the path unit has nothing to start. The service also stops the path unit.
+func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
+	path, service := awaits(in)
+	if path == "" {
+		return ""
+	}
+	watch := []*unit.UnitOption{
 		option("Unit", "Description", "Watch for a Configuration of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
+		// By default slices.target, which wants it, and paths.target wait for a path unit, and the
+		// boot for both of them. It comes after systemd-confext.service, which is before
+		// sysinit.target: a watch on the /etc below would see nothing. The kubelet waits until a
+		// file that is there has been seen.
+		option("Unit", "DefaultDependencies", "no"),
+		option("Unit", "After", "sysinit.target"),
+		option("Unit", "Before", startsBefore()+" shutdown.target"),
+		option("Unit", "Conflicts", "shutdown.target"),
 	}
-	for _, name := range awaited.Files {
-		path = append(path, option("Path", "PathExists", name))
+	for _, name := range in.config.Kubelet.Awaited.Files {
+		watch = append(watch, option("Path", "PathExists", name))
 	}
-	for _, glob := range awaited.Globs {
-		path = append(path, option("Path", "PathExistsGlob", glob))
+	for _, glob := range in.config.Kubelet.Awaited.Globs {
+		watch = append(watch, option("Path", "PathExistsGlob", glob))
 	}
-	add(AwaitPath, path...)
-	if _, kept := in.kept[AwaitService]; !kept {
-		add(AwaitService,
+	add(path, watch...)
+	if _, kept := in.kept[service]; !kept {
+		add(service, append([]*unit.UnitOption{
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
 			option("Unit", "Documentation", config.Documentation),
 			// A kubelet that is started right after its configuration is made waits for the partition.
-			option("Unit", "Before", strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")),
-			option("Service", "Type", "oneshot"),
-			option("Service", "RemainAfterExit", "yes"),
+			option("Unit", "Before", startsBefore()),
+		}, append(oneshot(),
 			// A file is created first and then written, hence the sleep. One process runs all steps, and
 			// continues if the reload loses this unit.
-			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+AwaitPath+"; "+
-				"systemctl daemon-reload && systemctl start slices.target\""))
+			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+path+"; "+
+				"systemctl daemon-reload && systemctl start slices.target\""))...)...)
 	}
-	// Whatever starts the partition also starts to wait for one, as with LateService.
-	add("slices.target.d/"+dropinName, option("Unit", "Wants", AwaitPath))
+	return path
 }
 
 func option(section, name, value string) *unit.UnitOption {

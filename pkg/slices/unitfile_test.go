@@ -37,7 +37,7 @@ func TestUnitsOtherPartition(t *testing.T) {
 // TestUnitsKept: the units that apply changes stay until the end of a partition. The services
 // that reload systemd do not change while they run.
 func TestUnitsKept(t *testing.T) {
-	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}}
+	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}, MountUnits: []string{"var.mount"}}
 	keptLate := map[string]string{LateService: "kept"}
 	keptAll := map[string]string{LateService: "kept", ApplyPath: "kept", ApplyService: "kept"}
 	const wants = "multi-user.target.d/" + dropinName

@@ -89,7 +89,7 @@ func reservedWith(t *testing.T, n *lab.Node) {
 	}
 	run(t, n, "systemctl daemon-reload && systemctl restart --no-block kubelet.service")
 	reservedEnforced(t, n)
-	want(t, n, "journalctl -b -o cat -t partition-generator", "")
+	want(t, n, "journalctl -b -o cat -p notice -t partition-generator", "")
 	want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kube-reserved|os.slice|50-node-partition|partition-generator' || true", "")
 	want(t, n, "systemd-analyze --man=no verify kube-reserved.slice os.slice kubelet.service slices.target 2>&1", "")
 	// No partition was asked for.

@@ -35,8 +35,15 @@ func TestWithoutPartition(t *testing.T) {
 			if err := never.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			compare(t, plain, look(t, never))
-			want(t, never, "journalctl -b -o cat -t partition-generator", "")
+			// But for the path unit that waits for a section, and its service.
+			now := look(t, never)
+			for _, unit := range []string{"partition-generator-await-section.path", "partition-generator-await-section.service"} {
+				delete(now.Units, unit)
+				delete(now.Units, "file "+unit)
+			}
+			compare(t, plain, now)
+			want(t, never, "systemctl is-active partition-generator-await-section.path", "active")
+			want(t, never, "journalctl -b -o cat -p notice -t partition-generator", "")
 			// The cause was the missing section: the program works.
 			configure(t, never, partition("512Mi", "0-1"))
 			run(t, never, "systemctl start slices.target")

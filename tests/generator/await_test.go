@@ -9,8 +9,9 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestAwait: a configuration is created after the boot. The first run that finds it removes the
-// units that waited for it. The service whose own reload that run is stays as it was.
+// TestAwait: a configuration is created after the boot. The first run that finds it starts the
+// units that waited for it no more. They stay as they were: the service whose own reload that
+// run is, and the path unit, whose start the boot may not have come to yet.
 func TestAwait(t *testing.T) {
 	const path, service, starts = "partition-generator-await.path", "partition-generator-await.service", "slices.target.d/50-node-partition.conf"
 	root := newRoot(t, "02-no-configuration")
@@ -32,13 +33,71 @@ func TestAwait(t *testing.T) {
 		configure(t, root, step.config)
 		golden.Flush(t, root)
 		got := run(t, root)
-		waits, partition := got.Units[path] != "", got.Units["kubepods-system.slice"] != ""
+		waits, partition := strings.Contains(got.Units[starts], path), got.Units["kubepods-system.slice"] != ""
 		if got.Status != step.status || waits != step.waits || partition != step.partition {
 			t.Errorf("%s: status %d, waits %t, partition %t; want %+v", step.what, got.Status, waits, partition, step)
 		}
-		if got.Units[service] != first.Units[service] {
-			t.Errorf("%s: the service changes while it runs: %q", step.what, got.Units[service])
+		if got.Units[service] != first.Units[service] || got.Units[path] != first.Units[path] {
+			t.Errorf("%s: a unit changes while it runs: %q", step.what, got.Units)
 		}
+	}
+}
+
+// TestAwaitSection: the kubelet is configured and the section comes later in the boot, for which
+// units of other names wait: those for the kubelet's configuration may have run.
+func TestAwaitSection(t *testing.T) {
+	const (
+		path, service = "partition-generator-await-section.path", "partition-generator-await-section.service"
+		starts        = "slices.target.d/50-node-partition.conf"
+		says          = "waits for /etc/kubernetes/node-partition.yaml"
+	)
+	root := newRoot(t, "02-no-configuration")
+	run(t, root)
+	configure(t, root, noSection)
+	golden.Flush(t, root)
+	first := run(t, root)
+	if first.Units[service] == "" || !strings.HasSuffix(first.Units[path], "\n[Path]\nPathExists=/etc/kubernetes/node-partition.yaml\n") ||
+		!strings.Contains(first.Units[starts], "\nWants="+path+"\n") || !strings.Contains(first.Messages, says) {
+		t.Fatalf("nothing waits for a section: %+v", first)
+	}
+	override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
+	if err := os.MkdirAll(filepath.Dir(override), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(override, []byte(goodConfig), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	golden.Flush(t, root)
+	got := run(t, root)
+	if got.Units["kubepods-system.slice"] == "" || strings.Contains(got.Units[starts], path) ||
+		got.Units[service] != first.Units[service] || got.Units[path] != first.Units[path] {
+		t.Errorf("status %d, %q, %q; want the partition, and the units that waited as they were", got.Status, got.Messages, got.Units)
+	}
+}
+
+// TestLateMount: a file system that the boot need not mount comes, with the section, and goes.
+func TestLateMount(t *testing.T) {
+	const service, dropin = "partition-generator-late@.service", "etc-kubernetes.mount.d/50-node-partition.conf"
+	root := newRoot(t, "173-section-noauto")
+	first := run(t, root)
+	if first.Units[service] == "" || first.Units[dropin] == "" {
+		t.Fatalf("nothing waits for the mount: %+v", first)
+	}
+	override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
+	if err := os.MkdirAll(filepath.Dir(override), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(override, []byte(goodConfig), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mounts := "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /etc/kubernetes rw - ext4 /dev/vdb rw\n"
+	if err := os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte(mounts), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	golden.Flush(t, root)
+	got := run(t, root)
+	if got.Units["kubepods-system.slice"] == "" || got.Units[service] != first.Units[service] || got.Units[dropin] != "" {
+		t.Errorf("status %d, %q, %q; want the partition, and the service as it was", got.Status, got.Messages, golden.Names(got.Units))
 	}
 }
 
