@@ -217,10 +217,12 @@ func TestReload(t *testing.T) {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
 	// The units that apply changes stay for the rest of the boot, and so does the drop-in that keeps a
-	// shutdown from stopping slices of pods first.
+	// shutdown from stopping slices of pods first. A section is awaited as on a node that never had
+	// one.
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
+		"partition-generator-await-section.path", "partition-generator-await-section.service", "slices.target.d/50-node-partition.conf",
 	}
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
 		if !slices.Equal(golden.Names(off.Units), stays) {
