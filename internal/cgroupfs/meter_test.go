@@ -58,6 +58,23 @@ func TestMemoryMeter(t *testing.T) {
 	}
 }
 
+// TestMemoryMeterChanges: memory that is freed or charged between the two reads of memory.current
+// does not count as used. Before Linux 6.8 memory.stat may lag behind both.
+func TestMemoryMeterChanges(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]uint64{"400\n": 400, "1500\n": 1000} {
+		root := FS(t.TempDir())
+		write(t, root, map[string]string{"memory.current": "1000\n", "memory.max": "5000\n", "memory.stat": "inactive_file 10\n"})
+		got, err := meterOf(t, root, ".").Read(func(uint64, uint64) bool {
+			write(t, root, map[string]string{"memory.current": text})
+			return false
+		})
+		if err != nil || got.Current != want || got.InactiveFile != 10 {
+			t.Errorf("1000 became %q: %+v, %v; want %d bytes", text, got, err, want)
+		}
+	}
+}
+
 // TestMemoryMeterSkipsStat: a memory.stat that cannot be parsed is not read without need.
 func TestMemoryMeterSkipsStat(t *testing.T) {
 	t.Parallel()

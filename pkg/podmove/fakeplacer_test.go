@@ -4,13 +4,23 @@ import (
 	"sync/atomic"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 // fakePlacer is a Placer whose runtime connects and asks nothing.
-type fakePlacer struct{ connected atomic.Int32 }
+type fakePlacer struct {
+	connected atomic.Int32
+	// announced is the UID of a pod whose sandbox has begun since the snapshot.
+	announced atomic.Value
+}
 
 func (p *fakePlacer) SetConfig(Config)                               { /* unused */ }
 func (p *fakePlacer) Connections() int                               { return int(p.connected.Load()) }
-func (p *fakePlacer) IsAnnounced(string) bool                        { return false }
 func (p *fakePlacer) Answers(func(id string) bool) map[string]Answer { return nil }
 func (p *fakePlacer) Announced(func(id string) bool) []cri.Sandbox   { return nil }
+
+// IsAnnounced has the UID as the name of a slice holds it, or as the kubelet does.
+func (p *fakePlacer) IsAnnounced(uid string) bool {
+	announced, ok := p.announced.Load().(string)
+	return ok && unitname.EscapeUID(announced) == unitname.EscapeUID(uid)
+}

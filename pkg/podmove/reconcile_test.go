@@ -484,6 +484,31 @@ func TestReconcilerLiveMoveAndBack(t *testing.T) {
 	})
 }
 
+// TestReconcilerAnnounced: the slice of a pod that is gone is not stopped while a sandbox of the
+// same UID begins: a static pod that is rewritten keeps its UID. It is stopped after that.
+func TestReconcilerAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.cgroup(partitionB, map[string]string{"cgroup.events": "populated 0"})
+		h.comesBack = partitionA
+		h.placer.announced.Store(uidB)
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		stop := "stop " + filepath.Base(partitionB)
+		if did := h.all(); slices.Contains(did, stop) {
+			t.Errorf("did %q, while the pod comes back", did)
+		}
+		h.placer.announced.Store("")
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if did := h.all(); !slices.Contains(did, stop) {
+			t.Errorf("did %q, want %s", did, stop)
+		}
+	})
+}
+
 // TestReconcilerDebounce: a pass waits until wake-ups have stopped, but not for ever, and none is
 // lost.
 func TestReconcilerDebounce(t *testing.T) {
