@@ -251,12 +251,19 @@ func (s Snapshot) waiting() bool { return waiting(s.State.Open) || s.Evidence.dy
 // that another pod grows and the limit is near. Each such decision halves the Floor for the
 // next. Memory that is stuck counts too, because all of it may be used up between two polls,
 // and then there is no half of it left to lose. It does not count while memory is awaited, or
-// where it stays: another pod would be evicted for that memory.
+// where it stays: another pod would be evicted for that memory. A Floor below flutter shows
+// nothing.
 func (s Snapshot) emergency(crossed Threshold, held Hold) bool {
-	falling := s.available()+s.victimsGrowth() < s.State.Floor
+	falling := s.State.Floor >= flutter && s.available()+s.victimsGrowth() < s.State.Floor
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
 }
+
+// flutter is the memory that pods at rest take and give back, in bytes: for processes that start
+// and end, and for what the kernel charges ahead, 256 KiB for each CPU and cgroup
+// (MEMCG_CHARGE_BATCH, include/linux/memcontrol.h). With 0.2 MiB left a pod of 49 MiB was evicted
+// for that while the one that had used up 265 was about to end (seen with a threshold of 1 MiB).
+const flutter = 4 << 20
 
 // victimsGrowth returns the bytes by which evicted pods have grown since they were chosen. They
 // take memory until they have ended, which may be a second later on a busy node (seen with kernel

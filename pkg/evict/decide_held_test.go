@@ -37,6 +37,8 @@ func TestDecideHeld(t *testing.T) {
 		"reclaiming, at the floor":                          {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
 		"below the floor, still freeing":                    {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
 		"below the floor, no longer freeing":                {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"below a floor that shows something":                {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: flutter, Floored: true}, "", "a", false, 0},
+		"below a floor that shows nothing":                  {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: flutter - 1, Floored: true}, HoldReclaiming, "", false, 3},
 		"above the floor again":                             {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
 		"nothing left, floor of zero":                       {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
 		"below the floor, because the victim grew":          {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
