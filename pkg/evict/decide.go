@@ -130,12 +130,16 @@ func Decide(s Snapshot) Decision {
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
 	stays := uint64(0) // sum over all pods
+	taken := c.Protected.taken(s.Pods)
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
 		stays += remains
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
 			skip = SkipStays
+		}
+		if skip == "" && pod.withinRequest() && taken >= max(shortage, pod.Usage.Used) {
+			skip = SkipWithinRequest
 		}
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}

@@ -67,5 +67,8 @@ type Usage struct {
 	Used uint64
 }
 
+// withinRequest reports whether the pod uses no more than it requests, as far as both are known.
+func (p Pod) withinRequest() bool { return p.Measured && !p.Unknown && p.excess() <= 0 }
+
 // excess returns the usage beyond the request, negative if usage is below it.
 func (p Pod) excess() int64 { return int64(p.Usage.WorkingSet) - int64(p.Request) }

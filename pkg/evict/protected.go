@@ -85,6 +85,22 @@ func (s Protected) reason(p Pod) Skip {
 	return ""
 }
 
+// taken returns the largest amount in bytes that a protected pod uses beyond its request, if the
+// kernel can kill that pod. Evicting others would only make room for it, one pod after another, and
+// at the limit the kernel kills the pod itself: the largest, with the score of its class
+// (oom_badness, mm/oom_kill.c). Guaranteed and node-critical pods have a score of -997, so the
+// kernel would kill others for them.
+func (s Protected) taken(pods []Pod) uint64 {
+	taken := uint64(0)
+	for _, p := range pods {
+		killable := p.QoS != v1.PodQOSGuaranteed && p.Priority < priority.NodeCritical && !p.Unknown && !p.Empty
+		if killable && p.Measured && p.Usage.Used > p.Request && s.reason(p) != "" {
+			taken = max(taken, p.Usage.Used-p.Request)
+		}
+	}
+	return taken
+}
+
 // Skip is the reason for which a pod is passed over.
 type Skip string
 
@@ -93,6 +109,9 @@ const (
 	// SkipStays means that its processes have ended, or were just killed, and its memory is still
 	// there: stopping it again would not help.
 	SkipStays Skip = "memory-stays"
+	// SkipWithinRequest means that it uses no more than it requests, and that a protected pod has
+	// taken more than is missing, and more than this pod has, beyond its own request.
+	SkipWithinRequest Skip = "within-request"
 	// SkipPriorityUnknown means that a guaranteed pod may have any priority. The kubelet gives all of
 	// them the same oom_score_adj (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there
 	// is no Pods API to read it from.

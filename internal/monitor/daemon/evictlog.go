@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,6 +145,10 @@ func noCandidateText(d evict.Decision) string {
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:
 		return "the memory of the system partition is low and no pod in it is known: the kernel will kill at the limit"
+	}
+	if slices.ContainsFunc(d.Order, func(c evict.Candidate) bool { return c.Skip == evict.SkipWithinRequest }) {
+		return "the memory of the system partition is low because a protected pod uses more than it requests, and no pod within its request " +
+			"is evicted for it: the kernel will kill at the limit; limit that pod, or protect fewer with --" + options.FlagProtected
 	}
 	return "the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, " +
 		"or protect fewer with --" + options.FlagProtected

@@ -115,6 +115,9 @@ func TestEvictionJournalRecords(t *testing.T) {
 	journal.NoCandidate(evict.Decision{
 		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "etcd"}, Skip: evict.SkipStatic}},
 	})
+	journal.NoCandidate(evict.Decision{
+		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{Namespace: "kube-system", Name: "dns"}, Skip: evict.SkipWithinRequest}},
+	})
 	const pod = " namespace=kube-system pod=dns uid=" + uid + " method=evict "
 	want := []string{
 		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
@@ -122,6 +125,9 @@ func TestEvictionJournalRecords(t *testing.T) {
 		`level=INFO msg="an eviction has ended" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
 		`level=ERROR msg="the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, ` +
 			`or protect fewer with --eviction-protect" MESSAGE_ID=` + idNoCandidate + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+		`level=ERROR msg="the memory of the system partition is low because a protected pod uses more than it requests, and no pod within its request ` +
+			`is evicted for it: the kernel will kill at the limit; limit that pod, or protect fewer with --eviction-protect" MESSAGE_ID=` +
+			idNoCandidate + ` available=1Mi below=2Mi pods="kube-system/dns (within-request)"`,
 	}
 	if got := strings.Split(strings.TrimSpace(kept.String()), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got\n%s; want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
