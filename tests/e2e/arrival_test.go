@@ -86,7 +86,7 @@ func arrivesByConfext(t *testing.T, flavour string) {
 			Link: "/usr/lib/systemd/system/systemd-confext.service",
 		},
 	)
-	want(t, n, "systemctl show --value -p Result,ActiveState systemd-confext.service | xargs", "success active")
+	want(t, n, "systemctl is-active systemd-confext.service", "active")
 	arrivedAtBoot(t, n, flavour)
 }
 
