@@ -287,6 +287,15 @@ type loader struct {
 	candidate *candidate // nil unless a document is validated before it is in force
 }
 
+// readPlace reads a file at one of the usual places. Below an idle automount it counts as missing,
+// because a look would mount a file system that the node may never need.
+func (l *loader) readPlace(name string) (document, error) {
+	if l.mounts.Idle(name) {
+		return document{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return l.read(name)
+}
+
 // read reads one configuration file within the remaining bounds.
 func (l *loader) read(name string) (document, error) {
 	data, err := l.root.ReadFile(name, min(maxFileBytes, l.left))
@@ -334,7 +343,7 @@ func (l *loader) mainFile(settings settings) error {
 	}
 	l.mainFiles = wellKnownFiles
 	for i, name := range wellKnownFiles {
-		doc, err := l.read(name)
+		doc, err := l.readPlace(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, name)
 			l.looked(name, lookMissing)
@@ -385,10 +394,15 @@ func (l *loader) dropins(settings settings) error {
 	}
 	l.dirs = dirs
 	for _, dir := range dirs {
-		// A link in place of the directory is not followed: neither filepath.WalkDir nor the kubelet does
-		// so.
-		info, err := l.root.Lstat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		idle := settings.ConfigDir == "" && l.mounts.Idle(dir)
+		var info fs.FileInfo
+		var err error
+		if !idle {
+			// A link in place of the directory is not followed: neither filepath.WalkDir nor the kubelet
+			// does so.
+			info, err = l.root.Lstat(dir)
+		}
+		if idle || errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, dir)
 			l.looked(dir, lookMissing)
 			continue
@@ -500,7 +514,7 @@ func (l *loader) override() error {
 		l.looked(OverridePath, "not read, "+TrialPath+" exists: a trial runs")
 		return l.tried(doc, err)
 	}
-	doc, err = l.read(OverridePath)
+	doc, err = l.readPlace(OverridePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.looked(OverridePath, lookMissing)
 		l.noOverride = true

@@ -133,6 +133,12 @@ func (m *Mounts) Watchable(name string) bool {
 	return innermost != autofs && !isNetwork(innermost)
 }
 
+// Idle reports whether name is below an automount point with nothing mounted. A look at name would
+// mount the file system there, and wait for its server.
+func (m *Mounts) Idle(name string) bool {
+	return slices.ContainsFunc(m.awaited(name), func(point string) bool { return m.mounted[point] == autofs })
+}
+
 // autofs is the type of a mount point that is mounted when something looks at it.
 const autofs = "autofs"
 
