@@ -24,11 +24,26 @@ var dropinPlaces = []string{
 	"/usr/lib/systemd/system",
 }
 
+// unitPlaces lists the directories of units that systemd reads in place of those of generators. It
+// leaves out transient units, which a container runtime makes, too (the source of dropinPlaces).
+var unitPlaces = []string{
+	"/etc/systemd/system",
+	"/etc/systemd/system.attached",
+	"/run/systemd/system",
+	"/run/systemd/system.attached",
+}
+
 // OperatorSets reports whether an operator has set a property of a slice by hand, such as
 // MemoryMax: with "systemctl set-property", "systemctl edit" or a drop-in of any kind. The
-// operator's value wins over that of our unit file. For AllowedCPUs, systemd adds the lists of a
-// unit file and of its drop-ins up.
+// operator's value wins over that of our unit file. A unit file of the operator's own replaces ours
+// and sets every property, because a property that it leaves out is not ours either. For
+// AllowedCPUs, systemd adds the lists of a unit file and of its drop-ins up.
 func OperatorSets(root hostfs.FS, slice, property string) bool {
+	for _, place := range unitPlaces {
+		if root.Exists(path.Join(place, slice)) {
+			return true
+		}
+	}
 	set := false
 	for _, text := range dropins(root, slice) {
 		section := ""
