@@ -36,7 +36,7 @@ HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUM
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak vet lint golangci-lint bench fuzz mutants demo clean help setup-node generate
+.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
 
@@ -141,6 +141,12 @@ soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
 
+# Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
+## race: the tests of the programs with the race detector, in ten minutes
+race:
+	@tests/setup race
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./cmd/... ./internal/... ./pkg/...
+
 ## vet: gofmt, go vet
 vet:
 	@tests/setup go
@@ -170,18 +176,25 @@ bench: setup-node
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/bench
 	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
 
-## fuzz: a minute of each fuzz test
+FUZZTIME ?= 60s
+
+## fuzz: a minute of each fuzz test, or FUZZTIME=5s; every parser of foreign text has one
 fuzz:
-	$(GO) test -run '^$$' -fuzz FuzzUnits -fuzztime 60s -fuzzminimizetime 50x ./pkg/slices
-	$(GO) test -run '^$$' -fuzz FuzzKubelet -fuzztime 60s -fuzzminimizetime 50x ./internal/kubeletconfig
+	@tests/setup go
+	tests/fuzz $(FUZZTIME)
 
 # The rules, which are pure; files after a colon where the package holds more than those.
 MUTANTS ?= pkg/slices pkg/slices/config pkg/slices/lowering internal/unitname internal/cgroupfs:memory.go pkg/evict:decide.go,estimate.go,execution.go,interval.go,pod.go,rank.go,snapshot.go,protected.go pkg/podmove:decide.go,movable.go,snapshot.go,weight.go
 
-## mutants: change the rules at one place after another, and see which changes the unit tests let pass; takes half an hour
+## guards: remove the guards of tests/mutants/guards one after another, and see which no test misses; GUARD=regexp for some
+guards:
+	@tests/setup unit
+	$(GO) run ./tests/mutants -guards '$(or $(GUARD),.)'
+
+## mutants: make guards; then change the rules at one place after another, and see which changes the unit tests let pass; takes half an hour
 mutants:
 	@tests/setup unit
-	$(GO) run ./tests/mutants $(MUTANTS)
+	$(GO) run ./tests/mutants $(if $(filter file,$(origin MUTANTS)),-guards .) $(MUTANTS)
 
 # With the flags of build: what both have in common is compiled once.
 ## demo: boot a node with a system partition and show it

@@ -119,6 +119,13 @@ func newFake(b *bus, units ...string) *fake {
 	return f
 }
 
+// on makes the fake call a function with each call.
+func (f *fake) on(call func(string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onCall = call
+}
+
 func (f *fake) called(format string, arguments ...any) {
 	call := fmt.Sprintf(format, arguments...)
 	f.mu.Lock()

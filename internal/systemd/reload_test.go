@@ -14,11 +14,11 @@ func TestReloadSlow(t *testing.T) {
 	c := make(told)
 	o := c.options(b)
 	o.Timeout = 500 * time.Millisecond
-	systemd.onCall = func(call string) {
+	systemd.on(func(call string) {
 		if call == "Reload" {
 			<-time.After(2 * o.Timeout)
 		}
-	}
+	})
 	client := run(t, o)
 	c.want(t, "connected true", "reloaded", "wake")
 	if err := client.Reload(t.Context()); err != nil {

@@ -22,7 +22,7 @@ func (n *node) countOOM() {
 }
 
 func (n *node) writeCounts() {
-	if n.written[n.path(partition, "memory.events")] == "" {
+	if !n.has(n.path(partition, "memory.events")) {
 		return // the partition is gone
 	}
 	n.files(partition, map[string]string{

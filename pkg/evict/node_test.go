@@ -215,6 +215,13 @@ func (n *node) files(cgroup string, files map[string]string) {
 // path returns the path of a cgroup's file.
 func (d *disk) path(cgroup, name string) string { return filepath.Join(d.root, cgroup, name) }
 
+// has reports whether a file was written and not removed.
+func (d *disk) has(path string) bool {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	return d.written[path] != ""
+}
+
 func (d *disk) remove(path string) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()

@@ -2,7 +2,11 @@
 // changes the package's code at one place after another, a mutant each, and runs the package's
 // tests. A mutant that they let pass has survived.
 //
-//	go run ./tests/mutants [-least PERCENT] PACKAGE[:FILE,FILE...]...
+//	go run ./tests/mutants [-least PERCENT] [-guards REGEXP] PACKAGE[:FILE,FILE...]...
+//
+// With -guards it first removes the guards that tests/mutants/guards lists and whose names match,
+// one after another. A guard whose absence no test notices, or that is no longer in its file, is an
+// error.
 //
 // PACKAGE is a folder of this module. If no files are given, all of them are changed. The package's
 // tests run as in "make test-unit", with -short.
@@ -44,14 +48,22 @@ func main() {
 		os.Exit(goCommand(os.Args[1:]))
 	}
 	least := flag.Int("least", 95, "the least percentage of killed mutants of each package")
+	guards := flag.String("guards", "", "the names of the guards to remove, as a regular expression")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	enough, err := run(ctx, flag.Args(), *least)
+	noticed, err := true, error(nil)
+	if *guards != "" {
+		noticed, err = runGuards(ctx, *guards)
+	}
+	enough := true
+	if err == nil && (*guards == "" || flag.NArg() > 0) {
+		enough, err = run(ctx, flag.Args(), *least)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 	}
-	if err != nil || !enough {
+	if err != nil || !noticed || !enough {
 		os.Exit(1)
 	}
 }

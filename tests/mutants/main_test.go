@@ -49,7 +49,7 @@ func TestReport(t *testing.T) {
 
 func TestParseTarget(t *testing.T) {
 	got, err := parseTarget("./:main.go")
-	if err != nil || got.pkg != "." || !slices.Equal(got.skip, []string{"main_test.go"}) {
+	if err != nil || got.pkg != "." || !slices.Equal(got.skip, []string{"guards.go", "guards_test.go", "main_test.go"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, text := range []string{"nowhere", ".:nothing.go"} {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// guardsFile lists the guards.
+const guardsFile = "tests/mutants/guards"
+
+// guard is a line of code that keeps a rare case from doing harm, and the change that removes it.
+type guard struct {
+	name  string
+	file  string
+	tests []string // the packages of which a test has to fail without it
+	old   []string // the lines, without their indentation
+	new   []string
+}
+
+// readGuards reads blocks with an empty line between them: the name, "FILE PACKAGE...", the lines
+// to be replaced, with "-" before each, and those in their place, with "+".
+func readGuards(path string) ([]guard, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var guards []guard
+	for block := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
+		if strings.HasPrefix(block, "#") {
+			continue
+		}
+		lines := strings.Split(block, "\n")
+		var g guard
+		if len(lines) > 2 {
+			g.name = lines[0]
+			words := strings.Fields(lines[1])
+			g.file, g.tests = words[0], words[1:]
+		}
+		for _, line := range lines[min(2, len(lines)):] {
+			switch text := strings.TrimSpace(line[1:]); line[0] {
+			case '-':
+				g.old = append(g.old, text)
+			case '+':
+				g.new = append(g.new, text)
+			default:
+				return nil, fmt.Errorf("%s: %q: want - or + before %q", path, g.name, line)
+			}
+		}
+		if len(g.tests) == 0 || len(g.old) == 0 {
+			return nil, fmt.Errorf("%s: %q: want the name, the file and its packages, lines with -, lines with +", path, block)
+		}
+		guards = append(guards, g)
+	}
+	return guards, nil
+}
+
+// without returns the source without the guard. Its lines have to be there, once.
+func (g guard) without(source string) (string, error) {
+	lines := strings.Split(source, "\n")
+	var at []int
+	for i := range lines[:max(0, len(lines)-len(g.old)+1)] {
+		if slices.EqualFunc(lines[i:i+len(g.old)], g.old, func(a, b string) bool { return strings.TrimSpace(a) == b }) {
+			at = append(at, i)
+		}
+	}
+	if len(at) != 1 {
+		return "", fmt.Errorf(
+			"%s: has the lines of %q %d times, want once; write them into %s as they are now, or remove the guard there",
+			g.file, g.name, len(at), guardsFile,
+		)
+	}
+	return strings.Join(slices.Replace(lines, at[0], at[0]+len(g.old), g.new...), "\n"), nil
+}
+
+// runGuards removes one guard after another whose name pattern matches, and reports whether a test
+// has failed each time.
+func runGuards(ctx context.Context, pattern string) (all bool, err error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return false, err
+	}
+	guards, err := readGuards(guardsFile)
+	if err != nil {
+		return false, err
+	}
+	guards = slices.DeleteFunc(guards, func(g guard) bool { return !match.MatchString(g.name) })
+	if len(guards) == 0 {
+		return false, fmt.Errorf("%s: no name matches %q", guardsFile, pattern)
+	}
+	dir, err := os.MkdirTemp("", "guards-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	// A test that fails with all guards would be taken for one that notices.
+	packages := map[string]bool{}
+	for _, g := range guards {
+		for _, pkg := range g.tests {
+			packages[pkg] = true
+		}
+	}
+	for pkg := range packages {
+		if output, err := testWith(ctx, "", []string{pkg}); err != nil {
+			return false, fmt.Errorf("%s: its tests fail with all guards: %w\n%s", pkg, err, output)
+		}
+	}
+	survived := 0
+	for _, g := range guards {
+		start := time.Now()
+		killers, err := g.try(ctx, dir)
+		if err != nil {
+			return false, err
+		}
+		outcome := "noticed by " + strings.Join(killers, ", ")
+		if len(killers) == 0 {
+			survived++
+			outcome = "SURVIVED: no test of " + strings.Join(g.tests, " ") + " fails without it"
+		}
+		fmt.Printf("%s: %s: %s (%v)\n", g.file, g.name, outcome, time.Since(start).Round(time.Second))
+	}
+	fmt.Printf("%d guards, %d survived\n", len(guards), survived)
+	return survived == 0, nil
+}
+
+var failure = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// try removes a guard in an overlay, which leaves the tree as it is, and returns what fails.
+func (g guard) try(ctx context.Context, dir string) (killers []string, err error) {
+	source, err := os.ReadFile(g.file)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := g.without(string(source))
+	if err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(g.file)
+	if err != nil {
+		return nil, err
+	}
+	replacement, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: replacement}})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(replacement, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644)); err != nil {
+		return nil, err
+	}
+	output, err := testWith(ctx, overlay, g.tests)
+	switch {
+	case err == nil:
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
+		return nil, fmt.Errorf("%s: %s: does not compile: %s", g.file, g.name, output)
+	}
+	for _, found := range failure.FindAllStringSubmatch(output, -1) {
+		killers = append(killers, found[1])
+	}
+	if len(killers) == 0 {
+		killers = []string{"tests that did not end or panicked"}
+	}
+	return killers, nil
+}
+
+// testWith runs the tests of packages as "make test-unit" does, without the seeds of fuzz tests.
+func testWith(ctx context.Context, overlay string, packages []string) (output string, err error) {
+	args := []string{"test", "-short", "-vet=off", "-failfast", "-timeout=5m", "-skip=^Fuzz"}
+	if overlay != "" {
+		args = append(args, "-overlay="+overlay)
+	}
+	text, err := exec.CommandContext(ctx, "go", append(args, packages...)...).CombinedOutput()
+	return string(text), err
+}

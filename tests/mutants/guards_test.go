@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGuards: each listed guard is in its file, and its packages exist. "make guards" runs them.
+func TestGuards(t *testing.T) {
+	guards, err := readGuards("guards")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, g := range guards {
+		if names[g.name] {
+			t.Errorf("%s is there twice", g.name)
+		}
+		names[g.name] = true
+		source, err := os.ReadFile(filepath.Join("../..", g.file))
+		if err != nil {
+			t.Errorf("%s: %v", g.name, err)
+			continue
+		}
+		if _, err := g.without(string(source)); err != nil {
+			t.Error(err)
+		}
+		for _, pkg := range g.tests {
+			if tests, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go")); err != nil || len(tests) == 0 {
+				t.Errorf("%s: %s has no tests, %v", g.name, pkg, err)
+			}
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	g := guard{name: "g", file: "f.go", old: []string{"if bad {", "return", "}"}, new: []string{"_ = bad"}}
+	got, err := g.without("a\n\t\tif bad {\n\t\t\treturn\n\t\t}\nb")
+	if err != nil || got != "a\n_ = bad\nb" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, source := range []string{"", "a\nb", "if bad {\nreturn\n}\nif bad {\nreturn\n}"} {
+		if got, err := g.without(source); err == nil || !strings.Contains(err.Error(), "f.go") {
+			t.Errorf("%q: got %q, %v; want an error", source, got, err)
+		}
+	}
+}
+
+func TestReadGuardsBroken(t *testing.T) {
+	for _, text := range []string{"name", "name\nfile ./pkg", "name\nfile\n-a", "name\nfile ./pkg\na"} {
+		path := filepath.Join(t.TempDir(), "guards")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readGuards(path); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, got)
+		}
+	}
+}
