@@ -113,7 +113,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
 	default:
-		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
+		state.Floor, state.Floored, state.FloorUsed, state.UnknownSince = 0, false, nil, time.Time{}
 	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not
@@ -160,26 +160,31 @@ func Decide(s Snapshot) Decision {
 	}
 	s.State = state
 	d.Held = s.held(&d, stays, shortage)
-	if d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed, d.Held)) {
+	held := d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed, d.Held))
+	if d.Held != "" && !held && s.remainsGrow(d.Order) {
+		d.Victim = s.growingRemains(d.Order)
+		held = d.Victim == nil
+	}
+	if held {
 		// The Floor is half of the highest amount available since. A pod that uses up half of
 		// that grows now.
-		d.State.Floor, d.State.Floored = max(state.Floor, s.available()/2), true
+		if floor := s.available() / 2; floor >= state.Floor {
+			d.State.setFloor(floor, s.Pods)
+		}
 		d.NoCandidate = d.Held == HoldStays
 		return d
 	}
 	d.Held = ""
-	for _, candidate := range d.Order {
-		if candidate.Skip != "" {
-			continue
+	for i := range d.Order {
+		if d.Victim == nil && d.Order[i].Skip == "" {
+			d.Victim = &d.Order[i].Pod
 		}
-		d.Victim = &candidate.Pod
-		break
 	}
 	if d.Victim == nil {
 		d.NoCandidate = true
 		return d
 	}
-	d.State.Floor, d.State.Floored = s.available()/2, true
+	d.State.setFloor(s.available()/2, s.Pods)
 	d.Method = s.method(*d.Victim)
 	if crossed == Soft {
 		// Follows the kubelet's soft thresholds (evictionManager.synchronize): the pod's own grace

@@ -189,3 +189,36 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 
 // proof is an oom of a second ago that nothing has answered.
 var proof = evidence{since: noon.Add(-oomSettle), lastAt: noon.Add(-oomSettle), quietAt: noon.Add(-oomSettle)}
+
+// TestDecideRemainsGrow: a pod whose memory stays is stopped again if it is the one that grows, and
+// no other pod is stopped for it.
+func TestDecideRemainsGrow(t *testing.T) {
+	for name, test := range map[string]struct {
+		files  int // the present usage of the pod whose memory stays
+		change func(*Pod)
+		want   string
+	}{
+		"files grow":                      {630, nil, "files"},
+		"files have grown before the end": {630, func(p *Pod) { p.Empty = true }, ""},
+		"another grows":                   {600, nil, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := sized("files", 0, test.files, 0)
+			if test.change != nil {
+				test.change(&files)
+			}
+			s := snapshotOf(15, files, sized("other", 0, 300, 0))
+			s.API = false
+			s.State.Stays = map[string]uint64{"files": 600 * mi}
+			s.State.Floor, s.State.Floored = 22*mi, true
+			s.State.FloorUsed = map[string]uint64{"files": 600 * mi, "other": 300 * mi}
+			got := ""
+			if d := Decide(s); d.Victim != nil {
+				got = d.Victim.Name
+			}
+			if got != test.want {
+				t.Errorf("chose %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -10,6 +10,8 @@ type nodeKernel struct {
 	ooms, kills int
 	// changed reports a change of memory.events.local, as poll does.
 	changed chan struct{}
+	// spares counts allocations at the limit that find a process that is ending, and kill none.
+	spares int
 }
 
 func newNodeKernel() nodeKernel { return nodeKernel{changed: make(chan struct{}, 1)} }
@@ -35,6 +37,51 @@ func (n *node) wake() {
 	select {
 	case n.kernel.changed <- struct{}{}:
 	default:
+	}
+}
+
+// allocate gives a pod as much memory more, unless the partition is at its limit and nothing can be
+// reclaimed.
+func (n *node) allocate(p *nodePod, what *uint64, bytes uint64) {
+	defer n.refresh()
+	over := int64(n.sum()+bytes) - 1000*mi
+	for _, q := range n.pods {
+		for i := range 2 { // page cache, and not the slabs of open files
+			freed := min(q.cache[i], uint64(max(0, over)))
+			q.cache[i] -= freed
+			over -= int64(freed)
+		}
+	}
+	if over <= 0 {
+		*what += bytes
+		return
+	}
+	n.countOOM()
+	n.killLargest()
+}
+
+// killLargest kills the container with the most memory, by oom_badness of mm/oom_kill.c, unless one
+// is ending.
+func (n *node) killLargest() {
+	if n.kernel.spares > 0 {
+		n.kernel.spares--
+		return
+	}
+	var victim *nodeContainer
+	points := int64(0)
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if c.dying {
+				return
+			}
+			if badness := int64(c.uses) + p.scoreAdj*mi; c.running && badness > points {
+				victim, points = c, badness // the limit has a thousand MiB
+			}
+		}
+	}
+	if victim != nil {
+		n.kernel.kills++
+		n.exit(victim.cgroup, n.ends)
 	}
 }
 

@@ -131,6 +131,10 @@ type nodePod struct {
 	pendingSyncs int
 	// rest is its usage beside its containers.
 	rest uint64
+	// cache is as in node. The slabs are freed when its containers end.
+	cache [3]uint64
+	// scoreAdj is the oom_score_adj of its containers.
+	scoreAdj int64
 }
 
 type nodeContainer struct {
@@ -268,13 +272,15 @@ func (n *node) refresh() {
 	stat := func(cache [3]uint64) string {
 		return "anon 0\ninactive_file " + number(cache[0]) + "active_file " + number(cache[1]) + "slab_reclaimable " + number(cache[2])
 	}
-	sum := n.cache[0] + n.cache[1] + n.cache[2]
+	all := n.cache
 	for _, p := range n.pods {
-		sum += p.uses()
+		for i, cache := range p.cache {
+			all[i] += cache
+		}
 	}
 	// First of all, because a poll may read in between: memory of a pod that is back is the
 	// partition's.
-	n.files(partition, map[string]string{"memory.current": number(sum), "memory.stat": stat(n.cache)})
+	n.files(partition, map[string]string{"memory.current": number(n.sum()), "memory.stat": stat(all)})
 	for _, p := range n.pods {
 		populated := 0
 		for _, c := range p.containers {
@@ -284,14 +290,23 @@ func (n *node) refresh() {
 			}
 		}
 		n.files(p.Cgroup, map[string]string{
-			"memory.current": number(p.uses()), "memory.stat": stat([3]uint64{}), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),
+			"memory.current": number(p.uses()), "memory.stat": stat(p.cache), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),
 		})
 	}
 }
 
+// sum returns the usage of the partition.
+func (n *node) sum() uint64 {
+	sum := n.cache[0] + n.cache[1] + n.cache[2]
+	for _, p := range n.pods {
+		sum += p.uses()
+	}
+	return sum
+}
+
 // uses returns the usage of a pod.
 func (p *nodePod) uses() uint64 {
-	sum := p.rest
+	sum := p.rest + p.cache[0] + p.cache[1] + p.cache[2]
 	for _, c := range p.containers {
 		if c.running {
 			sum += c.uses
@@ -365,7 +380,7 @@ func (n *node) exited(p *nodePod, c *nodeContainer) {
 	n.kernel.ooms++ // the last allocation before its memory is back
 	n.writeCounts()
 	defer n.wake()
-	c.running, c.dying = false, false
+	c.running, c.dying, p.cache[2] = false, false, 0
 	cgroup := c.cgroup
 	n.refresh() // memory is back before the cgroup is empty: a process frees it while it ends
 	n.files(cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})

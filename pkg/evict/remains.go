@@ -1,0 +1,55 @@
+package evict
+
+// The memory of a pod may stay when its processes end, and grow before they do, or in a container
+// that was started again. Another pod would be evicted for that memory in vain.
+
+// setFloor sets the Floor. pods is empty if they were not read.
+func (state *State) setFloor(floor uint64, pods []Pod) {
+	state.Floor, state.Floored = floor, true
+	if len(pods) == 0 {
+		return
+	}
+	state.FloorUsed = map[string]uint64{}
+	for i := range pods {
+		state.FloorUsed[pods[i].UID] = pods[i].Usage.Used
+	}
+}
+
+// remainsGrow reports whether available memory has fallen below the Floor because memory that stays
+// has grown.
+func (s Snapshot) remainsGrow(order []Candidate) bool {
+	growth := uint64(0)
+	for i := range order {
+		growth += s.remainsGrowth(order[i])
+	}
+	left := s.available() + s.victimsGrowth()
+	return growth > 0 && left < s.State.Floor && left+growth >= s.State.Floor
+}
+
+// remainsGrowth returns the bytes by which a pod whose memory stays has grown since the Floor was
+// set.
+func (s Snapshot) remainsGrowth(c Candidate) uint64 {
+	if c.Skip != SkipStays {
+		return 0
+	}
+	before, known := s.State.FloorUsed[c.UID]
+	if !known {
+		if before, known = s.State.Stays[c.UID]; !known {
+			return 0
+		}
+	}
+	return c.Usage.Used - min(before, c.Usage.Used)
+}
+
+// growingRemains returns the pod whose memory stays and that grows most, nil if none can be stopped.
+// Stopping it again brings back nothing, but it does not grow until the kubelet restarts it.
+func (s Snapshot) growingRemains(order []Candidate) *Pod {
+	var pod *Pod
+	most := uint64(0)
+	for i := range order {
+		if growth := s.remainsGrowth(order[i]); growth > most && !order[i].Empty {
+			pod, most = &order[i].Pod, growth
+		}
+	}
+	return pod
+}
