@@ -38,7 +38,8 @@ const (
 	HoldStays Hold = "memory-stays"
 	// HoldDoubt: the last evicted pod did not bring back its usage.
 	HoldDoubt Hold = "doubt"
-	// HoldUnknown: an unknown pod may be the one that grows.
+	// HoldUnknown: an unknown pod may be the one that grows, or the requests and priorities of all
+	// are about to be known.
 	HoldUnknown Hold = "unknown-pod"
 )
 
@@ -241,7 +242,7 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 	case s.Now.Before(s.State.Doubt):
 		return HoldDoubt
 	// A pod without processes does not grow.
-	case !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }):
+	case !s.Awaited && !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }):
 		d.State.UnknownSince = time.Time{}
 		return ""
 	case s.State.UnknownSince.IsZero():

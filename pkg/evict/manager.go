@@ -189,7 +189,7 @@ func (m *Manager) weigh(s *Snapshot, grew counted, freed bool) {
 func (m *Manager) decide(s Snapshot) Decision {
 	s.State = m.executor.state // progress has changed it
 	if underPressure(s) {
-		s.Pods = m.measured()
+		s.Pods, s.Awaited = m.measured(), !m.Known()
 	}
 	return m.choose(s)
 }

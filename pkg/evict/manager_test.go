@@ -585,3 +585,37 @@ func TestManagerUnknownPodNotReported(t *testing.T) {
 		n.expect("kill newcomer.c1")
 	})
 }
+
+// TestManagerAwaitsKubelet: after a start at low memory the requests and priorities are awaited,
+// and no lack of candidates is reported. A pod that grows meanwhile is not waited for.
+func TestManagerAwaitsKubelet(t *testing.T) {
+	for name, test := range map[string]struct {
+		grows bool
+		want  []string
+	}{"no pod grows": {false, nil}, "a pod grows": {true, []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.awaited = true
+				m := n.started(hardOnly)
+				n.run(m, 100*time.Millisecond)
+				n.expect()
+				if r := m.Report(); r.Held != HoldUnknown || r.NoCandidate {
+					n.t.Errorf("reported %+v", r)
+				}
+				if test.grows {
+					n.set(func() { n.pod("greedy").containers[0].uses += 40 * mi })
+				}
+				n.run(m, time.Second)
+				n.expect(test.want...)
+				if !test.grows {
+					n.expectEvents()
+				}
+				n.set(func() { n.awaited = false })
+				n.run(m, time.Second)
+				if !test.grows {
+					n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
+				}
+			})
+		})
+	}
+}

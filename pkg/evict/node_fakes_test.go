@@ -33,6 +33,12 @@ func (n *node) list() []Pod {
 	return list
 }
 
+func (n *node) isKnown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.awaited
+}
+
 // unknown returns the pods that run and are not listed.
 func (n *node) unknown() []Pod {
 	var pods []Pod

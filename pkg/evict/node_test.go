@@ -36,6 +36,8 @@ type node struct {
 	cache [3]uint64
 	// listed is the result of Pods if it differs from the running pods.
 	listed []Pod
+	// awaited means that requests and priorities of the pods are not known yet.
+	awaited bool
 	// passTakes is the duration of a pass, after which all pods are listed.
 	passTakes time.Duration
 	passing   bool
@@ -494,7 +496,7 @@ func (n *node) mark(uids map[string]bool) {
 
 func (n *node) manager(c Config) *Manager {
 	m := New(Options{
-		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
+		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
 		Mark: n.mark, API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
 		Events: (*nodeEvents)(n),
 	})

@@ -15,6 +15,9 @@ type Options struct {
 	// Pods returns the pods in the partition without their usage, including unknown pods. It returns
 	// at once.
 	Pods func() []Pod
+	// Known reports whether Pods has the pods' requests and priorities, as far as they can be known.
+	// It is false while the kubelet is about to tell them. It returns at once.
+	Known func() bool
 	// Refresh starts a pass that identifies the unknown pods. It returns at once.
 	Refresh func()
 	// Scopes lists the scopes of containers below a pod's cgroup by container ID, including containers

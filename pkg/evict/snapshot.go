@@ -16,6 +16,8 @@ type Snapshot struct {
 	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
 	// true.
 	Pods []Pod
+	// Awaited means that the pods' requests and priorities are about to be known.
+	Awaited bool
 	// State is the result of earlier decisions.
 	State State
 	// API means that pods can be evicted through the API server.

@@ -17,7 +17,7 @@ func (x *executor) forgetStays(now time.Time) {
 	x.staysAt = now
 	pods, changed := x.Pods(), false
 	// Before the kubelet and the first pass have identified the pods, a missing pod may still exist.
-	complete := len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
+	complete := x.Known() && len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
 	for uid, bytes := range x.state.Stays {
 		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == uid })
 		left := uint64(0)

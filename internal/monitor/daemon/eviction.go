@@ -27,9 +27,6 @@ func (m *monitor) newEvictor() *evict.Manager {
 	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
 	pods := func() []evict.Pod {
 		known, told := m.kubelet.Pods()
-		if !told && time.Since(started) < kubeletPatience && node.IsSocket(m.options.PodsAPI) {
-			return nil // requests and priorities are about to arrive
-		}
 		known = m.remembered.Complete(known, told)
 		found := candidates.Inventory(m.table.Pods(), known, capacity)
 		found = append(found, candidates.Unlisted(fs, found, known, capacity)...)
@@ -39,7 +36,11 @@ func (m *monitor) newEvictor() *evict.Manager {
 	m.cluster = m.newCluster(pods)
 	return evict.New(evict.Options{
 		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
-		Pods:    pods,
+		Pods: pods,
+		Known: func() bool {
+			_, told := m.kubelet.Pods()
+			return told || time.Since(started) >= kubeletPatience || !node.IsSocket(m.options.PodsAPI)
+		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  candidates.Scopes(fs),
 		Rest:    func(uid string) []string { return candidates.Cgroups(m.table.Pods(), uid) },
