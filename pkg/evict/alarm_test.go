@@ -122,3 +122,31 @@ func TestAlarmInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestAlarmTriggerGone: the kernel reports an error for the trigger of a cgroup that is gone, for
+// ever. It is closed, so that neither the wait spins nor the descriptor leaks.
+func TestAlarmTriggerGone(t *testing.T) {
+	a, _, err := newAlarm(cgroup(t, "memory.events.local"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	a.pressure = pipe[1]
+	if err := unix.Close(pipe[0]); err != nil { // poll reports an error to the writer
+		t.Fatal(err)
+	}
+	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the trigger is still open: %v", err)
+	}
+	a.Wake()
+	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}

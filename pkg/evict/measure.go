@@ -35,11 +35,24 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 	return pods[:n]
 }
 
-// measured returns the pods of the partition with their usage.
+// measured returns the pods of the partition with their usage. A pod that cannot be read keeps its
+// last usage. Without one it counts as using what it requests: the kubelet evicts a pod without
+// usage first, for whom that is a state of seconds after its start, and no failed read of a file.
 func (m *Manager) measured() []Pod {
 	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
+	usage := map[string]Usage{}
 	for i := range pods {
-		pods[i].Evicted = m.executor.isEvicted(pods[i].UID)
+		p := &pods[i]
+		p.Evicted = m.executor.isEvicted(p.UID)
+		if !p.Measured {
+			last, known := m.usage[p.UID]
+			if !known {
+				last = Usage{WorkingSet: p.Request, Used: p.Request}
+			}
+			p.Usage, p.Measured = last, true
+		}
+		usage[p.UID] = p.Usage
 	}
+	m.usage = usage
 	return pods
 }

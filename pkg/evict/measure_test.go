@@ -1,8 +1,11 @@
 package evict
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestMeasureEmptyPods: a pod without known or running containers is ranked by the memory that its
@@ -32,4 +35,40 @@ func TestMeasureEmptyPods(t *testing.T) {
 			n.t.Errorf("without processes are %q", empty)
 		}
 	})
+}
+
+// TestManagerPodUnreadable: a pod whose cgroup cannot be read is not evicted for that. It is ranked
+// by its last usage, and before the first by its request.
+func TestManagerPodUnreadable(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  string
+		read bool // before it cannot be read
+		want []string
+	}{
+		"never read":                   {"modest", false, []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}},
+		"read before":                  {"modest", true, []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}},
+		"read before, and the largest": {"greedy", true, []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.started(hardOnly)
+				if test.read {
+					m.measured()
+				}
+				path := n.path(n.pod(test.pod).Cgroup, "memory.stat")
+				if err := os.Rename(path, path+".away"); err != nil {
+					n.t.Fatal(err)
+				}
+				if err := os.Mkdir(path, 0o700); err != nil { // can be opened, and not be read
+					n.t.Fatal(err)
+				}
+				poll := m.step(n.ctx)
+				if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
+					n.t.Fatal(err)
+				}
+				n.run(m, time.Second-poll)
+				n.expect(test.want...)
+			})
+		})
+	}
 }

@@ -102,3 +102,21 @@ func TestHistoryBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestCooldownAfterClockSetBack: a cooldown that was written before the clock was set back lasts no
+// longer than the configured one.
+func TestCooldownAfterClockSetBack(t *testing.T) {
+	bubble(t, func(n *node) {
+		s := Store(filepath.Join(n.root, "evictions.json"))
+		h := History{Cooldown: map[string]time.Time{"far": time.Now().Add(1000 * time.Hour), "near": time.Now().Add(time.Minute)}}
+		if err := s.write(h); err != nil {
+			n.t.Fatal(err)
+		}
+		m := n.started(hardOnly)
+		for owner, want := range map[string]time.Duration{"far": hardOnly.Cooldown, "near": time.Minute} {
+			if left := time.Until(m.executor.state.Cooldown[owner]); left != want {
+				n.t.Errorf("the cooldown of %s lasts %s, want %s", owner, left, want)
+			}
+		}
+	})
+}
