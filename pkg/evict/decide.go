@@ -114,7 +114,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
 	default:
-		state.Floor, state.Floored, state.FloorUsed, state.UnknownSince = 0, false, nil, time.Time{}
+		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not

@@ -39,10 +39,12 @@ type Manager struct {
 	// lowerings is changed when a reload fails.
 	lowerings lowerings
 
+	// usage is the last usage of each pod by UID.
+	usage map[string]Usage
+
 	// The goroutine in Run owns these.
-	noCandidateAt time.Time        // the last call of Events.NoCandidate
-	usage         map[string]Usage // the last usage of each pod by UID
-	raisedAt      time.Time        // the time since which the limit in force is above the configured one
+	noCandidateAt time.Time // the last call of Events.NoCandidate
+	raisedAt      time.Time // the time since which the limit in force is above the configured one
 }
 
 // New returns a manager that evicts no pod before Run.

@@ -41,8 +41,8 @@ func (s Snapshot) remainsGrowth(c Candidate) uint64 {
 	return c.Usage.Used - min(before, c.Usage.Used)
 }
 
-// growingRemains returns the pod whose memory stays and that grows most, nil if none can be stopped.
-// Stopping it again brings back nothing, but it does not grow until the kubelet restarts it.
+// growingRemains returns the pod whose memory stays and that grows most, nil if none can be
+// stopped. Stopping it again brings back nothing, but it does not grow until it is restarted.
 func (s Snapshot) growingRemains(order []Candidate) *Pod {
 	var pod *Pod
 	most := uint64(0)
