@@ -68,7 +68,7 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Snapshot) eviden
 	case used+e.used/reclaimSteps <= e.used && now.Sub(began) < endTimeout:
 		e.quietAt, e.used = now, used
 	}
-	if !e.killedAt.IsZero() && !(short && e.dying(now)) {
+	if !e.killedAt.IsZero() && (!short || !e.dying(now)) {
 		e.killedAt, e.inVain = time.Time{}, short
 		if !short {
 			e.since = time.Time{} // the kill was the answer

@@ -40,9 +40,9 @@ func (n *node) wake() {
 	}
 }
 
-// allocate gives a pod as much memory more, unless the partition is at its limit and nothing can be
+// allocate adds as much memory to what a pod uses, unless the partition is at its limit and nothing can be
 // reclaimed.
-func (n *node) allocate(p *nodePod, what *uint64, bytes uint64) {
+func (n *node) allocate(what *uint64, bytes uint64) {
 	defer n.refresh()
 	over := int64(n.sum()+bytes) - 1000*mi
 	for _, q := range n.pods {

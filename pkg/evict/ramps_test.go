@@ -142,7 +142,7 @@ func (r *ramps) grow(i, times int) {
 			next = 100 * time.Millisecond
 		case !c.dying || untilDead:
 			ooms := r.kernel.ooms
-			r.allocate(pod, what, step)
+			r.allocate(what, step)
 			if r.kernel.ooms > ooms {
 				next = max(every, 20*time.Millisecond) // it sleeps, as in out_of_memory
 			}

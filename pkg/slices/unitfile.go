@@ -177,7 +177,8 @@ func shutdownDropins(names unitname.Partition) []string {
 func keptUnits(names unitname.Partition) []string {
 	return append(
 		[]string{
-			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService, ApplyPath, ApplyService,
+			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
+			ApplyPath, ApplyService,
 		},
 		shutdownDropins(names)...)
 }

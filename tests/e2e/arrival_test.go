@@ -60,10 +60,11 @@ func arrivesByUnit(t *testing.T, flavour string) {
 // generators have run.
 func arrivesByMount(t *testing.T, flavour string) {
 	const other = "/srv/kubernetes"
-	files := []lab.File{
-		{Path: "/etc/fstab", Data: []byte(other + " /etc/kubernetes none bind 0 0\n")},
-		{Path: other + "/node-partition.yaml", Data: []byte(arrivingDocument)},
-	}
+	files := make([]lab.File, 0, 4)
+	files = append(files,
+		lab.File{Path: "/etc/fstab", Data: []byte(other + " /etc/kubernetes none bind 0 0\n")},
+		lab.File{Path: other + "/node-partition.yaml", Data: []byte(arrivingDocument)},
+	)
 	for _, s := range []spec{
 		{namespace: "kube-system", name: "system-agent", requests: resources("100m", "32Mi")},
 		{namespace: "default", name: "user-app", requests: resources("100m", "32Mi")},

@@ -152,7 +152,8 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.WriteFile(replacement, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644)); err != nil {
+	err = errors.Join(os.WriteFile(replacement, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644))
+	if err != nil {
 		return nil, err
 	}
 	output, err := testWith(ctx, overlay, g.tests)

@@ -108,7 +108,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
-	m := &monitor{options: o, log: log, prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1), overdue: make(chan struct{})}
+	m := &monitor{
+		options: o, log: log,
+		prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1), overdue: make(chan struct{}),
+	}
 	if c.Desired.ManagedByKubelet != "" {
 		m.service.status(c.Desired.ManagedByKubelet)
 		log.Info(c.Desired.ManagedByKubelet)

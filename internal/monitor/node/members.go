@@ -33,7 +33,7 @@ func (m Members) follows(decided *decision.Decision) bool {
 }
 
 // equal compares with the members of another configuration, nil for none.
-func (m Members) equal(other *decision.Members) bool { return other != nil && m.Members.Equal(*other) }
+func (m Members) equal(other *decision.Members) bool { return other != nil && m.Equal(*other) }
 
 // Keep stores what has to be known of a configuration when the next one is not valid.
 type Keep func(path string, m Members) error

@@ -62,7 +62,9 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		return p, err
 	}
 	p.Configuration = kubelet.from
-	in := budget.Input{Kubelet: kubelet.fields, IgnoreEviction: kubelet.ignoreEviction, IgnoreReservedMemory: kubelet.ignoreReserved}
+	in := budget.Input{
+		Kubelet: kubelet.fields, IgnoreEviction: kubelet.ignoreEviction, IgnoreReservedMemory: kubelet.ignoreReserved,
+	}
 	capacity := o.Capacity
 	if capacity == nil {
 		if capacity, err = readCapacity(root, kubelet.rootDir); err != nil {
