@@ -142,7 +142,7 @@ soak: setup-node
 	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
-## race: the tests of the programs with the race detector, in ten minutes
+## race: the tests of the programs with the race detector
 race:
 	@tests/setup race
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./cmd/... ./internal/... ./pkg/...

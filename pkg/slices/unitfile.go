@@ -395,7 +395,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 		// file that is there has been seen.
 		option("Unit", "DefaultDependencies", "no"),
 		option("Unit", "After", "sysinit.target"),
-		option("Unit", "Before", startsBefore()+" shutdown.target"),
+		option("Unit", "Before", strings.Join(kubeletServices, " ")+" shutdown.target"),
 		option("Unit", "Conflicts", "shutdown.target"),
 	}
 	for _, name := range in.config.Kubelet.Awaited.Files {
@@ -410,7 +410,9 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
 			option("Unit", "Documentation", config.Documentation),
 			// A kubelet that is started right after its configuration is made waits for the partition.
-			option("Unit", "Before", startsBefore()),
+			// Not before the monitor, which the new units start: systemd would load it on each node
+			// without a section.
+			option("Unit", "Before", strings.Join(kubeletServices, " ")),
 		}, append(oneshot(),
 			// A file is created first and then written, hence the sleep. One process runs all steps, and
 			// continues if the reload loses this unit.
