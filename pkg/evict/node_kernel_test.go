@@ -40,8 +40,8 @@ func (n *node) wake() {
 	}
 }
 
-// allocate adds as much memory to what a pod uses, unless the partition is at its limit and nothing can be
-// reclaimed.
+// allocate adds as much memory to what a pod uses, unless the partition is at its limit and nothing
+// can be reclaimed.
 func (n *node) allocate(what *uint64, bytes uint64) {
 	defer n.refresh()
 	over := int64(n.sum()+bytes) - 1000*mi
