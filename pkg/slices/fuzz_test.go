@@ -29,7 +29,7 @@ var allowedOptions = map[string]string{
 	"Unit.After":         `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target)$`,
 	"Unit.Conflicts":     `^shutdown\.target$`,
 	"Unit.Before": `^(slices\.target|kubelet\.service k3s\.service k3s-agent\.service ` +
-		`rke2-server\.service rke2-agent\.service( partition-monitor\.service( shutdown\.target)?)?)$`,
+		`rke2-server\.service rke2-agent\.service( partition-monitor\.service)?( shutdown\.target)?)$`,
 	"Unit.DefaultDependencies":     `^no$`,
 	"Unit.StartLimitIntervalSec":   `^0$`,
 	"Path.TriggerLimitIntervalSec": `^0$`,

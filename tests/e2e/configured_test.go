@@ -177,7 +177,8 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	wantLimits(t, n, "max", "")
 	want(t, n, "systemctl show --value -p FragmentPath "+systemSlice, "")
 	want(t, n, "cd /run/systemd/generator && find . ../generator.*/ ! -type d | grep -e node-partition -e kubepods | sort",
-		"./kubepods-system-.slice.d/50-node-partition.conf\n./kubepods-system.slice.d/50-node-partition.conf\n./kubepods.slice.d/50-node-partition.conf")
+		"./kubepods-system-.slice.d/50-node-partition.conf\n./kubepods-system.slice.d/50-node-partition.conf\n./kubepods.slice.d/50-node-partition.conf\n"+
+			"./slices.target.d/50-node-partition.conf") // which waits for a section
 	want(t, n, "systemctl show --value -p DropInPaths kubelet.service | grep node-partition || true", "")
 	run(t, n, "systemctl stop "+systemSlice)
 	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
