@@ -31,8 +31,8 @@ LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' te
 # Each name of -run has to exist, unless only some kinds of nodes are asked for.
 EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which are the lab's own, and what takes many minutes and has tests without a node too: two
-# nodes for the dashboard, memory pressure, CPU managers one by one.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager)$$
+# nodes for the dashboard, memory pressure, CPU managers one by one, storms, a clock that is set, boots with a section that arrives late.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Storms|ClockStep|Arrival)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
