@@ -191,6 +191,7 @@ func systemSliceAlone(t *testing.T, n *lab.Node) {
 	}
 	rebooted(t, n)
 	becomes(t, n, "cat "+cgroupRoot+"system.slice/memory.max", "2147483648")
-	want(t, n, "cd /run/systemd/generator && find . ../generator.*/ ! -type d | grep -e node-partition -e slice || true", "")
+	want(t, n, "cd /run/systemd/generator && find . ../generator.*/ ! -type d | grep -e node-partition -e slice || true",
+		"./slices.target.d/50-node-partition.conf") // which waits for a section
 	want(t, n, "systemctl show --value -p FragmentPath system.slice", "")
 }
