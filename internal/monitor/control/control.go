@@ -7,10 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,16 +41,9 @@ type Readiness interface {
 // Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
 // a socket that exists is left from a run that was killed.
 func Serve(ctx context.Context, path string, pods Mover, ready Readiness) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "unix", path)
+	listener, err := listen(ctx, path)
 	if err != nil {
 		return err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return errors.Join(err, listener.Close())
 	}
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(context.Context, http.ResponseWriter, *http.Request)) {

@@ -31,17 +31,21 @@ func watch(path string) (*creation, error) {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
 	events := os.NewFile(uintptr(fd), "inotify")
-	for dir := path; ; {
-		name := filepath.Base(dir)
-		dir = filepath.Dir(dir)
+	for missing := path; ; {
+		dir := filepath.Dir(missing)
 		_, err := unix.InotifyAddWatch(fd, dir, created|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_ONLYDIR)
-		if err == nil {
-			return &creation{events, name}, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != "/":
+			missing = dir
+			continue
+		case err != nil:
 			_ = events.Close() // nothing was read
 			return nil, &fs.PathError{Op: "watch", Path: dir, Err: err}
 		}
+		if _, err := os.Stat(missing); err != nil || missing == path {
+			return &creation{events, filepath.Base(missing)}, nil
+		}
+		missing = path // the folder was made before its parent was watched
 	}
 }
 
