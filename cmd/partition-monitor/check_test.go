@@ -125,6 +125,23 @@ func TestCheckWarnings(t *testing.T) {
 	n.check(t, exitOK, []string{"warning service: not queried"}, "--listen=")
 }
 
+// TestCheckProtectedPageCache: page cache that the kernel does not reclaim is used memory.
+func TestCheckProtectedPageCache(t *testing.T) {
+	t.Parallel()
+	n := whole(t)
+	for name, text := range map[string]string{
+		"memory.min": "1073741824", "memory.max": "1073741824", "memory.current": "943718400",
+		"memory.stat": "anon 104857600\ninactive_file 838860800\nactive_file 0\nslab_reclaimable 0",
+	} {
+		n.write(systemCgroup+"/kubepods-system-pod1.slice/"+name, text)
+	}
+	n.check(t, exitOK, []string{
+		"ok      eviction-kernel: 838860800 bytes of page cache in the partition count as used: memory.min of their pods protects them",
+	}, "--listen=")
+	n.write(systemCgroup+"/kubepods-system-pod1.slice/memory.min", "much")
+	n.check(t, exitProblem, []string{"error   eviction-kernel: the memory of the partition: "}, "--listen=")
+}
+
 // TestCheckReserved: the kubelet does not start without the cgroups that it enforces its
 // reservations on.
 func TestCheckReserved(t *testing.T) {

@@ -18,6 +18,9 @@ func TestMemoryReadingCounts(t *testing.T) {
 		"stat ahead of current":        {MemoryReading{Current: 10, InactiveFile: 20, ActiveFile: 30}, 150, 0, 0, 150},
 		"above the limit":              {MemoryReading{Current: 200}, 150, 200, 200, 0},
 		"no limit":                     {MemoryReading{Current: 1}, Unlimited, 1, 1, math.MaxUint64 - 1},
+		"all page cache is protected":  {MemoryReading{Current: 100, InactiveFile: 20, ActiveFile: 30, Protected: 50}, 150, 100, 80, 50},
+		"some page cache is protected": {MemoryReading{Current: 100, InactiveFile: 20, ActiveFile: 30, Protected: 40}, 150, 90, 80, 60},
+		"more protected than there is": {MemoryReading{Current: 100, ActiveFile: 30, Protected: 40}, 150, 100, 100, 50},
 		"its own limit does not count": {MemoryReading{Current: 100, Max: 120}, 150, 100, 100, 50},
 	} {
 		t.Run(name, func(t *testing.T) {

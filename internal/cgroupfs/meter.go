@@ -6,22 +6,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // MemoryMeter reads the memory of one cgroup repeatedly. Its files stay open, so that a poll is two
-// system calls, or four with memory.stat.
+// system calls, or four with memory.stat and three for each slice below with memory.min.
 type MemoryMeter struct {
-	path               string
+	root               FS
+	cgroup, path       string
 	current, max, stat int
-	buffer             [maxFile]byte
+	// reserves lists the slices below with memory.min, as they were at listedAt.
+	reserves []reserve
+	listedAt time.Time
+	buffer   [maxFile]byte
 }
 
 // MemoryMeter opens the files of a cgroup. If the cgroup is missing, the error is fs.ErrNotExist.
 // The caller closes it.
 func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
-	m := &MemoryMeter{path: filepath.Join(string(f), cgroup), current: -1, max: -1, stat: -1}
+	m := &MemoryMeter{root: f, cgroup: cgroup, path: f.Path(cgroup), current: -1, max: -1, stat: -1}
 	for _, file := range []struct {
 		name string
 		fd   *int
@@ -39,6 +44,7 @@ func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 
 // Close closes the files.
 func (m *MemoryMeter) Close() {
+	m.closeReserves()
 	for _, fd := range []int{m.current, m.max, m.stat} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // opened for reading
@@ -46,20 +52,35 @@ func (m *MemoryMeter) Close() {
 	}
 }
 
-// Read reads the cgroup. Memory that is freed between two reads must not count as used:
-// memory.current is read before and after memory.stat, and the smaller value counts. If enough
-// returns true for usage and limit, memory.stat is left out, because the kernel sums up the counts
-// of all CPUs to format it. If the cgroup is gone, the error is fs.ErrNotExist.
+// Read reads the cgroup. If enough returns true for usage and limit, memory.stat is left out,
+// because the kernel sums up the counts of all CPUs to format it. If the cgroup is gone, the error
+// is fs.ErrNotExist.
 func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReading, error) {
-	var r MemoryReading
-	var err error
-	if r.Max, err = m.number(m.max, "memory.max"); err != nil {
+	limit, err := m.number(m.max, "memory.max")
+	if err != nil {
+		return MemoryReading{Max: limit}, err
+	}
+	skipped := false
+	r, err := m.read(func(current uint64) bool {
+		skipped = enough(current, limit)
+		return skipped
+	})
+	r.Max = limit
+	if err != nil || skipped {
 		return r, err
 	}
-	if r.Current, err = m.number(m.current, "memory.current"); err != nil || enough(r.Current, r.Max) {
+	r.Protected, err = m.protected()
+	return r, err
+}
+
+// read reads the cgroup without its limit and without those below. Memory that is freed between two
+// reads must not count as used: memory.current is read before and after memory.stat, and the
+// smaller value counts.
+func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, err error) {
+	if r.Current, err = m.number(m.current, "memory.current"); err != nil || enough(r.Current) {
 		return r, err
 	}
-	text, err := m.read(m.stat, "memory.stat")
+	text, err := m.text(m.stat, "memory.stat")
 	if err != nil {
 		return r, err
 	}
@@ -76,7 +97,7 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 }
 
 func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
-	text, err := m.read(fd, name)
+	text, err := m.text(fd, name)
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +108,7 @@ func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
 	return n, nil
 }
 
-func (m *MemoryMeter) read(fd int, name string) ([]byte, error) {
+func (m *MemoryMeter) text(fd int, name string) ([]byte, error) {
 	n, err := Uninterrupted(func() (int, error) { return unix.Pread(fd, m.buffer[:], 0) })
 	if err != nil {
 		return nil, gone(&os.PathError{Op: "read", Path: filepath.Join(m.path, name), Err: err})
@@ -110,10 +131,13 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 	return usage.WorkingSet(), nil
 }
 
-// Memory reads the memory of a cgroup once, without its limit, in two reads.
+// Memory reads the memory of a cgroup once, without its limit, in three reads. It has Protected
+// as far as the cgroup's own memory.min protects it from reclaim for a cgroup above.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	files := files{root: f, cgroup: cgroup, dir: notOpen}
 	r := MemoryReading{Max: Unlimited}
+	setting := uint64(0)
+	files.number("memory.min", &setting)
 	has := files.number("memory.current", &r.Current)
 	files.keyed(
 		"memory.stat",
@@ -127,6 +151,7 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	if !has {
 		return r, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
 	}
+	r.Protected = r.below(setting)
 	return r, nil
 }
 

@@ -135,7 +135,7 @@ func (s Snapshot) leftBeside(which stuck) uint64 {
 	used := s.Memory.Used()
 	switch which {
 	case slabsStuck:
-		used = s.Memory.Current - min(s.Memory.InactiveFile+s.Memory.ActiveFile, s.Memory.Current)
+		used = s.Memory.UsedWithSlabs()
 	case cacheStuck:
 		used = s.Memory.Current
 	}

@@ -106,6 +106,40 @@ func TestManagerMemoryStays(t *testing.T) {
 	})
 }
 
+// TestManagerProtectedPageCache: page cache below memory.min of its pod is not available, and that
+// below memory.low is. An evicted pod gives its own back when its cgroup is removed, and no other
+// pod is evicted meanwhile.
+func TestManagerProtectedPageCache(t *testing.T) {
+	evicted := []string{"kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy"}
+	for name, test := range map[string]struct {
+		change func(*node)
+		want   []string
+	}{
+		"memory.min": {func(n *node) { n.pod("modest").min = 600 * mi }, evicted},
+		"memory.low": {func(n *node) { n.pod("modest").low = 600 * mi }, nil},
+		"of the pod that is evicted": {func(n *node) {
+			n.fails = 20 * time.Second
+			greedy, modest := n.pod("greedy"), n.pod("modest")
+			greedy.min, greedy.cache[1] = 700*mi, 400*mi
+			modest.containers[0].uses, modest.cache[1] = 360*mi, 0
+		}, evicted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.set(func() {
+					greedy, modest := n.pod("greedy"), n.pod("modest")
+					modest.Request = 700 * mi
+					greedy.containers[0].uses, greedy.containers[1].uses, modest.cache[1] = 100*mi, 100*mi, 300*mi
+					test.change(n)
+				})
+				m := n.started(hardOnly)
+				n.run(m, time.Minute)
+				n.expect(test.want...)
+			})
+		})
+	}
+}
+
 // TestManagerProcessesStay: the memory of a pod that does not end is no reason to evict the next
 // one, and the pod itself is left alone. The next one is evicted when it grows.
 func TestManagerProcessesStay(t *testing.T) {

@@ -135,6 +135,8 @@ type nodePod struct {
 	rest uint64
 	// cache is as in node. The slabs are freed when its containers end.
 	cache [3]uint64
+	// min and low are its memory.min and memory.low.
+	min, low uint64
 	// scoreAdj is the oom_score_adj of its containers.
 	scoreAdj int64
 }
@@ -290,6 +292,9 @@ func (n *node) refresh() {
 				populated = 1
 				n.files(c.cgroup, map[string]string{"memory.current": number(c.uses), "memory.stat": stat([3]uint64{})})
 			}
+		}
+		if p.min > 0 || p.low > 0 {
+			n.files(p.Cgroup, map[string]string{"memory.min": number(p.min), "memory.low": number(p.low), "memory.max": "max\n"})
 		}
 		n.files(p.Cgroup, map[string]string{
 			"memory.current": number(p.uses()), "memory.stat": stat(p.cache), "cgroup.events": fmt.Sprintf("populated %d\nfrozen 0\n", populated),

@@ -34,10 +34,30 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
 			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
 	}
+	found = append(found, c.protectedMemory(path)...)
 	if found == nil {
 		found = saying(OK, "the kernel has cgroup.kill and PSI")
 	}
 	return found
+}
+
+// protectedMemory finds page cache of members that the kernel does not reclaim at the partition's
+// limit. It leaves less for all of them, and is not seen in their working sets.
+func (c *checks) protectedMemory(path string) []Finding {
+	meter, err := c.cgroups.MemoryMeter(path)
+	if err != nil {
+		return nil // reported by the check slice
+	}
+	defer meter.Close()
+	reading, err := meter.Read(func(uint64, uint64) bool { return false })
+	if err != nil {
+		return changing(Error, "partition-monitor evicts no pod until it can be read", "the memory of the partition: %v", err)
+	}
+	if reading.Protected == 0 {
+		return nil
+	}
+	return saying(OK, "%d bytes of page cache in the partition count as used: memory.min of their pods protects them "+
+		"(memoryReservationPolicy: TieredReservation)", reading.Protected)
 }
 
 // evictionAPI asks the API server whether it would accept the report of an eviction.

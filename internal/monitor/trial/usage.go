@@ -19,7 +19,7 @@ func checkUsage(asked *node.Desired) error {
 	if limit == 0 {
 		return nil
 	}
-	reading, err := cgroupfs.FS(cgroupfs.Mount).Memory(unitname.CgroupPath(unitname.System.Slice()))
+	reading, err := readPartition(cgroupfs.FS(cgroupfs.Mount))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -35,6 +35,16 @@ func checkUsage(asked *node.Desired) error {
 		)
 	}
 	return nil
+}
+
+// readPartition reads the memory of the partition as evictions do.
+func readPartition(root cgroupfs.FS) (cgroupfs.MemoryReading, error) {
+	meter, err := root.MemoryMeter(unitname.CgroupPath(unitname.System.Slice()))
+	if err != nil {
+		return cgroupfs.MemoryReading{}, err
+	}
+	defer meter.Close()
+	return meter.Read(func(uint64, uint64) bool { return false })
 }
 
 // threshold returns the threshold of a limit in bytes, 0 for none.

@@ -22,7 +22,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"nodepartition/internal/cgroupfs"
@@ -128,49 +127,17 @@ func readState(root hostfs.FS, names unitname.Partition) state {
 // readMemory reads the memory of a cgroup. It reports false if the cgroup cannot be read, because
 // it may be removed at any time.
 func readMemory(root hostfs.FS, cgroup string) (cgroupfs.MemoryReading, bool) {
-	var m cgroupfs.MemoryReading
-	var err error
-	if m.Max, err = readNumber(root, cgroup+"/memory.max"); err != nil {
-		return cgroupfs.MemoryReading{}, false
-	}
-	if m.Current, err = readNumber(root, cgroup+"/memory.current"); err != nil {
-		return cgroupfs.MemoryReading{}, false
-	}
-	stat, err := root.ReadFile(cgroup+"/memory.stat", maxBytes)
+	meter, err := cgroupfs.FS(root).MemoryMeter(cgroup)
 	if err != nil {
 		return cgroupfs.MemoryReading{}, false
 	}
-	counts := map[string]*uint64{
-		"inactive_file":    &m.InactiveFile,
-		"active_file":      &m.ActiveFile,
-		"slab_reclaimable": &m.SlabReclaimable,
-	}
-	for line := range strings.Lines(string(stat)) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if count := counts[name]; count != nil {
-			if *count, err = parseBytes(text); err != nil {
-				return cgroupfs.MemoryReading{}, false
-			}
-		}
-	}
-	return m, true
-}
-
-// readNumber reads a file with one number. It returns cgroupfs.Unlimited for "max".
-func readNumber(root hostfs.FS, name string) (uint64, error) {
-	data, err := root.ReadFile(name, maxBytes)
+	defer meter.Close()
+	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
-		return 0, err
+		return cgroupfs.MemoryReading{}, false
 	}
-	text := strings.TrimSpace(string(data))
-	if text == "max" {
-		return cgroupfs.Unlimited, nil
-	}
-	return parseBytes(text)
+	return reading, true
 }
-
-// parseBytes parses a number that fits into an int64, as a configured limit does.
-func parseBytes(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
 
 func monitorEvicts(root hostfs.FS) bool {
 	own, err := root.ReadFile(EvictsFile, maxBytes)

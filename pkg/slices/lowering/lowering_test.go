@@ -73,10 +73,14 @@ func TestReadMemory(t *testing.T) {
 		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, 4096, 879, true},
 		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, cgroupfs.Unlimited, 879, true},
 		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, 4096, 0, true},
-		"without memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0, false},
-		"without the controller":  {nil, 0, 0, false},
-		"an odd memory.current":   {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0, false},
-		"an odd memory.stat":      {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0, false},
+		"memory.min of a pod": {map[string]string{
+			"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat, "pod.slice/memory.min": "1000\n", "pod.slice/memory.max": "1000\n",
+			"pod.slice/memory.current": "90\n", "pod.slice/memory.stat": "active_file 60\n",
+		}, 4096, 879 + 60, true},
+		"without memory.stat":    {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0, false},
+		"without the controller": {nil, 0, 0, false},
+		"an odd memory.current":  {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0, false},
+		"an odd memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0, false},
 	} {
 		root := t.TempDir()
 		dir := filepath.Join(root, names.Cgroup())
@@ -84,9 +88,7 @@ func TestReadMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for file, content := range test.files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			put(t, filepath.Join(dir, file), content)
 		}
 		got, runs := readMemory(hostfs.FS(root), names.Cgroup())
 		if got.Max != test.max || got.Used() != test.used || runs != test.runs {
