@@ -23,13 +23,12 @@ var allowedOptions = map[string]string{
 		`(Watch for|Apply) Changed Limits of the System Partition|Kubernetes Node Resources, (kube|system)-reserved|` +
 		`Watch for a Configuration of the System Partition|Read the System Partition's Configuration Once There Is One|` +
 		`Slice Above ` + sliceName + `|Enable the hugetlb Controller for( ` + sliceName + `)+)$`,
-	"Unit.Documentation": `^https://(kep\.k8s\.io/5894|kubernetes\.io/docs/tasks/administer-cluster/reserve-compute-resources/)$`,
-	"Unit.SourcePath":    `^/[A-Za-z0-9/._@:+,=~-]+$`,
-	"Unit.Wants":         `^(` + sliceName + ` ?)*(partition-generator-(apply\.path|controllers\.service|await-section\.path))?$`,
-	"Unit.After":         `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target)$`,
-	"Unit.Conflicts":     `^shutdown\.target$`,
-	"Unit.Before": `^(slices\.target|kubelet\.service k3s\.service k3s-agent\.service ` +
-		`rke2-server\.service rke2-agent\.service( partition-monitor\.service)?( shutdown\.target)?)$`,
+	"Unit.Documentation":           `^https://(kep\.k8s\.io/5894|kubernetes\.io/docs/tasks/administer-cluster/reserve-compute-resources/)$`,
+	"Unit.SourcePath":              `^/[A-Za-z0-9/._@:+,=~-]+$`,
+	"Unit.Wants":                   `^(` + sliceName + ` ?)*(partition-generator-(apply\.path|controllers\.service|await-section\.path))?$`,
+	"Unit.After":                   `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target)$`,
+	"Unit.Conflicts":               `^shutdown\.target$`,
+	"Unit.Before":                  `^(slices\.target|kubelet\.service( partition-monitor\.service)?( shutdown\.target)?)$`,
 	"Unit.DefaultDependencies":     `^no$`,
 	"Unit.StartLimitIntervalSec":   `^0$`,
 	"Path.TriggerLimitIntervalSec": `^0$`,

@@ -6,6 +6,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/pkg/slices/lowering"
@@ -18,6 +19,10 @@ type Input struct {
 	valid bool
 	// services lists the installed services, of ours and of the node.
 	services []string
+	// kubelets lists the installed services that run a kubelet, whatever is configured.
+	kubelets []string
+	// hasMonitor means that the monitor's service is installed.
+	hasMonitor bool
 	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
 	ownSlices []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
@@ -47,6 +52,8 @@ func Load(root string, output Output) (*Input, error) {
 	if settings.Off {
 		return in, err
 	}
+	in.kubelets = ofInstalled(node, kubeletServices)
+	in.hasMonitor = installed(node, unitname.MonitorService)
 	in.running = node.Exists(settings.Name.Cgroup())
 	var keptErr error
 	if in.kept, keptErr = output.kept(keptUnits(settings.Name)); keptErr != nil {

@@ -121,7 +121,7 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 		add(s.name, options...)
 	}
 	if cgroups := withoutHugeTLB(in.config.Reserved); len(cgroups) > 0 {
-		add(ControllersService, controllersService(in.config.Reserved, cgroups)...)
+		add(ControllersService, controllersService(in, cgroups)...)
 	}
 }
 
@@ -181,17 +181,18 @@ func withoutHugeTLB(r config.Reserved) []string {
 // controllersService enables hugetlb below cgroups. runc does the same for the cgroups that it
 // makes (CreateCgroupPath, opencontainers/cgroups fs2/create.go). systemd neither enables nor
 // disables that controller.
-func controllersService(r config.Reserved, cgroups []string) []*unit.UnitOption {
-	names := reservedNames(r)
-	return []*unit.UnitOption{
+func controllersService(in *Input, cgroups []string) []*unit.UnitOption {
+	names := reservedNames(in.config.Reserved)
+	options := []*unit.UnitOption{
 		option("Unit", "Description", "Enable the hugetlb Controller for "+strings.Join(names, " ")),
 		option("Unit", "Documentation", reservedDocs),
 		option("Unit", "After", strings.Join(names, " ")),
-		option("Unit", "Before", strings.Join(kubeletServices, " ")),
+	}
+	options = append(options, before(in.kubelets)...)
+	return append(options,
 		option("Service", "Type", "oneshot"),
 		option("Service", "ExecStart", "/bin/sh -c \"for d in "+strings.Join(cgroups, " ")+
-			"; do echo +hugetlb >$$d/cgroup.subtree_control; done\""),
-	}
+			"; do echo +hugetlb >$$d/cgroup.subtree_control; done\""))
 }
 
 func reservedNames(r config.Reserved) []string {

@@ -17,8 +17,14 @@ var unitDirs = []string{
 // installedServices returns those of kubeletServices, runtimeServices and unitname.MonitorService
 // that are installed.
 func installedServices(root hostfs.FS) []string {
+	return ofInstalled(root, slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}))
+}
+
+// ofInstalled returns those of services that are installed. Who names others in After= or Before=
+// makes systemd load a unit for each, which "systemctl list-units --all" shows as not-found.
+func ofInstalled(root hostfs.FS, services []string) []string {
 	var list []string
-	for _, service := range slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}) {
+	for _, service := range services {
 		if installed(root, service) {
 			list = append(list, service)
 		}

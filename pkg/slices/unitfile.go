@@ -267,27 +267,39 @@ func addWaiting(add func(string, ...*unit.UnitOption), in *Input) string {
 		add(mount+".d/"+dropinName, option("Unit", "Upholds", lateMountInstance(mount)))
 	}
 	if len(late.OnDemand) > 0 {
-		add(LateMountService, lateMountService()...)
+		add(LateMountService, lateMountService(startsBefore(in))...)
 	}
 	if !late.AtBoot() {
 		return addAwait(add, in)
 	}
 	// Until the mounts of the boot are there, nothing waits for a file.
 	if !keptLate {
-		add(LateService, lateService(late, in.config.Kubelet.Awaited.Any())...)
+		add(LateService, lateService(late, in.config.Kubelet.Awaited.Any(), startsBefore(in))...)
 	}
 	return ""
 }
 
 // startsBefore lists the services that a reload has to come before.
-func startsBefore() string {
-	return strings.Join(append(slices.Clone(kubeletServices), unitname.MonitorService), " ")
+func startsBefore(in *Input) []string {
+	services := slices.Clone(in.kubelets)
+	if in.hasMonitor {
+		services = append(services, unitname.MonitorService)
+	}
+	return services
+}
+
+// before returns the order of a unit that starts before services, if there are any.
+func before(services []string) []*unit.UnitOption {
+	if len(services) == 0 {
+		return nil
+	}
+	return []*unit.UnitOption{option("Unit", "Before", strings.Join(services, " "))}
 }
 
 // lateService reloads systemd, which runs the generator again, once the file systems of the
 // boot are mounted. Then it starts the new units. systemd's own initrd-parse-etc.service does
 // the same for /etc. If nothing is awaited, it does so only if one of the paths has come.
-func lateService(late latemount.Late, awaiting bool) []*unit.UnitOption {
+func lateService(late latemount.Late, awaiting bool, services []string) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
 		option("Unit", "Documentation", config.Documentation),
@@ -296,7 +308,7 @@ func lateService(late latemount.Late, awaiting bool) []*unit.UnitOption {
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
 	}
-	options = append(options, option("Unit", "Before", startsBefore()))
+	options = append(options, before(services)...)
 	if !awaiting {
 		for _, path := range late.Paths {
 			options = append(options, option("Unit", "ConditionPathExists", "|"+path))
@@ -320,12 +332,12 @@ func lateMountInstance(mount string) string {
 // the queue of upheld units comes before the queue of jobs). So a kubelet that is itself
 // ordered after the mount still finds the partition. ConditionPathIsMountPoint= would be true
 // for an automount too.
-func lateMountService() []*unit.UnitOption {
+func lateMountService(services []string) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration in a New Mount"),
 		option("Unit", "Documentation", config.Documentation),
-		option("Unit", "Before", startsBefore()),
 	}
+	options = append(options, before(services)...)
 	options = append(options, oneshot()...)
 	options = append(options, option("Service", "ExecCondition", "/usr/bin/systemctl is-active --quiet %i.mount"))
 	return append(options, reloads()...)
@@ -395,7 +407,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 		// file that is there has been seen.
 		option("Unit", "DefaultDependencies", "no"),
 		option("Unit", "After", "sysinit.target"),
-		option("Unit", "Before", strings.Join(kubeletServices, " ")+" shutdown.target"),
+		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
 		option("Unit", "Conflicts", "shutdown.target"),
 	}
 	for _, name := range in.config.Kubelet.Awaited.Files {
@@ -406,14 +418,15 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 	}
 	add(path, watch...)
 	if _, kept := in.kept[service]; !kept {
-		add(service, append([]*unit.UnitOption{
+		options := []*unit.UnitOption{
 			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
 			option("Unit", "Documentation", config.Documentation),
-			// A kubelet that is started right after its configuration is made waits for the partition.
-			// Not before the monitor, which the new units start: systemd would load it on each node
-			// without a section.
-			option("Unit", "Before", strings.Join(kubeletServices, " ")),
-		}, append(oneshot(),
+		}
+		// A kubelet that is started right after its configuration is made waits for the partition.
+		// Not before the monitor, which the new units start: systemd would load it on each node
+		// without a section.
+		options = append(options, before(in.kubelets)...)
+		add(service, append(options, append(oneshot(),
 			// A file is created first and then written, hence the sleep. One process runs all steps, and
 			// continues if the reload loses this unit.
 			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+path+"; "+

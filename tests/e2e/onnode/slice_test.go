@@ -16,7 +16,8 @@ import (
 )
 
 var limits = cgroupfs.Limits{
-	MemoryMax: 200 << 20, CPUWeight: 20, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 100,
+	MemoryMax: 200 << 20, MemoryHigh: cgroupfs.Unlimited,
+	CPUWeight: 20, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 100,
 	Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
 }
 
