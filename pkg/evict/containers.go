@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -95,10 +96,26 @@ func (c *containers) empty(cgroup string) bool {
 	return err == nil && !populated
 }
 
-// rest returns the cgroups of the running containers of an evicted pod, in and outside of the
+// rest returns the running containers of an evicted pod, in and outside of the partition.
+func (c *containers) rest(e Eviction) []Container {
+	return slices.DeleteFunc(c.Rest(e.UID), func(rest Container) bool { return c.empty(rest.Cgroup) })
+}
+
+// outside returns the running containers of an evicted pod that are not below its slice in the
 // partition.
-func (c *containers) rest(e Eviction) []string {
-	return slices.DeleteFunc(c.Rest(e.UID), c.empty)
+func (c *containers) outside(e Eviction) []Container {
+	return slices.DeleteFunc(c.rest(e), func(rest Container) bool {
+		return strings.HasPrefix(rest.Cgroup, e.Cgroup+"/")
+	})
+}
+
+// cgroupsOf returns the cgroups of containers.
+func cgroupsOf(list []Container) []string {
+	cgroups := make([]string, 0, len(list))
+	for _, container := range list {
+		cgroups = append(cgroups, container.Cgroup)
+	}
+	return cgroups
 }
 
 // startedAgain returns the cgroups of containers that the kubelet has started in place of the

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,6 +30,8 @@ type Eviction struct {
 	Threshold Threshold     `json:"threshold"`
 	Method    Method        `json:"method"`
 	Grace     time.Duration `json:"grace,omitempty"`
+	// OutsideGrace is the grace period of the pod's containers outside of the partition.
+	OutsideGrace time.Duration `json:"outsideGrace,omitempty"`
 	// AvailableBytes were left of LimitBytes; AtBytes is the threshold.
 	AvailableBytes uint64 `json:"availableBytes"`
 	AtBytes        uint64 `json:"thresholdBytes"`
@@ -77,6 +80,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		Threshold:       d.Crossed,
 		Method:          d.Method,
 		Grace:           d.Grace,
+		OutsideGrace:    max(cmp.Or(d.Grace, d.Victim.GracePeriod), leastGrace),
 		AvailableBytes:  d.Available,
 		AtBytes:         d.At,
 		LimitBytes:      s.limit(),

@@ -22,7 +22,7 @@ func TestNewEviction(t *testing.T) {
 	}
 	record := Eviction{
 		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
-		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon,
+		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon, OutsideGrace: 5 * time.Second,
 		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi, EndsForGood: true,
 		Containers: []Stopped{{
 			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", RequestBytes: 60 * mi, WorkingSetBytes: 400 * mi,

@@ -24,7 +24,7 @@ func (n *node) list() []Pod {
 		pod := p.Pod
 		pod.Terminating = pod.Terminating || p.failed
 		for _, c := range p.containers {
-			if c.running {
+			if c.running && strings.HasPrefix(c.cgroup, partition+"/") {
 				pod.Containers = append(pod.Containers, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup, Request: 1})
 			}
 		}
@@ -79,19 +79,19 @@ func (n *node) scopes(cgroup string) (map[string]string, error) {
 }
 
 // restOf includes containers that have ended.
-func (n *node) restOf(uid string) []string {
+func (n *node) restOf(uid string) []Container {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.resting[uid] = true
-	var cgroups []string
+	var list []Container
 	for _, p := range n.pods {
 		for _, c := range p.containers {
 			if p.UID == uid {
-				cgroups = append(cgroups, c.cgroup)
+				list = append(list, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup})
 			}
 		}
 	}
-	return cgroups
+	return list
 }
 
 func (n *node) kill(cgroup string) error {

@@ -23,8 +23,9 @@ type Options struct {
 	// Scopes lists the scopes of containers below a pod's cgroup by container ID, including containers
 	// that were just started.
 	Scopes func(podCgroup string) (map[string]string, error)
-	// Rest lists the cgroups of all containers of a pod, in and outside of the partition.
-	Rest func(uid string) []string
+	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
+	// container that a live move has left in two cgroups is in the list twice.
+	Rest func(uid string) []Container
 	// Kill kills all processes of a cgroup at once (KillCgroup). It returns an error that is
 	// fs.ErrNotExist if the kernel cannot.
 	Kill    func(cgroup string) error

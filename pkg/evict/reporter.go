@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	// reportDeadline is the age up to which a new run of the program reports an eviction: an older one
 	// may have been reported already.
 	reportDeadline = time.Minute
+	// endInterval is the pause between two looks at containers that end outside of the partition.
+	endInterval = 500 * time.Millisecond
 	// confirmInterval is two ticks of the kubelet's sync loop, and confirmAttempts the number of
 	// polls: two minutes in all, the longest time for which a kubelet does not sync a pod.
 	confirmInterval = 2 * time.Second
@@ -55,6 +58,7 @@ func (r *reporter) report(ctx context.Context, e Eviction, late bool) {
 	r.background.Go(func() {
 		a := answer{uid: e.UID, at: e.Time, err: errLate}
 		if !late {
+			r.endOutside(ctx, e)
 			a.accepted, a.err = r.reported(ctx, e)
 		}
 		if ctx.Err() != nil {
@@ -77,6 +81,41 @@ func (r *reporter) takeAnswers() []answer {
 	answers := r.answers
 	r.answers = nil
 	return answers
+}
+
+// endOutside ends the containers of the pod outside of the partition, and waits until they have
+// ended. They hold no memory of the partition, so they have the grace period that the kubelet would
+// give them. preStop hooks do not run: they are the kubelet's, which runs them for a pod that has
+// failed, and no pod may be reported as failed while a container of it runs. The kubelet restarts
+// the containers that have ended before, because it does not know of the eviction yet. Those are
+// killed.
+func (r *reporter) endOutside(ctx context.Context, e Eviction) {
+	if e.OutsideGrace == 0 {
+		return // of an earlier version
+	}
+	outside := r.containers.outside(e)
+	graceful := e
+	graceful.Grace = e.OutsideGrace
+	for _, c := range outside {
+		r.containers.askRuntime(ctx, graceful, Stopped{ID: c.ID, Name: c.Name, Cgroup: c.Cgroup})
+	}
+	ended := func(c Container) bool { return r.containers.empty(c.Cgroup) }
+	for begin := time.Now(); ; {
+		outside = slices.DeleteFunc(outside, ended)
+		late := time.Since(begin) - e.OutsideGrace
+		if len(outside) == 0 || late > 2*endTimeout {
+			return
+		}
+		restarted := slices.DeleteFunc(r.containers.rest(e), func(c Container) bool {
+			return late <= endTimeout && slices.ContainsFunc(outside, func(o Container) bool { return o.Cgroup == c.Cgroup })
+		})
+		r.containers.killAll(e, cgroupsOf(restarted))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(endInterval):
+		}
+	}
 }
 
 // reported reports an eviction and waits for the kubelet. accepted means that the API server has
@@ -109,7 +148,7 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 		// end. A container that was started in its place has no grace period.
 		running, err := r.containers.running(e)
 		if graceful := e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
-			r.containers.killAll(e, r.containers.rest(e))
+			r.containers.killAll(e, cgroupsOf(r.containers.rest(e)))
 			attempts++
 		}
 		select {

@@ -247,7 +247,7 @@ func TestReporterKubeletIgnoresPod(t *testing.T) {
 		kills  int // after the report to the API server
 	}{
 		// This was seen on a node.
-		"runs and is not killed":          {func(_ *node, m *Manager) { m.Rest = func(string) []string { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
+		"runs and is not killed":          {func(_ *node, m *Manager) { m.Rest = func(string) []Container { return nil } }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
 		"overwrites the status each time": {func(n *node, _ *Manager) { n.overwrites = 1000 }, []string{fmt.Sprint("greedy.c1.", confirmAttempts+2), fmt.Sprint("greedy.c2.", confirmAttempts+2)}, 0, 2 * confirmAttempts},
 		"cannot be killed":                {func(n *node, _ *Manager) { n.set(func() { n.pod("greedy").containers[1].immortal = true }) }, []string{"greedy.c2.2"}, 1, confirmAttempts + 1},
 		"kill is forbidden":               {func(n *node, _ *Manager) { n.killErr = fs.ErrPermission }, []string{"greedy.c1.2", "greedy.c2.2"}, 0, 0},
@@ -291,35 +291,106 @@ func TestReporterKubeletIgnoresPod(t *testing.T) {
 	}
 }
 
-// TestReporterContainerOutsidePartition: a container of the pod outside of the partition ends as
-// well, at once if there is no grace period, and only if the pod is evicted.
+// startOutside starts a container of the first pod in eviction order outside of the partition.
+func (n *node) startOutside() *nodeContainer {
+	outside := &nodeContainer{
+		id: "greedy.outside", name: "outside", cgroup: "kubepods.slice/elsewhere/cri-containerd-greedy.outside.scope", running: true, starts: 1,
+	}
+	n.files(outside.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
+	n.set(func() { n.pod("greedy").containers = append(n.pod("greedy").containers, outside) })
+	return outside
+}
+
+// TestReporterContainerOutsidePartition: a container of the pod outside of the partition has the
+// grace period of the pod, and the pod is reported when that container has ended as well. It is
+// stopped only if the pod is evicted.
 func TestReporterContainerOutsidePartition(t *testing.T) {
+	kills := []string{"kill greedy.c1", "kill greedy.c2"}
+	stops := []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}
+	noRuntime := func(n *node) { n.stopErr = errBusy }
+	inDiskSleep := func(n *node) { n.pod("greedy").containers[2].immortal = true }
 	for name, test := range map[string]struct {
 		config Config
-		noAPI  bool
-		want   []string
+		change func(*node)
+		// before lists the calls until just before that time, and then those after it.
+		before []string
+		after  time.Duration
+		then   []string
 	}{
-		"evicted":    {hardOnly, false, []string{"confirm greedy", "evict greedy", "kill greedy.c1", "kill greedy.c2", "kill greedy.outside"}},
-		"stopped":    {hardOnly, true, []string{"kill greedy.c1", "kill greedy.c2"}},
-		"with grace": {softOnly, false, []string{"confirm greedy", "evict greedy", "kill greedy.outside", "stop greedy.c1 20s", "stop greedy.c2 20s"}},
+		"evicted":              {hardOnly, nil, append(kills, "stop greedy.outside 30s"), 30 * time.Second, []string{"confirm greedy", "evict greedy"}},
+		"stopped":              {hardOnly, func(n *node) { n.noAPI = true }, kills, 80 * time.Second, nil},
+		"with grace":           {softOnly, nil, append(stops, "stop greedy.outside 20s"), 50 * time.Second, []string{"confirm greedy", "evict greedy"}},
+		"for at least a while": {hardOnly, func(n *node) { n.pod("greedy").GracePeriod = 0 }, append(kills, "stop greedy.outside 2s"), leastGrace, []string{"confirm greedy", "evict greedy"}},
+		"the runtime does not answer": {
+			hardOnly, noRuntime, append(kills, "stop greedy.outside 30s"), 40 * time.Second,
+			[]string{"confirm greedy", "evict greedy", "kill greedy.outside"},
+		},
+		"it does not end": {
+			hardOnly, inDiskSleep, append(kills, "kill greedy.outside", "stop greedy.outside 30s"), 50 * time.Second,
+			[]string{"confirm greedy", "evict greedy", "kill greedy.outside"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
-				n.noAPI, n.fails = test.noAPI, time.Hour
-				outside := &nodeContainer{id: "greedy.outside", name: "outside", cgroup: "kubepods.slice/elsewhere/cri-containerd-greedy.outside.scope", running: true, starts: 1}
-				n.files(outside.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
-				n.set(func() { n.pod("greedy").containers = append(n.pod("greedy").containers, outside) })
-				n.run(n.started(test.config), 40*time.Second)
-				n.expectSorted(test.want...)
-				if len(n.evicted) != 1 || n.evicted[0].Problem != "" || slices.ContainsFunc(n.evicted[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
-					n.t.Errorf("closed are %+v", n.evicted)
+				n.fails = time.Hour
+				outside := n.startOutside()
+				if test.change != nil {
+					n.set(func() { test.change(n) })
 				}
-				if runs := slices.Contains(n.running(), outside.id); runs == slices.Contains(test.want, "kill "+outside.id) {
+				m := n.started(test.config)
+				n.run(m, test.after-10*time.Millisecond)
+				n.expectSorted(test.before...)
+				n.run(m, 4*time.Second)
+				n.expectSorted(test.then...)
+				if open := slices.Concat(n.history().Open, n.history().Last); len(open) != 1 ||
+					slices.ContainsFunc(open[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
+					n.t.Errorf("evictions are %+v", open)
+				}
+				if runs := slices.Contains(n.running(), outside.id); runs != (name == "stopped" || name == "it does not end") {
 					n.t.Errorf("it runs: %t", runs)
 				}
 			})
 		})
 	}
+}
+
+// TestReporterRestartedWhileOutsideEnds: the kubelet does not know of the eviction while a
+// container outside of the partition has its grace period, and restarts the others. They are
+// killed.
+func TestReporterRestartedWhileOutsideEnds(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = 5*time.Second, mi
+		n.startOutside()
+		m := n.started(hardOnly)
+		n.run(m, 6*time.Second)
+		n.expectSorted("kill greedy.c1", "kill greedy.c1.2", "kill greedy.c2", "kill greedy.c2.2", "stop greedy.outside 30s")
+		n.run(m, time.Minute)
+		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.failedTimes() != 1 {
+			n.t.Errorf("running are %q, made Failed %d times", got, n.failedTimes())
+		}
+		if e := n.evicted[0]; e.Problem != "" || e.Method != Evict {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
+// TestReporterOutsideAfterRestart: a program that ends while a container outside of the partition
+// has its grace period continues with it.
+func TestReporterOutsideAfterRestart(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.fails = time.Hour
+		n.startOutside()
+		m := n.started(hardOnly)
+		n.run(m, 5*time.Second)
+		n.stop(m)
+		n.expectSorted("kill greedy.c1", "kill greedy.c2", "stop greedy.outside 30s")
+		n.boot()
+		m = n.started(hardOnly)
+		n.run(m, 24*time.Second)
+		n.expect("stop greedy.outside 30s")
+		n.run(m, 10*time.Second)
+		n.expect("evict greedy", "confirm greedy")
+	})
 }
 
 // TestReporterResumedLate: a new run has as long as any to report to the API server, and confirms

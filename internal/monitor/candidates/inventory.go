@@ -118,9 +118,10 @@ func Scopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, error) {
 	}
 }
 
-// Cgroups returns the cgroups of the containers of a pod, in whichever partition.
-func Cgroups(found []podmove.Pod, uid string) []string {
-	var cgroups []string
+// Containers returns the containers of a pod, in whichever partition, by ID and cgroup. One that
+// has two cgroups is in the list twice.
+func Containers(found []podmove.Pod, uid string) []evict.Container {
+	var containers []evict.Container
 	for i := range found {
 		if found[i].UID != uid {
 			continue
@@ -128,10 +129,11 @@ func Cgroups(found []podmove.Pod, uid string) []string {
 		for _, c := range found[i].Containers {
 			for _, at := range [][2]string{{c.Slice, c.Unit}, {c.AlsoSlice, c.AlsoUnit}} {
 				if at[1] != "" {
-					cgroups = append(cgroups, unitname.CgroupPath(at[0])+"/"+at[1])
+					cgroup := unitname.CgroupPath(at[0]) + "/" + at[1]
+					containers = append(containers, evict.Container{ID: c.ID, Name: c.Name, Cgroup: cgroup})
 				}
 			}
 		}
 	}
-	return cgroups
+	return containers
 }

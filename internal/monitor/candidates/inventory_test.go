@@ -369,9 +369,9 @@ func TestContainerScopes(t *testing.T) {
 	}
 }
 
-// TestContainerCgroups: all containers of a pod are returned, in either partition, and both cgroups
+// TestContainers: all containers of a pod are returned, in either partition, and both cgroups
 // after a half-way move. Containers of other pods are not.
-func TestContainerCgroups(t *testing.T) {
+func TestContainers(t *testing.T) {
 	t.Parallel()
 	p := placed("dns", v1.PodQOSBurstable, true)
 	p = with(p, p.PartitionCgroup, "inside", cri.Resources{})
@@ -381,20 +381,22 @@ func TestContainerCgroups(t *testing.T) {
 	p.Containers = append(p.Containers, podmove.Container{ID: "id-nowhere", Name: "nowhere", Running: true})
 	other := inGuest("other", v1.PodQOSBurstable, cri.Resources{})
 	defaultSlice, partitionSlice := unitname.CgroupPath(p.DefaultCgroup.Slice), unitname.CgroupPath(p.PartitionCgroup.Slice)
-	want := []string{
-		partitionSlice + "/cri-containerd-id-inside.scope", defaultSlice + "/cri-containerd-id-outside.scope",
-		partitionSlice + "/cri-containerd-id-both.scope", defaultSlice + "/partition-both.scope",
+	want := []evict.Container{
+		{ID: "id-inside", Name: "inside", Cgroup: partitionSlice + "/cri-containerd-id-inside.scope"},
+		{ID: "id-outside", Name: "outside", Cgroup: defaultSlice + "/cri-containerd-id-outside.scope"},
+		{ID: "id-both", Name: "both", Cgroup: partitionSlice + "/cri-containerd-id-both.scope"},
+		{ID: "id-both", Name: "both", Cgroup: defaultSlice + "/partition-both.scope"},
 	}
 	found := []podmove.Pod{other, p}
-	if got := Cgroups(found, p.UID); !slices.Equal(got, want) {
-		t.Errorf("%q; want %q", got, want)
+	if got := Containers(found, p.UID); !slices.Equal(got, want) {
+		t.Errorf("%+v; want %+v", got, want)
 	}
 	for _, uid := range []string{"", "uid-of-no-pod"} {
-		if got := Cgroups(found, uid); len(got) > 0 {
-			t.Errorf("of %q: %q", uid, got)
+		if got := Containers(found, uid); len(got) > 0 {
+			t.Errorf("of %q: %+v", uid, got)
 		}
 	}
-	if got := Cgroups(nil, p.UID); len(got) > 0 {
-		t.Errorf("before the first pass: %q", got)
+	if got := Containers(nil, p.UID); len(got) > 0 {
+		t.Errorf("before the first pass: %+v", got)
 	}
 }

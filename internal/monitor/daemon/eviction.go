@@ -43,7 +43,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 		},
 		Refresh: m.reconciler.Urge,
 		Scopes:  candidates.Scopes(fs),
-		Rest:    func(uid string) []string { return candidates.Cgroups(m.table.Pods(), uid) },
+		Rest:    func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
 		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
 		Runtime: mover{runtime: m.runtime},
 		Mark:    m.table.SetEvicting,
