@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzStore: a state file is either refused, with an error that names it, or read so that it is the
@@ -31,6 +33,41 @@ func FuzzStore(f *testing.F) {
 		}
 		if _, err := Store(path).Read(); err != nil {
 			t.Errorf("%+v cannot be read again: %v", h, err)
+		}
+	})
+}
+
+// FuzzShortage: a file is either refused, with an error that names it, or leads to a state that a
+// run could have come to itself.
+func FuzzShortage(f *testing.F) {
+	f.Add([]byte(`{"boot":"b","at":3600000000000,"reclaiming":"soft","softSince":3590000000000,"doubt":3610000000000}`))
+	f.Add([]byte(`{"boot":"b","at":3600000000000,"floor":1,"floored":true,"floorUsed":{"a":1},"killedAt":3599000000000,"quietAt":9000000000000000000}`))
+	f.Add([]byte("null"))
+	f.Add([]byte(`{"boot":"b","at":-9223372036854775808,"softSince":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "shortage.json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := readShortage(path)
+		if err != nil {
+			if !reflect.DeepEqual(s, shortage{}) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%+v with %v", s, err)
+			}
+			return
+		}
+		var state State
+		e := s.restore(&state, noon, "b", time.Hour)
+		for what, late := range map[string]bool{
+			"softSince": state.SoftSince.After(noon), "doubt": state.Doubt.After(noon.Add(reclaimTimeout)),
+			"killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon), "dying": e.dying(noon.Add(endTimeout)),
+		} {
+			if late {
+				t.Errorf("%s of %+v is too late", what, s)
+			}
+		}
+		if (s.Boot != "b" || s.At > time.Hour || s.At <= time.Hour-shortageAge) && (!reflect.DeepEqual(state, State{}) || e != evidence{}) {
+			t.Errorf("%+v of another boot or time leads to %+v, %+v", s, state, e)
 		}
 	})
 }

@@ -43,6 +43,7 @@ type Manager struct {
 	usage map[string]Usage
 
 	// The goroutine in Run owns these.
+	kept          keptShortage
 	noCandidateAt time.Time // the last call of Events.NoCandidate
 	raisedAt      time.Time // the time since which the limit in force is above the configured one
 }
@@ -105,7 +106,10 @@ func (m *Manager) Run(ctx context.Context) error {
 }
 
 // load continues from the state of an earlier run.
-func (m *Manager) load() { m.executor.load(m.present().Cooldown) }
+func (m *Manager) load() {
+	m.executor.load(m.present().Cooldown)
+	m.loadShortage()
+}
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
@@ -164,6 +168,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		d = m.decide(s)
 	}
 	m.executor.state = d.State
+	m.keepShortage(s.Now) // before the steps that it leads to
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.growth(s.Now, s.Memory.Used())

@@ -89,6 +89,9 @@ type node struct {
 	// reporter calls and not the goroutine that decides.
 	resting map[string]bool
 
+	// bootID is the kernel's ID of the boot.
+	bootID string
+
 	// crashAt is the call at which the program ends, counted from 1; 0 for never.
 	crashAt, calls int
 	crashed        string
@@ -158,7 +161,7 @@ type crash struct{}
 func newNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
 	n := &node{
-		t: tb, disk: d, kernel: newNodeKernel(), ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		t: tb, disk: d, kernel: newNodeKernel(), bootID: "this", ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
 	n.files(partition, map[string]string{
@@ -503,10 +506,15 @@ func (n *node) manager(c Config) *Manager {
 	m := New(Options{
 		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
 		Mark: n.mark, API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
-		Events: (*nodeEvents)(n),
+		Shortage: filepath.Join(n.root, "shortage.json"), SinceBoot: n.sinceBoot, Events: (*nodeEvents)(n),
 	})
 	m.SetConfig(c)
 	return m
+}
+
+// sinceBoot is the time since a moment in the past.
+func (n *node) sinceBoot() (boot string, since time.Duration, err error) {
+	return n.bootID, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)), nil
 }
 
 // started returns a manager that has read its state.

@@ -7,7 +7,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Options lists the inputs and outputs of a Manager. All fields but Burst are required.
+// Options lists the inputs and outputs of a Manager. All but Burst and Shortage are required.
 type Options struct {
 	// Cgroups is the mount, and Slice the path of the partition below it.
 	Cgroups cgroupfs.FS
@@ -35,6 +35,11 @@ type Options struct {
 	Mark  func(uids map[string]bool)
 	API   API
 	Store Store
+	// Shortage is the path of the file that carries a shortage of memory over to the next run of the
+	// program, empty for none. SinceBoot returns the kernel's ID of the boot and the time since it
+	// (CLOCK_BOOTTIME), and is required with Shortage.
+	Shortage  string
+	SinceBoot func() (boot string, since time.Duration, err error)
 	// LowerLimit has systemd apply a memory limit that was lowered below the partition's usage.
 	LowerLimit func(ctx context.Context) error
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning

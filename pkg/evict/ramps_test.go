@@ -54,7 +54,7 @@ type ramps struct {
 
 func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
 	t.Helper()
-	for _, path := range []string{partition, "evictions.json"} {
+	for _, path := range []string{partition, "evictions.json", "shortage.json"} {
 		if err := d.remove(path); err != nil {
 			t.Fatal(err)
 		}

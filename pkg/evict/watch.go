@@ -26,6 +26,8 @@ type watch struct {
 	previousAt time.Time
 	kills      kills
 	evidence   evidence
+	// earlier is the evidence of an earlier run of the program.
+	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
 
@@ -50,7 +52,8 @@ func (w *watch) open() error {
 	if pressureErr != nil {
 		w.warn(fmt.Errorf("no wake-up by memory pressure, going on with ticks: %w", pressureErr))
 	}
-	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, evidence{}, true
+	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
+	w.earlier = evidence{} // a partition that is made again begins without any
 	w.statAt, w.previousAt = time.Time{}, time.Time{}
 	w.mu.Lock()
 	w.alarm = alarm

@@ -7,6 +7,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/monitor/candidates"
 	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
@@ -41,14 +42,19 @@ func (m *monitor) newEvictor() *evict.Manager {
 			_, told := m.kubelet.Pods()
 			return told || time.Since(started) >= kubeletPatience || !node.IsSocket(m.options.PodsAPI)
 		},
-		Refresh: m.reconciler.Urge,
-		Scopes:  candidates.Scopes(fs),
-		Rest:    func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
-		Kill:    func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
-		Runtime: mover{runtime: m.runtime},
-		Mark:    m.table.SetEvicting,
-		API:     m.api,
-		Store:   evict.Store(node.EvictionsFile),
+		Refresh:  m.reconciler.Urge,
+		Scopes:   candidates.Scopes(fs),
+		Rest:     func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
+		Kill:     func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
+		Runtime:  mover{runtime: m.runtime},
+		Mark:     m.table.SetEvicting,
+		API:      m.api,
+		Store:    evict.Store(node.EvictionsFile),
+		Shortage: node.ShortageFile,
+		SinceBoot: func() (string, time.Duration, error) {
+			now, err := trialend.Now()
+			return now.Boot, now.Since, err
+		},
 		LowerLimit: func(ctx context.Context) error {
 			m.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
 			return m.units.Reload(ctx)

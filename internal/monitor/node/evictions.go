@@ -12,6 +12,9 @@ import (
 // EvictionsFile holds the evictions in progress and the last ones.
 const EvictionsFile = config.StateDir + "/monitor/evictions.json"
 
+// ShortageFile holds what the next start of the service has to know of a shortage of memory.
+const ShortageFile = config.StateDir + "/monitor/shortage.json"
+
 // ReadEvictions reads what the service has written to EvictionsFile.
 func ReadEvictions() (evict.History, error) {
 	history, err := evict.Store(EvictionsFile).Read()

@@ -1,0 +1,176 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"nodepartition/internal/statefile"
+)
+
+// shortage is the content of the file that carries a shortage of memory over to the next run of the
+// program. Without it, a restart would begin the soft threshold's period again, stop short of the
+// minimum reclaim, and forget that memory is awaited. Its times count from the boot
+// (CLOCK_BOOTTIME), so that a clock that is set changes none of them.
+type shortage struct {
+	// Boot is the kernel's ID of the boot, and At the time at which the file was written.
+	Boot string        `json:"boot"`
+	At   time.Duration `json:"at"`
+	// These are the fields of State with the same names. A time of 0 stands for none.
+	Reclaiming Threshold         `json:"reclaiming,omitempty"`
+	SoftSince  time.Duration     `json:"softSince,omitempty"`
+	Doubt      time.Duration     `json:"doubt,omitempty"`
+	Floor      uint64            `json:"floor,omitempty"`
+	Floored    bool              `json:"floored,omitempty"`
+	FloorUsed  map[string]uint64 `json:"floorUsed,omitempty"`
+	// These are the fields of evidence about a kill by the kernel. Ooms are not carried over: the
+	// counts that a run finds at its start are its base.
+	KilledAt time.Duration `json:"killedAt,omitempty"`
+	QuietAt  time.Duration `json:"quietAt,omitempty"`
+	Used     uint64        `json:"used,omitempty"`
+	InVain   bool          `json:"inVain,omitempty"`
+}
+
+const (
+	// shortageAge is the age from which a file says nothing of the present shortage.
+	// The service starts again within seconds.
+	shortageAge = time.Minute
+	// shortageRenewal is the age at which an unchanged file is written again.
+	shortageRenewal = 10 * time.Second
+	// shortagePause is the least time between two writes of amounts, which may change with each poll.
+	shortagePause = 100 * time.Millisecond
+)
+
+// keptShortage holds what was last written, by the clock of this run.
+type keptShortage struct {
+	shortageTimes
+	amounts shortageAmounts
+	at      time.Time
+}
+
+// shortageTimes is the part of a shortage that is written at once when it changes.
+type shortageTimes struct {
+	reclaiming                 Threshold
+	softSince, doubt, killedAt time.Time
+	floored, inVain            bool
+}
+
+// shortageAmounts is the part that may change with each poll.
+type shortageAmounts struct {
+	floor, used uint64
+	quietAt     time.Time
+}
+
+// keepShortage writes the shortage to its file if it has changed.
+func (m *Manager) keepShortage(now time.Time) {
+	if m.Shortage == "" {
+		return
+	}
+	state, e := &m.executor.state, m.watch.evidence
+	next := keptShortage{
+		shortageTimes{state.Reclaiming, state.SoftSince, state.Doubt, e.killedAt, state.Floored, e.inVain},
+		shortageAmounts{floor: state.Floor}, now,
+	}
+	if !e.killedAt.IsZero() {
+		next.amounts.used, next.amounts.quietAt = e.used, e.quietAt
+	}
+	changed, age := next.shortageTimes != m.kept.shortageTimes, now.Sub(m.kept.at)
+	switch {
+	case changed:
+	case next.amounts != m.kept.amounts && age >= shortagePause:
+	case next.shortageTimes != shortageTimes{} && age >= shortageRenewal:
+	default:
+		return
+	}
+	m.kept = next
+	if err := m.writeShortage(state, e); err != nil {
+		m.Events.Failed(Eviction{}, StepState, err)
+	}
+}
+
+func (m *Manager) writeShortage(state *State, e evidence) error {
+	boot, since, err := m.SinceBoot()
+	if err != nil {
+		return fmt.Errorf("state of evictions: the time since the boot: %w", err)
+	}
+	now := time.Now()
+	at := func(t time.Time) time.Duration {
+		if t.IsZero() {
+			return 0
+		}
+		return since + t.Sub(now)
+	}
+	s := shortage{
+		Boot: boot, At: since,
+		Reclaiming: state.Reclaiming, SoftSince: at(state.SoftSince), Doubt: at(state.Doubt),
+		Floor: state.Floor, Floored: state.Floored, FloorUsed: state.FloorUsed, InVain: e.inVain,
+	}
+	if !e.killedAt.IsZero() {
+		s.KilledAt, s.QuietAt, s.Used = at(e.killedAt), at(e.quietAt), e.used
+	}
+	if err := statefile.Write(m.Shortage, s, 0o600); err != nil {
+		return fmt.Errorf("state of evictions: %w", err)
+	}
+	return nil
+}
+
+// loadShortage continues with the shortage of an earlier run.
+func (m *Manager) loadShortage() {
+	if m.Shortage == "" {
+		return
+	}
+	s, err := readShortage(m.Shortage)
+	if err != nil {
+		m.Events.Failed(Eviction{}, StepState, err) // and begin without one
+		return
+	}
+	boot, since, err := m.SinceBoot()
+	if err != nil {
+		m.Events.Failed(Eviction{}, StepState, fmt.Errorf("state of evictions: the time since the boot: %w", err))
+		return
+	}
+	m.watch.earlier = s.restore(&m.executor.state, time.Now(), boot, since)
+}
+
+// readShortage returns the content of the file, and an empty shortage if there is no file.
+func readShortage(path string) (shortage, error) {
+	var s shortage
+	err := statefile.Read(path, &s)
+	var file *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return shortage{}, nil
+	case errors.As(err, &file):
+		return shortage{}, fmt.Errorf("state of evictions: %w", err)
+	case err == nil && s.Reclaiming != "" && s.Reclaiming != Hard && s.Reclaiming != Soft:
+		err = fmt.Errorf("reclaiming: %q: want %q or %q", s.Reclaiming, Hard, Soft)
+	}
+	if err != nil {
+		return shortage{}, fmt.Errorf("state of evictions: %s: %w; remove it", path, err)
+	}
+	return s, nil
+}
+
+// restore sets the state that the shortage has, and returns the evidence, at a time of the present
+// boot. It changes nothing if the shortage is of another boot or too old. What has happened is not
+// later than now, and no doubt lasts longer than one that begins now.
+func (s shortage) restore(state *State, now time.Time, boot string, since time.Duration) evidence {
+	if s.Boot == "" || s.Boot != boot || s.At <= 0 || s.At > since || since-s.At >= shortageAge {
+		return evidence{}
+	}
+	at := func(t, latest time.Duration) time.Time {
+		if t <= 0 {
+			return time.Time{}
+		}
+		return now.Add(min(t, latest) - since)
+	}
+	state.Reclaiming, state.SoftSince = s.Reclaiming, at(s.SoftSince, since)
+	state.Doubt = at(s.Doubt, since+reclaimTimeout)
+	state.Floor, state.Floored, state.FloorUsed = s.Floor, s.Floored, s.FloorUsed
+	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
+	if !e.killedAt.IsZero() {
+		e.quietAt, e.used = at(s.QuietAt, since), s.Used
+	}
+	return e
+}

@@ -1,0 +1,224 @@
+package evict
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/priority"
+)
+
+// again ends a program as SIGKILL does, and returns the next run of it after a while.
+func (n *node) again(m *Manager, c Config, down time.Duration) *Manager {
+	n.t.Helper()
+	n.stop(m)
+	<-time.After(down)
+	n.boot()
+	return n.started(c)
+}
+
+// TestManagerShortageRestart: a restart in the middle of a shortage changes nothing. After a
+// reboot, and after a long time, nothing is known of it.
+func TestManagerShortageRestart(t *testing.T) {
+	soft := []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}
+	kill := []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}
+	longSoft := softOnly
+	longSoft.SoftGrace = 3 * time.Minute
+	minimum := hardOnly
+	minimum.MinimumReclaim = 100 * mi
+	const down = 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		config Config
+		before func(n *node, m *Manager)
+		down   time.Duration
+		reboot bool
+		// quiet is the time in which the next run does nothing. It then does what want lists within a
+		// second.
+		quiet time.Duration
+		want  []string
+	}{
+		"soft threshold": {
+			config: softOnly, down: down, quiet: softOnly.SoftGrace - 6*time.Second - 2*down, want: soft,
+			before: func(n *node, m *Manager) { n.run(m, 6*time.Second) },
+		},
+		"soft threshold, of another boot": {
+			config: softOnly, down: down, reboot: true, quiet: softOnly.SoftGrace - 2*down, want: soft,
+			before: func(n *node, m *Manager) { n.run(m, 6*time.Second) },
+		},
+		"soft threshold, a minute ago": {
+			config: softOnly, down: shortageAge, quiet: softOnly.SoftGrace - 2*down, want: soft,
+			before: func(n *node, m *Manager) { n.run(m, 6*time.Second) },
+		},
+		"long soft period": {
+			config: longSoft, down: down, quiet: time.Minute - 2*down, want: soft,
+			before: func(n *node, m *Manager) { n.run(m, longSoft.SoftGrace-time.Minute) },
+		},
+		"minimum reclaim": {
+			config: minimum, down: down, want: kill, before: func(n *node, m *Manager) {
+				n.set(func() {
+					n.pod("greedy").Priority, n.pod("modest").Priority = priority.NodeCritical, priority.NodeCritical
+				})
+				n.run(m, time.Second)
+				n.set(func() { n.pod("modest").containers[0].uses, n.pod("greedy").Priority = 200*mi, 0 })
+			},
+		},
+		"kill by the kernel": {
+			config: hardOnly, down: down, quiet: reapTimeout - time.Second - 2*down, want: kill,
+			before: func(n *node, m *Manager) {
+				n.set(func() { n.pod("greedy").containers[0].uses = mi })
+				n.run(m, time.Second)
+				n.set(func() {
+					n.pod("greedy").containers[0].uses = 345 * mi
+					n.kernelCounts(1)
+				})
+				n.run(m, time.Second)
+			},
+		},
+		"doubt": {
+			config: hardOnly, down: down, quiet: reclaimTimeout - 5*time.Second - 2*down,
+			want: []string{"kill modest.c1", "evict modest"}, before: func(n *node, m *Manager) {
+				// Another cgroup of the partition takes what the pod gives back.
+				n.beforeKill = func(string) { n.set(func() { n.cache[2] = 2 * 500 * mi }) }
+				n.run(m, 5*time.Second)
+				n.beforeKill = nil
+				n.all()
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.started(test.config)
+				test.before(n, m)
+				n.expect()
+				if test.reboot {
+					n.bootID = "another"
+				}
+				m = n.again(m, test.config, test.down)
+				n.run(m, test.quiet)
+				n.expect()
+				n.run(m, time.Second)
+				did := n.all()
+				slices.Sort(did)
+				if did = slices.Compact(did); !slices.Equal(did, sorted(test.want)) {
+					n.t.Errorf("did %q, want %q; events %q", did, test.want, n.takeEvents())
+				}
+			})
+		})
+	}
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// TestManagerFloorRestart: the memory that was left when a pod was chosen survives a restart, so
+// that the next run sees that another pod grows, and that none does.
+func TestManagerFloorRestart(t *testing.T) {
+	for name, test := range map[string]struct {
+		uses uint64
+		want []string
+	}{
+		"none grows":         {300 * mi, nil},
+		"another pod grows":  {332 * mi, []string{"kill modest.c1"}},
+		"another grows less": {322 * mi, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				// 50 MiB are left. Without an earlier one, the Floor of an open eviction is half of 100.
+				n.api = func(context.Context, int) error { return ErrFinal }
+				n.set(func() { n.pod("greedy").containers[0].immortal, n.pod("greedy").containers[1].immortal = true, true })
+				m := n.started(hardOnly)
+				n.run(m, time.Second)
+				n.expect("kill greedy.c1", "kill greedy.c2")
+				m = n.again(m, hardOnly, 0)
+				n.set(func() { n.pod("modest").containers[0].uses = test.uses })
+				n.run(m, 2*time.Second)
+				n.expect(append([]string{"kill greedy.c1", "kill greedy.c2"}, test.want...)...)
+			})
+		})
+	}
+}
+
+// TestManagerShortageFile: a program that is killed before it has replaced the file leaves the
+// former one. A file that is not one of ours is reported, and the next shortage replaces it.
+func TestManagerShortageFile(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, text string
+		quiet      time.Duration
+		failed     string
+	}{
+		"killed before the rename": {".shortage.json.new", `{"boot":"b","softSin`, 4 * time.Second, ""},
+		"broken":                   {"shortage.json", `{"boot":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
+		"another threshold":        {"shortage.json", `{"reclaiming":"firm"}`, 10 * time.Second, `reclaiming: "firm": want "hard" or "soft"; remove it`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.started(softOnly)
+				n.run(m, 6*time.Second)
+				n.stop(m)
+				if err := os.WriteFile(filepath.Join(n.root, test.file), []byte(test.text), 0o600); err != nil {
+					n.t.Fatal(err)
+				}
+				n.takeEvents()
+				n.boot()
+				m = n.started(softOnly)
+				if events := strings.Join(n.takeEvents(), "\n"); strings.Contains(events, "count failed state") != (test.failed != "") ||
+					!strings.Contains(events, test.failed) {
+					n.t.Errorf("events %q", events)
+				}
+				n.run(m, test.quiet-100*time.Millisecond)
+				n.expect()
+				n.run(m, 200*time.Millisecond)
+				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+				if s, err := readShortage(filepath.Join(n.root, "shortage.json")); err != nil || s.Reclaiming != Soft {
+					n.t.Errorf("the file has %+v, %v", s, err)
+				}
+			})
+		})
+	}
+}
+
+// TestShortageRestore: no time of the file leads to a wait that a run could not have begun itself.
+func TestShortageRestore(t *testing.T) {
+	const since = time.Hour
+	for name, test := range map[string]struct {
+		file shortage
+		want State
+		kill evidence
+	}{
+		"as it was written": {
+			shortage{Boot: "b", At: since - time.Second, Reclaiming: Soft, SoftSince: since - time.Minute, Doubt: since + time.Second, Floor: 7, Floored: true},
+			State{Reclaiming: Soft, SoftSince: noon.Add(-time.Minute), Doubt: noon.Add(time.Second), Floor: 7, Floored: true}, evidence{},
+		},
+		"a kill": {
+			shortage{Boot: "b", At: since, KilledAt: since - 2*time.Second, QuietAt: since - time.Second, Used: 9},
+			State{}, evidence{killedAt: noon.Add(-2 * time.Second), quietAt: noon.Add(-time.Second), used: 9},
+		},
+		"in vain":              {shortage{Boot: "b", At: since, InVain: true}, State{}, evidence{inVain: true}},
+		"of another boot":      {shortage{Boot: "c", At: since, Doubt: since + time.Second}, State{}, evidence{}},
+		"of no boot":           {shortage{At: since, Doubt: since + time.Second}, State{}, evidence{}},
+		"of a later time":      {shortage{Boot: "b", At: since + 1, Doubt: since + time.Second}, State{}, evidence{}},
+		"of before the boot":   {shortage{Boot: "b", At: -1 << 63, Doubt: since + time.Second}, State{}, evidence{}},
+		"old":                  {shortage{Boot: "b", At: since - shortageAge, Doubt: since + time.Second}, State{}, evidence{}},
+		"a doubt for ever":     {shortage{Boot: "b", At: since, Doubt: 1 << 62}, State{Doubt: noon.Add(reclaimTimeout)}, evidence{}},
+		"a crossing to come":   {shortage{Boot: "b", At: since, SoftSince: 1 << 62}, State{SoftSince: noon}, evidence{}},
+		"a kill to come":       {shortage{Boot: "b", At: since, KilledAt: 1 << 62, QuietAt: 1 << 62}, State{}, evidence{killedAt: noon, quietAt: noon}},
+		"before the boot":      {shortage{Boot: "b", At: since, SoftSince: -1, Doubt: -1, KilledAt: -1}, State{}, evidence{}},
+		"quiet without a kill": {shortage{Boot: "b", At: since, QuietAt: since, Used: 9}, State{}, evidence{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var state State
+			boot := "b"
+			if test.file.Boot == "" {
+				boot = "" // it is not known now, either
+			}
+			e := test.file.restore(&state, noon, boot, since)
+			if got, want := state, test.want; got.Reclaiming != want.Reclaiming || !got.SoftSince.Equal(want.SoftSince) ||
+				!got.Doubt.Equal(want.Doubt) || got.Floor != want.Floor || got.Floored != want.Floored || e != test.kill {
+				t.Errorf("%+v with %+v; want %+v with %+v", got, e, want, test.kill)
+			}
+		})
+	}
+}
