@@ -1,6 +1,9 @@
 package kubeletargs
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Limits holds the flags that set limits of pods and of the kubelet itself, and the CPU manager's
 // options. Given reports whether a flag is given.
@@ -40,4 +43,18 @@ func (l *Limits) flags() map[string]func(string) {
 		"cpu-manager-policy-options": func(v string) { addPairs(&l.CPUManagerPolicyOptions, v, "=") },
 		"qos-reserved":               func(v string) { addPairs(&l.QOSReserved, v, "=") },
 	}
+}
+
+// OtherTree returns the flag with which the pods are not in kubepods.slice at the top of the
+// hierarchy, and no pod comes into the partition; "" if none is given. The kubelet puts kubepods
+// below its cgroup root (NewQOSContainerManager, pkg/kubelet/cm/qos_container_manager_linux.go,
+// v1.37.0).
+func (f *Flags) OtherTree() string {
+	switch {
+	case strings.Trim(f.CgroupRoot, "/") != "":
+		return "--cgroup-root=" + f.CgroupRoot
+	case f.Given("cgroups-per-qos") && !f.CgroupsPerQOS:
+		return "--cgroups-per-qos=false"
+	}
+	return ""
 }

@@ -34,3 +34,23 @@ func TestParseLimits(t *testing.T) {
 		t.Error("a switch that is off counts as given, and one that is missing does not")
 	}
 }
+
+// TestOtherTree: the root itself, in each spelling, and flags that are not given are no other tree.
+func TestOtherTree(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"":                                   "",
+		"--cgroup-root=":                     "",
+		"--cgroup-root=/":                    "",
+		"--cgroups-per-qos":                  "",
+		"--cgroups-per-qos=true":             "",
+		"--cgroup-root=/k8s":                 "--cgroup-root=/k8s",
+		"--cgroup_root k8s":                  "--cgroup-root=k8s",
+		"--cgroup-root=/k8s --cgroup-root=/": "",
+		"--cgroups-per-qos=false":            "--cgroups-per-qos=false",
+	} {
+		if flags := parse(strings.Fields(line)); flags.OtherTree() != want {
+			t.Errorf("%q: %q; want %q", line, flags.OtherTree(), want)
+		}
+	}
+}

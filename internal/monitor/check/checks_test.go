@@ -4,7 +4,23 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"nodepartition/internal/kubeletargs"
 )
+
+// TestOtherTree: a kubelet that was started with another cgroup root is an error that names it.
+func TestOtherTree(t *testing.T) {
+	t.Parallel()
+	var flags kubeletargs.Flags
+	if found := otherTree(&flags); found != nil {
+		t.Errorf("%+v for a kubelet without the flag", found)
+	}
+	flags.CgroupRoot = "/k8s"
+	found := otherTree(&flags)
+	if len(found) != 1 || found[0].Grade != Error || !strings.Contains(found[0].Found, "--cgroup-root=/k8s") {
+		t.Errorf("%+v; want an error with the flag", found)
+	}
+}
 
 // TestChecksAreDocumented: each check has a name of its own, a section that exists, and an entry in
 // the manual page.

@@ -110,7 +110,7 @@ func (c *checks) kubelet(context.Context) []Finding {
 	if err != nil {
 		return saying(Warning, "%v", err)
 	}
-	var found []Finding
+	found := otherTree(&kubelet.Flags)
 	settings := "set %s=%s in " + kubeletconfig.SettingsPath + ", and systemctl daemon-reload"
 	if file := kubelet.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
 		found = append(found, changing(Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
@@ -136,6 +136,20 @@ func (c *checks) kubelet(context.Context) []Finding {
 		found = saying(OK, "process %d uses the same configuration", kubelet.PID)
 	}
 	return found
+}
+
+// otherTree reports a kubelet whose pods never come into the partition. The generator refuses the
+// same settings in the kubelet's configuration. It cannot see a command line.
+func otherTree(flags *kubeletargs.Flags) []Finding {
+	flag := flags.OtherTree()
+	if flag == "" {
+		return nil
+	}
+	return changing(
+		Error, "remove the flag from the kubelet's command line",
+		"the running kubelet was started with %s: its pods are not in kubepods.slice at the top of the hierarchy, and none comes into the partition",
+		flag,
+	)
 }
 
 func orNone(files []string) string {

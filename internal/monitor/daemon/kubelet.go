@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"slices"
 
 	"nodepartition/internal/hostfs"
@@ -11,11 +12,18 @@ import (
 // kubeletSeen holds the command line of the kubelet at the last check.
 type kubeletSeen struct{ args []string }
 
-// changed reports whether another kubelet is running than at the last check.
-func (k *kubeletSeen) changed() bool {
-	kubelet, err := kubeletargs.Running(hostfs.FS("/"))
+// changed reports whether another kubelet is running than at the last check. It logs once if that
+// one puts its pods elsewhere.
+func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
+	kubelet, err := kubeletargs.Running(root)
 	if err != nil || slices.Equal(kubelet.Args, k.args) {
 		return false
+	}
+	if flag := kubelet.OtherTree(); flag != "" {
+		log.Error(
+			"the kubelet's pods are not in kubepods.slice at the top of the hierarchy: none comes into the partition; remove the flag",
+			"flag", flag,
+		)
 	}
 	k.args = kubelet.Args
 	return true
@@ -23,7 +31,7 @@ func (k *kubeletSeen) changed() bool {
 
 // lookAtKubelet applies the command line of a kubelet that was started after us.
 func (m *monitor) lookAtKubelet() {
-	if !m.seen.changed() {
+	if !m.seen.changed(hostfs.FS("/"), m.log) {
 		return
 	}
 	m.runtime.Reconsider()

@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/hostfs"
+)
+
+// TestKubeletElsewhere: a kubelet whose pods are in another tree is reported once for each start
+// with other flags.
+func TestKubeletElsewhere(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", "7\n")
+	var journal bytes.Buffer
+	var seen kubeletSeen
+	log := slog.New(slog.NewTextHandler(&journal, nil))
+	for _, step := range []struct {
+		args    string
+		changed bool
+		says    string
+	}{
+		{"/usr/bin/kubelet --cgroup-root=/", true, ""},
+		{"/usr/bin/kubelet --cgroup-root=/k8s", true, "flag=\"--cgroup-root=/k8s\""},
+		{"/usr/bin/kubelet --cgroup-root=/k8s", false, ""},
+		{"/usr/bin/kubelet --cgroups-per-qos=false", true, "flag=\"--cgroups-per-qos=false\""},
+		{"/usr/bin/kubelet", true, ""},
+	} {
+		write("proc/7/cmdline", strings.ReplaceAll(step.args, " ", "\x00")+"\x00")
+		journal.Reset()
+		if changed := seen.changed(hostfs.FS(root), log); changed != step.changed {
+			t.Errorf("%s: changed %t; want %t", step.args, changed, step.changed)
+		}
+		if line := journal.String(); (step.says == "") != (line == "") || !strings.Contains(line, step.says) {
+			t.Errorf("%s: the journal has %q; want %q", step.args, line, step.says)
+		}
+	}
+}
