@@ -32,8 +32,8 @@ const (
 	stormDir = "/run/storms"
 )
 
-// kindsOfStorms returns the kinds of storms. In a storm a pod meets the limit of the partition in bursts,
-// faster than an eviction, and comes back, again and again.
+// kindsOfStorms returns the kinds of storms. In a storm a pod meets the limit of the partition
+// in bursts, faster than an eviction, and comes back, again and again.
 func kindsOfStorms(returns int) []ramp {
 	kind := func(name string, start func(*evictor, *testing.T, drawn, *v1.Pod) (stop func())) ramp {
 		return ramp{kind: name, edge: true, run: func(e *evictor, t *testing.T, d drawn) { e.storm(t, d, returns, start) }}

@@ -119,7 +119,7 @@ func writeSeries(to *strings.Builder, a Advice, used uint64, node string) {
 		{"systempartition_memory_available_bytes", "", limit - used},
 		{"systempartition_eviction_threshold_bytes", `, threshold="hard"`, hard},
 		{"systempartition_eviction_last_poll_timestamp_seconds", "", "0+60"},
-		{"systempartition_host_memory_working_set_bytes", `, slice="system.slice"`, uint64(520 << 20)},
+		{"systempartition_host_memory_used_bytes", `, slice="system.slice"`, uint64(520 << 20)},
 		{"systempartition_budget_memory_bytes", `, part="kube-reserved"`, a.KubeReserved.Memory.Bytes},
 		{"systempartition_budget_memory_bytes", `, part="system-reserved"`, a.SystemReserved.WithPartition.Bytes},
 	} {

@@ -28,6 +28,12 @@ func (r reader) usage(slice string) (cgroupfs.Usage, error) {
 	return usage, r.note(err)
 }
 
+// memory returns an error that is fs.ErrNotExist for a slice without the memory controller, too.
+func (r reader) memory(slice string) (cgroupfs.MemoryReading, error) {
+	memory, err := r.cgroups.Memory(unitname.CgroupPath(slice))
+	return memory, r.note(err)
+}
+
 func (r reader) note(err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.failed(err)
@@ -44,6 +50,7 @@ type sliceCollector struct {
 	usage    *prometheus.Desc
 	limit    *prometheus.Desc
 	host     *prometheus.Desc
+	hostUsed *prometheus.Desc
 }
 
 func newSliceCollector(r reader) *sliceCollector {
@@ -75,6 +82,12 @@ func newSliceCollector(r reader) *sliceCollector {
 			[]string{"slice"},
 			nil,
 		),
+		hostUsed: prometheus.NewDesc(
+			prefix+"host_memory_used_bytes",
+			"Memory that a slice outside of kubepods.slice uses and the kernel cannot reclaim: without page cache and half of the slabs.",
+			[]string{"slice"},
+			nil,
+		),
 	}
 }
 
@@ -87,6 +100,7 @@ func (c *sliceCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.usage
 	to <- c.limit
 	to <- c.host
+	to <- c.hostUsed
 }
 
 // Collect implements prometheus.Collector.
@@ -123,8 +137,9 @@ func (c *sliceCollector) outside(to chan<- prometheus.Metric) {
 		if name == unitname.Default.Slice() || !strings.HasSuffix(name, ".slice") {
 			continue
 		}
-		if usage, err := c.reader.usage(name); err == nil && usage.HasMemory {
-			send(to, c.host, prometheus.GaugeValue, float64(usage.WorkingSet()), name)
+		if memory, err := c.memory(name); err == nil {
+			send(to, c.host, prometheus.GaugeValue, float64(memory.WorkingSet()), name)
+			send(to, c.hostUsed, prometheus.GaugeValue, float64(memory.Used()), name)
 		}
 	}
 }
