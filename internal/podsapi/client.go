@@ -32,6 +32,7 @@ type Watcher struct {
 	mu     sync.Mutex
 	pods   map[types.UID]*Pod
 	synced bool
+	whole  bool // the present stream has sent its list
 }
 
 // NewWatcher prepares to follow the kubelet at a socket. changed is called after each change of the
@@ -47,6 +48,15 @@ func (w *Watcher) Pods() (map[types.UID]*Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.pods), w.synced
+}
+
+// Answers reports whether the kubelet is connected now and has sent the complete list since. The
+// kubelet sends none before it has read all its sources of pods (validateReady,
+// pkg/kubelet/apis/pods/server.go, 1.37).
+func (w *Watcher) Answers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.whole
 }
 
 // Run follows the kubelet until ctx ends, and reconnects whenever the stream ends. The kubelet may
@@ -73,6 +83,7 @@ func (w *Watcher) Run(ctx context.Context, failed func(error)) error {
 	delay := again.DelayFunc()
 	for {
 		whole, err := w.follow(ctx, client)
+		w.lost()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -139,5 +150,12 @@ func apply(pods map[types.UID]*Pod, kind podsv1alpha1.EventType, pod *v1.Pod) {
 func (w *Watcher) replace(pods map[types.UID]*Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods, w.synced = pods, true
+	w.pods, w.synced, w.whole = pods, true, true
+}
+
+// lost is called when a stream has ended.
+func (w *Watcher) lost() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = false
 }

@@ -233,6 +233,14 @@ func TestWatcherEvents(t *testing.T) {
 	n.quiet()
 }
 
+// answers asserts whether the kubelet is connected and its list complete.
+func (n *node) answers(want bool) {
+	n.t.Helper()
+	if got := n.watcher.Answers(); got != want {
+		n.t.Errorf("the kubelet answers: %t; want %t", got, want)
+	}
+}
+
 // While the kubelet is away its pods continue to run, and so they stay known until it has sent the
 // complete list again.
 func TestWatcherKubeletRestarts(t *testing.T) {
@@ -241,11 +249,14 @@ func TestWatcherKubeletRestarts(t *testing.T) {
 	stop := n.start()
 	s := n.stream()
 	n.add(s, "1", "2")
+	n.answers(false)
 	n.sync(s)
+	n.answers(true)
 	stop()
 	if next(n, "the end of the connection", n.connected) {
 		t.Fatal("connected; want disconnected")
 	}
+	n.answers(false)
 	if err := n.failure(); !errors.Is(err, errEnded) {
 		t.Errorf("%v; want %v", err, errEnded)
 	}
@@ -255,8 +266,10 @@ func TestWatcherKubeletRestarts(t *testing.T) {
 	n.add(s, "2", "3")
 	n.want(true, "pod-1", "pod-2")
 	n.quiet()
+	n.answers(false)
 	n.sync(s)
 	n.want(true, "pod-2", "pod-3") // the first ended meanwhile
+	n.answers(true)
 }
 
 // A kubelet that ends streams, and continues to run.

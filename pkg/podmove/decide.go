@@ -24,6 +24,8 @@ type Decision struct {
 	Raised cgroupfs.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
+	// Outlived lists the scopes with processes that have outlived their pod.
+	Outlived []Outlived
 	// Stop lists the slices of pods that are gone.
 	Stop []StopSpec
 	// Move is the one pod to move now. It is nil if there is none or a move is under way.
@@ -88,6 +90,7 @@ func Decide(s Snapshot) Decision {
 	inPartition := false
 	for _, pod := range pods {
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
+		d.Outlived = append(d.Outlived, pod.Outlived...)
 		d.Wait = d.Wait || pod.Settling
 		d.slice(s, pod)
 		if pod.Exists && !s.Ordered[pod.UID] {

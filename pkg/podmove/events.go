@@ -35,6 +35,8 @@ type Events interface {
 	NotReady(m Move)
 	// Killing is called before a scope is ended whose container is gone, with the processes in it.
 	Killing(scope string)
+	// Outlived is called for each scope that is Due, before its processes are killed.
+	Outlived(o Outlived)
 }
 
 // Placement is the outcome for one container.

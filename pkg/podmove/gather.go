@@ -33,6 +33,8 @@ type Runtime interface {
 type Kubelet interface {
 	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
+	// Answers reports whether the kubelet reports its pods now, and has reported all of them.
+	Answers() bool
 }
 
 // Gatherer reads the node for a Snapshot.
@@ -53,6 +55,7 @@ type Gatherer struct {
 	// elsewhere holds the cgroups of containers outside their pod's slices, by ID. They are read once.
 	elsewhere map[string]string
 	leftOvers leftOvers
+	outlived  outlived
 }
 
 // podCgroups holds the slices of pods that were found, by their escaped UID. A pod has two slices
@@ -67,7 +70,12 @@ type foundSlice struct {
 
 // pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that
 // existed before the runtime listed no pod for it is left over.
-func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
+func (g *Gatherer) pods(ctx context.Context) (pods []Pod, err error) {
+	defer func() {
+		if err != nil {
+			g.outlived = outlived{} // whoever did not answer may have the pods
+		}
+	}()
 	found, err := g.podCgroups()
 	if err != nil {
 		return nil, err
@@ -76,6 +84,7 @@ func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	known, _ := g.Kubelet.Pods()
 
 	byUID := map[string]*Pod{}
@@ -106,7 +115,6 @@ func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 			return nil, err
 		}
 	}
-	var pods []Pod
 	for uid, pod := range byUID {
 		escaped := unitname.EscapeUID(uid)
 		left, err := g.complete(ctx, pod, present[escaped], known[types.UID(uid)], of[uid])
@@ -117,6 +125,7 @@ func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 		pods = append(append(pods, *pod), left...)
 	}
 	next, now := leftOvers{}, time.Now()
+	outlivedNow := g.outlived.next(answers)
 	for escaped, left := range found {
 		for _, partitionSlice := range left[g.Partition] {
 			pod := leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units))
@@ -125,11 +134,13 @@ func (g *Gatherer) pods(ctx context.Context) ([]Pod, error) {
 				var ended []string
 				ended, pod.Settling = g.leftOvers.find(partitionSlice.units, live, now, next)
 				pod.Orphans = append(pod.Orphans, ended...)
+				unclaimed := g.unclaimed(partitionSlice.name, containers)
+				pod.Outlived = g.outlived.find(pod.PartitionCgroup, unclaimed, now, outlivedNow)
 			}
 			pods = append(pods, pod)
 		}
 	}
-	g.leftOvers = next
+	g.leftOvers, g.outlived = next, outlivedNow
 	g.forget(containers)
 	return pods, nil
 }
@@ -390,6 +401,18 @@ func (g *Gatherer) live(slice string, containers []cri.Container) func(scope, id
 		}
 		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
 		return err != nil || populated
+	}
+}
+
+// unclaimed returns a function that reports whether a scope in the slice has a process, and the
+// runtime does not report its container. A scope that cannot be read does not count.
+func (g *Gatherer) unclaimed(slice string, containers []cri.Container) func(scope, id string) bool {
+	return func(scope, id string) bool {
+		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
+			return false
+		}
+		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
+		return err == nil && populated
 	}
 }
 

@@ -32,6 +32,7 @@ type node struct {
 	processCalls  int // counts calls of Process
 	announced     []cri.Sandbox
 	pods          map[types.UID]*podsapi.Pod
+	silent        bool // the kubelet has reported pods, and is away
 	err           error
 }
 
@@ -48,6 +49,7 @@ func (n *node) Process(_ context.Context, id string) (pid int, running bool, err
 }
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
+func (n *node) Answers() bool                             { return n.pods != nil && !n.silent }
 func (n *node) gatherer() *Gatherer {
 	return &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
 }

@@ -262,7 +262,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	snapshot, err := r.snapshot(ctx)
 	if err != nil {
 		r.refuseOrders(err)
-		r.finish(nil, nil, err)
+		r.finish(nil, Decision{}, err)
 		return Decision{}, err
 	}
 	// Before acting, which takes long if systemd does not answer. An eviction does not wait for that.
@@ -275,7 +275,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	if err == nil {
 		err = r.record(decision.Raised)
 	}
-	r.finish(snapshot.Pods, decision.Pods, err)
+	r.finish(snapshot.Pods, decision, err)
 	return decision, err
 }
 
@@ -327,6 +327,14 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 		r.Events.Killing(scope)
 		errs = append(errs, r.Units.StopScope(ctx, scope))
 	}
+	for _, o := range d.Outlived {
+		if o.Due {
+			r.Events.Outlived(o)
+		}
+		if o.Due && o.Kill {
+			errs = append(errs, r.Units.StopScope(ctx, o.Scope))
+		}
+	}
 	for _, stop := range d.Stop {
 		// A static pod that is rewritten keeps its UID: it may have come back since the snapshot.
 		if r.Placer.IsAnnounced(stop.UID) {
@@ -337,7 +345,7 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
+func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastErr = err
@@ -345,7 +353,7 @@ func (r *Reconciler) finish(pods []Pod, reports []PodReport, err error) {
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
-	r.report = Report{Time: time.Now(), Pods: reports}
+	r.report = Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived}
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.UID] = true

@@ -143,12 +143,13 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 
 // events records the notifications of the reconciler.
 type events struct {
-	mu     sync.Mutex
-	placed []string
-	failed []error
-	all    bool // no pod is restarted
-	passes int
-	last   string // error of a pass
+	mu       sync.Mutex
+	placed   []string
+	failed   []error
+	all      bool // no pod is restarted
+	passes   int
+	last     string // error of a pass
+	outlived []Outlived
 }
 
 func (e *events) Placed(p Placement) {
@@ -183,6 +184,11 @@ func (e *events) reconciled() int {
 }
 func (e *events) Moving(Move, Container) {}
 func (e *events) Killing(string)         {}
+func (e *events) Outlived(o Outlived) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outlived = append(e.outlived, o)
+}
 func (e *events) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

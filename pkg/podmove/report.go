@@ -14,6 +14,8 @@ type Report struct {
 	Time time.Time `json:"time"`
 	// Pods lists the pods with a running sandbox or running containers, by namespace and name.
 	Pods []PodReport `json:"pods"`
+	// Outlived lists the scopes with processes that have outlived their pod.
+	Outlived []Outlived `json:"outlived,omitempty"`
 }
 
 // PodReport is the place of a pod and the reason for it.

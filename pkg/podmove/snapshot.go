@@ -111,6 +111,8 @@ type Pod struct {
 	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
 	// and their container has ended, or they were left over empty (leftOvers).
 	Orphans []string
+	// Outlived lists the scopes in its slice of the partition with processes that have outlived it.
+	Outlived []Outlived
 	// Settling means that an empty scope in its slice is too young to be left over.
 	Settling bool
 }

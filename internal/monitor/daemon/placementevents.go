@@ -82,6 +82,15 @@ func (e *placementEvents) Killing(scope string) {
 	e.log.Info("ending a scope whose container is gone", "scope", scope)
 }
 
+func (e *placementEvents) Outlived(o podmove.Outlived) {
+	log := e.log.With("scope", o.Scope, "slice", o.Slice)
+	if o.Kill {
+		log.Warn("processes have outlived their pod, which neither the runtime nor the kubelet knows: killing them")
+		return
+	}
+	log.Warn("processes have outlived their pod; the kubelet does not report its pods, so that they are left alone")
+}
+
 func (e *placementEvents) of(m podmove.Move) *slog.Logger {
 	return e.log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "method", m.Method)
 }

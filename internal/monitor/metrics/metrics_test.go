@@ -58,7 +58,7 @@ func sampleReport() report {
 			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
 			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
 		},
-	}}
+	}, Outlived: []podmove.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
 }
 
 // margin is an evict.Report that does not change.

@@ -13,8 +13,8 @@ var partitions = [...]unitname.Partition{unitname.System, unitname.Default}
 // reportCollector collects the results of the last pass. It has no metrics before the end of the
 // first: zero pods would be wrong.
 type reportCollector struct {
-	reports                                           Reports
-	podCount, pods, misplaced, outside, lastReconcile *prometheus.Desc
+	reports                                                     Reports
+	podCount, pods, misplaced, outside, outlived, lastReconcile *prometheus.Desc
 }
 
 func newReportCollector(reports Reports) *reportCollector {
@@ -37,6 +37,8 @@ func newReportCollector(reports Reports) *reportCollector {
 			nil,
 			nil,
 		),
+		outlived: prometheus.NewDesc(prefix+"outlived_scopes",
+			"Scopes in the partition with processes that have outlived their pod.", nil, nil),
 		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
 			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
 	}
@@ -48,6 +50,7 @@ func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.pods
 	to <- c.misplaced
 	to <- c.outside
+	to <- c.outlived
 	to <- c.lastReconcile
 }
 
@@ -80,5 +83,6 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 		send(to, c.misplaced, prometheus.GaugeValue, float64(n), string(reason))
 	}
 	send(to, c.outside, prometheus.GaugeValue, float64(outside))
+	send(to, c.outlived, prometheus.GaugeValue, float64(len(report.Outlived)))
 	send(to, c.lastReconcile, prometheus.GaugeValue, float64(report.Time.UnixMilli())/1000)
 }

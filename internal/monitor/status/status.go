@@ -93,7 +93,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 			status.Partition.CPUs = config.Desired.Partition.CPUs.String()
 		}
 	}
-	pods, ranked, err := readPods(ctx, o, config.Config)
+	report, ranked, err := readPods(ctx, o, config.Config)
 	if err != nil {
 		return status, err
 	}
@@ -105,19 +105,19 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	}
 	// Only the service knows which pods are being moved, and which moves have failed.
 	known := control.Reasons(ctx, o.Listen)
-	for i := range pods {
-		if said, ok := known[pods[i].UID]; ok && pods[i].Reason != "" && said.Reason != "" {
-			pods[i].Reason, pods[i].Next = said.Reason, said.Next
+	for i := range report.Pods {
+		pod := &report.Pods[i]
+		if said, ok := known[pod.UID]; ok && pod.Reason != "" && said.Reason != "" {
+			pod.Reason, pod.Next = said.Reason, said.Next
 		}
 	}
-	// The JSON document has [] and not null.
-	status.Report = podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, pods...)}
+	status.Report = report
 	return status, nil
 }
 
 // readPods reads the node as a pass of the service does, and changes nothing. It returns a report
 // of all pods, and the pods that an eviction can choose from.
-func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]podmove.PodReport, []evict.Pod, error) {
+func readPods(ctx context.Context, o options.Options, config podmove.Config) (podmove.Report, []evict.Pod, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	kubelet := node.ListPods(ctx, o.PodsAPI)
@@ -131,10 +131,13 @@ func readPods(ctx context.Context, o options.Options, config podmove.Config) ([]
 	}
 	snapshot, err := gatherer.Snapshot(ctx, config, state)
 	if err != nil {
-		return nil, nil, err
+		return podmove.Report{}, nil, err
 	}
 	known, _ := kubelet.Pods()
-	return podmove.Decide(snapshot).Pods, candidates.Inventory(snapshot.Pods, known, node.MemoryCapacity()), nil
+	d := podmove.Decide(snapshot)
+	// The JSON document has [] and not null.
+	report := podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, d.Pods...), Outlived: d.Outlived}
+	return report, candidates.Inventory(snapshot.Pods, known, node.MemoryCapacity()), nil
 }
 
 // WriteJSON writes a status for scripts.
@@ -175,6 +178,12 @@ func WriteTable(w io.Writer, status Status) error {
 	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
 	if status.Problem != "" {
 		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
+	}
+	for _, o := range status.Outlived {
+		fmt.Fprintf(
+			w, "Outlived    %s in %s: its processes have outlived their pod\n",
+			oneline.Terminal(o.Scope), oneline.Terminal(o.Slice),
+		)
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

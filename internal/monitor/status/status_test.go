@@ -94,6 +94,11 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 	if got := table(t, s); !strings.Contains(got, "Swap        3Mi\nProtected   0 always, 64Mi if possible\n") {
 		t.Errorf("with swap and a floor:\n%s", got)
 	}
+	s.Outlived = []podmove.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
+	const outlived = "Service     not running\nOutlived    crio-2.scope in kubepods-system-pod1.slice: its processes have outlived their pod\n\n"
+	if got := table(t, s); !strings.Contains(got, outlived) {
+		t.Errorf("with processes that have outlived their pod:\n%s", got)
+	}
 }
 
 // hostile lists texts that a name, a message or a file could contain.

@@ -371,6 +371,7 @@ func idOf(kind rune, i int) string { return fmt.Sprintf("%c%063x", kind, i) }
 type kubelet map[types.UID]*podsapi.Pod
 
 func (k kubelet) Pods() (map[types.UID]*podsapi.Pod, bool) { return maps.Clone(k), true }
+func (k kubelet) Answers() bool                            { return true }
 
 // units adapts systemd for the reconciler as partition-monitor does.
 type units struct{ *systemd.Client }
@@ -400,4 +401,5 @@ func (observer) Placed(podmove.Placement)               {}
 func (observer) NotPrepared(string, string, error)      {}
 func (observer) Moving(podmove.Move, podmove.Container) {}
 func (observer) Killing(string)                         {}
+func (observer) Outlived(podmove.Outlived)              {}
 func (observer) NotReady(podmove.Move)                  {}
