@@ -53,7 +53,7 @@ func (pod *Pod) EndsWhenKilled() bool {
 			return true
 		}
 	}
-	return len(pod.Containers) == 0 && pod.RestartPolicy == v1.RestartPolicyNever
+	return false
 }
 
 // Container holds the properties of a container that the kubelet has.

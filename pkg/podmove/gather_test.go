@@ -28,6 +28,7 @@ type node struct {
 	containers    []cri.Container
 	shares        map[string]uint64
 	resourceCalls int // counts calls of Resources
+	resourceErr   error
 	pids          map[string]int
 	processCalls  int // counts calls of Process
 	announced     []cri.Sandbox
@@ -40,7 +41,7 @@ func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.s
 func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
 func (n *node) Resources(_ context.Context, id string) (cri.Resources, error) {
 	n.resourceCalls++
-	return cri.Resources{Shares: n.shares[id]}, nil
+	return cri.Resources{Shares: n.shares[id]}, n.resourceErr
 }
 func (n *node) Process(_ context.Context, id string) (pid int, running bool, err error) {
 	n.processCalls++
@@ -151,6 +152,22 @@ func TestGathererNoPodsAPI(t *testing.T) {
 	}
 	if n.resourceCalls != 1 {
 		t.Errorf("Resources was called %d times for the same container", n.resourceCalls)
+	}
+}
+
+// TestGathererEndedContainerScore: without the Pods API the resources of a container that has ended
+// are read, because its score shows the priority of its pod. It requests nothing, and no pass fails
+// because the runtime has just removed it.
+func TestGathererEndedContainerScore(t *testing.T) {
+	n := newNode(t)
+	n.shares["one"] = 102
+	n.containers[0].State = cri.Exited
+	if pod := n.only(); pod.Containers[0].Resources.Shares != 102 || pod.MilliCPU != 0 {
+		t.Errorf("pod %+v; want the resources of its container, and no request", pod)
+	}
+	n.resourceErr = errors.New("no such container")
+	if pod := n.only(); pod.Containers[0].Resources.Shares != 0 {
+		t.Errorf("container %+v", pod.Containers[0])
 	}
 }
 

@@ -60,9 +60,21 @@ func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*
 	m.pods = noted
 }
 
-// Complete returns the kubelet's pods with those that it reported earlier and that still have a
+// Candidates returns the pods of the Inventory and those that no pass has found yet, with what is
+// remembered of them. told means that the kubelet has reported its pods since the start.
+func (m *Memory) Candidates(
+	fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.Pod, told bool, capacity uint64,
+) []evict.Pod {
+	known = m.complete(known, told)
+	pods := Inventory(found, known, capacity)
+	pods = append(pods, unlisted(fs, pods, known, capacity)...)
+	m.raise(pods)
+	return pods
+}
+
+// complete returns the kubelet's pods with those that it reported earlier and that still have a
 // slice in the partition. If the kubelet has reported its pods since, those are being deleted.
-func (m *Memory) Complete(known map[types.UID]*podsapi.Pod, told bool) map[types.UID]*podsapi.Pod {
+func (m *Memory) complete(known map[types.UID]*podsapi.Pod, told bool) map[types.UID]*podsapi.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	complete := known
@@ -87,8 +99,8 @@ func (m *Memory) Complete(known map[types.UID]*podsapi.Pod, told bool) map[types
 	return complete
 }
 
-// Raise gives pods whose priority is estimated the highest priority that they have shown.
-func (m *Memory) Raise(pods []evict.Pod) {
+// raise gives pods whose priority is estimated the highest priority that they have shown.
+func (m *Memory) raise(pods []evict.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range pods {

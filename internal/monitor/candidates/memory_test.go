@@ -30,27 +30,32 @@ func TestMemoryForceDeleted(t *testing.T) {
 	var m Memory
 	m.Note(cgroupfs.FS(root), []podmove.Pod{db}, reported)
 
-	got := one(t, db, m.Complete(nil, true))
+	got := one(t, db, m.complete(nil, true))
 	if got.Estimated || got.Priority != 7 || got.Request != 70*mebi || got.Owner != "set" || !got.Terminating {
 		t.Errorf("deleted with force: %+v", got)
 	}
-	if got := one(t, db, m.Complete(nil, false)); got.Estimated || got.Terminating {
+	if got := one(t, db, m.complete(nil, false)); got.Estimated || got.Terminating {
 		t.Errorf("a kubelet that has not reported yet has deleted nothing: %+v", got)
 	}
-	if known := m.Complete(reported, true); len(known) != 1 || known[types.UID(db.UID)].Terminating {
+	if known := m.complete(reported, true); len(known) != 1 || known[types.UID(db.UID)].Terminating {
 		t.Errorf("the kubelet's own report is replaced: %+v", known)
+	}
+
+	others := told(&podsapi.Pod{UID: "other"})
+	if known := m.complete(others, true); len(known) != 2 || len(others) != 1 {
+		t.Errorf("complete %+v, of %+v", known, others)
 	}
 
 	// Its sandbox is gone, and a process is left.
 	m.Note(cgroupfs.FS(root), nil, nil)
-	if known := m.Complete(nil, true); len(known) != 1 {
+	if known := m.complete(nil, true); len(known) != 1 {
 		t.Errorf("forgotten while its slice is there: %+v", known)
 	}
 	if err := os.RemoveAll(slice); err != nil {
 		t.Fatal(err)
 	}
 	m.Note(cgroupfs.FS(root), nil, nil)
-	if known := m.Complete(nil, true); len(known) != 0 || len(m.pods) != 0 {
+	if known := m.complete(nil, true); len(known) != 0 || len(m.pods) != 0 {
 		t.Errorf("still known: %+v", known)
 	}
 }
@@ -76,16 +81,43 @@ func TestMemoryPriority(t *testing.T) {
 	proxy.Containers = nil // the runtime has removed it
 	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
 	pods := Inventory([]podmove.Pod{proxy}, nil, capacity)
-	m.Raise(pods)
+	m.raise(pods)
 	if pods[0].Priority != priority.NodeCritical {
 		t.Errorf("between two containers: priority %d", pods[0].Priority)
 	}
 	other := Inventory([]podmove.Pod{inGuest("dns", v1.PodQOSBurstable)}, nil, capacity)
-	if m.Raise(other); other[0].Priority != 0 {
+	if m.raise(other); other[0].Priority != 0 {
 		t.Errorf("another pod: priority %d", other[0].Priority)
 	}
 	reported := Inventory([]podmove.Pod{proxy}, told(&podsapi.Pod{UID: proxy.UID, Priority: 5}), capacity)
-	if m.Raise(reported); reported[0].Priority != 5 {
+	if m.raise(reported); reported[0].Priority != 5 {
 		t.Errorf("the kubelet's priority is replaced by %d", reported[0].Priority)
+	}
+}
+
+// TestMemoryCandidates: what is remembered counts for a pod that the last pass has found, and for
+// one that it has not.
+func TestMemoryCandidates(t *testing.T) {
+	t.Parallel()
+	root := cgroupfs.FS(t.TempDir())
+	db, proxy := inGuest("db", v1.PodQOSGuaranteed), inGuest("kube-proxy", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997})
+	for _, p := range []podmove.Pod{db, proxy} {
+		if err := os.MkdirAll(root.Path(unitname.CgroupPath(p.PartitionCgroup.Slice)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var m Memory
+	m.Note(root, []podmove.Pod{db, proxy}, told(&podsapi.Pod{UID: db.UID, Namespace: "kube-system", Name: "db", Priority: 7}))
+	proxy.Containers = nil
+	for name, found := range map[string][]podmove.Pod{"both found": {db, proxy}, "neither found": nil} {
+		pods := m.Candidates(root, found, nil, true, capacity)
+		if len(pods) != 2 {
+			t.Fatalf("%s: %+v", name, pods)
+		}
+		for _, p := range pods {
+			if want := map[bool]int32{true: 7, false: priority.NodeCritical}[p.QoS == v1.PodQOSGuaranteed]; p.Priority != want {
+				t.Errorf("%s: priority %d of %s, want %d", name, p.Priority, p.Name, want)
+			}
+		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-// Unlisted returns the pods in the partition that are not in the inventory of the last pass. They
+// unlisted returns the pods in the partition that are not in the inventory of the last pass. They
 // have just been started, which is when a program that takes all memory takes it. The pass may have
 // seen the pod before its slice existed. The kubelet's Pods API has most of them. For the others,
 // the name of the cgroup contains the UID and the class, and requests and priorities are estimated
 // from the scores of their processes. capacity is the node's memory in bytes.
-func Unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
+func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsapi.Pod, capacity uint64) []evict.Pod {
 	listed := make(map[string]bool, len(inventory))
 	for _, pod := range inventory {
 		listed[pod.Cgroup] = true

@@ -49,7 +49,7 @@ func TestUnlisted(t *testing.T) {
 		Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
 	})
 	pods := map[string]evict.Pod{}
-	for _, p := range Unlisted(cgroupfs.FS(root), Inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
+	for _, p := range unlisted(cgroupfs.FS(root), Inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
 	if len(pods) != 4 || !pods["uid_of_late"].Unknown {
@@ -68,7 +68,7 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("%+v; want a static pod, which is protected", p)
 	}
 	// Without a partition there are no pods.
-	if pods := Unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
+	if pods := unlisted(cgroupfs.FS(t.TempDir()), nil, nil, capacity); len(pods) != 0 {
 		t.Errorf("%+v", pods)
 	}
 }
@@ -84,7 +84,7 @@ func TestEndedPodKeepsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := Inventory([]podmove.Pod{found}, nil, capacity)
-	pods := slices.Concat(listed, Unlisted(cgroupfs.FS(root), listed, nil, capacity))
+	pods := slices.Concat(listed, unlisted(cgroupfs.FS(root), listed, nil, capacity))
 	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
 		t.Errorf("found %+v, want kube-system/dns", pods)
 	}
@@ -109,6 +109,9 @@ func TestUnlistedNested(t *testing.T) {
 	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != fmt.Sprint(os.Getpid()) {
 		t.Errorf("process %q, want %d", got, os.Getpid())
 	}
+	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), 1); got != "" {
+		t.Errorf("process %q, deeper than the search goes", got)
+	}
 	if err := os.RemoveAll(leaf); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,7 @@ func TestUnlistedLinear(t *testing.T) {
 			known[types.UID(uid)] = &podsapi.Pod{UID: uid}
 		}
 		return testing.AllocsPerRun(3, func() {
-			if got := len(Unlisted(cgroupfs.FS(root), nil, known, capacity)); got != count {
+			if got := len(unlisted(cgroupfs.FS(root), nil, known, capacity)); got != count {
 				t.Fatalf("%d pods, want %d", got, count)
 			}
 		}) / float64(count)

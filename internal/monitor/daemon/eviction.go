@@ -28,11 +28,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
 	pods := func() []evict.Pod {
 		known, told := m.kubelet.Pods()
-		known = m.remembered.Complete(known, told)
-		found := candidates.Inventory(m.table.Pods(), known, capacity)
-		found = append(found, candidates.Unlisted(fs, found, known, capacity)...)
-		m.remembered.Raise(found)
-		return found
+		return m.remembered.Candidates(fs, m.table.Pods(), known, told, capacity)
 	}
 	m.cluster = m.newCluster(pods)
 	return evict.New(evict.Options{
