@@ -41,6 +41,7 @@ func TestPlacement(t *testing.T) {
 				lab.Part{Name: "names", Run: notMixedUp},
 				lab.Part{Name: "back-off", Run: backOff},
 				lab.Part{Name: "forged signals", Run: forgedSignals},
+				lab.Part{Name: "outlived", Run: outlived, Complaints: []string{"^processes have outlived their pod, .* killing them"}},
 				lab.Part{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
 			)
 		}
@@ -417,6 +418,37 @@ func forgedSignals(t *testing.T, n *lab.Node) {
 	}
 	t.Logf("%v passes during 30 forged signals", passes()-first)
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
+}
+
+// outlived: a process that ignores SIGTERM is left in the partition, in the scope of a container of
+// which neither the runtime nor the kubelet knows. The monitor reports it, kills it after a minute,
+// and ends its slice. Processes of pods run on.
+func outlived(t *testing.T, n *lab.Node) {
+	t.Helper()
+	noSlicesLeft(t, n)
+	const scopes = "systempartition_outlived_scopes"
+	wantMetric(t, n, scopes, 0)
+	agent := run(t, n, "cat $(find "+systemCgroup+" -path '*-pod*/cgroup.procs') | sort | xargs")
+	slice := unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, "5b0c1d1e-0000-4000-8000-0123456789ab")
+	scope := "cri-containerd-" + strings.Repeat("0123456789abcdef", 4) + ".scope"
+	run(t, n, "setsid systemd-run --quiet --scope --unit="+scope+" --slice="+slice+
+		` sh -c "trap '' TERM; while :; do sleep 1000; done" >/dev/null 2>&1 </dev/null &`)
+	becomes(t, n, "systemctl is-active "+scope, "active")
+	eventually(t, n, "the scope is counted", func(ctx context.Context) (bool, string, error) {
+		value, err := metric(ctx, n, scopes)
+		return value == 1, fmt.Sprint(value), err
+	})
+	want(t, n, monitorPath+" status | grep -c '^Outlived .*"+scope+"'", "1")
+	becomes(t, n, "systemctl is-active "+scope+" || true", "inactive")
+	want(t, n, "journalctl -b -o cat -u "+monitorUnit+" | grep -c 'have outlived their pod.*killing them.*scope="+scope+"'", "1")
+	noSlicesLeft(t, n)
+	eventually(t, n, "no scope is counted", func(ctx context.Context) (bool, string, error) {
+		value, err := metric(ctx, n, scopes)
+		return value == 0, fmt.Sprint(value), err
+	})
+	if now := run(t, n, "cat $(find "+systemCgroup+" -path '*-pod*/cgroup.procs') | sort | xargs"); now != agent {
+		t.Errorf("the members' processes were %s and are %s", agent, now)
+	}
 }
 
 // metricsServed checks the metrics that dashboards use.
