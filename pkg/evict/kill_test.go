@@ -4,9 +4,59 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
+
+// TestEachProcess: the processes of a container are in cgroups below its own, too.
+func TestEachProcess(t *testing.T) {
+	dir := cgroup(t)
+	below := filepath.Join(dir, "init.scope")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{dir: "0\n12\n13\n", below: "14\n"} {
+		if err := os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen []int
+	eachProcess(dir, func(pid int) { seen = append(seen, pid) })
+	if slices.Sort(seen); !slices.Equal(seen, []int{12, 13, 14}) {
+		t.Errorf("%v; want 12, 13 and 14", seen)
+	}
+	seen = nil
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strings.Repeat("12\n", 2*maxReaped)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if eachProcess(dir, func(pid int) { seen = append(seen, pid) }); len(seen) != maxReaped {
+		t.Errorf("%d processes; want %d", len(seen), maxReaped)
+	}
+}
+
+// TestReapLive: a process that does not end, as one whose PID was used again, keeps its memory.
+func TestReapLive(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "cat")
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	command.Stdout = &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reap(command.Process.Pid)
+	if _, err := in.Write([]byte("alive")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(in.Close(), command.Wait()); err != nil || out.String() != "alive" {
+		t.Errorf("%q, %v; want that it runs on", out.String(), err)
+	}
+}
 
 func TestKillCgroup(t *testing.T) {
 	dir := cgroup(t, "cgroup.kill")
