@@ -81,6 +81,18 @@ func TestBoot(t *testing.T) {
 	}
 }
 
+// TestBootCycle: systemd's report of an ordering cycle is found.
+func TestBootCycle(t *testing.T) {
+	t.Parallel()
+	found := bootOf(t, disks{}, map[string]string{
+		"partition-cycle.service":           "[Unit]\nAfter=multi-user.target\nBefore=kubelet.service\n[Service]\nExecStart=/bin/true\n",
+		"multi-user.target.d/50-cycle.conf": "[Unit]\nWants=partition-cycle.service\n",
+	})
+	if len(found.cycles) == 0 {
+		t.Error("a service between the kubelet and the target that wants both is no cycle")
+	}
+}
+
 // waiting returns those of units that wait for a file or a mount.
 func waiting(units map[string]string) map[string]string {
 	list := maps.Clone(units)
