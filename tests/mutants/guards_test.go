@@ -48,8 +48,22 @@ func TestWithout(t *testing.T) {
 	}
 }
 
+// TestFailed: a failed test and a panic notice, and the end of the time does not.
+func TestFailed(t *testing.T) {
+	for output, want := range map[string]string{
+		"--- FAIL: TestA (0.00s)\n    a_test.go:1: b\n--- FAIL: TestB (0.00s)\nFAIL\n": "TestA TestB",
+		"=== RUN TestA\npanic: runtime error\nFAIL\n":                                  "tests that panicked",
+		"ok \ta\npanic: test timed out after 5m0s\nFAIL\n":                             "",
+		"FAIL\tp\t1s\nFAIL\n": "",
+	} {
+		if got := strings.Join(failed(output), " "); got != want {
+			t.Errorf("%q: %q; want %q", output, got, want)
+		}
+	}
+}
+
 func TestReadGuardsBroken(t *testing.T) {
-	for _, text := range []string{"name", "name\nfile ./pkg", "name\nfile\n-a", "name\nfile ./pkg\na"} {
+	for _, text := range []string{"name", "name\nfile ./pkg", "name\nfile\n-a", "name\nfile ./pkg\na", "name\n \n-a"} {
 		path := filepath.Join(t.TempDir(), "guards")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
