@@ -21,6 +21,10 @@ var ourUnits = []string{
 	partition.ApplyPath,
 	partition.ApplyService,
 	partition.LateService,
+	partition.AwaitPath,
+	partition.AwaitService,
+	partition.AwaitSectionPath,
+	partition.AwaitSectionService,
 	partition.ControllersService,
 	unitname.MonitorService,
 }
