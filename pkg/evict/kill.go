@@ -14,7 +14,9 @@ import (
 // KillCgroup kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux
 // 5.14), and takes their memory back. It returns fs.ErrNotExist if the cgroup is gone or the kernel
 // has no cgroup.kill.
-func KillCgroup(dir string) error {
+func KillCgroup(dir string) error { return killCgroup(dir, reap) }
+
+func killCgroup(dir string, reap func(pid int)) error {
 	file, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -55,11 +57,11 @@ func eachProcess(dir string, what func(pid int)) {
 	})
 }
 
-// reap takes the anonymous memory of a process back that has got SIGKILL, without waiting until the
-// process runs and ends (process_mrelease, Linux 5.15). On a busy node that takes a second. At its
-// end the kernel no longer counts the size of the process, while the pages are still charged: at the
-// limit it then kills a process of another pod. For a process that does not end, as one of a PID
-// that was used again, the kernel does nothing (EINVAL).
+// reap takes the anonymous memory of a process back that has got SIGKILL, without waiting until
+// the process runs and ends (process_mrelease, Linux 5.15). On a busy node that takes a second. At
+// its end the kernel no longer counts the size of the process, while the pages are still charged:
+// at the limit it then kills a process of another pod. For a process that does not end, as one of
+// a PID that was used again, the kernel does nothing (EINVAL).
 func reap(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -2,6 +2,7 @@ package evict
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -60,8 +61,17 @@ func TestReapLive(t *testing.T) {
 
 func TestKillCgroup(t *testing.T) {
 	dir := cgroup(t, "cgroup.kill")
-	if err := KillCgroup(dir); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("12\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	// The kernel takes back nothing of a process that has not got SIGKILL yet.
+	reaped := ""
+	err := killCgroup(dir, func(pid int) {
+		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill"))
+		reaped += fmt.Sprintf("%d after %q ", pid, text)
+	})
+	if err != nil || reaped != `12 after "1" ` {
+		t.Errorf("%v, reaped %s; want 12 after the kill", err, reaped)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || string(text) != "1" {
 		t.Errorf("written was %q, %v", text, err)

@@ -172,8 +172,8 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	return failed(output), nil
 }
 
-// failed returns what go test reports as failed. Tests that did not end within the time have noticed
-// nothing: on a busy machine they take as long with the guard.
+// failed returns what go test reports as failed. Tests that did not end within the time have
+// noticed nothing: on a busy machine they take as long with the guard.
 func failed(output string) []string {
 	var killers []string
 	for _, found := range failure.FindAllStringSubmatch(output, -1) {
