@@ -14,6 +14,8 @@ import (
 
 func (n *node) list() []Pod {
 	n.inMain("pods")
+	n.flush()
+	time.AfterFunc(rereadDelay-1, n.flush) // the second reading
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listed != nil {

@@ -16,6 +16,15 @@ type nodeKernel struct {
 
 func newNodeKernel() nodeKernel { return nodeKernel{changed: make(chan struct{}, 1)} }
 
+// flush writes the usage into the files, if they are behind.
+func (n *node) flush() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stale {
+		n.refresh()
+	}
+}
+
 // countOOM counts an allocation at the limit.
 func (n *node) countOOM() {
 	n.kernel.ooms++
@@ -41,9 +50,10 @@ func (n *node) wake() {
 }
 
 // allocate adds as much memory to what a pod uses, unless the partition is at its limit and nothing
-// can be reclaimed.
+// can be reclaimed. The files follow before the program reads them: between two polls a pod may
+// allocate a hundred times.
 func (n *node) allocate(what *uint64, bytes uint64) {
-	defer n.refresh()
+	n.stale = true
 	over := int64(n.sum()+bytes) - 1000*mi
 	for _, q := range n.pods {
 		for i := range 2 { // page cache, and not the slabs of open files

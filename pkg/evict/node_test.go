@@ -48,6 +48,8 @@ type node struct {
 	// usage of a restarted container.
 	restarts  time.Duration
 	restarted uint64
+	// stale means that the files are behind the usage.
+	stale bool
 	// kernel counts and kills at the partition's limit.
 	kernel nodeKernel
 	// noKill simulates a kernel without cgroup.kill; otherwise killErr is the result of a kill.
@@ -102,8 +104,9 @@ type node struct {
 type disk struct {
 	root    string
 	writing sync.Mutex
-	// written holds the contents of the files by path.
+	// written holds the contents of the files by path, and open the open ones.
 	written map[string]string
+	open    map[string]*os.File
 }
 
 func newDisk(tb testing.TB) *disk {
@@ -116,14 +119,14 @@ func newDisk(tb testing.TB) *disk {
 	}
 	root, err := os.MkdirTemp(memory, "evict-test-")
 	if err != nil {
-		return &disk{root: tb.TempDir(), written: map[string]string{}}
+		return &disk{root: tb.TempDir(), written: map[string]string{}, open: map[string]*os.File{}}
 	}
 	tb.Cleanup(func() {
 		if err := os.RemoveAll(root); err != nil {
 			tb.Error(err)
 		}
 	})
-	return &disk{root: root, written: map[string]string{}}
+	return &disk{root: root, written: map[string]string{}, open: map[string]*os.File{}}
 }
 
 type nodePod struct {
@@ -211,15 +214,18 @@ func (n *node) files(cgroup string, files map[string]string) {
 			continue
 		}
 		n.written[path] = text
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err != nil {
-			n.t.Error(err)
-			continue
+		file := n.open[path]
+		if file == nil {
+			var err error
+			if file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
+				n.t.Error(err)
+				continue
+			}
+			n.open[path] = file
 		}
 		if _, err := file.WriteAt([]byte(text), 0); err != nil {
 			n.t.Error(err)
 		}
-		file.Close()
 	}
 }
 
@@ -237,7 +243,9 @@ func (d *disk) remove(path string) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	path = filepath.Join(d.root, path)
-	maps.DeleteFunc(d.written, func(other, _ string) bool { return other == path || strings.HasPrefix(other, path+"/") })
+	below := func(other string) bool { return other == path || strings.HasPrefix(other, path+"/") }
+	maps.DeleteFunc(d.written, func(other, _ string) bool { return below(other) })
+	maps.DeleteFunc(d.open, func(other string, file *os.File) bool { return below(other) && file.Close() == nil })
 	return os.RemoveAll(path)
 }
 
@@ -276,6 +284,7 @@ func (n *node) startContainer(p *nodePod, c *nodeContainer) {
 
 // refresh writes the usage into the files.
 func (n *node) refresh() {
+	n.stale = false
 	stat := func(cache [3]uint64) string {
 		return "anon 0\ninactive_file " + number(cache[0]) + "active_file " + number(cache[1]) + "slab_reclaimable " + number(cache[2])
 	}
@@ -529,6 +538,7 @@ func (n *node) started(c Config) *Manager {
 func (n *node) run(m *Manager, d time.Duration) {
 	end := time.Now().Add(d)
 	for n.ctx.Err() == nil && time.Now().Before(end) {
+		n.flush()
 		next := m.step(n.ctx)
 		m.watch.reported = false
 		select {

@@ -30,15 +30,25 @@ func TestManagerRamps(t *testing.T) {
 				for i := range r.growers {
 					r.set(func() { r.drop(fmt.Sprint("grower", i)) })
 				}
-				r.run(m, reclaimTimeout+time.Second)
+				r.run(m, 3*time.Second)
+				r.wait(m, reclaimTimeout)
 				r.check("innocent")
 				if used := r.sum(); used > 700*mi {
 					t.Fatalf("%d MiB are used at the end", used/mi)
 				}
-				r.run(m, 10*time.Second)
+				r.wait(m, 2*time.Minute)
 				r.check("")
 			})
 		})
+	}
+}
+
+// wait is run for a long time in which little happens. The program looks once in a while only,
+// which costs a tenth.
+func (r *ramps) wait(m *Manager, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		r.run(m, 500*time.Millisecond)
+		<-time.After(4500 * time.Millisecond)
 	}
 }
 
@@ -64,6 +74,7 @@ func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
 	r.kernel.spares = 3 * r.random.IntN(2)
 	r.noAPI = r.random.IntN(4) == 0
 	r.ends = pick(r, time.Millisecond, 100*time.Millisecond, 2*time.Second)
+	r.restarted = mi
 	r.restarts = pick(r, 0, 500*time.Millisecond, 5*time.Second)
 	if r.random.IntN(3) == 0 {
 		r.config.Soft, r.config.SoftGrace, r.config.MaxPodGrace = 150*mi, time.Second, 2*time.Second
