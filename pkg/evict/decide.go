@@ -164,7 +164,10 @@ func Decide(s Snapshot) Decision {
 	held := d.Held != "" && (len(d.Hurry) > 0 || !s.emergency(crossed, d.Held))
 	if d.Held != "" && !held && s.remainsGrow(d.Order) {
 		d.Victim = s.growingRemains(d.Order)
-		held = d.Victim == nil
+		if held = d.Victim == nil; held {
+			// What has been taken so stays. The next fall counts from here.
+			d.State.setFloor(s.available()/2, s.Pods)
+		}
 	}
 	if held {
 		// The Floor is half of the highest amount available since. A pod that uses up half of

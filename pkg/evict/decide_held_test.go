@@ -222,3 +222,26 @@ func TestDecideRemainsGrow(t *testing.T) {
 		})
 	}
 }
+
+// TestDecideRemainsUnread: the Floor was set without reading the pods, so that it is not known what
+// they used then. A fall counts as that of the memory that stays, once. Another pod that grows
+// afterwards is found.
+func TestDecideRemainsUnread(t *testing.T) {
+	files, other := sized("files", 0, 600, 0), sized("other", 0, 300, 0)
+	files.Empty = true
+	s := snapshotOf(15, files, other)
+	s.API = false
+	s.State.Floor, s.State.Floored = 22*mi, true
+	d := Decide(s)
+	if d.Victim != nil || d.Held != HoldStays || d.State.Floor != 15*mi/2 {
+		t.Errorf("chose %+v, held by %q, with a floor of %d", d.Victim, d.Held, d.State.Floor)
+	}
+	for grown, want := range map[int]bool{300: false, 308: true} {
+		other.Usage = Usage{WorkingSet: uint64(grown) * mi, Used: uint64(grown) * mi}
+		next := snapshotOf(315-grown, files, other)
+		next.API, next.State = false, d.State
+		if got := Decide(next).Victim; (got != nil) != want || want && got.Name != "other" {
+			t.Errorf("with %d MiB chose %+v", grown, got)
+		}
+	}
+}

@@ -27,16 +27,15 @@ func (s Snapshot) remainsGrow(order []Candidate) bool {
 }
 
 // remainsGrowth returns the bytes by which a pod whose memory stays has grown since the Floor was
-// set.
+// set. The Floor may have been set without reading the pods: a pod that is not known from before has
+// grown from nothing.
 func (s Snapshot) remainsGrowth(c Candidate) uint64 {
 	if c.Skip != SkipStays {
 		return 0
 	}
 	before, known := s.State.FloorUsed[c.UID]
 	if !known {
-		if before, known = s.State.Stays[c.UID]; !known {
-			return 0
-		}
+		before = s.State.Stays[c.UID]
 	}
 	return c.Usage.Used - min(before, c.Usage.Used)
 }
