@@ -93,7 +93,7 @@ func (e evidence) began() time.Time {
 
 // dying reports whether the memory of a process that the kernel has killed is awaited.
 func (e evidence) dying(now time.Time) bool {
-	return !e.killedAt.IsZero() && now.Sub(e.quietAt) < reapTimeout && now.Sub(e.killedAt) < endTimeout
+	return now.Sub(e.quietAt) < reapTimeout && now.Sub(e.killedAt) < endTimeout
 }
 
 // freeing reports whether such a process frees memory, as freeing does for evictions.

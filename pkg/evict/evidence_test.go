@@ -166,6 +166,63 @@ func TestManagerOOMBeforeStart(t *testing.T) {
 	})
 }
 
+// reading is a reading of the counts and of the memory, some time after the last one. The amounts
+// are in MiB.
+type reading struct {
+	after       time.Duration
+	counted     counted
+	ending      bool
+	used, slabs uint64
+}
+
+// TestEvidenceNext: what the counts prove after some readings, with a limit of 1000 and a threshold
+// of 100 MiB.
+func TestEvidenceNext(t *testing.T) {
+	oom, kill := counted{oom: true}, counted{oom: true, killed: true}
+	inVain := []reading{{0, kill, false, 990, 0}, {reapTimeout, counted{}, false, 990, 0}}
+	var flutter []reading
+	for i := range 24 {
+		flutter = append(flutter, reading{500 * time.Millisecond, counted{}, false, 650 + uint64(i%2)*20, 300})
+	}
+	const second = time.Second
+	for name, test := range map[string]struct {
+		readings []reading
+		dying    bool
+		stuck    stuck
+	}{
+		"a kill is awaited":                {[]reading{{0, kill, false, 990, 0}, {2 * second, counted{}, false, 990, 0}}, true, nothingStuck},
+		"for a while":                      {inVain, false, slabsStuck},
+		"one after another in vain is not": {append(inVain, reading{second, kill, false, 990, 0}), false, slabsStuck},
+		"one after another that helped is": {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 0}, {endTimeout, kill, false, 990, 0}, {second, counted{}, false, 990, 0}}, true, nothingStuck},
+		"one in a later shortage is":       {append(inVain, reading{second, counted{}, false, 500, 0}, reading{second, kill, false, 990, 0}), true, nothingStuck},
+		"not if its memory has come back":  {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, false, 500, 0}, {second / 2, counted{}, false, 990, 0}}, false, nothingStuck},
+		"longer while usage falls":         {[]reading{{0, kill, false, 990, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
+		"also if it has grown before":      {[]reading{{0, kill, false, 920, 0}, {second / 2, counted{}, false, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
+		"also if an eviction has ended":    {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, true, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
+		"an oom":                           {[]reading{{0, oom, false, 650, 300}, {second, counted{}, false, 650, 300}}, false, slabsStuck},
+		"while usage falls":                {[]reading{{0, oom, false, 680, 300}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
+		"while usage flutters":             {append([]reading{{0, oom, false, 650, 300}}, flutter[:18]...), false, nothingStuck},
+		"while usage flutters for long":    {append([]reading{{0, oom, false, 650, 300}}, flutter...), false, slabsStuck},
+		"an oom of an eviction":            {[]reading{{0, oom, true, 650, 300}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
+		"an oom with memory left":          {[]reading{{0, oom, false, 500, 0}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
+		"an oom that a kill has answered":  {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 200}, {2 * second, counted{}, false, 650, 300}}, false, nothingStuck},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e evidence
+			s := snapshotOf(0)
+			for _, r := range test.readings {
+				s.Now = s.Now.Add(r.after)
+				s.Memory.Current, s.Memory.SlabReclaimable = (r.used+r.slabs)*mi, r.slabs*mi
+				e = e.next(s.Now, r.counted, r.ending, s)
+			}
+			s.Evidence = e
+			if e.dying(s.Now) != test.dying || s.stuck() != test.stuck {
+				t.Errorf("awaited %t, stuck %d; want %t, %d", e.dying(s.Now), s.stuck(), test.dying, test.stuck)
+			}
+		})
+	}
+}
+
 // kernelCounts counts an oom and the kill of some processes.
 func (n *node) kernelCounts(processes int) {
 	n.kernel.kills += processes

@@ -27,8 +27,8 @@ func (s Snapshot) remainsGrow(order []Candidate) bool {
 }
 
 // remainsGrowth returns the bytes by which a pod whose memory stays has grown since the Floor was
-// set. The Floor may have been set without reading the pods: a pod that is not known from before has
-// grown from nothing.
+// set. The Floor may have been set without reading the pods: a pod that is not known from before
+// has grown from nothing.
 func (s Snapshot) remainsGrowth(c Candidate) uint64 {
 	if c.Skip != SkipStays {
 		return 0
