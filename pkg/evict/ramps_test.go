@@ -74,7 +74,6 @@ func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
 	r.kernel.spares = 3 * r.random.IntN(2)
 	r.noAPI = r.random.IntN(4) == 0
 	r.ends = pick(r, time.Millisecond, 100*time.Millisecond, 2*time.Second)
-	r.restarted = mi
 	r.restarts = pick(r, 0, 500*time.Millisecond, 5*time.Second)
 	if r.random.IntN(3) == 0 {
 		r.config.Soft, r.config.SoftGrace, r.config.MaxPodGrace = 150*mi, time.Second, 2*time.Second
