@@ -180,9 +180,9 @@ type reading struct {
 func TestEvidenceNext(t *testing.T) {
 	oom, kill := counted{oom: true}, counted{oom: true, killed: true}
 	inVain := []reading{{0, kill, false, 990, 0}, {reapTimeout, counted{}, false, 990, 0}}
-	var flutter []reading
-	for i := range 24 {
-		flutter = append(flutter, reading{500 * time.Millisecond, counted{}, false, 650 + uint64(i%2)*20, 300})
+	flutter := make([]reading, 24)
+	for i := range flutter {
+		flutter[i] = reading{500 * time.Millisecond, counted{}, false, 650 + uint64(i%2)*20, 300}
 	}
 	const second = time.Second
 	for name, test := range map[string]struct {

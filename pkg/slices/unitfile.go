@@ -418,19 +418,21 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 	}
 	add(path, watch...)
 	if _, kept := in.kept[service]; !kept {
-		options := []*unit.UnitOption{
-			option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
-			option("Unit", "Documentation", config.Documentation),
-		}
-		// A kubelet that is started right after its configuration is made waits for the partition.
-		// Not before the monitor, which the new units start: systemd would load it on each node
-		// without a section.
-		options = append(options, before(in.kubelets)...)
-		add(service, append(options, append(oneshot(),
+		add(service, slices.Concat(
+			[]*unit.UnitOption{
+				option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
+				option("Unit", "Documentation", config.Documentation),
+			},
+			// A kubelet that is started right after its configuration is made waits for the partition.
+			// Not before the monitor, which the new units start: systemd would load it on each node
+			// without a section.
+			before(in.kubelets),
+			oneshot(),
 			// A file is created first and then written, hence the sleep. One process runs all steps, and
 			// continues if the reload loses this unit.
-			option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+path+"; "+
-				"systemctl daemon-reload && systemctl start slices.target\""))...)...)
+			[]*unit.UnitOption{option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+path+"; "+
+				"systemctl daemon-reload && systemctl start slices.target\"")},
+		)...)
 	}
 	return path
 }

@@ -175,8 +175,9 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 // failed returns what go test reports as failed. Tests that did not end within the time have
 // noticed nothing: on a busy machine they take as long with the guard.
 func failed(output string) []string {
-	var killers []string
-	for _, found := range failure.FindAllStringSubmatch(output, -1) {
+	matches := failure.FindAllStringSubmatch(output, -1)
+	killers := make([]string, 0, len(matches))
+	for _, found := range matches {
 		killers = append(killers, found[1])
 	}
 	if len(killers) == 0 && panicked.MatchString(output) && !strings.Contains(output, "panic: test timed out") {

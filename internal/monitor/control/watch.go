@@ -42,11 +42,16 @@ func watch(path string) (*creation, error) {
 			_ = events.Close() // nothing was read
 			return nil, &fs.PathError{Op: "watch", Path: dir, Err: err}
 		}
-		if _, err := os.Stat(missing); err != nil || missing == path {
+		if missing == path || !exists(missing) {
 			return &creation{events, filepath.Base(missing)}, nil
 		}
 		missing = path // the folder was made before its parent was watched
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (c *creation) close() { _ = c.events.Close() } // it is only read

@@ -23,11 +23,6 @@ func (r reader) stat(slice string) (cgroupfs.Stat, error) {
 	return stat, r.note(err)
 }
 
-func (r reader) usage(slice string) (cgroupfs.Usage, error) {
-	usage, err := r.cgroups.Usage(unitname.CgroupPath(slice))
-	return usage, r.note(err)
-}
-
 // memory returns an error that is fs.ErrNotExist for a slice without the memory controller, too.
 func (r reader) memory(slice string) (cgroupfs.MemoryReading, error) {
 	memory, err := r.cgroups.Memory(unitname.CgroupPath(slice))
