@@ -132,6 +132,20 @@ func (f FS) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
+// Readlink returns the target of the symbolic link name. It follows links on the way, but not the
+// last component.
+func (f FS) Readlink(name string) (string, error) {
+	dir, err := f.Path(filepath.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	target, err := os.Readlink(filepath.Join(dir, filepath.Base(name)))
+	if err != nil {
+		return "", inNode(name, err)
+	}
+	return target, nil
+}
+
 // inNode returns err with the file's name on the node, without the root. It keeps the cause for
 // errors.Is.
 func inNode(name string, err error) error {

@@ -1,6 +1,7 @@
 package kubeletconfig
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,5 +46,18 @@ func TestLoadIdleAutomount(t *testing.T) {
 	files["/proc/self/mountinfo"] = root + idle
 	if got := limit(); got != "" {
 		t.Errorf("every place is below an idle automount: %s", got)
+	}
+}
+
+// TestLoadIdleOverride: the override below an idle automount is missing, whatever a look would
+// find. It may come with the mount.
+func TestLoadIdleOverride(t *testing.T) {
+	c, err := Load(tree(t, map[string]string{
+		"/etc/fstab":           "server:/b /etc/kubernetes nfs x-systemd.automount 0 0\n",
+		"/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/vda rw\n41 1 0:41 / /etc/kubernetes rw - autofs systemd-1 rw\n",
+		OverridePath:           head + "systemPartition: {memoryLimit: 3Gi}\n",
+	}))
+	if err != nil || !slices.Contains(c.Late.Paths, OverridePath) {
+		t.Errorf("%+v, %v; want %s among them", c.Late, err, OverridePath)
 	}
 }

@@ -228,7 +228,8 @@ func (l *loader) load(settings settings) error {
 
 // findLate finds what may come with a file system that is not mounted yet.
 func (l *loader) findLate() {
-	if !l.root.Exists(OverridePath) {
+	// A look below an idle automount would mount the file system there.
+	if l.mounts.Idle(OverridePath) || !l.root.Exists(OverridePath) {
 		l.missing = append(l.missing, OverridePath)
 	}
 	l.config.Late = l.mounts.Late(l.missing, l.dirs)

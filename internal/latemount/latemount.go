@@ -63,6 +63,7 @@ type Mounts struct {
 	root    hostfs.FS
 	fstab   map[string]entry
 	units   map[string]bool   // mount points that were looked for among the mount units
+	links   map[string]string // targets by path, empty for what is no link
 	mounted map[string]string // types by mount point; nil if they were not read yet
 }
 
@@ -75,7 +76,7 @@ type entry struct {
 
 // Read returns the mounts of the node at root.
 func Read(root hostfs.FS) *Mounts {
-	return &Mounts{root: root, fstab: readFstab(root), units: map[string]bool{}}
+	return &Mounts{root: root, fstab: readFstab(root), units: map[string]bool{}, links: map[string]string{}}
 }
 
 // Late returns those of the missing paths that may come with a file system that is not mounted yet,
@@ -125,7 +126,7 @@ func (m *Mounts) Watchable(name string) bool {
 	}
 	m.readMounted()
 	innermost := ""
-	for _, dir := range prefixes(name) {
+	for _, dir := range m.way(name) {
 		if kind, ok := m.mounted[dir]; ok {
 			innermost = kind
 		}
@@ -145,30 +146,74 @@ const autofs = "autofs"
 // awaited returns the mount points at or above name that are announced and not mounted, outermost
 // first.
 func (m *Mounts) awaited(name string) []string {
-	if slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if isEarly(name) {
 		return nil
 	}
-	var points []string
-	for _, dir := range prefixes(name) {
-		if _, ok := m.fstab[dir]; !ok && !m.unitExists(dir) {
-			continue
-		}
-		m.readMounted()
-		if kind, ok := m.mounted[dir]; !ok || kind == autofs {
-			points = append(points, dir)
-		}
-	}
-	return points
+	return slices.DeleteFunc(m.way(name), func(dir string) bool { return !m.awaits(dir) })
 }
 
-// prefixes returns name and the directories above it, without the root, outermost first. A file can
-// be a mount point, too.
-func prefixes(name string) []string {
-	var dirs []string
-	for dir := path.Clean(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
-		dirs = append([]string{dir}, dirs...)
+// awaits reports whether dir is a mount point that is announced and not mounted.
+func (m *Mounts) awaits(dir string) bool {
+	if _, ok := m.fstab[dir]; isEarly(dir) || !ok && !m.unitExists(dir) {
+		return false
 	}
-	return dirs
+	m.readMounted()
+	kind, ok := m.mounted[dir]
+	return !ok || kind == autofs
+}
+
+func isEarly(name string) bool {
+	return slices.ContainsFunc(early, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// maxLinks bounds the links on the way to a file, as the kernel does (MAXSYMLINKS,
+// include/linux/namei.h).
+const maxLinks = 40
+
+// way returns the directories on the way to name, without the root, and name, outermost first. A
+// file can be a mount point, too. It follows links: what is mounted where they lead to has the
+// file. It does not look below a mount point that is awaited, because a look would mount the file
+// system there. What is below is taken for what it will be without links.
+func (m *Mounts) way(name string) []string {
+	var way []string
+	at, blind := "/", false
+	rest := elements(name)
+	for links := 0; len(rest) > 0; {
+		next := path.Join(at, rest[0])
+		if rest = rest[1:]; len(next) <= len(at) { // "." or ".."
+			at = next
+			continue
+		}
+		blind = blind || m.awaits(next)
+		if target := m.link(next, blind); target != "" && links < maxLinks {
+			links++
+			if path.IsAbs(target) {
+				at = "/"
+			}
+			rest = append(elements(target), rest...)
+			continue
+		}
+		way, at = append(way, next), next
+	}
+	return way
+}
+
+// elements returns the elements of a path.
+func elements(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
+}
+
+// link returns the target of a link, empty for what is no link and for what may not be looked at.
+func (m *Mounts) link(name string, blind bool) string {
+	if blind {
+		return ""
+	}
+	target, ok := m.links[name]
+	if !ok {
+		target, _ = m.root.Readlink(name) // what is missing is no link
+		m.links[name] = target
+	}
+	return target
 }
 
 // readFstab returns the entries of /etc/fstab by mount point.

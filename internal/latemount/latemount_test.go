@@ -4,12 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"nodepartition/internal/hostfs"
 )
 
-// tree makes a root with files.
+// tree makes a root with files. A content that begins with "-> " is the target of a link.
 func tree(t *testing.T, files map[string]string) hostfs.FS {
 	t.Helper()
 	root := t.TempDir()
@@ -18,7 +19,13 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		err := error(nil)
+		if target, isLink := strings.CutPrefix(content, "-> "); isLink {
+			err = os.Symlink(target, path)
+		} else {
+			err = os.WriteFile(path, []byte(content), 0o644)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,5 +97,49 @@ func TestWatchable(t *testing.T) {
 		if got := m.Watchable(name); got != want {
 			t.Errorf("%s: %t, want %t", name, got, want)
 		}
+	}
+}
+
+// TestLinks: what is behind a link is on the file system that the link leads to.
+func TestLinks(t *testing.T) {
+	const (
+		section = "/etc/kubernetes/node-partition.yaml"
+		root    = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+		idle    = root + "33 22 0:41 / /data rw - autofs systemd-1 rw\n"
+		server  = root + "33 22 0:41 / /data rw - nfs4 host:/ rw\n"
+		disk    = root + "33 22 254:16 / /data rw - ext4 /dev/vdb rw\n"
+		nofail  = "LABEL=d /data ext4 nofail 0 2\n"
+		network = "host:/ /data nfs noauto,x-systemd.automount\n"
+	)
+	for name, test := range map[string]struct {
+		files           map[string]string
+		demands         []string
+		idle, watchable bool
+	}{
+		"to a disk that may come":  {map[string]string{"/etc/kubernetes": "-> /data/kubernetes", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, []string{"data.mount"}, false, false},
+		"to a disk that has come":  {map[string]string{"/etc/kubernetes": "-> /data/kubernetes", "/etc/fstab": nofail, "/proc/self/mountinfo": disk}, nil, false, true},
+		"to an idle automount":     {map[string]string{"/etc/kubernetes": "-> /data/kubernetes", "/etc/fstab": network, "/proc/self/mountinfo": idle}, []string{"data.mount"}, true, false},
+		"to a server":              {map[string]string{"/etc/kubernetes": "-> /data/kubernetes", "/etc/fstab": network, "/proc/self/mountinfo": server}, nil, false, false},
+		"of a file":                {map[string]string{section: "-> /data/section.yaml", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, []string{"data.mount"}, false, false},
+		"that is relative":         {map[string]string{"/etc/kubernetes": "-> ../data/./kubernetes", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, []string{"data.mount"}, false, false},
+		"to a link":                {map[string]string{"/etc/kubernetes": "-> /srv/kubernetes", "/srv": "-> data", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, []string{"data.mount"}, false, false},
+		"below what is not there":  {map[string]string{"/etc/kubernetes": "-> /data/a/../b", "/etc/fstab": "LABEL=d /data ext4 noauto\nLABEL=b /data/b ext4 noauto\n", "/proc/self/mountinfo": root}, []string{"data.mount", "data-b.mount"}, false, false},
+		"behind one below a mount": {map[string]string{"/etc/kubernetes": "-> /data/a", "/data/a": "-> /b", "/etc/fstab": network + "LABEL=b /b ext4 noauto\n", "/proc/self/mountinfo": idle}, []string{"data.mount"}, true, false},
+		"to itself":                {map[string]string{"/etc/kubernetes": "-> /etc/kubernetes", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, nil, false, true},
+		"to what is always there":  {map[string]string{"/etc/kubernetes": "-> /run/kubernetes", "/etc/fstab": "tmpfs /run/kubernetes tmpfs noauto\n", "/proc/self/mountinfo": root}, nil, false, true},
+		"to another place in /etc": {map[string]string{"/etc/kubernetes": "-> k8s", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Read(tree(t, test.files))
+			if late := m.Late([]string{section}, nil); !slices.Equal(late.OnDemand, test.demands) || len(late.MountUnits) > 0 {
+				t.Errorf("%+v; want %q", late, test.demands)
+			}
+			if got := m.Idle(section); got != test.idle {
+				t.Errorf("idle: %t", got)
+			}
+			if got := m.Watchable(section); got != test.watchable {
+				t.Errorf("watchable: %t", got)
+			}
+		})
 	}
 }
