@@ -9,7 +9,7 @@ import (
 	"nodepartition/pkg/slices/lowering"
 )
 
-// load is node.LoadApplied, or node.LoadConfig if an operator has sent SIGHUP.
+// load is node.LoadReloaded, or node.LoadConfig if an operator has sent SIGHUP.
 type load func(podmove.Mode, node.Keep) (node.Configuration, error)
 
 // reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
@@ -83,7 +83,7 @@ func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 		case <-hangup:
 			m.reload(node.LoadConfig)
 		case <-m.reloaded:
-			m.reload(node.LoadApplied)
+			m.reload(node.LoadReloaded)
 		}
 	}
 }

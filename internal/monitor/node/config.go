@@ -88,6 +88,13 @@ func LoadApplied(mode podmove.Mode, keep Keep) (Configuration, error) {
 	return readNode(mode).applied(keep)
 }
 
+// LoadReloaded is LoadApplied after a reload of systemd, which ends an operator's SIGHUP. The
+// decision does not show that if the edit was taken back: then it is the same as before the SIGHUP.
+// A file that is broken changes nothing.
+func LoadReloaded(mode podmove.Mode, keep Keep) (Configuration, error) {
+	return readNode(mode).reloaded(keep)
+}
+
 // reading holds the three sources: the files, the decision, and what was followed.
 type reading struct {
 	Configuration
@@ -144,6 +151,14 @@ func (n *reading) applied(keep Keep) (Configuration, error) {
 		return n.files(keep)
 	}
 	return n.Configuration, nil
+}
+
+// reloaded follows what the generator has applied just now.
+func (n *reading) reloaded(keep Keep) (Configuration, error) {
+	if n.Problem == nil {
+		n.last.Over = ""
+	}
+	return n.applied(keep)
 }
 
 // files follows the files.

@@ -94,3 +94,24 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("%v; want nothing there", err)
 	}
 }
+
+// TestMembersFollows: what an operator has asked for by SIGHUP counts over the decision that was in
+// force then.
+func TestMembersFollows(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		identity, over, decided string
+		want                    bool
+	}{
+		"a SIGHUP":                       {"edited", "decided", "decided", true},
+		"another decision since":         {"edited", "former", "decided", false},
+		"what was decided":               {"decided", "decided", "decided", false},
+		"no decision then":               {"edited", "", "decided", false},
+		"a configuration that is broken": {"edited", "", "", false},
+	} {
+		m := Members{Identity: test.identity, Over: test.over}
+		if got := m.follows(&decision.Decision{Identity: test.decided}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
