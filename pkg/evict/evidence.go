@@ -36,6 +36,9 @@ const (
 	// about a process that ends. The kernel prints its report between the two counts
 	// (oom_kill_process calls dump_header first), which takes that long on a serial console.
 	oomSettle = time.Second
+	// oomPause is the time without an oom after which the next one is about something else. A process
+	// that cannot go on allocates again at once.
+	oomPause = 3 * time.Second
 	// cachePatience is the time over which ooms have to be counted before page cache counts as
 	// used: writing dirty pages back takes time.
 	cachePatience = 10 * time.Second
@@ -50,6 +53,17 @@ type counted struct{ oom, killed bool }
 func (e evidence) next(now time.Time, c counted, ending bool, s Snapshot) evidence {
 	used, config := s.Memory.Used(), s.Effective()
 	short := s.leftBeside(slabsStuck) < max(config.Hard, config.Soft)+config.MinimumReclaim
+	quiet := now.Sub(e.lastAt) // before the oom of now
+	switch {
+	case quiet < oomPause:
+	case s.leftBeside(slabsStuck) >= config.Hard:
+		e.since = time.Time{} // it has proved nothing
+	case c.oom && !e.since.IsZero():
+		e.since = now // about page cache
+	}
+	if c.killed && quiet >= endTimeout {
+		e.inVain = false // it is another shortage
+	}
 	if c.oom && e.since.IsZero() {
 		e.since, e.quietAt, e.used = now, now, used
 	}

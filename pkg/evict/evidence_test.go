@@ -156,6 +156,59 @@ func TestManagerOOMPageCache(t *testing.T) {
 	})
 }
 
+// TestManagerOOMLongAgo: page cache fills the partition, as on any node after a while. An oom that
+// met a process that was ending proves nothing an hour later, nor does the next one of that kind.
+func TestManagerOOMLongAgo(t *testing.T) {
+	for name, later := range map[string]func(*node){
+		"another oom":      (*node).countOOM,
+		"slabs have grown": func(n *node) { n.cache = [3]uint64{40 * mi, 40 * mi, 170 * mi} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = [3]uint64{125 * mi, 125 * mi, 0} })
+				m := n.started(hardOnly)
+				n.run(m, time.Second)
+				n.set(n.countOOM)
+				n.run(m, time.Minute)
+				n.set(func() { later(n) })
+				n.run(m, time.Minute)
+				n.expect()
+			})
+		})
+	}
+}
+
+// TestManagerKernelKillAfterOneInVain: a kill brought back nothing, and the soft threshold has been
+// crossed since, which may take hours. The memory of the next killed process is awaited, also after
+// a restart.
+func TestManagerKernelKillAfterOneInVain(t *testing.T) {
+	for name, restart := range map[string]bool{"in the same run": false, "in the next run": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				c := hardOnly
+				c.Soft, c.SoftGrace = 300*mi, time.Hour
+				n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi }) // 250 MiB are left
+				n.start(sized("leaker", 1000, 0, 200), 1)
+				m := n.started(c)
+				n.run(m, time.Second)
+				n.set(func() { n.kernelCounts(1) })
+				n.run(m, reapTimeout+time.Second)
+				if restart {
+					m = n.again(m, c, 0)
+				}
+				n.run(m, endTimeout)
+				n.expect()
+				n.set(func() {
+					n.pod("leaker").containers[0].uses = 250 * mi
+					n.kernelKills(n.pod("leaker"), 500*time.Millisecond)
+				})
+				n.run(m, time.Minute)
+				n.expect()
+			})
+		})
+	}
+}
+
 // TestManagerOOMBeforeStart: counts of before the start of the program prove nothing.
 func TestManagerOOMBeforeStart(t *testing.T) {
 	bubble(t, func(n *node) {
@@ -218,6 +271,48 @@ func TestEvidenceNext(t *testing.T) {
 			s.Evidence = e
 			if e.dying(s.Now) != test.dying || s.stuck() != test.stuck {
 				t.Errorf("awaited %t, stuck %d; want %t, %d", e.dying(s.Now), s.stuck(), test.dying, test.stuck)
+			}
+		})
+	}
+}
+
+// TestEvidenceNextPageCache: what ooms prove while page cache fills the partition. A reading has
+// the seconds since the last one, and the slabs in MiB.
+func TestEvidenceNextPageCache(t *testing.T) {
+	type reading struct {
+		seconds int
+		oom     bool
+		slabs   uint64
+	}
+	often := func(seconds, times int) (list []reading) {
+		for range times {
+			list = append(list, reading{seconds, true, 0})
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		readings []reading
+		want     stuck
+	}{
+		"ooms of ten seconds":                  {often(1, 11), cacheStuck},
+		"ooms of less":                         {often(1, 10), nothingStuck},
+		"each about another process":           {often(3, 11), nothingStuck},
+		"a second one an hour later":           {append(often(1, 1), reading{3600, true, 0}, reading{1, false, 0}), nothingStuck},
+		"slabs an hour later":                  {append(often(1, 1), reading{3600, false, 0}, reading{1, false, 250}), nothingStuck},
+		"slabs, for an hour":                   {[]reading{{0, true, 250}, {1, false, 250}, {3600, false, 250}}, slabsStuck},
+		"slabs for an hour, then page cache":   {[]reading{{0, true, 250}, {1, false, 250}, {3600, true, 250}, {1, false, 0}}, nothingStuck},
+		"slabs, freed, and page cache at once": {append([]reading{{0, true, 250}}, often(1, 10)...), cacheStuck},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e evidence
+			s := snapshotOf(0)
+			for _, r := range test.readings {
+				s.Now = s.Now.Add(time.Duration(r.seconds) * time.Second)
+				s.Memory.SlabReclaimable, s.Memory.ActiveFile = r.slabs*mi, 300*mi-r.slabs*mi
+				e = e.next(s.Now, counted{oom: r.oom}, false, s)
+			}
+			if s.Evidence = e; s.stuck() != test.want {
+				t.Errorf("stuck %d, want %d", s.stuck(), test.want)
 			}
 		})
 	}

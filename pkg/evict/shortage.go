@@ -171,6 +171,9 @@ func (s shortage) restore(state *State, now time.Time, boot string, since time.D
 	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
 	if !e.killedAt.IsZero() {
 		e.quietAt, e.used = at(s.QuietAt, since), s.Used
+	if e.inVain {
+		e.lastAt = at(s.At, since) // the kills of before were not long ago
+	}
 	}
 	return e
 }

@@ -196,7 +196,7 @@ func TestShortageRestore(t *testing.T) {
 			shortage{Boot: "b", At: since, KilledAt: since - 2*time.Second, QuietAt: since - time.Second, Used: 9},
 			State{}, evidence{killedAt: noon.Add(-2 * time.Second), quietAt: noon.Add(-time.Second), used: 9},
 		},
-		"in vain":              {shortage{Boot: "b", At: since, InVain: true}, State{}, evidence{inVain: true}},
+		"in vain":              {shortage{Boot: "b", At: since - time.Second, InVain: true}, State{}, evidence{inVain: true, lastAt: noon.Add(-time.Second)}},
 		"of another boot":      {shortage{Boot: "c", At: since, Doubt: since + time.Second}, State{}, evidence{}},
 		"of no boot":           {shortage{At: since, Doubt: since + time.Second}, State{}, evidence{}},
 		"of a later time":      {shortage{Boot: "b", At: since + 1, Doubt: since + time.Second}, State{}, evidence{}},
