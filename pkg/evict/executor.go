@@ -55,9 +55,9 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 }
 
 // resume takes the remaining steps of evictions that an earlier run left open, on its first call.
-// It gives up old evictions if memory is no longer low, because their containers may have been
-// restarted. It gives up all evictions if the configuration no longer stops pods. read means that s
-// has the memory of the partition.
+// If memory is no longer low, it gives up old evictions, because their containers may have been
+// restarted, and those that have stopped no container. It gives up all evictions if the
+// configuration no longer stops pods. read means that s has the memory of the partition.
 func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 	if x.resumed {
 		return
@@ -72,7 +72,13 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 		case s.Config.Off || s.Config.DryRun:
 			e = e.givenUp()
 			e.Problem = "given up after a restart of the monitor, which must stop no pod now"
-		case time.Since(e.Time) <= reportDeadline || low:
+		case low:
+			return false
+		case len(e.Containers) > 0 && !slices.ContainsFunc(e.Containers, x.hasEnded):
+			e = e.givenUp()
+			delete(x.state.Cooldown, e.Owner)
+			e.Problem = "given up by the next run of this program: none of its containers has ended, and the partition has memory again"
+		case time.Since(e.Time) <= reportDeadline:
 			return false
 		default:
 			e = e.givenUp()
@@ -96,6 +102,9 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 		x.containers.stop(ctx, e.record())
 	}
 }
+
+// hasEnded reports whether no process of a container is left.
+func (x *executor) hasEnded(c Stopped) bool { return x.containers.empty(c.Cgroup) }
 
 // progress takes the next steps of the open evictions, and reports whether one of them became
 // reclaimed: its memory is back, or no longer awaited.

@@ -203,3 +203,36 @@ func (n *node) crashCheck(reported, refused bool, what string) {
 		n.t.Fatalf("%s: the state file has %+v", what, e)
 	}
 }
+
+// TestManagerMemoryBackBeforeResume: the program ends between the decision and the first kill. When
+// it runs again the partition has memory, and no pod is stopped. If a container has been killed,
+// the others follow.
+func TestManagerMemoryBackBeforeResume(t *testing.T) {
+	for before, want := range map[string][]string{
+		"greedy.c1": nil,
+		"greedy.c2": {"kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy"},
+	} {
+		t.Run(before, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.beforeKill = func(id string) {
+					if id == before {
+						panic(crash{})
+					}
+				}
+				n.untilCrash(n.started(hardOnly), time.Second)
+				n.beforeKill = nil
+				<-time.After(time.Second)
+				n.set(func() { n.pod("modest").containers[0].uses = mi })
+				n.boot()
+				m := n.started(hardOnly)
+				n.run(m, 10*time.Second)
+				n.expect(want...)
+				n.stop(m)
+				h := n.history()
+				if len(h.Open) != 0 || len(h.Last) != 1 || strings.HasPrefix(h.Last[0].Problem, "given up") != (want == nil) || len(h.Cooldown) != len(want)/4 {
+					n.t.Errorf("state is %+v", h)
+				}
+			})
+		})
+	}
+}
