@@ -116,6 +116,12 @@ func (s Snapshot) crossed() (Threshold, State) {
 	default:
 		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
 	}
+	if limit := s.limit(); limit != state.FloorLimit {
+		if state.FloorLimit != 0 {
+			state.Floor = 0 // less is left because of the limit, and not because a pod grows
+		}
+		state.FloorLimit = limit
+	}
 	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not
 		// coming back: another pod grows.

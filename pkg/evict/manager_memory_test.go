@@ -328,3 +328,28 @@ func TestManagerEmptyPodWithoutCgroups(t *testing.T) {
 		}
 	})
 }
+
+// TestManagerLimitLoweredWhileReclaiming: the limit is lowered while memory is awaited. Less is
+// left because of that, and no other pod is evicted for it.
+func TestManagerLimitLoweredWhileReclaiming(t *testing.T) {
+	for name, restart := range map[string]bool{"in the same run": false, "in the next run": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.ends = 2 * time.Second
+				n.lower = func() error { return nil }
+				m := n.started(hardOnly)
+				n.run(m, time.Second)
+				n.expect("kill greedy.c1", "kill greedy.c2")
+				lowered := hardOnly
+				lowered.Limit, lowered.Lowering = 960*mi, true
+				if m.SetConfig(lowered); restart {
+					m = n.again(m, lowered, 0)
+				}
+				n.run(m, time.Minute)
+				if did := n.all(); slices.Contains(did, "kill modest.c1") {
+					n.t.Errorf("did %q", did)
+				}
+			})
+		})
+	}
+}

@@ -23,6 +23,7 @@ type shortage struct {
 	Doubt      time.Duration     `json:"doubt,omitempty"`
 	Floor      uint64            `json:"floor,omitempty"`
 	Floored    bool              `json:"floored,omitempty"`
+	FloorLimit uint64            `json:"floorLimit,omitempty"`
 	FloorUsed  map[string]uint64 `json:"floorUsed,omitempty"`
 	// These are the fields of evidence about a kill by the kernel. Ooms are not carried over: the
 	// counts that a run finds at its start are its base.
@@ -104,7 +105,8 @@ func (m *Manager) writeShortage(state *State, e evidence) error {
 	s := shortage{
 		Boot: boot, At: since,
 		Reclaiming: state.Reclaiming, SoftSince: at(state.SoftSince), Doubt: at(state.Doubt),
-		Floor: state.Floor, Floored: state.Floored, FloorUsed: state.FloorUsed, InVain: e.inVain,
+		Floor: state.Floor, Floored: state.Floored, FloorLimit: state.FloorLimit, FloorUsed: state.FloorUsed,
+		InVain: e.inVain,
 	}
 	if !e.killedAt.IsZero() {
 		s.KilledAt, s.QuietAt, s.Used = at(e.killedAt), at(e.quietAt), e.used
@@ -167,13 +169,13 @@ func (s shortage) restore(state *State, now time.Time, boot string, since time.D
 	}
 	state.Reclaiming, state.SoftSince = s.Reclaiming, at(s.SoftSince, since)
 	state.Doubt = at(s.Doubt, since+reclaimTimeout)
-	state.Floor, state.Floored, state.FloorUsed = s.Floor, s.Floored, s.FloorUsed
+	state.Floor, state.Floored, state.FloorLimit, state.FloorUsed = s.Floor, s.Floored, s.FloorLimit, s.FloorUsed
 	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
-	if !e.killedAt.IsZero() {
-		e.quietAt, e.used = at(s.QuietAt, since), s.Used
 	if e.inVain {
 		e.lastAt = at(s.At, since) // the kills of before were not long ago
 	}
+	if !e.killedAt.IsZero() {
+		e.quietAt, e.used = at(s.QuietAt, since), s.Used
 	}
 	return e
 }

@@ -46,6 +46,8 @@ type State struct {
 	// until no threshold is crossed.
 	Floor   uint64
 	Floored bool
+	// FloorLimit is the guarded limit in bytes that the Floor is below.
+	FloorLimit uint64
 	// FloorUsed holds the memory in bytes that each pod used when the Floor was last set, by UID.
 	FloorUsed map[string]uint64
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
