@@ -65,6 +65,8 @@ func unlisted(fs cgroupfs.FS, inventory []evict.Pod, known map[types.UID]*podsap
 				// pkg/kubelet/config/common.go). A UID of the API server has dashes, which are underscores in
 				// the name of the slice.
 				pod.Static = !strings.Contains(uid, "_")
+				// An eviction that begins now belongs to the same pod when a pass has found it.
+				pod.UID = strings.ReplaceAll(uid, "_", "-")
 				estimateByScore(fs, &pod, capacity)
 			}
 			pods = append(pods, pod)

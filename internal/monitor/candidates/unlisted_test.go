@@ -52,7 +52,7 @@ func TestUnlisted(t *testing.T) {
 	for _, p := range unlisted(cgroupfs.FS(root), Inventory([]podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
-	if len(pods) != 4 || !pods["uid_of_late"].Unknown {
+	if len(pods) != 4 || !pods["uid-of-late"].Unknown {
 		t.Fatalf("%+v; want the four that no pass has found there", pods)
 	}
 	p := pods["11111111-2222-3333-4444-555555555555"]
@@ -60,7 +60,7 @@ func TestUnlisted(t *testing.T) {
 		!p.EndsForGood || p.QoS != v1.PodQOSBurstable || len(p.Containers) != 1 || p.Containers[0].Name != "main" {
 		t.Errorf("%+v; want the values of the kubelet", p)
 	}
-	p = pods["22222222_2222_3333_4444_555555555555"]
+	p = pods["22222222-2222-3333-4444-555555555555"]
 	if !p.Unknown || !p.Estimated || p.Static || p.QoS != v1.PodQOSBestEffort || p.Request != 0 || p.Priority != 0 || !strings.HasPrefix(p.Cgroup, inside) {
 		t.Errorf("%+v; want one that is unknown", p)
 	}
