@@ -84,7 +84,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			s.Pods = m.measured()
-			if d := m.choose(s); d.Victim == nil || len(d.Victim.Containers) != 1 {
+			if d := m.choose(&s); d.Victim == nil || len(d.Victim.Containers) != 1 {
 				b.Fatal("no victim")
 			}
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // choose decides. A pod without containers to stop may still hold memory: its containers may have
-// ended since the list of pods was made. A container that did not end when it was just signalled
-// will not end now either.
-func (m *Manager) choose(s Snapshot) Decision {
+// ended since the list of pods was made. What they held until then is back, so the memory is read
+// again. A container that did not end when it was just signalled will not end now either.
+func (m *Manager) choose(s *Snapshot) Decision {
 	for {
-		d := Decide(s)
+		d := Decide(*s)
 		if d.Victim == nil {
 			return d
 		}
@@ -26,12 +26,23 @@ func (m *Manager) choose(s Snapshot) Decision {
 		if d.Victim.Containers = m.stoppable(*d.Victim); len(d.Victim.Containers) > 0 {
 			return d
 		}
-		for i := range s.Pods {
-			if s.Pods[i].UID == d.Victim.UID && s.Pods[i].Cgroup == d.Victim.Cgroup {
-				s.Pods[i].Empty = true
-			}
+		s.Pods = m.readAgain(s.Pods, d.Victim.Cgroup)
+		if err := m.read(s); err != nil {
+			m.warnings.warn(err)
 		}
 	}
+}
+
+// readAgain returns the pods with the present usage of one that has no containers to stop.
+func (m *Manager) readAgain(pods []Pod, cgroup string) []Pod {
+	i := slices.IndexFunc(pods, func(p Pod) bool { return p.Cgroup == cgroup })
+	pods[i].Empty = true
+	if now := Measure(m.Cgroups, pods[i:i+1], m.warnings.warn); len(now) == 0 {
+		return slices.Delete(pods, i, i+1)
+	} else if now[0].Measured {
+		pods[i] = now[0]
+	}
+	return pods
 }
 
 // stoppable returns the containers of a pod that are left to stop, including containers that were

@@ -32,6 +32,31 @@ func TestChooseScopesFail(t *testing.T) {
 	})
 }
 
+// TestChooseEndsMeanwhile: the pod ends by itself after the memory was read. It is not evicted for
+// what it used before, and neither is another.
+func TestChooseEndsMeanwhile(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.restarts, n.restarted = time.Second, mi
+		m := n.started(hardOnly)
+		scopes, calls := m.Scopes, 0
+		m.Scopes = func(cgroup string) (map[string]string, error) {
+			if calls++; calls == 2 { // after the second reading
+				n.set(func() {
+					for _, c := range n.pod("greedy").containers {
+						n.exited(n.pod("greedy"), c)
+					}
+				})
+			}
+			return scopes(cgroup)
+		}
+		n.run(m, time.Minute)
+		n.expect()
+		if r := m.Report(); calls < 2 || r.Crossed != "" || r.NoCandidate {
+			n.t.Errorf("after %d calls reported %+v", calls, r)
+		}
+	})
+}
+
 // TestChooseOutdatedList: evicting a pod whose containers have ended meanwhile frees nothing, and
 // the next pod is evicted.
 func TestChooseOutdatedList(t *testing.T) {

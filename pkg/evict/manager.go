@@ -151,7 +151,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	}
 	m.weigh(&s, grew, freed)
 	m.executor.forgetStays(s.Now)
-	d := m.decide(s)
+	d := m.decide(&s)
 	if d.Victim != nil {
 		// One reading is not enough to evict a pod.
 		select {
@@ -165,7 +165,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		m.weigh(&s, grew, false)
-		d = m.decide(s)
+		d = m.decide(&s)
 	}
 	m.executor.state = d.State
 	m.keepShortage(s.Now) // before the steps that it leads to
@@ -194,9 +194,9 @@ func (m *Manager) weigh(s *Snapshot, grew counted, freed bool) {
 }
 
 // decide reads the pods if they are needed, and decides.
-func (m *Manager) decide(s Snapshot) Decision {
+func (m *Manager) decide(s *Snapshot) Decision {
 	s.State = m.executor.state // progress has changed it
-	if underPressure(s) {
+	if underPressure(*s) {
 		s.Pods, s.Awaited = m.measured(), !m.Known()
 	}
 	return m.choose(s)

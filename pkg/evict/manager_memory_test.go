@@ -201,7 +201,7 @@ func TestManagerMemoryBackWithinPoll(t *testing.T) {
 		if err := m.read(&s); err != nil {
 			n.t.Fatal(err)
 		}
-		if d := m.decide(s); d.NoCandidate || d.Held != "" || d.Available != 550*mi {
+		if d := m.decide(&s); d.NoCandidate || d.Held != "" || d.Available != 550*mi {
 			n.t.Errorf("550 of 1000 MiB are available, and decided is %+v", d)
 		}
 	})
