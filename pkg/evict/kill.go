@@ -7,16 +7,33 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// KillCgroup kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux
-// 5.14), and takes their memory back. It returns fs.ErrNotExist if the cgroup is gone or the kernel
-// has no cgroup.kill.
-func KillCgroup(dir string) error { return killCgroup(dir, reap) }
+// Killer kills cgroups. The zero value is ready. Its methods may be called from any goroutine.
+type Killer struct {
+	reapers atomic.Int32
+}
 
-func killCgroup(dir string, reap func(pid int)) error {
+const (
+	// reapPatience is the time for which Kill waits until memory is taken back. The reaper begins on
+	// this thread so, which has the CPU. The other containers of a pod must not run on for long, and
+	// a process whose memory is locked must not stop evictions: process_mrelease waits for the lock
+	// (mmap_read_lock_killable, mm/oom_kill.c), which a process in the state D may hold for ever.
+	reapPatience = 20 * time.Millisecond
+	// maxReapers bounds the reapers that wait for such a lock.
+	maxReapers = 16
+)
+
+// Kill kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux 5.14),
+// and takes their memory back. It returns fs.ErrNotExist if the cgroup is gone or the kernel has no
+// cgroup.kill.
+func (k *Killer) Kill(dir string) error { return k.kill(dir, reap) }
+
+func (k *Killer) kill(dir string, reap func(pid int)) error {
 	file, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -26,9 +43,27 @@ func killCgroup(dir string, reap func(pid int)) error {
 		err = fs.ErrNotExist // removed since the open (kernfs_fop_write_iter)
 	}
 	if err == nil {
-		eachProcess(dir, reap)
+		k.reap(dir, reap)
 	}
 	return errors.Join(err, file.Close())
+}
+
+// reap takes back the memory of the processes of a cgroup, in the background after reapPatience.
+func (k *Killer) reap(dir string, reap func(pid int)) {
+	if k.reapers.Add(1) > maxReapers {
+		k.reapers.Add(-1)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer k.reapers.Add(-1)
+		eachProcess(dir, reap)
+	}()
+	select {
+	case <-done:
+	case <-time.After(reapPatience):
+	}
 }
 
 // maxReaped bounds the processes whose memory is taken back. The others give it back as they end.

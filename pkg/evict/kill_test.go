@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestEachProcess: the processes of a container are in cgroups below its own, too.
@@ -59,14 +61,14 @@ func TestReapLive(t *testing.T) {
 	}
 }
 
-func TestKillCgroup(t *testing.T) {
+func TestKillerKill(t *testing.T) {
 	dir := cgroup(t, "cgroup.kill")
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("12\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// The kernel takes back nothing of a process that has not got SIGKILL yet.
 	reaped := ""
-	err := killCgroup(dir, func(pid int) {
+	err := new(Killer).kill(dir, func(pid int) {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill"))
 		reaped += fmt.Sprintf("%d after %q ", pid, text)
 	})
@@ -77,8 +79,37 @@ func TestKillCgroup(t *testing.T) {
 		t.Errorf("written was %q, %v", text, err)
 	}
 	for _, dir := range []string{cgroup(t), filepath.Join(dir, "gone.scope")} {
-		if err := KillCgroup(dir); !errors.Is(err, fs.ErrNotExist) {
+		if err := new(Killer).Kill(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want fs.ErrNotExist", err)
 		}
 	}
+}
+
+// TestKillerLocked: processes whose memory cannot be taken back for a while delay neither the kill
+// of the next container nor, however many there are, an eviction.
+func TestKillerLocked(t *testing.T) {
+	dir := cgroup(t, "cgroup.kill")
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("12\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var k Killer
+		locked := make(chan struct{})
+		waiting := 0
+		for range 2 * maxReapers {
+			begin := time.Now()
+			if err := k.kill(dir, func(int) { waiting++; <-locked }); err != nil || time.Since(begin) > time.Second {
+				t.Fatalf("%v after %s", err, time.Since(begin))
+			}
+		}
+		if waiting != maxReapers {
+			t.Errorf("%d wait for the memory", waiting)
+		}
+		close(locked)
+		synctest.Wait()
+		reaped := false
+		if err := k.kill(dir, func(int) { reaped = true }); err != nil || !reaped {
+			t.Errorf("%v, reaped %t after the others had ended", err, reaped)
+		}
+	})
 }

@@ -26,7 +26,7 @@ type Options struct {
 	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
 	// container that a live move has left in two cgroups is in the list twice.
 	Rest func(uid string) []Container
-	// Kill kills all processes of a cgroup at once (KillCgroup). It returns an error that is
+	// Kill kills all processes of a cgroup at once (Killer). It returns an error that is
 	// fs.ErrNotExist if the kernel cannot.
 	Kill    func(cgroup string) error
 	Runtime Runtime

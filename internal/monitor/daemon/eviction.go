@@ -31,6 +31,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 		return m.remembered.Candidates(fs, m.table.Pods(), known, told, capacity)
 	}
 	m.cluster = m.newCluster(pods)
+	killer := &evict.Killer{}
 	return evict.New(evict.Options{
 		Cgroups: fs, Slice: unitname.CgroupPath(unitname.System.Slice()),
 		Pods: pods,
@@ -41,7 +42,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 		Refresh:  m.reconciler.Urge,
 		Scopes:   candidates.Scopes(fs),
 		Rest:     func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
-		Kill:     func(cgroup string) error { return evict.KillCgroup(fs.Path(cgroup)) },
+		Kill:     func(cgroup string) error { return killer.Kill(fs.Path(cgroup)) },
 		Runtime:  mover{runtime: m.runtime},
 		Mark:     m.table.SetEvicting,
 		API:      m.api,
