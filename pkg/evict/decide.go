@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -136,19 +137,26 @@ func Decide(s Snapshot) Decision {
 	c := s.Effective()
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
-	stays := uint64(0) // sum over all pods
-	taken := c.Protected.taken(s.Pods)
+	// Sums over all pods: the memory that stays, and what pods that are passed over for it use beyond
+	// their requests.
+	stays, excess := uint64(0), uint64(0)
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
 		stays += remains
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
 			skip = SkipStays
-		}
-		if skip == "" && pod.withinRequest() && taken >= max(shortage, pod.Usage.Used) {
-			skip = SkipWithinRequest
+			excess += uint64(max(0, pod.excess()))
 		}
 		d.Order = append(d.Order, Candidate{pod, skip})
+	}
+	taken, staysMissing := c.Protected.taken(s.Pods), shortage > 0 && excess >= shortage
+	for i := range d.Order {
+		pod := &d.Order[i]
+		spared := taken >= max(shortage, pod.Usage.Used) || staysMissing && !state.usedUp(pod.Pod, s.available())
+		if pod.Skip == "" && pod.withinRequest() && spared {
+			pod.Skip = SkipWithinRequest
+		}
 	}
 	if crossed == "" {
 		// Compares with the configured limit, not with the limit in force. Usage must be below it: at
@@ -184,13 +192,20 @@ func Decide(s Snapshot) Decision {
 		d.NoCandidate = d.Held == HoldStays
 		return d
 	}
+	heldBy := d.Held
 	d.Held = ""
 	for i := range d.Order {
 		if d.Victim == nil && d.Order[i].Skip == "" {
 			d.Victim = &d.Order[i].Pod
 		}
 	}
-	if d.Victim == nil {
+	switch {
+	case d.Victim == nil && staysMissing:
+		d.Held = cmp.Or(heldBy, HoldStays)
+		d.NoCandidate = d.Held == HoldStays
+		d.State.setFloor(s.available()/2, s.Pods) // the next fall counts from here
+		return d
+	case d.Victim == nil:
 		d.NoCandidate = true
 		return d
 	}

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -243,5 +244,57 @@ func TestDecideRemainsUnread(t *testing.T) {
 		if got := Decide(next).Victim; (got != nil) != want || want && got.Name != "other" {
 			t.Errorf("with %d MiB chose %+v", grown, got)
 		}
+	}
+}
+
+// TestDecideWithinRequestBesideStays: a pod within its request is not evicted for memory that stays
+// beyond the request of another, unless it has itself used up the rest. A container that was
+// started again is no growth.
+func TestDecideWithinRequestBesideStays(t *testing.T) {
+	t.Parallel()
+	files := with(sized("files", 0, 600, 20), func(p *Pod) { p.Empty = true })
+	within := func(used int) Pod { return sized("within", 0, used, 350) }
+	floor := func(used uint64) State {
+		return State{Floor: 22 * mi, Floored: true, FloorUsed: map[string]uint64{"files": 600 * mi, "within": used * mi}}
+	}
+	reclaiming := func(state State) State {
+		state.Open = []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}
+		return state
+	}
+	for name, test := range map[string]struct {
+		left  int
+		state State
+		pods  []Pod
+		want  string
+		held  Hold
+	}{
+		"at rest":                     {15, floor(300), []Pod{files, within(300)}, "", HoldStays},
+		"grown, and more than itself": {10, floor(300), []Pod{files, within(311)}, "", HoldStays},
+		"grown":                       {10, floor(300), []Pod{files, within(312)}, "within", ""},
+		"started again":               {10, floor(0), []Pod{files, within(312)}, "", HoldStays},
+		"over its request":            {15, floor(300), []Pod{files, sized("within", 0, 300, 299)}, "within", ""},
+		"the files are requested":     {15, floor(300), []Pod{with(files, func(p *Pod) { p.Request = 580 * mi }), within(300)}, "within", ""},
+		"other memory is awaited":     {15, reclaiming(floor(300)), []Pod{files, within(300)}, "", HoldReclaiming},
+		"awaited, and grown":          {10, reclaiming(floor(300)), []Pod{files, within(312)}, "within", ""},
+		"no floor":                    {15, State{FloorUsed: floor(1).FloorUsed, Stays: map[string]uint64{"files": 50 * mi}}, []Pod{sized("files", 0, 90, 0), within(300)}, "", HoldStays},
+	} {
+		s := snapshotOf(test.left, test.pods...)
+		s.API, s.State = false, test.state
+		d := Decide(s)
+		victim := ""
+		if d.Victim != nil {
+			victim = d.Victim.Name
+		}
+		if victim != test.want || d.Held != test.held || d.NoCandidate != (test.held == HoldStays) {
+			t.Errorf("%s: victim %q, held %q, no candidate %t; want %q, %q", name, victim, d.Held, d.NoCandidate, test.want, test.held)
+		}
+		if want := uint64(test.left) * mi / 2; d.State.Floor != want {
+			t.Errorf("%s: the next fall counts from %d bytes, want %d", name, d.State.Floor, want)
+		}
+	}
+	// Nothing is missing.
+	d := Decide(snapshotOf(500, files, within(300)))
+	if skip := d.Order[slices.IndexFunc(d.Order, func(c Candidate) bool { return c.Name == "within" })].Skip; skip != "" {
+		t.Errorf("with 500 MiB left it is passed over: %q", skip)
 	}
 }

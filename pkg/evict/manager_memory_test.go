@@ -34,7 +34,7 @@ func TestManagerMemoryStays(t *testing.T) {
 			if r := m.Report(); r.Held != HoldStays || !r.NoCandidate {
 				n.t.Errorf("reported %+v", r)
 			}
-			if events := n.takeEvents(); !slices.Contains(events, "count failed reclaim") || !slices.Contains(events, "no candidate greedy(memory-stays) critical(node-critical) modest()") {
+			if events := n.takeEvents(); !slices.Contains(events, "count failed reclaim") || !slices.Contains(events, "no candidate greedy(memory-stays) critical(node-critical) modest(within-request)") {
 				n.t.Errorf("events %q", events)
 			}
 			// Another run has the same state.

@@ -109,8 +109,9 @@ const (
 	// SkipStays means that its processes have ended, or were just killed, and its memory is still
 	// there: stopping it again would not help.
 	SkipStays Skip = "memory-stays"
-	// SkipWithinRequest means that it uses no more than it requests, and that a protected pod has
-	// taken more than is missing, and more than this pod has, beyond its own request.
+	// SkipWithinRequest means that it uses no more than it requests, and that others have taken more
+	// than is missing beyond their own requests: pods whose memory stays, or a protected pod that has
+	// also taken more than this pod has.
 	SkipWithinRequest Skip = "within-request"
 	// SkipPriorityUnknown means that a guaranteed pod may have any priority. The kubelet gives all of
 	// them the same oom_score_adj (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there

@@ -81,7 +81,8 @@ func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
 	if r.random.IntN(3) == 0 {
 		r.config.MinimumReclaim = 40 * mi
 	}
-	r.tell("API %t, pods end in %s and restart after %s, %+v", !r.noAPI, r.ends, r.restarts, r.config)
+	r.restarted = pick[uint64](r, 0, 1, 5) * mi
+	r.tell("API %t, pods end in %s and restart after %s with %d MiB, %+v", !r.noAPI, r.ends, r.restarts, r.restarted/mi, r.config)
 	for i := range 4 {
 		r.start(sized(fmt.Sprint("innocent", i), pick[int32](r, 0, 1000), 0, 200), 130)
 		r.pods[i].scoreAdj = int64(r.random.IntN(1000))

@@ -52,3 +52,10 @@ func (s Snapshot) growingRemains(order []Candidate) *Pod {
 	}
 	return pod
 }
+
+// usedUp reports whether a pod has itself used up what is missing below the Floor. A pod that did
+// not run when the Floor was set has come back, which is no growth.
+func (state *State) usedUp(p Pod, left uint64) bool {
+	before := state.FloorUsed[p.UID]
+	return state.Floored && before > 0 && p.Usage.Used > before && left+p.Usage.Used-before >= state.Floor
+}
