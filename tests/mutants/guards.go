@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,7 +84,7 @@ func (g guard) without(source string) (string, error) {
 }
 
 // runGuards removes one guard after another whose name pattern matches, and reports whether a test
-// has failed each time.
+// has failed each time. An entry that cannot be tried is reported, and the next one is tried.
 func runGuards(ctx context.Context, pattern string) (all bool, err error) {
 	match, err := regexp.Compile(pattern)
 	if err != nil {
@@ -114,22 +115,32 @@ func runGuards(ctx context.Context, pattern string) (all bool, err error) {
 			return false, fmt.Errorf("%s: its tests fail with all guards: %w\n%s", pkg, err, output)
 		}
 	}
-	survived := 0
+	all = tryGuards(ctx, os.Stdout, guards, func(g guard) ([]string, error) { return g.try(ctx, dir) })
+	return all, ctx.Err()
+}
+
+// tryGuards writes what try found for each guard, and returns whether tests noticed all of them.
+func tryGuards(ctx context.Context, w io.Writer, guards []guard, try func(guard) (killers []string, err error)) bool {
+	survived, broken := 0, 0
 	for _, g := range guards {
 		start := time.Now()
-		killers, err := g.try(ctx, dir)
-		if err != nil {
-			return false, err
+		killers, err := try(g)
+		if ctx.Err() != nil {
+			return false
 		}
 		outcome := "noticed by " + strings.Join(killers, ", ")
-		if len(killers) == 0 {
+		switch {
+		case err != nil:
+			broken++
+			outcome = "ERROR: " + err.Error()
+		case len(killers) == 0:
 			survived++
 			outcome = "SURVIVED: no test of " + strings.Join(g.tests, " ") + " fails without it"
 		}
-		fmt.Printf("%s: %s: %s (%v)\n", g.file, g.name, outcome, time.Since(start).Round(time.Second))
+		fmt.Fprintf(w, "%s: %s: %s (%v)\n", g.file, g.name, outcome, time.Since(start).Round(time.Second))
 	}
-	fmt.Printf("%d guards, %d survived\n", len(guards), survived)
-	return survived == 0, nil
+	fmt.Fprintf(w, "%d guards, %d survived, %d errors\n", len(guards), survived, broken)
+	return survived == 0 && broken == 0
 }
 
 var (
@@ -167,7 +178,7 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
-		return nil, fmt.Errorf("%s: %s: does not compile: %s", g.file, g.name, output)
+		return nil, fmt.Errorf("does not compile: %s", output)
 	}
 	return failed(output), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,39 @@ func TestFailed(t *testing.T) {
 	} {
 		if got := strings.Join(failed(output), " "); got != want {
 			t.Errorf("%q: %q; want %q", output, got, want)
+		}
+	}
+}
+
+// TestTryGuards: an entry that does not compile is named, and the ones after it are tried.
+func TestTryGuards(t *testing.T) {
+	tries := map[string]func() ([]string, error){
+		"broken":   func() ([]string, error) { return nil, errors.New("does not compile") },
+		"noticed":  func() ([]string, error) { return []string{"TestA"}, nil },
+		"survives": func() ([]string, error) { return nil, nil },
+	}
+	try := func(g guard) ([]string, error) { return tries[g.name]() }
+	for _, c := range []struct {
+		names string
+		all   bool
+		want  []string
+	}{
+		{"noticed noticed", true, []string{"2 guards, 0 survived, 0 errors"}},
+		{"survives noticed", false, []string{"survives: SURVIVED", "noticed: noticed by TestA", "2 guards, 1 survived, 0 errors"}},
+		{"broken noticed", false, []string{"broken: ERROR: does not compile", "noticed: noticed by TestA", "2 guards, 0 survived, 1 errors"}},
+	} {
+		var guards []guard
+		for name := range strings.FieldsSeq(c.names) {
+			guards = append(guards, guard{name: name, file: "f.go", tests: []string{"./p"}})
+		}
+		var out strings.Builder
+		if all := tryGuards(t.Context(), &out, guards, try); all != c.all {
+			t.Errorf("%s: %v; want %v", c.names, all, c.all)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q; want %q in it", c.names, out.String(), want)
+			}
 		}
 	}
 }
