@@ -18,6 +18,9 @@ import (
 // guardsFile lists the guards.
 const guardsFile = "tests/mutants/guards"
 
+// testTimeout ends tests that hang without a guard.
+const testTimeout = "5m"
+
 // guard is a line of code that keeps a rare case from doing harm, and the change that removes it.
 type guard struct {
 	name  string
@@ -146,6 +149,7 @@ func tryGuards(ctx context.Context, w io.Writer, guards []guard, try func(guard)
 var (
 	failure  = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 	panicked = regexp.MustCompile(`(?m)^panic: `)
+	unbuilt  = regexp.MustCompile(`(?m)^FAIL\t\S+ \[(build|setup) failed\]$`)
 )
 
 // try removes a guard in an overlay, which leaves the tree as it is, and returns what fails.
@@ -172,34 +176,36 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 		return nil, err
 	}
 	output, err := testWith(ctx, overlay, g.tests)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
-		return nil, fmt.Errorf("does not compile: %s", output)
 	}
-	return failed(output), nil
+	return verdict(output)
 }
 
-// failed returns what go test reports as failed. Tests that did not end within the time have
-// noticed nothing: on a busy machine they take as long with the guard.
-func failed(output string) []string {
-	matches := failure.FindAllStringSubmatch(output, -1)
-	killers := make([]string, 0, len(matches))
-	for _, found := range matches {
+// verdict returns the tests that go test reports as failed, when it did not succeed. Only these
+// notice a guard. Tests that did not end within the time have noticed nothing: on a busy machine
+// they take as long with the guard.
+func verdict(output string) (killers []string, err error) {
+	if unbuilt.MatchString(output) {
+		return nil, fmt.Errorf("does not compile: %s", output)
+	}
+	for _, found := range failure.FindAllStringSubmatch(output, -1) {
 		killers = append(killers, found[1])
 	}
-	if len(killers) == 0 && panicked.MatchString(output) && !strings.Contains(output, "panic: test timed out") {
-		killers = []string{"tests that panicked"}
+	switch {
+	case len(killers) > 0:
+		return killers, nil
+	case strings.Contains(output, "panic: test timed out"):
+		return nil, fmt.Errorf("did not end within %s: run it again on a quiet machine", testTimeout)
+	case panicked.MatchString(output):
+		return []string{"tests that panicked"}, nil
 	}
-	return killers
+	return nil, fmt.Errorf("no test failed, and go test did: %s", output)
 }
 
 // testWith runs the tests of packages as "make test-unit" does, without the seeds of fuzz tests.
 func testWith(ctx context.Context, overlay string, packages []string) (output string, err error) {
-	args := []string{"test", "-short", "-vet=off", "-failfast", "-timeout=5m", "-skip=^Fuzz"}
+	args := []string{"test", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz"}
 	if overlay != "" {
 		args = append(args, "-overlay="+overlay)
 	}

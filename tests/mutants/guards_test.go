@@ -49,15 +49,27 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestFailed: a failed test and a panic notice, and the end of the time does not.
-func TestFailed(t *testing.T) {
+// TestVerdict: a failed test and a panic of one notice. Another end of the tests is an error of the
+// entry.
+func TestVerdict(t *testing.T) {
 	for output, want := range map[string]string{
-		"--- FAIL: TestA (0.00s)\n    a_test.go:1: b\n--- FAIL: TestB (0.00s)\nFAIL\n": "TestA TestB",
-		"=== RUN TestA\npanic: runtime error\nFAIL\n":                                  "tests that panicked",
-		"ok \ta\npanic: test timed out after 5m0s\nFAIL\n":                             "",
-		"FAIL\tp\t1s\nFAIL\n": "",
+		"--- FAIL: TestA (0.00s)\n    a_test.go:1: b\n--- FAIL: TestB (0.00s)\nFAIL\n":                    "TestA TestB",
+		"--- FAIL: TestA (0.00s)\npanic: runtime error [recovered]\nFAIL\tp\t1s\n":                        "TestA",
+		"=== RUN TestA\npanic: runtime error\nFAIL\n":                                                     "tests that panicked",
+		"--- FAIL: TestA (0.00s)\n    a_test.go:1: no [build failed]\nFAIL\tp\t1s\n":                      "TestA",
+		"--- FAIL: TestA (0.00s)\nFAIL\tp\t1s\npanic: test timed out after 5m0s\nFAIL\tq\t300s\n":         "TestA",
+		"ok \ta\t1s\npanic: test timed out after 5m0s\nFAIL\tp\t300s\n":                                   "error: did not end",
+		"# p\na.go:1: undefined: b\nFAIL\tp [build failed]\nFAIL\n":                                       "error: does not compile",
+		"# p\na.go:1: undefined: b\nFAIL\tp [build failed]\n--- FAIL: TestA (0.00s)\nFAIL\tq\t1s\nFAIL\n": "error: does not compile",
+		"FAIL\tp [setup failed]\nFAIL\n":                                                                  "error: does not compile",
+		"FAIL\tp\t1s\nFAIL\n":                                                                             "error: no test failed",
 	} {
-		if got := strings.Join(failed(output), " "); got != want {
+		killers, err := verdict(output)
+		got := strings.Join(killers, " ")
+		if err != nil {
+			got += "error: " + err.Error()
+		}
+		if got != want && (err == nil || !strings.HasPrefix(got, want)) {
 			t.Errorf("%q: %q; want %q", output, got, want)
 		}
 	}
