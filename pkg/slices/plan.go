@@ -19,7 +19,7 @@ type Plan struct {
 	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
 	// has loaded and lost again.
 	Apply bool
-	// Waits says which path unit waits for what. It is empty if none does.
+	// Waits says which path unit begins to wait for what. It is empty if none does.
 	Waits string
 	// Warnings holds those of Config, and remarks about the units. Each says what happens next.
 	Warnings []string

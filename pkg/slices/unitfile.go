@@ -373,10 +373,12 @@ func awaits(in *Input) (path, service string) {
 	}
 }
 
-// waits returns a message for the operator.
+// waits returns a message for the operator, when a path unit is new: at the boot, and when
+// something else is awaited. The one of a section that was removed from an active partition starts
+// with the next start of slices.target, which nobody may ask for.
 func waits(in *Input) string {
 	path, _ := awaits(in)
-	if in.config.Kubelet.Late.AtBoot() {
+	if _, kept := in.kept[path]; kept || in.running || in.config.Kubelet.Late.AtBoot() {
 		return ""
 	}
 	switch path {

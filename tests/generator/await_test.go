@@ -75,6 +75,46 @@ func TestAwaitSection(t *testing.T) {
 	}
 }
 
+// TestAwaitSaysOnce: the message about what is awaited comes when something begins to wait, and not
+// at each reload. After a section was removed nothing does before the next start of slices.target.
+func TestAwaitSaysOnce(t *testing.T) {
+	const says = "waits for"
+	root := newRoot(t, "02-no-configuration")
+	reload := func() string {
+		golden.Flush(t, root)
+		return run(t, root).Messages
+	}
+	for _, step := range []struct {
+		what, config string
+		want         bool
+	}{
+		{"the boot", "", true},
+		{"a reload", "", false},
+		{"a configuration of the kubelet", noSection, true},
+		{"a reload after that", noSection, false},
+		{"a section", goodConfig, false},
+		{"the section is removed", noSection, false},
+	} {
+		if step.config != "" {
+			configure(t, root, step.config)
+		}
+		if got := reload(); strings.Contains(got, says) != step.want {
+			t.Errorf("%s: %q", step.what, got)
+		}
+	}
+	root = newRoot(t, "01-kubeadm")
+	if first := run(t, root); first.Units["kubepods-system.slice"] == "" {
+		t.Fatalf("no partition: %+v", first)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "sys/fs/cgroup/kubepods.slice/kubepods-system.slice"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	configure(t, root, noSection)
+	if got := reload(); strings.Contains(got, says) {
+		t.Errorf("the boot's own section is removed: %q", got)
+	}
+}
+
 // TestLateMount: a file system that the boot need not mount comes, with the section, and goes.
 func TestLateMount(t *testing.T) {
 	const service, dropin = "partition-generator-late@.service", "etc-kubernetes.mount.d/50-node-partition.conf"
