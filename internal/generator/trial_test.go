@@ -3,6 +3,7 @@ package generator
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,27 @@ func TestEndTrial(t *testing.T) {
 		_, err = os.Stat(section)
 		if errors.Is(err, os.ErrNotExist) != test.over || strings.Contains(said.String(), "the trial of a.yaml is over") != test.over {
 			t.Errorf("%s: %v, %q; want it over: %t", name, err, fmt.Sprint(&said), test.over)
+		}
+	}
+}
+
+// TestRunEndsTrial: only a run for systemd ends a trial that is over, and not one of
+// systemd-analyze(1) or of an operator who looks at the output.
+func TestRunEndsTrial(t *testing.T) {
+	t.Parallel()
+	for dir, ends := range map[string]bool{"run/systemd/generator": true, "tmp/look": false} {
+		root := t.TempDir()
+		section, about := filepath.Join(root, kubeletconfig.TrialPath), filepath.Join(root, trialend.AboutFile)
+		err := errors.Join(
+			os.CopyFS(root, os.DirFS("../../tests/generator/node")), os.MkdirAll(filepath.Dir(section), 0o755),
+			os.WriteFile(section, nil, 0o644), os.WriteFile(about, []byte(`{"from":"a.yaml","end":{"boot":"b","since":1}}`), 0o644),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Run(root, filepath.Join(root, dir), trialend.Moment{Boot: "b", Since: time.Hour}, NewLog(io.Discard))
+		if _, err := os.Stat(section); errors.Is(err, os.ErrNotExist) != ends {
+			t.Errorf("%s: %v; want the trial to end: %t", dir, err, ends)
 		}
 	}
 }

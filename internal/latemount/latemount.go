@@ -244,8 +244,14 @@ func newEntry(kind string, options []string) entry {
 	return entry{
 		noauto: has("noauto"),
 		optional: has("noauto", "nofail", "_netdev", "x-systemd.automount", "comment=systemd.automount") ||
-			isNetwork(kind),
+			slices.ContainsFunc(options, isOfOtherUnit) || isNetwork(kind),
 	}
+}
+
+// isOfOtherUnit reports whether an option names the unit that mounts the file system, in place of
+// local-fs.target.
+func isOfOtherUnit(option string) bool {
+	return strings.HasPrefix(option, "x-systemd.wanted-by=") || strings.HasPrefix(option, "x-systemd.required-by=")
 }
 
 func isNetwork(kind string) bool {

@@ -57,6 +57,8 @@ func TestLate(t *testing.T) {
 		"a server":                  {onVar("nfs:/v /var nfs4 defaults 0 0"), belowVar, nil, []string{"var.mount"}},
 		"a server, by FUSE":         {onVar("host: /var fuse.sshfs defaults 0 0"), belowVar, nil, []string{"var.mount"}},
 		"a disk in the network":     {onVar("LABEL=v /var ext4 _netdev 0 2"), belowVar, nil, []string{"var.mount"}},
+		"for another unit":          {onVar("LABEL=v /var ext4 x-systemd.wanted-by=kubelet.service"), belowVar, nil, []string{"var.mount"}},
+		"as another unit needs it":  {onVar("LABEL=v /var ext4 x-systemd.required-by=kubelet.service 0 2"), belowVar, nil, []string{"var.mount"}},
 		"mounted already":           {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4\n", "/proc/self/mountinfo": mounted}, nil, nil, nil},
 		"an automount that waits":   {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4 x-systemd.automount\n", "/proc/self/mountinfo": automate}, belowVar, nil, []string{"var.mount"}},
 		"another mount below":       {map[string]string{status: "", "/etc/fstab": "LABEL=v /var ext4\nLABEL=k /var/lib/kubelet ext4\n", "/proc/self/mountinfo": mounted}, belowVar[:1], []string{"var-lib-kubelet.mount"}, nil},
