@@ -72,8 +72,8 @@ type monitor struct {
 	listening  *listening
 	configured configured
 	changes    changes
-	seen       kubeletSeen   // used by passes
-	overdue    chan struct{} // unbuffered: a pass has seen a trial that is over
+	seen       kubeletSeen // used by passes
+	overdue    overdue
 	reloaded   chan struct{} // has an element after systemd has reloaded its units
 
 	cancel context.CancelFunc
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	m := &monitor{
 		options: o, log: log,
-		prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1), overdue: make(chan struct{}),
+		prepare: make(chan announced, 512), reloaded: make(chan struct{}, 1),
 	}
 	if c.Desired.ManagedByKubelet != "" {
 		m.service.status(c.Desired.ManagedByKubelet)
@@ -141,6 +141,7 @@ func (m *monitor) build() {
 	m.units = systemd.New(systemd.Options{
 		Wake: wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"), Documentation: config.Documentation,
 	})
+	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}
 	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, wake, m.connected("kubelet"))
 	m.runtime = node.NewRuntime(m.options.Runtime, m.connected("runtime"))
 	m.plugin = &nri.Plugin{Wake: wake, Announce: m.announce, Connection: m.nriConnected}
@@ -164,7 +165,7 @@ func (m *monitor) build() {
 		m.remembered.Note(cgroupfs.Mount, m.table.Pods(), known)
 		m.passed()
 		m.lookAtKubelet()
-		m.lookAtTrial()
+		m.overdue.look()
 	}}
 	m.reconciler.NRI = m.nri
 	m.reconciler.Tick = m.options.Tick
@@ -211,7 +212,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		})
 	}
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
-	group.Go(quiet(func() error { return m.endTrials(ctx) }))
+	group.Go(quiet(func() error { return m.overdue.run(ctx) }))
 	group.Go(quiet(func() error {
 		if err := control.Serve(ctx, control.Socket, m.reconciler, m); err != nil && ctx.Err() == nil {
 			m.log.Error(

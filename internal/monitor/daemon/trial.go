@@ -2,24 +2,32 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"nodepartition/internal/monitor/trial"
 )
 
-// endTrials reloads systemd if a pass sees a trial that is over and that its timer has not ended.
-// The generator, which runs then, goes back. This program cannot write there.
-func (m *monitor) endTrials(ctx context.Context) error {
+// overdue ends trials that are over and that their timer has not ended. It reloads systemd: the
+// generator, which runs then, goes back. This program cannot write there.
+type overdue struct {
+	seen   chan struct{} // unbuffered: a pass has seen such a trial
+	reload func(context.Context) error
+	log    *slog.Logger
+}
+
+// run reloads systemd for a trial that was seen, and not again for a while.
+func (o overdue) run(ctx context.Context) error {
 	const pause = time.Minute // between two attempts
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.overdue:
+		case <-o.seen:
 		}
-		m.log.Warn("a trial is over, and its timer has not ended it: reloading systemd to go back")
-		if err := m.units.Reload(ctx); err != nil && ctx.Err() == nil {
-			m.log.Error("ending a trial that is over failed; it is tried again", "error", err)
+		o.log.Warn("a trial is over, and its timer has not ended it: reloading systemd to go back")
+		if err := o.reload(ctx); err != nil && ctx.Err() == nil {
+			o.log.Error("ending a trial that is over failed; it is tried again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -29,13 +37,17 @@ func (m *monitor) endTrials(ctx context.Context) error {
 	}
 }
 
-// lookAtTrial makes endTrials act. It does not block a pass.
-func (m *monitor) lookAtTrial() {
+// look makes run act. It does not block a pass.
+func (o overdue) look() {
 	if !trial.Overdue() {
 		return
 	}
+	o.note()
+}
+
+func (o overdue) note() {
 	select {
-	case m.overdue <- struct{}{}:
+	case o.seen <- struct{}{}:
 	default: // an attempt is under way, or was just made
 	}
 }
