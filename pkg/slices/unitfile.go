@@ -374,8 +374,8 @@ func awaits(in *Input) (path, service string) {
 }
 
 // waits returns a message for the operator, when a path unit is new: at the boot, and when
-// something else is awaited. The one of a section that was removed from an active partition starts
-// with the next start of slices.target, which nobody may ask for.
+// something else is awaited. If a section was removed from an active partition, the path unit does
+// not wait before the next start of slices.target.
 func waits(in *Input) string {
 	path, _ := awaits(in)
 	if _, kept := in.kept[path]; kept || in.running || in.config.Kubelet.Late.AtBoot() {
@@ -430,13 +430,25 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 			// without a section.
 			before(in.kubelets),
 			oneshot(),
-			// A file is created first and then written, hence the sleep. One process runs all steps, and
-			// continues if the reload loses this unit.
-			[]*unit.UnitOption{option("Service", "ExecStart", "/bin/sh -c \"sleep 1; systemctl stop "+path+"; "+
+			settled(service),
+			// One process runs all steps, and continues if the reload loses this unit.
+			[]*unit.UnitOption{option("Service", "ExecStart", "/bin/sh -c \"systemctl stop "+path+"; "+
 				"systemctl daemon-reload && systemctl start slices.target\"")},
 		)...)
 	}
 	return path
+}
+
+// settled waits a second, because a file is created first and written then. It skips the service if
+// the section is removed meanwhile, so that the path unit waits again: a service that has run acts
+// no more in this boot. AwaitService is not skipped. Its paths may be others at the next run of the
+// generator, and a path that only the path unit knows would start and skip it without end.
+func settled(service string) []*unit.UnitOption {
+	wait := "sleep 1"
+	if service == AwaitSectionService {
+		wait += "; test -e " + kubeletconfig.OverridePath
+	}
+	return []*unit.UnitOption{option("Service", "ExecCondition", "/bin/sh -c \""+wait+"\"")}
 }
 
 func option(section, name, value string) *unit.UnitOption {

@@ -18,8 +18,8 @@ import (
 type Program func(root, dir string, messages io.Writer) int
 
 // Check runs c below dir in a root of its own, and compares the results. A second run, as at a
-// daemon-reload without changes, must have the same result, but does not say again what it waits for.
-// It returns the root.
+// daemon-reload without changes, must have the same result. Only what begins to wait is not said
+// again. It returns the root.
 func (c Case) Check(t *testing.T, dir string, program Program) string {
 	t.Helper()
 	root := c.NewRoot(t, dir)
