@@ -46,8 +46,9 @@ var allowedOptions = map[string]string{
 	"Service.Restart":              `^on-failure$`,
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
+	"Service.ExecCondition":        `^/bin/sh -c "sleep 1; test -e /etc/kubernetes/node-partition\.yaml"$`,
 	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|` +
-		`/bin/sh -c "sleep 1; systemctl stop partition-generator-await-section\.path; ` +
+		`/bin/sh -c "systemctl stop partition-generator-await-section\.path; ` +
 		`systemctl daemon-reload && systemctl start slices\.target"|` +
 		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
 		`/bin/sh -c "for d in /sys/fs/cgroup( /sys/fs/cgroup/[A-Za-z0-9:_./-]+)+; do echo \+hugetlb >\$\$d/cgroup\.subtree_control; done")$`,
