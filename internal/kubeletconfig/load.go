@@ -103,6 +103,8 @@ type Config struct {
 	Looked []Look
 	// Late lists paths that may still appear during the boot.
 	Late latemount.Late
+	// Idle lists the usual places below an automount point with nothing mounted. They count as missing.
+	Idle []string
 	// Awaited lists paths where what is missing may be made later: a configuration by kubeadm join,
 	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
 	// section.
@@ -292,6 +294,7 @@ type loader struct {
 // because a look would mount a file system that the node may never need.
 func (l *loader) readPlace(name string) (document, error) {
 	if l.mounts.Idle(name) {
+		l.config.Idle = append(l.config.Idle, name)
 		return document{}, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	return l.read(name)
@@ -398,7 +401,9 @@ func (l *loader) dropins(settings settings) error {
 		idle := settings.ConfigDir == "" && l.mounts.Idle(dir)
 		var info fs.FileInfo
 		var err error
-		if !idle {
+		if idle {
+			l.config.Idle = append(l.config.Idle, dir)
+		} else {
 			// A link in place of the directory is not followed: neither filepath.WalkDir nor the kubelet
 			// does so.
 			info, err = l.root.Lstat(dir)

@@ -59,6 +59,10 @@ func Load(root string, output Output) (*Input, error) {
 	if in.kept, keptErr = output.kept(keptUnits(settings.Name)); keptErr != nil {
 		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", keptErr)
 	}
+	if err == nil {
+		err = idleSource(output.source(settings.Name.Slice()), settings.Kubelet.Idle)
+		in.valid = err == nil
+	}
 	if err != nil {
 		return in, err
 	}
@@ -67,6 +71,21 @@ func Load(root string, output Output) (*Input, error) {
 		in.keepsCPUs = in.running && keepsCPUs(node, settings)
 	}
 	return in, nil
+}
+
+// idleSource returns an error if the partition in place was made from a file at one of the idle
+// places. The file is still there, and cannot be seen: an automount with an idle timeout is no
+// reason to end the partition, or to take another section.
+func idleSource(source string, idle []string) error {
+	for _, place := range idle {
+		if source == place || strings.HasPrefix(source, place+"/") {
+			return fmt.Errorf(
+				"%s: the partition was made from it, and nothing is mounted at its automount point; look at the file, which mounts it",
+				source,
+			)
+		}
+	}
+	return nil
 }
 
 // keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list

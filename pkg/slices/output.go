@@ -96,6 +96,20 @@ func (o Output) kept(names []string) (map[string]string, error) {
 	return kept, nil
 }
 
+// source returns the file from which a unit of the valid output was made, empty if there is none.
+func (o Output) source(name string) string {
+	kept, err := o.kept([]string{name})
+	if err != nil {
+		return "" // the warning about the others says so
+	}
+	for line := range strings.Lines(kept[name]) {
+		if source, ok := strings.CutPrefix(line, "SourcePath="); ok {
+			return strings.TrimSuffix(source, "\n")
+		}
+	}
+	return ""
+}
+
 // last returns the directory of the last output, which need not exist. If a run was killed between
 // its two renames, the output is in units.old.
 func (o Output) last() string {

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,5 +152,50 @@ func TestAwaitKubeconfig(t *testing.T) {
 	got := run(t, root)
 	if path := got.Units["partition-generator-await.path"]; path == "" || strings.Contains(path, "kubelet.conf\n") {
 		t.Errorf("status %d, %q; it waits for %q, want all but kubelet.conf", got.Status, got.Messages, path)
+	}
+}
+
+// TestIdleAutomount: the section is on a file system that an automount has unmounted since. A reload
+// of systemd for any reason does not end the partition, and does not take the kubelet's own section.
+func TestIdleAutomount(t *testing.T) {
+	const (
+		rootMount = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+		idle      = rootMount + "30 22 0:30 / /etc/kubernetes rw - autofs systemd-1 rw\n"
+		mounted   = idle + "31 30 254:16 / /etc/kubernetes rw - ext4 /dev/vdb rw\n"
+	)
+	for name, config := range map[string]string{"no section of the kubelet": noSection, "another section of the kubelet": newConfig} {
+		root := newRoot(t, "01-kubeadm")
+		configure(t, root, config)
+		override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
+		write := func(path, text string) {
+			t.Helper()
+			path = filepath.Join(root, path)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("etc/fstab", "LABEL=e /etc/kubernetes ext4 noauto,x-systemd.automount,x-systemd.idle-timeout=60\n")
+		write("etc/kubernetes/node-partition.yaml", goodConfig)
+		write("proc/self/mountinfo", mounted)
+		first := run(t, root)
+		if !strings.Contains(first.Units["kubepods-system.slice"], "SourcePath=/etc/kubernetes/node-partition.yaml\n") {
+			t.Fatalf("%s: no partition: %+v", name, first)
+		}
+		write("proc/self/mountinfo", idle)
+		if err := os.Remove(override); err != nil {
+			t.Fatal(err)
+		}
+		golden.Flush(t, root)
+		got := run(t, root)
+		if got.Status != 1 || got.Units["kubepods-system.slice"] != first.Units["kubepods-system.slice"] ||
+			!strings.Contains(got.Messages, "nothing is mounted at its automount point") ||
+			!strings.Contains(got.Messages, "keeping the units of the last good one") {
+			t.Errorf("%s: idle: status %d, %q, %q; want the partition as it was", name, got.Status, got.Messages, golden.Names(got.Units))
+		}
+		write("proc/self/mountinfo", mounted)
+		golden.Flush(t, root)
+		if got := run(t, root); got.Status != 0 || strings.Contains(got.Units["kubepods-system.slice"], "SourcePath=/etc/kubernetes/node-partition.yaml\n") {
+			t.Errorf("%s: mounted, and the file is gone: %+v", name, got)
+		}
 	}
 }
