@@ -87,3 +87,27 @@ func TestDecisionText(t *testing.T) {
 		t.Errorf("%+v; want %+v", got.Members, all)
 	}
 }
+
+// TestMembersEqual: every value that the monitor follows counts, except thresholds that an earlier
+// version has not stored.
+func TestMembersEqual(t *testing.T) {
+	t.Parallel()
+	now := Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}
+	for name, test := range map[string]struct {
+		former Members
+		want   bool
+	}{
+		"the same":              {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, true},
+		"other namespaces":      {Members{Namespaces: []string{"b"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
+		"other thresholds":      {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 2}, Floor: Floor{Min: 1}}, false},
+		"another floor":         {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}}, false},
+		"of an earlier version": {Members{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}, true},
+	} {
+		if got := test.former.Equal(now); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if now.Equal(Members{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}) {
+		t.Error("thresholds that are gone")
+	}
+}
