@@ -64,3 +64,41 @@ func TestReloadedEndsHangup(t *testing.T) {
 		}
 	}
 }
+
+// TestDeferral: the generator's decision that a limit waits counts for the configuration that it is
+// about. An operator's SIGHUP for another limit does not wait.
+func TestDeferral(t *testing.T) {
+	t.Parallel()
+	c := configured(t, "kube-system")
+	deferral := &decision.Deferral{Limit: uint64(c.Partition.MemoryLimit), InForce: 2 << 30, Warning: "it waits"}
+	decided := decision.New(c, deferral)
+	desired := &Desired{Config: c}
+	desired.compare(&decided)
+	if desired.Deferral != deferral || !slices.Contains(desired.Warnings, "it waits") {
+		t.Errorf("%+v, %q; want what was decided", desired.Deferral, desired.Warnings)
+	}
+	edited := &Desired{Config: configured(t, "monitoring")}
+	edited.compare(&decided)
+	if edited.Deferral != nil || slices.Contains(edited.Warnings, "it waits") {
+		t.Errorf("%+v, %q; want nothing of another configuration", edited.Deferral, edited.Warnings)
+	}
+	for limit, want := range map[uint64]*decision.Deferral{deferral.Limit: deferral, 3 << 30: nil} {
+		n := &reading{Configuration: Configuration{Desired: desired, Deferral: deferral}}
+		n.follow(&decision.Members{Namespaces: []string{"a"}, Eviction: &decision.Thresholds{Limit: limit}})
+		if n.Deferral != want {
+			t.Errorf("a limit of %d: %+v, want %+v", limit, n.Deferral, want)
+		}
+	}
+}
+
+// TestAppliedOff: a partition that was switched off has nothing to keep, and the report has the
+// former namespaces.
+func TestAppliedOff(t *testing.T) {
+	t.Parallel()
+	n := &reading{decided: &decision.Decision{Identity: "off"}, last: Members{Members: decision.Members{Namespaces: []string{"a"}}}}
+	n.Desired = &Desired{Config: configured(t, "kube-system")}
+	got, err := n.applied(func(string, Members) error { return errors.New("kept") })
+	if err != nil || !got.Off || !slices.Equal(got.Namespaces, []string{"a"}) {
+		t.Errorf("%+v, %v", got.Config, err)
+	}
+}
