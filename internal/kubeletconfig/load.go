@@ -103,7 +103,8 @@ type Config struct {
 	Looked []Look
 	// Late lists paths that may still appear during the boot.
 	Late latemount.Late
-	// Idle lists the usual places below an automount point with nothing mounted. They count as missing.
+	// Idle lists the usual places below an automount point with nothing mounted, which count as
+	// missing.
 	Idle []string
 	// Awaited lists paths where what is missing may be made later: a configuration by kubeadm join,
 	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a

@@ -155,8 +155,9 @@ func TestAwaitKubeconfig(t *testing.T) {
 	}
 }
 
-// TestIdleAutomount: the section is on a file system that an automount has unmounted since. A reload
-// of systemd for any reason does not end the partition, and does not take the kubelet's own section.
+// TestIdleAutomount: the section is on a file system that an automount has unmounted since. A
+// reload of systemd for any reason does not end the partition, and does not take the kubelet's own
+// section.
 func TestIdleAutomount(t *testing.T) {
 	const (
 		rootMount = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
