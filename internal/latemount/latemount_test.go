@@ -19,13 +19,11 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		err := error(nil)
+		write := func() error { return os.WriteFile(path, []byte(content), 0o644) }
 		if target, isLink := strings.CutPrefix(content, "-> "); isLink {
-			err = os.Symlink(target, path)
-		} else {
-			err = os.WriteFile(path, []byte(content), 0o644)
+			write = func() error { return os.Symlink(target, path) }
 		}
-		if err != nil {
+		if err := write(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestOverdue(t *testing.T) {
 		for range 13 { // passes
 			synctest.Wait()
 			o.note()
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
