@@ -15,6 +15,7 @@ import (
 // be called from any goroutine.
 type containers struct {
 	*Options
+	condemned  condemned
 	background *sync.WaitGroup
 	wake       func()
 	warn       func(error)
@@ -22,14 +23,14 @@ type containers struct {
 
 // stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
 // and the runtime notices that they have ended, as after any other kill. Stopping them through the
-// runtime takes a hundred times as long (docs/architecture.md).
-func (c *containers) stop(ctx context.Context, e Eviction) {
+// runtime takes a hundred times as long (docs/architecture.md). atLimit is as for Options.Kill.
+func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {
 			c.askRuntime(ctx, e, stopped)
 			continue
 		}
-		if err := c.kill(stopped); err != nil {
+		if err := c.kill(stopped, atLimit); err != nil {
 			if !errors.Is(err, errNoKill) {
 				c.Events.Failed(e, StepStop, err)
 			}
@@ -42,11 +43,17 @@ func (c *containers) stop(ctx context.Context, e Eviction) {
 var errNoKill = errors.New("no cgroup.kill")
 
 // kill kills the processes of a container. It succeeds if the container is already gone.
-func (c *containers) kill(stopped Stopped) error {
+func (c *containers) kill(stopped Stopped, atLimit bool) error {
 	if stopped.Cgroup == "" {
 		return fmt.Errorf("container %s has no cgroup", stopped.ID) // the root's would be the whole node
 	}
-	err := c.Kill(stopped.Cgroup)
+	if atLimit {
+		c.condemned.add(c.Cgroups, stopped.Cgroup)
+	}
+	err := c.Kill(stopped.Cgroup, atLimit)
+	if atLimit {
+		c.condemned.total(c.Cgroups) // the runtime may remove the cgroup before the next reading
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -60,7 +67,7 @@ func (c *containers) kill(stopped Stopped) error {
 // period.
 func (c *containers) killAll(e Eviction, cgroups []string) {
 	for _, cgroup := range cgroups {
-		if err := c.kill(Stopped{Cgroup: cgroup}); err != nil && !errors.Is(err, errNoKill) {
+		if err := c.kill(Stopped{Cgroup: cgroup}, false); err != nil && !errors.Is(err, errNoKill) {
 			c.Events.Failed(e, StepStop, err)
 		}
 	}

@@ -50,7 +50,7 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
 	x.save()
-	x.containers.stop(ctx, e)
+	x.containers.stop(ctx, e, s.atLimit())
 	x.Events.Evicting(e, time.Since(s.Now))
 }
 
@@ -99,7 +99,7 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 			x.report(ctx, e)
 			continue
 		}
-		x.containers.stop(ctx, e.record())
+		x.containers.stop(ctx, e.record(), read && s.atLimit())
 	}
 }
 
@@ -163,7 +163,7 @@ func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 		x.Events.Failed(e.record(), StepTimeout, errors.New(e.Problem))
 		x.state.Stays[e.UID] = x.memoryLeft(*e)
 		if e.Grace > 0 {
-			x.hurry(ctx, e, e.Threshold)
+			x.hurry(ctx, s, e, e.Threshold)
 		}
 		x.report(ctx, e)
 	case readMemory:
@@ -226,10 +226,10 @@ func (x *executor) report(ctx context.Context, e *execution) {
 }
 
 // hurry ends the grace period of an eviction, as one by the given threshold.
-func (x *executor) hurry(ctx context.Context, e *execution, threshold Threshold) {
+func (x *executor) hurry(ctx context.Context, s Snapshot, e *execution, threshold Threshold) {
 	*e = e.hurried(threshold, time.Now())
 	x.save()
-	x.containers.stop(ctx, e.record())
+	x.containers.stop(ctx, e.record(), s.atLimit())
 }
 
 // close ends an eviction.

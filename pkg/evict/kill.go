@@ -29,14 +29,18 @@ const (
 )
 
 // Kill kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux 5.14),
-// and takes their memory back. It returns fs.ErrNotExist if the cgroup is gone or the kernel has no
-// cgroup.kill.
-func (k *Killer) Kill(dir string) error { return k.kill(dir, reap) }
+// and takes their memory back. atLimit means that a cgroup above is about to meet its limit: then
+// the kernel must select no other process before that memory is back. Kill returns fs.ErrNotExist
+// if the cgroup is gone or the kernel has no cgroup.kill.
+func (k *Killer) Kill(dir string, atLimit bool) error { return k.kill(dir, atLimit, reap) }
 
-func (k *Killer) kill(dir string, reap func(pid int)) error {
+func (k *Killer) kill(dir string, atLimit bool, reap func(pid int)) error {
 	file, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {
 		return err
+	}
+	if atLimit {
+		condemn(dir, condemnPatience)
 	}
 	_, err = file.WriteString("1")
 	if errors.Is(err, unix.ENODEV) {

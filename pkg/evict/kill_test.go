@@ -68,7 +68,7 @@ func TestKillerKill(t *testing.T) {
 	}
 	// The kernel takes back nothing of a process that has not got SIGKILL yet.
 	reaped := ""
-	err := new(Killer).kill(dir, func(pid int) {
+	err := new(Killer).kill(dir, false, func(pid int) {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill"))
 		reaped += fmt.Sprintf("%d after %q ", pid, text)
 	})
@@ -79,7 +79,7 @@ func TestKillerKill(t *testing.T) {
 		t.Errorf("written was %q, %v", text, err)
 	}
 	for _, dir := range []string{cgroup(t), filepath.Join(dir, "gone.scope")} {
-		if err := new(Killer).Kill(dir); !errors.Is(err, fs.ErrNotExist) {
+		if err := new(Killer).Kill(dir, false); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want fs.ErrNotExist", err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestKillerLocked(t *testing.T) {
 		waiting := 0
 		for range 2 * maxReapers {
 			begin := time.Now()
-			if err := k.kill(dir, func(int) { waiting++; <-locked }); err != nil || time.Since(begin) > time.Second {
+			if err := k.kill(dir, false, func(int) { waiting++; <-locked }); err != nil || time.Since(begin) > time.Second {
 				t.Fatalf("%v after %s", err, time.Since(begin))
 			}
 		}
@@ -108,7 +108,7 @@ func TestKillerLocked(t *testing.T) {
 		close(locked)
 		synctest.Wait()
 		reaped := false
-		if err := k.kill(dir, func(int) { reaped = true }); err != nil || !reaped {
+		if err := k.kill(dir, false, func(int) { reaped = true }); err != nil || !reaped {
 			t.Errorf("%v, reaped %t after the others had ended", err, reaped)
 		}
 	})

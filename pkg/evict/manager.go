@@ -54,6 +54,7 @@ func New(o Options) *Manager {
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
 	m.watch = &watch{Options: m.Options, warn: m.warnings.warn}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
+	m.watch.condemned = func() uint64 { return m.containers.condemned.total(m.Cgroups) }
 	m.executor = &executor{
 		Options:     m.Options,
 		containers:  m.containers,
@@ -206,7 +207,7 @@ func (m *Manager) decide(s *Snapshot) Decision {
 func (m *Manager) act(ctx context.Context, s Snapshot, d Decision) {
 	for _, e := range d.Hurry {
 		if open := m.executor.find(e.UID, e.Time); open != nil {
-			m.executor.hurry(ctx, open, Hard)
+			m.executor.hurry(ctx, s, open, Hard)
 		}
 	}
 	switch {

@@ -96,7 +96,7 @@ func (n *node) restOf(uid string) []Container {
 	return list
 }
 
-func (n *node) kill(cgroup string) error {
+func (n *node) kill(cgroup string, atLimit bool) error {
 	id, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(cgroup), ".scope"), "cri-containerd-")
 	uid, _, _ := strings.Cut(id, ".")
 	n.mu.Lock()
@@ -105,19 +105,19 @@ func (n *node) kill(cgroup string) error {
 	if !resting {
 		n.inMain("before kill " + id)
 		defer n.inMain("after kill " + id)
-		return n.killNow(cgroup, id)
+		return n.killNow(cgroup, id, atLimit)
 	}
 	if n.call("before killing the rest") {
 		return context.Canceled
 	}
-	err := n.killNow(cgroup, id)
+	err := n.killNow(cgroup, id, atLimit)
 	if n.call("after killing the rest") {
 		return context.Canceled
 	}
 	return err
 }
 
-func (n *node) killNow(cgroup, id string) error {
+func (n *node) killNow(cgroup, id string, atLimit bool) error {
 	if n.beforeKill != nil {
 		n.beforeKill(id)
 	}
@@ -130,6 +130,9 @@ func (n *node) killNow(cgroup, id string) error {
 		return fs.ErrNotExist
 	}
 	n.do("kill %s", id)
+	if atLimit {
+		n.condemn(cgroup)
+	}
 	return nil
 }
 

@@ -10,6 +10,12 @@ type nodeKernel struct {
 	ooms, kills int
 	// changed reports a change of memory.events.local, as poll does.
 	changed chan struct{}
+	// hostile means that it selects another process while one ends that it has not selected itself: it
+	// no longer sees the size of that (exit_mm before exit_mmap, kernel/exit.c).
+	hostile bool
+	// killed lists the containers that it has selected at the partition's limit, condemned the
+	// cgroups whose own limit was lowered.
+	killed, condemned []string
 	// spares counts allocations at the limit that find a process that is ending, and kill none.
 	spares int
 }
@@ -81,8 +87,11 @@ func (n *node) killLargest() {
 	points := int64(0)
 	for _, p := range n.pods {
 		for _, c := range p.containers {
-			if c.dying {
+			if c.marked || c.dying && !n.kernel.hostile {
 				return
+			}
+			if c.dying {
+				continue
 			}
 			if badness := int64(c.uses) + p.scoreAdj*mi; c.running && badness > points {
 				victim, points = c, badness // the limit has a thousand MiB
@@ -91,8 +100,26 @@ func (n *node) killLargest() {
 	}
 	if victim != nil {
 		n.kernel.kills++
+		n.kernel.killed = append(n.kernel.killed, victim.id)
 		n.exit(victim.cgroup, n.ends)
+		victim.marked = victim.running
 	}
+}
+
+// condemn counts a container that the kernel has selected because its own limit was lowered.
+func (n *node) condemn(cgroup string) {
+	n.kernel.kills++
+	n.kernel.condemned = append(n.kernel.condemned, cgroup)
+	n.writeCounts()
+	n.files(cgroup, map[string]string{"memory.events": oomEvents(1, 1), "memory.events.local": oomEvents(1, 1)})
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if c.cgroup == cgroup {
+				c.marked = c.running
+			}
+		}
+	}
+	n.wake()
 }
 
 // strains makes the partition stay at its limit until a killed container has ended: all that time

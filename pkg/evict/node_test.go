@@ -154,8 +154,9 @@ type nodeContainer struct {
 	// immortal processes are in the state D.
 	immortal bool
 	starts   int
-	// dying means that it has SIGKILL, and still holds its memory.
-	dying bool
+	// dying means that it has SIGKILL, and still holds its memory. marked means that the kernel has
+	// selected it.
+	dying, marked bool
 }
 
 // crash is the value that an ending program panics with.
@@ -279,7 +280,9 @@ func (n *node) startContainer(p *nodePod, c *nodeContainer) {
 		c.id += fmt.Sprint(".", c.starts)
 	}
 	c.cgroup, c.running = p.Cgroup+"/cri-containerd-"+c.id+".scope", true
-	n.files(c.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
+	n.files(c.cgroup, map[string]string{
+		"cgroup.events": "populated 1\nfrozen 0\n", "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0),
+	})
 }
 
 // refresh writes the usage into the files.
@@ -399,7 +402,7 @@ func (n *node) exited(p *nodePod, c *nodeContainer) {
 	n.kernel.ooms++ // the last allocation before its memory is back
 	n.writeCounts()
 	defer n.wake()
-	c.running, c.dying, p.cache[2] = false, false, 0
+	c.running, c.dying, c.marked, p.cache[2] = false, false, false, 0
 	cgroup := c.cgroup
 	n.refresh() // memory is back before the cgroup is empty: a process frees it while it ends
 	n.files(cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})

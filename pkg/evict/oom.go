@@ -6,6 +6,8 @@ import "time"
 type kills struct {
 	known           bool
 	killed, atLimit uint64
+	// condemned is the number of processes that were condemned before the first reading.
+	condemned uint64
 	// limitAt is the time at which atLimit grew, readAt the time of the last reading.
 	limitAt, readAt time.Time
 }
@@ -24,6 +26,12 @@ func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 	}
 	k := &w.kills
 	k.readAt = time.Now()
+	condemned := w.condemned()
+	if !k.known {
+		k.condemned = condemned
+	}
+	killed -= min(killed, condemned-k.condemned)
+	killed = max(killed, k.killed) // a process was condemned between the two readings
 	if k.known && atLimit > k.atLimit {
 		k.limitAt, grew.oom = time.Now(), true
 	}

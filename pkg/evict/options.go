@@ -26,9 +26,9 @@ type Options struct {
 	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
 	// container that a live move has left in two cgroups is in the list twice.
 	Rest func(uid string) []Container
-	// Kill kills all processes of a cgroup at once (Killer). It returns an error that is
-	// fs.ErrNotExist if the kernel cannot.
-	Kill    func(cgroup string) error
+	// Kill kills all processes of a cgroup at once (Killer). atLimit means that the partition is
+	// about to meet its limit. It returns an error that is fs.ErrNotExist if the kernel cannot.
+	Kill    func(cgroup string, atLimit bool) error
 	Runtime Runtime
 	// Mark is called with the UIDs of the pods that are being evicted for good, or were recently,
 	// whenever they may have changed. It returns at once, and does not change the map.

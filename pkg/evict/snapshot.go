@@ -88,5 +88,14 @@ func (s Snapshot) Effective() Config {
 	return c
 }
 
+// nearLimit is the memory in bytes that pods may allocate while a killed process ends. That takes a
+// second on a busy node.
+const nearLimit = 16 << 20
+
+// atLimit reports whether the kernel may be about to kill at the limit in force.
+func (s Snapshot) atLimit() bool {
+	return s.Memory.Max != cgroupfs.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
+}
+
 // available returns the memory left below the limit, in bytes.
 func (s Snapshot) available() uint64 { return s.Memory.Available(s.limit()) }

@@ -17,8 +17,10 @@ const statInterval = time.Second
 // wake belong to the goroutine in Run.
 type watch struct {
 	*Options
-	warn  func(error)
-	meter *cgroupfs.MemoryMeter
+	warn func(error)
+	// condemned returns the number of processes that the kernel has killed for the program.
+	condemned func() uint64
+	meter     *cgroupfs.MemoryMeter
 	// statAt is the time at which memory.stat was last read.
 	statAt time.Time
 	// previous is the usage at the last call of growth, previousAt the time of that call.

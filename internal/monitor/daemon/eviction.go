@@ -42,7 +42,7 @@ func (m *monitor) newEvictor() *evict.Manager {
 		Refresh:  m.reconciler.Urge,
 		Scopes:   candidates.Scopes(fs),
 		Rest:     func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
-		Kill:     func(cgroup string) error { return killer.Kill(fs.Path(cgroup)) },
+		Kill:     func(cgroup string, atLimit bool) error { return killer.Kill(fs.Path(cgroup), atLimit) },
 		Runtime:  mover{runtime: m.runtime},
 		Mark:     m.table.SetEvicting,
 		API:      m.api,

@@ -1,0 +1,70 @@
+package evict
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestKillerCondemns: at the limit of a cgroup above, the kernel's OOM killer is to kill before
+// the program does.
+func TestKillerCondemns(t *testing.T) {
+	for atLimit, want := range map[bool]string{true: "4096", false: "max"} {
+		dir := cgroup(t, "cgroup.kill")
+		for name, text := range map[string]string{"memory.current": "8192\n", "memory.max": "max", "cgroup.procs": "12\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		killedAt := ""
+		err := new(Killer).kill(dir, atLimit, func(int) {
+			text, _ := os.ReadFile(filepath.Join(dir, "memory.max"))
+			killedAt = string(text[:min(len(text), len(want))])
+		})
+		if kill, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || killedAt != want || string(kill) != "1" {
+			t.Errorf("at limit %t: %v, memory.max %q, want %q, cgroup.kill %q", atLimit, err, killedAt, want, kill)
+		}
+	}
+}
+
+// TestKillerCondemnsNothing: a container that has ended, or has no limit of memory, is killed as
+// without it.
+func TestKillerCondemnsNothing(t *testing.T) {
+	for _, files := range [][]string{{"cgroup.kill"}, {"cgroup.kill", "memory.current"}, {"cgroup.kill", "memory.max"}} {
+		dir := cgroup(t, files...)
+		err := new(Killer).Kill(dir, true)
+		if kill, _ := os.ReadFile(filepath.Join(dir, "cgroup.kill")); err != nil || string(kill) != "1" {
+			t.Errorf("%q: %v, cgroup.kill %q", files, err, kill)
+		}
+		if limit, _ := os.ReadFile(filepath.Join(dir, "memory.max")); len(limit) > 0 {
+			t.Errorf("%q: memory.max %q", files, limit)
+		}
+	}
+}
+
+// TestCondemnPatience: the kernel returns from the write when it has killed. Nothing else waits
+// longer for that.
+func TestCondemnPatience(t *testing.T) {
+	dir := cgroup(t)
+	if err := os.WriteFile(filepath.Join(dir, "memory.current"), []byte("8192\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "memory.max")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if err := full.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until a write would block
+		_, err = full.WriteString("0123456789012345678901234567890123456789")
+	}
+	condemn(dir, time.Millisecond)
+}

@@ -1,0 +1,78 @@
+package evict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// meets has greedy use so much that as many MiB are left, and modest allocates from then on while
+// greedy ends. It returns the containers that the kernel has selected.
+func meets(n *node, left uint64) []string {
+	n.kernel.hostile, n.ends, n.noAPI = true, 300*time.Millisecond, true
+	n.set(func() { n.pod("greedy").containers[0].uses += (50 - left) * mi })
+	for i := range 20 {
+		time.AfterFunc(time.Duration(i)*10*time.Millisecond, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.allocate(&n.pod("modest").containers[0].uses, mi)
+		})
+	}
+	m := n.started(hardOnly)
+	defer n.stop(m)
+	n.run(m, 4*time.Second)
+	return n.kernel.killed
+}
+
+// TestManagerKillAtLimit: while an evicted pod ends at the limit, the kernel kills no other, and
+// what it has killed for the program is no kill at a limit.
+func TestManagerKillAtLimit(t *testing.T) {
+	bubble(t, func(n *node) {
+		if killed := meets(n, 8); len(killed) > 0 {
+			n.t.Errorf("the kernel has killed %q", killed)
+		}
+		did := n.all()
+		if len(did) != 2 || !slices.ContainsFunc(did, func(what string) bool { return what == "kill greedy.c1" }) {
+			n.t.Errorf("did %q", did)
+		}
+		for _, event := range n.takeEvents() {
+			if strings.Contains(event, "killed at") {
+				n.t.Errorf("event %q", event)
+			}
+		}
+	})
+}
+
+// TestManagerKillsBesideCondemned: a kill of the kernel's own is reported beside those for the
+// program, also when the runtime removes the condemned cgroup at once.
+func TestManagerKillsBesideCondemned(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pod("greedy").containers[0].uses += 42 * mi })
+		n.noAPI, n.ends = true, time.Millisecond
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		n.run(m, 5*time.Second)
+		if events := n.takeEvents(); slices.ContainsFunc(events, func(event string) bool { return strings.Contains(event, "killed at") }) {
+			n.t.Errorf("events %q before the kernel's own", events)
+		}
+		n.set(func() { n.kernel.kills++; n.writeCounts(); n.wake() })
+		n.run(m, 5*time.Second)
+		if events := n.takeEvents(); !slices.Contains(events, "killed at "+string(AtPod)+" 1") {
+			n.t.Errorf("events %q; want the kernel's own kill", events)
+		}
+	})
+}
+
+// TestManagerKillBelowLimit: with room left, the limit of a container stays as it is.
+func TestManagerKillBelowLimit(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.noAPI = true
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		n.run(m, 4*time.Second)
+		if len(n.kernel.condemned) > 0 || len(n.all()) != 2 {
+			n.t.Errorf("condemned %q, did %q", n.kernel.condemned, n.all())
+		}
+	})
+}
