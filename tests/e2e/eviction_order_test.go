@@ -128,7 +128,7 @@ func (e *evictor) loweredLimit(t *testing.T) {
 	if others := len(e.evictions(t, "leaker-3")) + len(e.evictions(t, "within")); others != 0 {
 		t.Errorf("%d pods within their request went for it", others)
 	}
-	want(t, e.Node, "awk '$1 == \"oom_kill\" { print $2 }' "+systemCgroup+"/memory.events", "0")
+	want(t, e.Node, kernelKillsAtLimit, "0")
 	configure(t, e.Node, evictionSection)
 	becomes(t, e.Node, "cat "+systemCgroup+"/memory.max", strconv.Itoa(512<<20))
 	for _, name := range []string{"leaker-1", "leaker-2", "leaker-3"} {

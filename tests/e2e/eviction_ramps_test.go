@@ -212,13 +212,19 @@ type account struct {
 
 func (e *evictor) account(t *testing.T) account {
 	t.Helper()
-	out := run(t, e.Node, "awk '$1 == \"oom_kill\" { print $2 }' "+systemCgroup+"/memory.events; cat "+evictionsFile+" 2>/dev/null || echo '{}'")
-	kills, state, _ := strings.Cut(out, "\n")
-	var a account
+	a, kills := e.evictionsNow(t), run(t, e.Node, kernelKillsAtLimit)
 	var err error
 	if a.kernelKills, err = strconv.Atoi(kills); err != nil {
 		t.Fatal(err)
 	}
+	return a
+}
+
+// evictionsNow returns an account without the kernel's kills.
+func (e *evictor) evictionsNow(t *testing.T) account {
+	t.Helper()
+	state := run(t, e.Node, "cat "+evictionsFile+" 2>/dev/null || echo '{}'")
+	var a account
 	var h evict.History
 	if err := json.Unmarshal([]byte(state), &h); err != nil {
 		t.Fatal(err)
@@ -236,12 +242,11 @@ func (a account) of(pod *v1.Pod) []evict.Eviction {
 // through waits until no eviction is under way.
 func (e *evictor) through(t *testing.T) account {
 	t.Helper()
-	var a account
 	eventually(t, e.Node, "no eviction is under way", func(context.Context) (bool, string, error) {
-		a = e.account(t)
+		a := e.evictionsNow(t)
 		return a.open == 0, fmt.Sprintf("%+v", a), nil
 	})
-	return a
+	return e.account(t)
 }
 
 // killedPods returns the UIDs of the pods in which the kernel has killed at the limit of a cgroup,

@@ -137,6 +137,12 @@ func newStormEvictor(t *testing.T, flavour string) *evictor {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, n, "the API server admits pods of the priority class", func(ctx context.Context) (bool, string, error) {
+		s := modest("probe")
+		s.change = func(p *v1.Pod) { p.Spec.PriorityClassName = "important" }
+		_, err := control.Client().CoreV1().Pods(s.namespace).Create(ctx, s.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil, fmt.Sprint(err), nil
+	})
 	for name, class := range map[string]string{"important": "important", "critical": "system-cluster-critical"} {
 		s := modest(name)
 		s.requests = resources("10m", "4Mi")
