@@ -60,11 +60,15 @@ func TestCondemnPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	if err := full.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
+	if err := full.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil { // until a write would block
-		_, err = full.WriteString("0123456789012345678901234567890123456789")
+		_, err = full.Write(make([]byte, os.Getpagesize()))
 	}
+	begin := time.Now()
 	condemn(dir, time.Millisecond)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
