@@ -89,7 +89,7 @@ func underPressure(s Snapshot) bool {
 func (s Snapshot) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
-		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
+		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays, Left: state.Left}
 	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
@@ -137,9 +137,9 @@ func Decide(s Snapshot) Decision {
 	c := s.Effective()
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
-	// Sums over all pods: the memory that stays, and what pods that are passed over for it use beyond
-	// their requests.
-	stays, excess := uint64(0), uint64(0)
+	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
+	// for it use beyond their requests.
+	stays, excess := s.Left, s.Left
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)

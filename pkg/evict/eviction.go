@@ -43,6 +43,8 @@ type Eviction struct {
 	// whole partition.
 	UsedBytes      uint64 `json:"usedBytes"`
 	PartitionBytes uint64 `json:"partitionBytes"`
+	// OwnerlessBytes is the memory of the partition that belonged to no pod.
+	OwnerlessBytes uint64 `json:"ownerlessBytes,omitempty"`
 	// Containers lists the stopped containers, without those that the kubelet starts in their place.
 	Containers []Stopped `json:"containers"`
 	// Gone means that the containers have ended, or that they did not end in time.
@@ -88,6 +90,7 @@ func newEviction(s Snapshot, d Decision) Eviction {
 		RequestBytes:    d.Victim.Request,
 		UsedBytes:       d.Victim.Usage.Used,
 		PartitionBytes:  s.Memory.Used(),
+		OwnerlessBytes:  ownerless(s.Memory.Used(), s.Pods),
 		Static:          d.Victim.Static,
 		EndsForGood:     d.Victim.EndsForGood,
 		Reported:        d.Method != Evict,

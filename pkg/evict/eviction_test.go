@@ -55,6 +55,7 @@ func TestNewEviction(t *testing.T) {
 			}
 			test.want(&want)
 			want.PartitionBytes = s.Memory.Used()
+			want.OwnerlessBytes = want.PartitionBytes - 480*mi
 			if got := newEviction(s, Decide(s)); !reflect.DeepEqual(got, want) {
 				t.Errorf("eviction is %+v, want %+v", got, want)
 			}

@@ -182,8 +182,9 @@ func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
 	switch do {
 	case readPartition:
 		// Read again after the pod: the poll may have read the partition before the processes ended.
-		if e.missing(x.watch.used()) {
+		if used := x.watch.used(); e.missing(used) {
 			x.state.Doubt = time.Now().Add(reclaimTimeout)
+			x.checkLeft(e, used)
 		}
 	case escalate:
 		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)

@@ -199,6 +199,9 @@ func (m *Manager) decide(s *Snapshot) Decision {
 	s.State = m.executor.state // progress has changed it
 	if underPressure(*s) {
 		s.Pods, s.Awaited = m.measured(), !m.Known()
+		if left := s.State.Left; left.Bytes > 0 {
+			s.Left = left.of(ownerless(s.Memory.Used(), s.Pods))
+		}
 	}
 	return m.choose(s)
 }

@@ -34,6 +34,8 @@ type node struct {
 	pods []*nodePod
 	// cache is page cache of the partition in bytes, active and inactive, and slabs.
 	cache [3]uint64
+	// left is memory of pods that are gone.
+	left uint64
 	// listed is the result of Pods if it differs from the running pods.
 	listed []Pod
 	// awaited means that requests and priorities of the pods are not known yet.
@@ -137,8 +139,9 @@ type nodePod struct {
 	// pendingSyncs counts syncs of the kubelet that are still to come because a container has
 	// ended.
 	pendingSyncs int
-	// rest is its usage beside its containers.
-	rest uint64
+	// rest is its usage beside its containers, and leaves the part that outlives the pod: files on a
+	// tmpfs of the node.
+	rest, leaves uint64
 	// cache is as in node. The slabs are freed when its containers end.
 	cache [3]uint64
 	// min and low are its memory.min and memory.low.
@@ -319,7 +322,7 @@ func (n *node) refresh() {
 
 // sum returns the usage of the partition.
 func (n *node) sum() uint64 {
-	sum := n.cache[0] + n.cache[1] + n.cache[2]
+	sum := n.left + n.cache[0] + n.cache[1] + n.cache[2]
 	for _, p := range n.pods {
 		sum += p.uses()
 	}
@@ -444,6 +447,7 @@ func (n *node) end(p *nodePod, after time.Duration) {
 				n.exited(p, c)
 			}
 		}
+		n.left += p.leaves
 		n.pods = slices.DeleteFunc(n.pods, func(other *nodePod) bool { return other == p })
 		n.remove(p.Cgroup)
 		n.refresh()

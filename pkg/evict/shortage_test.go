@@ -81,8 +81,8 @@ func TestManagerShortageRestart(t *testing.T) {
 		"doubt": {
 			config: hardOnly, down: down, quiet: reclaimTimeout - 5*time.Second - 2*down,
 			want: []string{"kill modest.c1", "evict modest"}, before: func(n *node, m *Manager) {
-				// Another cgroup of the partition takes what the pod gives back.
-				n.beforeKill = func(string) { n.set(func() { n.cache[2] = 2 * 500 * mi }) }
+				// Another pod takes what the pod gives back.
+				n.beforeKill = func(string) { n.set(func() { n.pod("modest").containers[0].uses = 800 * mi }) }
 				n.run(m, 5*time.Second)
 				n.beforeKill = nil
 				n.all()
