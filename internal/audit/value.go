@@ -106,7 +106,7 @@ func parseQuota(text string) (percent int64, ok bool) {
 	micros, err := strconv.ParseInt(first, 10, 64)
 	period, err2 := strconv.ParseInt(second, 10, 64)
 	const most = 1 << 50
-	if err != nil || err2 != nil || period <= 0 || micros < 0 || micros > most {
+	if err != nil || err2 != nil || period <= 0 || period > most || micros < 0 || micros > most {
 		return 0, false
 	}
 	return (micros*100 + period - 1) / period, true

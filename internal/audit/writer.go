@@ -108,10 +108,11 @@ func parseSpan(text string) (micros int64, ok bool) {
 				continue
 			}
 			n, err := strconv.ParseFloat(number, 64)
-			if err != nil || n < 0 || n > 1e9 {
+			total := float64(micros) + n*u.micros + 0.5
+			if err != nil || n < 0 || !(total < 1<<53) { // NaN is not below it
 				return 0, false
 			}
-			micros, parsed = micros+int64(n*u.micros+0.5), true
+			micros, parsed = int64(total), true
 			break
 		}
 		if !parsed {

@@ -30,7 +30,8 @@ func EstimateRequest(class v1.PodQOSClass, score int, limit, capacity uint64) ui
 		// effort.
 		return 0
 	}
-	return capacity / 2000 * uint64(2*(scoreBestEffort-score)+1)
+	// The kubelet gives no burstable container a score below 2.
+	return min(capacity, capacity/2000*uint64(2*(scoreBestEffort-score)+1))
 }
 
 // EstimatePriority returns the priority of a pod, estimated from the score of a container. A

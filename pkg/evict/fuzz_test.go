@@ -1,12 +1,15 @@
 package evict
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // FuzzStore: a state file is either refused, with an error that names it, or read so that it is the
@@ -31,8 +34,20 @@ func FuzzStore(f *testing.F) {
 		if err := Store(path).write(h); err != nil {
 			t.Fatalf("%+v cannot be written again: %v", h, err)
 		}
-		if _, err := Store(path).Read(); err != nil {
+		again, err := Store(path).Read()
+		if err != nil {
 			t.Errorf("%+v cannot be read again: %v", h, err)
+		}
+		for i, e := range again.Open {
+			if e.UID != h.Open[i].UID || e.Cgroup != h.Open[i].Cgroup || e.Method != h.Open[i].Method || !e.Time.Equal(h.Open[i].Time) {
+				t.Errorf("the eviction %+v has become %+v", h.Open[i], e)
+			}
+		}
+		if !maps.Equal(again.Stays, h.Stays) || again.Left != h.Left || len(again.Last) != len(h.Last) || len(again.Cooldown) != len(h.Cooldown) {
+			t.Errorf("%+v has become %+v", h, again)
+		}
+		if left := h.Left.of(1 << 40); left > h.Left.Bytes || left > 1<<40 {
+			t.Errorf("%d bytes of %+v are left", left, h.Left)
 		}
 	})
 }
@@ -84,6 +99,19 @@ func FuzzProtected(f *testing.F) {
 		}
 		if again, err := ParseProtected(p.String()); err != nil || again != p {
 			t.Errorf("%q: %v is written %q, and that is %v, %v", text, p, p.String(), again, err)
+		}
+	})
+}
+
+// FuzzEstimateRequest: no score that a runtime or the kernel reports makes a pod request more than
+// the node or its limit has.
+func FuzzEstimateRequest(f *testing.F) {
+	for _, score := range []int{-3, 1000, 999, 998, 2, -997, -998, 1 << 40, -1 << 63} {
+		f.Add("Burstable", score, uint64(1<<30), uint64(64<<30))
+	}
+	f.Fuzz(func(t *testing.T, class string, score int, limit, capacity uint64) {
+		if request := EstimateRequest(v1.PodQOSClass(class), score, limit, capacity); request > max(limit, capacity) {
+			t.Errorf("%s with score %d and limit %d requests %d of %d", class, score, limit, request, capacity)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,15 +96,15 @@ func TestKillerLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k Killer
 		locked := make(chan struct{})
-		waiting := 0
+		var waiting atomic.Int32
 		for range 2 * maxReapers {
 			begin := time.Now()
-			if err := k.kill(dir, false, func(int) { waiting++; <-locked }); err != nil || time.Since(begin) > time.Second {
+			if err := k.kill(dir, false, func(int) { waiting.Add(1); <-locked }); err != nil || time.Since(begin) > time.Second {
 				t.Fatalf("%v after %s", err, time.Since(begin))
 			}
 		}
-		if waiting != maxReapers {
-			t.Errorf("%d wait for the memory", waiting)
+		if waiting.Load() != maxReapers {
+			t.Errorf("%d wait for the memory", waiting.Load())
 		}
 		close(locked)
 		synctest.Wait()
