@@ -26,7 +26,9 @@ func TestManagerRamps(t *testing.T) {
 					r.grow(i, 0)
 				}
 				r.run(m, 8*time.Second)
+				r.mu.Lock()
 				r.over = true
+				r.mu.Unlock()
 				for i := range r.growers {
 					r.set(func() { r.drop(fmt.Sprint("grower", i)) })
 				}
