@@ -215,6 +215,15 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 			MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0)),
 		}, nil
 	}
+	r, err := verboseResources(answer.GetInfo())
+	if err != nil {
+		return Resources{}, c.failed("ContainerStatus "+id, err)
+	}
+	return r, nil
+}
+
+// verboseResources returns the resources in the verbose information of containerd 1.6.
+func verboseResources(verbose map[string]string) (Resources, error) {
 	var info struct {
 		Config struct {
 			Linux struct {
@@ -226,9 +235,9 @@ func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
 			} `json:"linux"`
 		} `json:"config"`
 	}
-	if text, ok := answer.GetInfo()["info"]; ok {
+	if text, ok := verbose["info"]; ok {
 		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return Resources{}, c.failed("ContainerStatus "+id, err)
+			return Resources{}, err
 		}
 	}
 	r := info.Config.Linux.Resources

@@ -17,13 +17,22 @@ func (c *Client) Process(ctx context.Context, id string) (pid int, running bool,
 	if err != nil {
 		return 0, false, c.failed("ContainerStatus "+id, err)
 	}
+	pid, err = processID(answer.GetInfo())
+	if err != nil {
+		return 0, false, c.failed("ContainerStatus "+id, err)
+	}
+	return pid, stateOf(answer.GetStatus().GetState()) == Running, nil
+}
+
+// processID returns the ID of the first process from the verbose information, 0 for none.
+func processID(verbose map[string]string) (int, error) {
 	var info struct {
 		PID int `json:"pid"`
 	}
-	if text, ok := answer.GetInfo()["info"]; ok {
+	if text, ok := verbose["info"]; ok {
 		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return 0, false, c.failed("ContainerStatus "+id, err)
+			return 0, err
 		}
 	}
-	return info.PID, stateOf(answer.GetStatus().GetState()) == Running, nil
+	return max(info.PID, 0), nil
 }
