@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// FuzzThreshold: a threshold is no more than the capacity if it is a part of it, and never negative.
+// FuzzThreshold: a threshold is never negative, and one in percent no more than the capacity.
 func FuzzThreshold(f *testing.F) {
 	for _, seed := range []string{"10%", "0%", "100%", "99.9999999%", "NaN%", "%", "100Mi", "-1", "1e30", "12.5%%"} {
 		f.Add(seed, int64(16<<30))
