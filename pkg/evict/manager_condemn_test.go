@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,29 @@ func TestManagerKillBelowLimit(t *testing.T) {
 		n.run(m, 4*time.Second)
 		if len(n.kernel.condemned) > 0 || len(n.all()) != 2 {
 			n.t.Errorf("condemned %q, did %q", n.kernel.condemned, n.all())
+		}
+	})
+}
+
+// TestManagerResumeUnread: without a reading nothing shows that the partition is at its limit.
+func TestManagerResumeUnread(t *testing.T) {
+	bubble(t, func(n *node) {
+		greedy := n.pod("greedy")
+		open := Eviction{
+			UID: "greedy", Cgroup: greedy.Cgroup, Time: time.Now(), Threshold: Hard, Method: Restart, Reported: true,
+			Containers: []Stopped{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
+		}
+		if err := Store(n.path("", "evictions.json")).write(History{Open: []Eviction{open}}); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := os.Remove(n.path(partition, "memory.current")); err != nil {
+			n.t.Fatal(err)
+		}
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		m.step(n.ctx)
+		if did := n.all(); len(did) != 1 || len(n.kernel.condemned) > 0 {
+			n.t.Errorf("did %q, condemned %q; want one kill", did, n.kernel.condemned)
 		}
 	})
 }
