@@ -336,6 +336,7 @@ func TestManagerLimitLoweredWhileReclaiming(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
 				n.ends = 2 * time.Second
+				n.set(func() { n.pod("modest").Request = 0 })
 				n.lower = func() error { return nil }
 				m := n.started(hardOnly)
 				n.run(m, time.Second)
