@@ -1,11 +1,12 @@
 package evict
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // condemnPatience is the time for which Kill waits for the kernel to lower a limit. The kernel
@@ -21,27 +22,17 @@ const condemnPatience = time.Second
 // (TestSoakStorms, kernel 6.12). A limit of half is met when the largest process has ended, and
 // needs no kill of what holds a few pages.
 func condemn(dir string, patience time.Duration) {
-	text, err := os.ReadFile(filepath.Join(dir, "memory.current"))
+	usage, err := cgroupfs.FS(dir).MemoryCurrent("")
 	if err != nil {
 		return // it has ended
-	}
-	usage, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
-	if err != nil {
-		return
 	}
 	limit, err := os.OpenFile(filepath.Join(dir, "memory.max"), os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	within(patience, func() {
 		// Whatever comes of it: all processes are killed next.
 		_, _ = limit.WriteString(strconv.FormatUint(usage/2, 10))
 		_ = limit.Close()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-	}
+	})
 }

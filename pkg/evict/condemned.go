@@ -6,41 +6,43 @@ import "nodepartition/internal/cgroupfs"
 // part of an eviction, and no kill at a limit that a user has set. Only the goroutine in Run uses
 // it.
 type condemned struct {
-	// before and last hold the kernel's counts of each cgroup: at the first kill and at the last
-	// reading.
-	before, last map[string]uint64
+	counts map[string]kernelCount
 	// ended is the sum over cgroups that are gone.
 	ended uint64
 }
 
+// kernelCount holds the kernel's count of kills in a cgroup: before the first condemn, and at the
+// last reading.
+type kernelCount struct{ before, last uint64 }
+
 // add begins to count in a cgroup, unless it has begun before.
 func (c *condemned) add(cgroups cgroupfs.FS, cgroup string) {
-	if _, known := c.before[cgroup]; known {
+	if _, known := c.counts[cgroup]; known {
 		return
 	}
-	killed, _, err := cgroups.OOMEvents(cgroup)
+	killed, _, err := cgroups.Kills(cgroup)
 	if err != nil {
 		return
 	}
-	if c.before == nil {
-		c.before, c.last = map[string]uint64{}, map[string]uint64{}
+	if c.counts == nil {
+		c.counts = map[string]kernelCount{}
 	}
-	c.before[cgroup], c.last[cgroup] = killed, killed
+	c.counts[cgroup] = kernelCount{before: killed, last: killed}
 }
 
 // total returns the number of processes that the kernel has killed for the program in this run.
 func (c *condemned) total(cgroups cgroupfs.FS) uint64 {
 	sum := uint64(0)
-	for cgroup, before := range c.before {
-		killed, _, err := cgroups.OOMEvents(cgroup)
+	for cgroup, count := range c.counts {
+		killed, _, err := cgroups.Kills(cgroup)
 		if err != nil { // it is gone
-			c.ended += c.last[cgroup] - before
-			delete(c.before, cgroup)
-			delete(c.last, cgroup)
+			c.ended += count.last - count.before
+			delete(c.counts, cgroup)
 			continue
 		}
-		c.last[cgroup] = max(killed, c.last[cgroup])
-		sum += c.last[cgroup] - before
+		count.last = max(killed, count.last)
+		c.counts[cgroup] = count
+		sum += count.last - count.before
 	}
 	return c.ended + sum
 }

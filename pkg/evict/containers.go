@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// containers stops containers and reads whether they have ended. All methods but startedAgain may
-// be called from any goroutine.
+// containers stops containers and reads whether they have ended. All methods but stop and
+// startedAgain may be called from any goroutine.
 type containers struct {
 	*Options
 	condemned  condemned

@@ -58,15 +58,23 @@ func (k *Killer) reap(dir string, reap func(pid int)) {
 		k.reapers.Add(-1)
 		return
 	}
+	within(reapPatience, func() {
+		defer k.reapers.Add(-1)
+		eachProcess(dir, reap)
+	})
+}
+
+// within calls what, and returns when that has returned, or after patience: then it goes on in the
+// background.
+func within(patience time.Duration, what func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer k.reapers.Add(-1)
-		eachProcess(dir, reap)
+		what()
 	}()
 	select {
 	case <-done:
-	case <-time.After(reapPatience):
+	case <-time.After(patience):
 	}
 }
 

@@ -1,9 +1,9 @@
 package evict
 
 import (
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"nodepartition/internal/priority"
@@ -20,12 +20,10 @@ func leavesFiles(n *node) {
 
 // evictedNames returns the names of the pods that were evicted or restarted.
 func evictedNames(n *node) string {
-	names := map[string]bool{}
 	var list []string
 	for _, what := range n.all() {
 		name, killed := strings.CutPrefix(what, "kill ")
-		if name, _, _ = strings.Cut(name, "."); killed && !names[name] {
-			names[name] = true
+		if name, _, _ = strings.Cut(name, "."); killed && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -36,7 +34,7 @@ func evictedNames(n *node) string {
 // other pod, neither when the next doubt is over nor after a restart of the program. A pod that
 // grows beside them is evicted.
 func TestManagerFilesOutliveTheirPod(t *testing.T) {
-	emptyBubble(t, func(n *node) {
+	newDisk(t).bubbleOf(t, newNode, func(n *node) {
 		leavesFiles(n)
 		m := n.started(hardOnly)
 		n.run(m, 2*time.Minute)
@@ -68,7 +66,7 @@ func TestManagerFilesOutliveTheirPod(t *testing.T) {
 
 // TestManagerFilesDeleted: when such files are deleted, evictions go on as before.
 func TestManagerFilesDeleted(t *testing.T) {
-	emptyBubble(t, func(n *node) {
+	newDisk(t).bubbleOf(t, newNode, func(n *node) {
 		leavesFiles(n)
 		m := n.started(hardOnly)
 		defer func() { n.stop(m) }()
@@ -116,15 +114,4 @@ func TestLeftBehind(t *testing.T) {
 	if l = l.add(120, 220); l != (leftBehind{Base: 20, Bytes: 200}) {
 		t.Errorf("%+v after the next", l)
 	}
-}
-
-// emptyBubble runs a test with a node without pods, in fake time.
-func emptyBubble(t *testing.T, test func(*node)) {
-	t.Helper()
-	d := newDisk(t)
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, d)
-		defer func() { n.cancel() }()
-		test(n)
-	})
 }

@@ -26,8 +26,8 @@ func meets(n *node, left uint64) []string {
 	return n.kernel.killed
 }
 
-// TestManagerKillAtLimit: while an evicted pod ends at the limit, the kernel kills no other, and
-// what it has killed for the program is no kill at a limit.
+// TestManagerKillAtLimit: while an evicted pod ends at the limit, the kernel kills no other pod.
+// The monitor does not report its own kills as kills of the kernel.
 func TestManagerKillAtLimit(t *testing.T) {
 	bubble(t, func(n *node) {
 		if killed := meets(n, 8); len(killed) > 0 {

@@ -24,8 +24,14 @@ func bubble(t *testing.T, test func(*node)) {
 // bubble runs a test in fake time on a disk that an earlier test may have used.
 func (d *disk) bubble(t *testing.T, test func(*node)) {
 	t.Helper()
+	d.bubbleOf(t, busyNode, test)
+}
+
+// bubbleOf is bubble with another node.
+func (d *disk) bubbleOf(t *testing.T, newNode func(testing.TB, *disk) *node, test func(*node)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := busyNode(t, d)
+		n := newNode(t, d)
 		defer func() { n.cancel() }()
 		test(n)
 	})
