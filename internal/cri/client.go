@@ -235,13 +235,20 @@ func verboseResources(verbose map[string]string) (Resources, error) {
 			} `json:"linux"`
 		} `json:"config"`
 	}
-	if text, ok := verbose["info"]; ok {
-		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return Resources{}, err
-		}
+	if err := decodeVerbose(verbose, &info); err != nil {
+		return Resources{}, err
 	}
 	r := info.Config.Linux.Resources
 	return Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))}, nil
+}
+
+// decodeVerbose decodes the verbose information of a container into v, if there is any.
+func decodeVerbose(verbose map[string]string, v any) error {
+	text, ok := verbose["info"]
+	if !ok {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), v)
 }
 
 // ErrNotServed means that the server at the endpoint does not serve the CRI: a containerd whose CRI

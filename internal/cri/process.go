@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"encoding/json"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -29,10 +28,8 @@ func processID(verbose map[string]string) (int, error) {
 	var info struct {
 		PID int `json:"pid"`
 	}
-	if text, ok := verbose["info"]; ok {
-		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return 0, err
-		}
+	if err := decodeVerbose(verbose, &info); err != nil {
+		return 0, err
 	}
 	return max(info.PID, 0), nil
 }
