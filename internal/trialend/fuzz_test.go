@@ -10,7 +10,7 @@ import (
 
 // FuzzOf: a trial whose end is known ends at that moment, and in every other boot.
 func FuzzOf(f *testing.F) {
-	f.Add(`{"from":"/root/section.yaml","end":{"boot":"b","since":600000000000}}`)
+	f.Add(`{"from":"/etc/kubernetes/section.yaml","end":{"boot":"b","since":600000000000}}`)
 	f.Add(`{"end":{"boot":"b","since":-9223372036854775808}}`)
 	f.Add(`{"end":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
