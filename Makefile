@@ -3,40 +3,47 @@
 PREFIX  ?= /usr
 DESTDIR ?=
 GO      ?= go
-# For compiling alone: with less garbage collection the compiler takes 30 % less CPU time, and twice the memory.
+# For compiling alone: with less garbage collection the compiler takes 30 % less CPU time, and twice
+# the memory.
 COMPILE := GOGC=800 GOMEMLIMIT=2GiB $(GO)
 
 # safe.directory: root builds what another user has cloned.
 VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# The version is ours to say; git's word on the checkout fails where it belongs to another user.
+# The Makefile sets the version. go build must not ask git, which refuses a checkout owned by
+# another user.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
-# What is expensive is kept here, outside the tree: disks, built programs, this linter. tests/lab uses the same folder.
+# Expensive artifacts are kept here, outside the tree: disks, built programs, the linter. tests/lab
+# uses the same folder.
 CACHE := $(or $(NODE_PARTITION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/node-partition)
 
 GOLANGCI_LINT_VERSION := v2.12.2
 
-# One runner for all tests, with the same flags wherever it is called from: what has passed comes out of go test's cache.
+# One runner for all tests, always with the same flags, so that go test's cache has the results of
+# tests that have passed.
 RUN_TESTS := $(GO) run ./tests/run
-# The lab limits how many machines run at once. A machine is no file that go test knows of: no result is kept.
+# The lab limits how many machines run at once. go test does not track virtual machines, so node
+# tests are never cached.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
-# Modules of their own, whose dependencies are not those of the programs: dashboards and rules, and plots of what tests have seen.
-MODULES = deploy/generate tests/plot
+# Modules of their own, whose dependencies are not those of the programs: dashboards and rules.
+MODULES = deploy/generate
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
 LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
 # Each name of -run has to exist, unless only some kinds of nodes are asked for.
 EACH = $(if $(LAB_FLAVOURS),,-each)
-# In test-nodes alone: the streams of a node, which are the lab's own, and what takes many minutes and has tests without a node too: two
-# nodes for the dashboard, memory pressure, CPU managers one by one, storms, a clock that is set, boots with a section that arrives late.
+# In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
+# minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, CPU
+# managers one by one, storms, a clock that is set, boots with a section that arrives late.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Storms|ClockStep|Arrival)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
+.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak \
+	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
 
@@ -51,38 +58,46 @@ PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
 $(PROGRAMS) &: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
 	$(MAKE) build
 
-# Where systemd looks for units and generators: below /usr and /usr/local, and for every other PREFIX in /etc, which is writable where
-# /usr is not.
+# Where systemd looks for units and generators: below /usr and /usr/local, and for every other
+# PREFIX in /etc, which is writable where /usr is not.
 SYSTEMD_DIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd,/etc/systemd)
-GENERATOR   = $(SYSTEMD_DIR)/system-generators/partition-generator
 MONITOR     = $(PREFIX)/bin/partition-monitor
-UNIT        = $(SYSTEMD_DIR)/system/partition-monitor.service
-CATALOG     = $(PREFIX)/lib/systemd/catalog/node-partition.catalog
-MANUALS     = $(PREFIX)/share/man/man8/partition-monitor.8 $(PREFIX)/share/man/man8/partition-generator.8
 DOCS        = $(PREFIX)/share/doc/node-partition
-SETTINGS    = $(DOCS)/node-partition.default
-# For Grafana and Prometheus, which run elsewhere.
-DASHBOARDS  = grafana/node-partition.json prometheus/alerts.yaml prometheus/recording.yaml prometheus/prometheusrule.yaml
+# The lines of the list, with the values of its variables, and a line for each file of a pattern.
+LISTED      = sed -e '/^\#/d' -e 's|$${BIN}|$(BIN)|' -e 's|$${PREFIX}|$(PREFIX)|' -e 's|$${SYSTEMD_DIR}|$(SYSTEMD_DIR)|' deploy/installed | \
+	while read -r mode pattern path; do for source in $$pattern; do \
+		case $$path in */) echo "$$mode $$source $$path$${source\#\#*/}" ;; *) echo "$$mode $$source $$path" ;; esac; \
+	done; done
+# The destinations of an installation, for the next one and for its end.
+RECORD      = $(DOCS)/installed
 
-# The container runtime starts what is here, named NN-NAME, before it serves its first request. After 90, which is the service's.
+# The container runtime starts the plugins in this folder, named NN-NAME, before it serves its first
+# request. 91 is after 90, the service's number.
 NRI_PLUGINS ?= /opt/nri/plugins
 PLUGIN      = $(NRI_PLUGINS)/91-node-partition
 
-# A path that can stand in a unit and in a shell as it is.
+# A path that needs no quoting in a unit or in a shell.
 check-prefix:
 	@printf %s '$(PREFIX)' | grep -Eqx '/[A-Za-z0-9/._+-]*[A-Za-z0-9._+-]' || \
 		{ echo 'PREFIX=$(PREFIX): want an absolute path of letters, digits and /._+- that does not end in /' >&2; exit 1; }
 
 ## install: what is needed on a node, into DESTDIR, below PREFIX; with PRELAUNCHED=1 the NRI plugin for k3s and RKE2 too
 install: check-prefix $(PROGRAMS)
-	install -D -m 0755 $(BIN)/partition-generator '$(DESTDIR)$(GENERATOR)'
-	install -D -m 0755 $(BIN)/partition-monitor '$(DESTDIR)$(MONITOR)'
-	install -D -m 0644 units/partition-monitor.service '$(DESTDIR)$(UNIT)'
-	sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' '$(DESTDIR)$(UNIT)'
-	install -D -m 0644 units/node-partition.catalog '$(DESTDIR)$(CATALOG)'
-	for manual in $(MANUALS); do install -D -m 0644 man/$${manual##*/} "$(DESTDIR)$$manual" || exit; done
-	install -D -m 0644 units/node-partition.default '$(DESTDIR)$(SETTINGS)'
-	for file in $(DASHBOARDS); do install -D -m 0644 deploy/$$file "$(DESTDIR)$(DOCS)/$$file" || exit; done
+	@$(LISTED) | while read -r mode source path; do \
+		echo "$$source -> $(DESTDIR)$$path"; \
+		install -D -m "$$mode" "$$source" '$(DESTDIR)'"$$path" || exit; \
+		case $$path in *.service) \
+			sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' '$(DESTDIR)'"$$path" || exit ;; \
+		esac; \
+	done
+	@$(LISTED) | awk '{print $$3}' >'$(DESTDIR)$(RECORD).new'
+	@# What an earlier version has installed and this one does not.
+	@if [ -e '$(DESTDIR)$(RECORD)' ]; then \
+		grep -vxF -f '$(DESTDIR)$(RECORD).new' '$(DESTDIR)$(RECORD)' | \
+			while read -r path; do rm -f '$(DESTDIR)'"$$path" || exit; done; \
+	fi
+	@mv '$(DESTDIR)$(RECORD).new' '$(DESTDIR)$(RECORD)'
+	@find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete
 ifneq ($(filter-out 0 no,$(PRELAUNCHED)),)
 	install -d '$(DESTDIR)$(NRI_PLUGINS)'
 	ln -sfn '$(MONITOR)' '$(DESTDIR)$(PLUGIN)'
@@ -90,10 +105,11 @@ endif
 
 ## uninstall: remove what install has installed, with the same DESTDIR and PREFIX; switch the partition off before
 uninstall: check-prefix
-	rm -f $(addprefix $(DESTDIR),$(GENERATOR) $(MONITOR) $(UNIT) $(CATALOG) $(MANUALS) $(SETTINGS) $(addprefix $(DOCS)/,$(DASHBOARDS)))
+	@{ $(LISTED) | awk '{print $$3}'; cat '$(DESTDIR)$(RECORD)' 2>/dev/null; echo '$(RECORD)'; } | \
+		while read -r path; do rm -f '$(DESTDIR)'"$$path" || exit; done
 	@# Not the link of an installation below another PREFIX.
 	if [ "$$(readlink '$(DESTDIR)$(PLUGIN)')" = '$(MONITOR)' ]; then rm -f '$(DESTDIR)$(PLUGIN)'; fi
-	-rmdir '$(DESTDIR)$(DOCS)/grafana' '$(DESTDIR)$(DOCS)/prometheus' '$(DESTDIR)$(DOCS)' 2>/dev/null
+	@if [ -d '$(DESTDIR)$(DOCS)' ]; then find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete; fi
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
@@ -136,7 +152,7 @@ test-nodes: setup-node
 	tests/lab/lab prepare
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted and reloaded; takes hours
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded; hours
 soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
@@ -160,10 +176,11 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the rules for the Prometheus operator, in deploy
+## generate: the dashboard and the Prometheus operator's rules, in deploy; the options, in units and man
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..
+	$(GO) test ./cmd/partition-monitor -run '^TestOptionsAreWritten$$' -count 1 -update
 
 # Built ahead: it takes minutes, once.
 golangci-lint:
@@ -173,7 +190,7 @@ golangci-lint:
 # On a machine that does nothing else: what else it does costs precision, and the limits stay.
 ## bench: ratios, each measured in one run: the generator's to systemd's own, the monitor's on nodes, with limits
 bench: setup-node
-	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/bench
+	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/nodebench/generator
 	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
 
 FUZZTIME ?= 60s
@@ -183,23 +200,21 @@ fuzz:
 	@tests/setup go
 	tests/fuzz $(FUZZTIME)
 
-# The rules, which are pure; files after a colon where the package holds more than those.
-MUTANTS ?= pkg/slices pkg/slices/config pkg/slices/lowering internal/unitname internal/cgroupfs:memory.go pkg/evict:decide.go,estimate.go,execution.go,interval.go,pod.go,rank.go,snapshot.go,protected.go pkg/podmove:decide.go,movable.go,snapshot.go,weight.go
+MUTANTS ?= $(shell grep -v '^\#' tests/mutants/packages)
 
-## guards: remove the guards of tests/mutants/guards one after another, and see which no test misses; GUARD=regexp for some
+## guards: remove the guards of tests/mutants/guards one by one, and see which no test misses; GUARD=regexp for some
 guards:
 	@tests/setup unit
 	$(GO) run ./tests/mutants -guards '$(or $(GUARD),.)'
 
-## mutants: make guards; then change the rules at one place after another, and see which changes the unit tests let pass; takes half an hour
+## mutants: make guards; then change the rules place by place, and see which changes no test notices; half an hour
 mutants:
 	@tests/setup unit
 	$(GO) run ./tests/mutants $(if $(filter file,$(origin MUTANTS)),-guards .) $(MUTANTS)
 
-# With the flags of build: what both have in common is compiled once.
 ## demo: boot a node with a system partition and show it
 demo: setup-node build
-	@LAB_SOURCES='$(CURDIR)/tests/lab/sources' CGO_ENABLED=0 $(GO) run -trimpath ./tests/demo
+	@tests/lab/lab demo
 
 ## clean: remove bin/; what is cached stays
 clean:

@@ -58,7 +58,7 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 		)
 		return 2
 	}
-	// The initrd has no kubelet, and its configuration would be that of another root.
+	// The initrd has no kubelet, and its configuration would belong to another root.
 	if getenv("SYSTEMD_IN_INITRD") == "1" {
 		return 0
 	}

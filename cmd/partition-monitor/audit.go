@@ -4,11 +4,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	findings "nodepartition/internal/audit"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/audit"
+	"nodepartition/internal/command/audit"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
 )
 
-func auditCommand() *cli.Command {
+func auditCommand(n host.Node) *cli.Command {
 	outputs := formats[findings.Report]{{"text", audit.WriteText}, {"json", audit.WriteJSON}}
 	return &cli.Command{
 		Name: "audit",
@@ -19,12 +20,16 @@ func auditCommand() *cli.Command {
 			outputs.flag(),
 		},
 		Action: func(c *cli.Context) error {
-			applyServiceFlags(c, cgroupfs.Mount, "/proc")
+			n, err := nodeOf(c, n)
+			if err != nil {
+				return notAudited{err}
+			}
+			applyServiceFlags(c, n)
 			write, err := outputs.writer(c)
 			if err != nil {
 				return err
 			}
-			report, err := audit.Node(c.Context, audit.Options{PodsAPI: c.String(flagPods)})
+			report, err := audit.Node(c.Context, audit.Options{Node: n, PodsAPI: n.Path(c.String(options.FlagPods))})
 			if err != nil {
 				return notAudited{err}
 			}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/check"
+	"nodepartition/internal/command/check"
+	"nodepartition/internal/host"
 )
 
 const flagIgnore = "ignore"
 
-func checkCommand() *cli.Command {
+func checkCommand(n host.Node) *cli.Command {
 	outputs := formats[[]check.Finding]{{"text", check.WriteText}, {"json", check.WriteJSON}}
 	return &cli.Command{
 		Name:  "check",
@@ -26,8 +26,12 @@ func checkCommand() *cli.Command {
 			},
 		),
 		Action: func(c *cli.Context) error {
-			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			common, err := readOptions(c)
+			n, err := nodeOf(c, n)
+			if err != nil {
+				return err
+			}
+			applyServiceFlags(c, n)
+			common, err := readOptions(c, n)
 			if err != nil {
 				return err
 			}

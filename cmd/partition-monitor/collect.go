@@ -8,12 +8,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/collect"
-	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/command/collect"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
 )
 
-func collectCommand() *cli.Command {
+func collectCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:  "collect",
 		Usage: "make a bundle of the node's state for a bug report, without secrets",
@@ -22,12 +22,12 @@ func collectCommand() *cli.Command {
 			Usage: "`FILE` to make, or - for the standard output (default: node-partition-TIME.tar.gz in the working directory)",
 		}),
 		Action: func(c *cli.Context) error {
-			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			common, err := readOptions(c)
+			applyServiceFlags(c, n)
+			common, err := readOptions(c, n)
 			if err != nil {
 				return err
 			}
-			o := collect.Options{Options: common, Version: version, Args: node.ServiceArgs(cgroupfs.Mount, "/proc")}
+			o := collect.Options{Options: common, Version: version, Args: node.ServiceArgs(n)}
 			name := c.String(flagOutput)
 			if name == "-" {
 				return collect.Write(c.Context, c.App.Writer, o)

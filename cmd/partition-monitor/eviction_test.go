@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -12,16 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/monitor/node"
 	"nodepartition/pkg/slices/lowering"
+	"nodepartition/tests/fakenode"
 )
 
 const mebi = 1 << 20
-
-// section returns a configuration with a partition of 400Mi and more fields.
-func section(fields string) string {
-	return kubelet("systemPartition:\n  memoryLimit: 400Mi\n  namespaces: [kube-system]\n" + fields)
-}
 
 func TestEvictionFlags(t *testing.T) {
 	t.Parallel()
@@ -49,99 +43,15 @@ func TestEvictionFlags(t *testing.T) {
 	}
 }
 
-// last returns the thresholds in members.json.
-func (n *fakeNode) last() *node.Thresholds {
-	n.t.Helper()
-	var m node.Members
-	data, err := os.ReadFile(filepath.Join(n.root, node.MembersFile))
-	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
-		n.t.Fatal(err)
-	}
-	return (*node.Thresholds)(m.Eviction)
-}
-
-// TestThresholds: the service writes the thresholds of a valid configuration to members.json, for
-// when it becomes invalid.
-func TestThresholds(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, "")
-	for _, test := range []struct {
-		fields string
-		want   node.Thresholds
-	}{
-		{"", node.Thresholds{Hard: 32 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 10%}\n", node.Thresholds{Hard: 40 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 48Mi}\n", node.Thresholds{Hard: 48 * mebi, MaxPodGrace: -1}},
-		{"  evictionHard: {memory.available: 0%}\n", node.Thresholds{MaxPodGrace: -1}},
-		{
-			// No evictionMaxPodGracePeriod: the grace period of the pod.
-			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n",
-			node.Thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: -1},
-		},
-		{
-			"  evictionSoft: {memory.available: 25%}\n  evictionSoftGracePeriod: {memory.available: 1m30s}\n  evictionMaxPodGracePeriod: 20\n" +
-				"  evictionMinimumReclaim: {memory.available: 5Mi}\n",
-			node.Thresholds{Hard: 32 * mebi, Soft: 100 * mebi, SoftGrace: 90 * time.Second, MaxPodGrace: 20 * time.Second, MinimumReclaim: 5 * mebi},
-		},
-	} {
-		n.write("/var/lib/kubelet/config.yaml", section(test.fields))
-		n.follow()
-		test.want.Limit = 400 * mebi
-		if got := n.last(); got == nil || *got != test.want {
-			t.Errorf("%q: %+v; want %+v", test.fields, got, test.want)
-		}
-	}
-}
-
-// TestLastGoodThresholds: the thresholds survive an invalid configuration, and a restart of the
-// service.
-func TestLastGoodThresholds(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, section("  evictionHard: {memory.available: 10%}\n"))
-	n.partition("419430400")
-	n.serve(&fakeRuntime{})
-	n.servePods()
-	hard := func(what string, want uint64, mode string) {
-		t.Helper()
-		if e := n.status().Eviction; e == nil || e.HardBytes != want || e.Mode != mode {
-			t.Errorf("%s: %+v; want %s, below %d", what, e, mode, want)
-		}
-	}
-	hard("valid", 40*mebi, "on")
-	n.follow()
-	n.write("/var/lib/kubelet/config.yaml", broken)
-	hard("broken", 40*mebi, "on")
-	n.follow()
-	hard("broken, after a restart", 40*mebi, "on")
-
-	// A file of an earlier version has no thresholds: the default for the limit in force is used.
-	n.write(node.MembersFile, `{"namespaces":["kube-system"]}`)
-	hard("an older file", 32*mebi, "on")
-	n.partition("1048576000")
-	hard("an older file, another limit", 50*mebi, "on")
-	n.partition("max")
-	hard("an older file, no limit", 0, "off")
-
-	// Without a section no memory is guarded, whatever the earlier thresholds.
-	n.partition("419430400")
-	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
-	hard("no section", 0, "off")
-	n.write("/var/lib/kubelet/config.yaml", section(""))
-	n.write("/proc/cmdline", "quiet node_partition=0")
-	hard("switched off", 0, "off")
-	n.write("/proc/cmdline", "quiet")
-	hard("valid again", 32*mebi, "on")
-}
-
 // serveOnce starts the service, waits until it connects to NRI, which is after it has read its
 // configuration, and stops it.
 func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 	n.t.Helper()
-	socket := filepath.Join(n.root, "/run/nri/nri.sock")
+	socket := filepath.Join(n.Root, "/run/nri/nri.sock")
 	if err := os.RemoveAll(socket); err != nil {
 		n.t.Fatal(err)
 	}
-	listener, ok := n.listen("/run/nri/nri.sock").(*net.UnixListener)
+	listener, ok := n.Listen("/run/nri/nri.sock").(*net.UnixListener)
 	if !ok {
 		n.t.Fatal("no socket")
 	}
@@ -168,23 +78,23 @@ func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 // the service only then.
 func TestEvictsFile(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, valid("kube-system"))
-	marker := filepath.Join(n.root, lowering.EvictsFile)
+	n := newNode(t, fakenode.Valid("kube-system"))
+	marker := filepath.Join(n.Root, lowering.EvictsFile)
 	for _, step := range []struct {
 		configuration string
 		flag          string
 		want          bool
 	}{
-		{valid("kube-system"), "--eviction=off", false}, // did not exist
-		{valid("kube-system"), "--eviction=on", true},
-		{valid("kube-system"), "--eviction=on", true}, // exists already
-		{valid("kube-system"), "--eviction=dry-run", false},
-		{valid("kube-system"), "--eviction=on", true},
-		{valid("kube-system"), "--eviction=off", false},
-		{broken, "--eviction=on", true}, // the last good one
-		{kubelet(""), "--eviction=on", false},
+		{fakenode.Valid("kube-system"), "--eviction=off", false}, // did not exist
+		{fakenode.Valid("kube-system"), "--eviction=on", true},
+		{fakenode.Valid("kube-system"), "--eviction=on", true}, // exists already
+		{fakenode.Valid("kube-system"), "--eviction=dry-run", false},
+		{fakenode.Valid("kube-system"), "--eviction=on", true},
+		{fakenode.Valid("kube-system"), "--eviction=off", false},
+		{fakenode.Broken, "--eviction=on", true}, // the last good one
+		{fakenode.Configuration(""), "--eviction=on", false},
 	} {
-		n.write("/var/lib/kubelet/config.yaml", step.configuration)
+		n.Write("/var/lib/kubelet/config.yaml", step.configuration)
 		stderr := n.serveOnce(step.flag)
 		if _, err := os.Stat(marker); (err == nil) != step.want {
 			t.Errorf("%q, %s: %v; want it there: %t\n%s", step.configuration, step.flag, err, step.want, stderr)
@@ -195,8 +105,8 @@ func TestEvictsFile(t *testing.T) {
 // TestEvictsFileFails: the log has the error if the file cannot be written or removed.
 func TestEvictsFileFails(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, valid("kube-system"))
-	n.write(lowering.EvictsFile+"/in-the-way", "")
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Write(lowering.EvictsFile+"/in-the-way", "")
 	for _, flag := range []string{"--eviction=on", "--eviction=off"} {
 		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "recording for the generator whether pods are evicted failed") || !strings.Contains(stderr, lowering.EvictsFile) {
 			t.Errorf("%s: %s", flag, stderr)

@@ -2,87 +2,64 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
 	"nodepartition/internal/podsapi"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/nri"
 )
 
-// The flags that run, status and check have in common. Package options has those that messages
-// mention.
-const (
-	flagRuntime  = "runtime-endpoint"
-	flagNRI      = "nri-socket"
-	flagPods     = "pods-api-socket"
-	flagMove     = "move"
-	flagCooldown = "eviction-cooldown"
-)
-
 // commonFlags returns the flags that run, status and check have in common, followed by more.
 func commonFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{
-			Name:  flagRuntime,
-			Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)",
-		},
-		&cli.StringFlag{Name: flagNRI, Usage: "`SOCKET` at which the runtime serves NRI", Value: nri.DefaultSocket},
+		textFlag(options.FlagRuntime, ""),
+		textFlag(options.FlagNRI, nri.DefaultSocket),
 		podsAPIFlag(),
-		&cli.StringFlag{Name: options.FlagListen, Usage: "`ADDRESS` for metrics and health", Value: "127.0.0.1:9948"},
-		&cli.StringFlag{
-			Name:  flagMove,
-			Usage: "how running pods are moved: auto, restart, live or never",
-			Value: string(podmove.Auto),
-		},
-		&cli.StringFlag{Name: options.FlagEviction, Usage: "on, off, or dry-run, which only reports", Value: "on"},
-		&cli.StringFlag{
-			Name:  options.FlagProtected,
-			Usage: "`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical",
-			Value: evict.DefaultProtected.String(),
-		},
-		&cli.DurationFlag{
-			Name:  flagCooldown,
-			Usage: "after an eviction, how long the pods of the same controller are restarted and not evicted",
-			Value: 5 * time.Minute,
-		},
-		&cli.StringFlag{
-			Name:  options.FlagKubeconfig,
-			Usage: "kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet's, with none pods are restarted instead",
-			Value: options.KubeconfigAuto,
-		},
-		&cli.StringFlag{
-			Name:  options.FlagEvents,
-			Usage: "on or off: Events about the partition on its pods and on the node, with the kubeconfig of --" + options.FlagKubeconfig,
-			Value: "on",
-		},
-		&cli.BoolFlag{
-			Name:  options.FlagCondition,
-			Usage: "keep the condition SystemPartitionPressure of the node, with the same kubeconfig",
-		},
+		textFlag(options.FlagListen, "127.0.0.1:9948"),
+		textFlag(options.FlagMove, string(podmove.Auto)),
+		textFlag(options.FlagEviction, "on"),
+		textFlag(options.FlagProtected, evict.DefaultProtected.String()),
+		durationFlag(options.FlagCooldown, 5*time.Minute),
+		textFlag(options.FlagKubeconfig, options.KubeconfigAuto),
+		textFlag(options.FlagEvents, "on"),
+		boolFlag(options.FlagCondition),
 	}, more...)
 }
 
-func podsAPIFlag() cli.Flag {
-	return &cli.StringFlag{Name: flagPods, Usage: "`SOCKET` of the kubelet's Pods API", Value: podsapi.DefaultSocket}
+func podsAPIFlag() cli.Flag { return textFlag(options.FlagPods, podsapi.DefaultSocket) }
+
+func textFlag(name, value string) cli.Flag {
+	return &cli.StringFlag{Name: name, Usage: options.Usage(name), Value: value}
+}
+
+func durationFlag(name string, value time.Duration) cli.Flag {
+	return &cli.DurationFlag{Name: name, Usage: options.Usage(name), Value: value}
+}
+
+func boolFlag(name string) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: options.Usage(name)}
 }
 
 // readOptions returns the options of the common flags, or a usageError.
-func readOptions(c *cli.Context) (options.Options, error) {
+func readOptions(c *cli.Context, n host.Node) (options.Options, error) {
 	o := options.Options{
-		Runtime: c.String(flagRuntime),
-		NRI:     c.String(flagNRI),
-		PodsAPI: c.String(flagPods),
+		Node:    n,
+		Runtime: n.Endpoint(c.String(options.FlagRuntime)),
+		NRI:     n.Path(c.String(options.FlagNRI)),
+		PodsAPI: n.Path(c.String(options.FlagPods)),
 		Listen:  c.String(options.FlagListen),
-		Mode:    podmove.Mode(c.String(flagMove)),
+		Mode:    podmove.Mode(c.String(options.FlagMove)),
 	}
 	switch o.Mode {
 	case podmove.Auto, podmove.OnlyRestart, podmove.OnlyLive, podmove.Never:
 	default:
-		return o, usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", flagMove, o.Mode)}
+		return o, usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", options.FlagMove, o.Mode)}
 	}
 	switch value := c.String(options.FlagEvents); value {
 	case "on":
@@ -93,13 +70,16 @@ func readOptions(c *cli.Context) (options.Options, error) {
 	}
 	o.NodeCondition = c.Bool(options.FlagCondition)
 	var err error
-	o.Eviction, err = readEviction(c)
+	o.Eviction, err = readEviction(c, n)
 	return o, err
 }
 
 // readEviction returns the options of the flags for eviction, or a usageError.
-func readEviction(c *cli.Context) (options.Eviction, error) {
-	e := options.Eviction{Cooldown: c.Duration(flagCooldown), Kubeconfig: c.String(options.FlagKubeconfig)}
+func readEviction(c *cli.Context, n host.Node) (options.Eviction, error) {
+	e := options.Eviction{Cooldown: c.Duration(options.FlagCooldown), Kubeconfig: c.String(options.FlagKubeconfig)}
+	if filepath.IsAbs(e.Kubeconfig) {
+		e.Kubeconfig = n.Path(e.Kubeconfig)
+	}
 	switch value := c.String(options.FlagEviction); value {
 	case "on":
 	case "off":
@@ -114,7 +94,7 @@ func readEviction(c *cli.Context) (options.Eviction, error) {
 		return e, usageError{fmt.Errorf("--%s=%w", options.FlagProtected, err)}
 	}
 	if e.Cooldown < 0 {
-		return e, usageError{fmt.Errorf("--%s=%s: want 0 or more", flagCooldown, e.Cooldown)}
+		return e, usageError{fmt.Errorf("--%s=%s: want 0 or more", options.FlagCooldown, e.Cooldown)}
 	}
 	if e.Kubeconfig == "" {
 		return e, usageError{fmt.Errorf("--%s: want a path, auto or none", options.FlagKubeconfig)}

@@ -6,14 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/advice"
-	"nodepartition/internal/monitor/history"
-	"nodepartition/internal/monitor/options"
-	"nodepartition/internal/monitor/recorder"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/quantity"
-	"nodepartition/pkg/evict"
+	"nodepartition/internal/command/history"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
 )
 
 const (
@@ -28,7 +23,15 @@ const (
 
 // dirFlag returns the flag for the folder of a history.
 func dirFlag() cli.Flag {
-	return &cli.StringFlag{Name: flagDir, Usage: "`FOLDER` of the history, such as a copy from another node", Value: recorder.Dir}
+	return &cli.StringFlag{Name: flagDir, Usage: "`FOLDER` of the history, such as a copy from another node", Value: node.HistoryDir}
+}
+
+// historyDir returns the folder of the flag. Without the flag it returns the folder of the node n.
+func historyDir(c *cli.Context, n host.Node) string {
+	if !c.IsSet(flagDir) {
+		return n.Path(node.HistoryDir)
+	}
+	return c.String(flagDir)
 }
 
 // timeFlag parses a flag with a time. It returns or if the flag is not set.
@@ -43,7 +46,7 @@ func timeFlag(c *cli.Context, name string, now, or time.Time) (time.Time, error)
 	return t, nil
 }
 
-func historyCommand() *cli.Command {
+func historyCommand(n host.Node) *cli.Command {
 	const shown = 6 * time.Hour
 	outputs := formats[history.View]{{"table", history.WriteTable}, {"json", history.WriteJSON}}
 	return &cli.Command{
@@ -58,8 +61,14 @@ func historyCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			now := time.Now()
-			o := history.Options{Dir: c.String(flagDir)}
-			var err error
+			n, err := nodeOf(c, n)
+			if err != nil {
+				return err
+			}
+			if n.Foreign && c.IsSet(flagDir) {
+				return usageError{fmt.Errorf("--%s: want no --%s beside it", flagRoot, flagDir)}
+			}
+			o := history.Options{Dir: historyDir(c, n)}
 			if o.Until, err = timeFlag(c, flagUntil, now, now); err != nil {
 				return err
 			}
@@ -84,66 +93,6 @@ func historyCommand() *cli.Command {
 				return err
 			}
 			return write(c.App.Writer, view)
-		},
-	}
-}
-
-func recommendCommand() *cli.Command {
-	outputs := formats[advice.Advice]{{"yaml", advice.WriteYAML}, {"json", advice.WriteJSON}}
-	return &cli.Command{
-		Name: "recommend",
-		Usage: "compute memoryLimit, evictionHard, kubeReserved and systemReserved from the history of run --history, " +
-			"as a section for try",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: flagAtLimit, Usage: "show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi"},
-			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME` that counts, such as 3d or 2026-11-20 (default: all)"},
-			&cli.BoolFlag{
-				Name:  flagWithout,
-				Usage: "take the limit without what leaks have added, even if more is in use and is evicted at once",
-			},
-			&cli.BoolFlag{Name: flagForce, Usage: "write a section even if the history is too short for one, or the limit not to be applied"},
-			&cli.StringFlag{
-				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
-				Value: evict.DefaultProtected.String(),
-			},
-			outputs.flag(),
-			dirFlag(),
-		},
-		Action: func(c *cli.Context) error {
-			applyServiceFlags(c, cgroupfs.Mount, "/proc")
-			o := advice.Options{
-				Dir: c.String(flagDir), Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
-			}
-			var err error
-			if o.Since, err = timeFlag(c, flagSince, o.Now, time.Time{}); err != nil {
-				return err
-			}
-			if o.Protected, err = evict.ParseProtected(c.String(options.FlagProtected)); err != nil {
-				return usageError{fmt.Errorf("--%s=%w", options.FlagProtected, err)}
-			}
-			if c.IsSet(flagAtLimit) {
-				limit, err := quantity.Parse(c.String(flagAtLimit))
-				if err != nil || limit.Value() <= 0 {
-					return usageError{fmt.Errorf("--%s=%s: want a quantity such as 1Gi", flagAtLimit, c.String(flagAtLimit))}
-				}
-				o.AtLimit = uint64(limit.Value())
-			}
-			write, err := outputs.writer(c)
-			if err != nil {
-				return err
-			}
-			found, err := advice.Read(c.Context, o)
-			if err != nil {
-				return err
-			}
-			if err := write(c.App.Writer, found); err != nil {
-				return err
-			}
-			// The pipe to try takes the comments: whoever sits in front of it has to see them, too.
-			for _, warning := range found.Warnings {
-				fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", oneline.Terminal(warning))
-			}
-			return found.Verdict()
 		},
 	}
 }

@@ -5,16 +5,17 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/internal/command/try"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/monitor/trial"
 )
 
-func keepCommand() *cli.Command {
+func keepCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:  "keep",
 		Usage: "make the present trial permanent: write its section to " + kubeletconfig.OverridePath + ", and stop its timer",
 		Action: func(c *cli.Context) error {
-			if err := trial.Keep(c.Context); err != nil {
+			if err := try.Keep(c.Context, n); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintln(c.App.Writer, "Kept in "+kubeletconfig.OverridePath+".")

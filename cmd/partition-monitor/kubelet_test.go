@@ -26,52 +26,14 @@ func (n *fakeNode) runKubelet(flags ...string) {
 		_ = stdin.Close() // the process ends
 		_ = cmd.Wait()
 	})
-	n.write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", fmt.Sprint(cmd.Process.Pid))
-}
-
-// TestKubeletGate: a kubelet that makes the partition itself is left alone, whether its gate is set
-// by a flag or in its configuration.
-func TestKubeletGate(t *testing.T) {
-	t.Parallel()
-	const gates = "featureGates: {NodeSystemPartition: true}"
-	for name, test := range map[string]struct {
-		flags  []string
-		file   string
-		yields bool
-	}{
-		"none":                 {nil, "", false},
-		"with =":               {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
-		"as the next argument": {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
-		// Its program cannot be read, which counts as one with the gate.
-		"all that are alpha":                  {[]string{"--feature-gates=AllAlpha=true"}, "", true},
-		"the file, which the generator reads": {[]string{"--feature-gates=NodeSystemPartition=false"}, gates, true},
-		"another gate":                        {[]string{"--feature-gates=AllBeta=true"}, "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := newNode(t, valid("kube-system")+test.file)
-			n.partition("67108864")
-			n.serve(&fakeRuntime{})
-			n.runKubelet(test.flags...)
-			_, stdout, _ := n.run("check", "--listen=")
-			if yields := strings.Contains(stdout, "the kubelet makes the system partition itself"); yields != test.yields {
-				t.Errorf("yields: %t; want %t:\n%s", yields, test.yields, stdout)
-			}
-			if !test.yields {
-				return
-			}
-			if status, _, stderr := n.run("run", "--listen="); status != exitOK || !strings.Contains(stderr, "leaving it alone") {
-				t.Errorf("run: status %d, %q; want that it ends by itself", status, stderr)
-			}
-		})
-	}
+	n.Write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", fmt.Sprint(cmd.Process.Pid))
 }
 
 // TestKubeletGateLater: if a kubelet with the gate starts after the service, the service exits.
 func TestKubeletGateLater(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
-	n.tellPods()
+	n.TellPods()
 	cmd := n.program("run", "--listen=", "--move=never")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {

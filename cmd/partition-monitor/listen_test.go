@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/fakenode"
 )
 
 // TestListenPortTaken: if another program has the port for metrics, pods are evicted all the same,
@@ -17,18 +19,18 @@ func TestListenPortTaken(t *testing.T) {
 	}
 	defer taken.Close()
 	n := guarded(t)
-	n.tellPods()
+	n.TellPods()
 	var said string
 	n.evicting("an eviction has ended", func(line string) {
 		if strings.Contains(line, "metrics and health are not served") {
 			said += line
 		}
 		if strings.Contains(line, "stopping the containers of a pod") {
-			n.write(systemCgroup+"/memory.current", plenty)
-			n.end(nodePods[0])
+			n.Write(fakenode.SystemCgroup+"/memory.current", fakenode.Plenty)
+			n.End(fakenode.Pods[0])
 		}
 	}, "--listen="+taken.Addr().String())
-	if killed := n.killed(); !slices.Equal(killed, []string{"dns"}) {
+	if killed := n.Killed(); !slices.Equal(killed, []string{"dns"}) {
 		t.Errorf("killed: %v; want dns", killed)
 	}
 	if !strings.Contains(said, "trying again") || !strings.Contains(said, taken.Addr().String()) || strings.Count(said, "trying again") != 1 {

@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/internal/host"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
 )
@@ -34,17 +36,17 @@ func main() {
 	// No one reads a profile of allocations, and its tables are resident memory.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	status := run(ctx, os.Args, os.Stdout, os.Stderr)
+	status := run(ctx, host.This(), os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// run runs the program, and returns its exit status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// run runs the program on n, and returns its exit status.
+func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writer) int {
 	if nri.IsPrelaunched() && len(args) == 1 {
-		return runPrelaunched(ctx)
+		return runPrelaunched(ctx, n)
 	}
-	app := newApp(stdout, stderr)
+	app := newApp(n, stdout, stderr)
 	err := app.RunContext(ctx, args)
 	var usage usageError
 	var problems problemsFound
@@ -71,28 +73,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // usageError reports an invalid command line.
 type usageError struct{ error }
 
-func newApp(stdout, stderr io.Writer) *cli.App {
+func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:        "partition-monitor",
 		Usage:       "keeps the pods of the system partition's namespaces in kubepods-system.slice",
-		HideVersion: true, // the library's text differs from that of the command
+		HideVersion: true, // the library's text differs from the command's
 		Writer:      stdout,
 		ErrWriter:   stderr,
 		Commands: []*cli.Command{
-			runCommand(),
-			statusCommand(),
-			checkCommand(),
-			planCommand(),
-			auditCommand(),
-			recommendCommand(),
-			historyCommand(),
-			moveCommand(),
-			tryCommand(),
-			keepCommand(),
-			collectCommand(),
+			runCommand(n),
+			statusCommand(n),
+			checkCommand(n),
+			planCommand(n),
+			auditCommand(n),
+			recommendCommand(n),
+			historyCommand(n),
+			moveCommand(n),
+			tryCommand(n),
+			keepCommand(n),
+			collectCommand(n),
 			versionCommand(),
 		},
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: flagVersion, Usage: "show the version", DisableDefaultText: true}, rootFlag(),
+		},
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {
 			if c.Bool(flagVersion) && c.Args().Present() {
@@ -114,11 +118,28 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	}
 	for _, command := range app.Commands {
 		command.OnUsageError = onUsageError
-		if command.ArgsUsage == "" {
-			command.Before = noArguments
+		reads := slices.Contains(readers, command.Name)
+		if reads {
+			command.Flags = append(command.Flags, rootFlag())
+		}
+		command.Before = func(c *cli.Context) error {
+			if command.ArgsUsage == "" {
+				if err := noArguments(c); err != nil {
+					return err
+				}
+			}
+			if !reads {
+				return noRoot(c)
+			}
+			return nil
 		}
 	}
 	return app
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	if c.Command != nil && err.Error() == "flag provided but not defined: -"+flagRoot {
+		return rootRefused(c.Command.Name)
+	}
+	return usageError{err}
+}

@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/host"
+	"nodepartition/tests/fakenode"
 )
 
 // command runs a command line that ends before it reads the node.
 func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = run(t.Context(), append([]string{"partition-monitor"}, args...), &out, &errs)
+	status = run(t.Context(), host.This(), append([]string{"partition-monitor"}, args...), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -100,7 +103,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		return string(text)
 	}
 	manual, settings := read("../../man/partition-monitor.8"), read("../../units/node-partition.default")
-	for _, c := range newApp(nil, nil).Commands {
+	for _, c := range newApp(host.This(), nil, nil).Commands {
 		if !strings.Contains(manual, ".It Ic "+c.Name) {
 			t.Errorf("partition-monitor(8) does not have the command %s", c.Name)
 		}
@@ -122,9 +125,9 @@ func TestFlagsAreDocumented(t *testing.T) {
 // TestUnreachable: a socket that cannot be reached is an error of one line, and exit status 1.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, valid("kube-system"))
-	n.partition("67108864")
-	n.servePods()
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
+	n.ServePods()
 	n.oneProblem([]string{"no socket at /run/containerd/containerd.sock", "--runtime-endpoint"}, "status", "--listen=")
 	n.oneProblem([]string{"/run/none.sock", "no such file"}, "status", "--listen=", "--runtime-endpoint=/run/none.sock")
 	n.oneProblem([]string{"tcp://127.0.0.1:1", "only unix sockets"}, "status", "--listen=", "--runtime-endpoint=tcp://127.0.0.1:1")
@@ -135,7 +138,7 @@ func TestUnreachable(t *testing.T) {
 // TestRunInvalidConfiguration: run exits if the configuration was never valid.
 func TestRunInvalidConfiguration(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, broken)
+	n := newNode(t, fakenode.Broken)
 	status, stdout, stderr := n.run("run", "--listen=")
 	if status != exitProblem || stdout != "" {
 		t.Errorf("status %d, %q", status, stdout)

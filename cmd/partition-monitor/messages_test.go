@@ -60,7 +60,7 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := troubleshooting(t)
 	found := 0
-	for path, file := range sources(t, ".", "../../internal/monitor", "../../internal/journallog") {
+	for path, file := range sources(t, ".", "../../internal/command", "../../internal/daemon", "../../internal/node", "../../internal/journallog") {
 		ast.Inspect(file, func(node ast.Node) bool {
 			call, ok := node.(*ast.CallExpr)
 			if !ok || len(call.Args) == 0 {

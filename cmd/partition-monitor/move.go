@@ -9,11 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"nodepartition/internal/monitor/control"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/control"
 	"nodepartition/internal/oneline"
 )
 
-func moveCommand() *cli.Command {
+func moveCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "move",
 		ArgsUsage: "NAMESPACE/POD",
@@ -31,7 +33,7 @@ func moveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			slice, err := control.Move(c.Context, control.Socket, pod)
+			slice, err := control.Move(c.Context, n.Path(node.ControlSocket), pod)
 			if err != nil {
 				return err
 			}

@@ -5,8 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/plan"
+	"nodepartition/internal/command/plan"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
 )
 
 const (
@@ -14,7 +15,7 @@ const (
 	flagConfig   = "config"
 )
 
-func planCommand() *cli.Command {
+func planCommand(n host.Node) *cli.Command {
 	outputs := formats[plan.Plan]{{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}}
 	return &cli.Command{
 		Name: "plan",
@@ -35,12 +36,16 @@ func planCommand() *cli.Command {
 			},
 		},
 		Action: func(c *cli.Context) error {
-			applyServiceFlags(c, cgroupfs.Mount, "/proc")
+			n, err := nodeOf(c, n)
+			if err != nil {
+				return err
+			}
+			applyServiceFlags(c, n)
 			write, err := outputs.writer(c)
 			if err != nil {
 				return err
 			}
-			o := plan.Options{Files: c.StringSlice(flagConfig), PodsAPI: c.String(flagPods)}
+			o := plan.Options{Node: n, Files: c.StringSlice(flagConfig), PodsAPI: n.Path(c.String(options.FlagPods))}
 			if c.IsSet(flagCapacity) {
 				if o.Capacity, err = plan.ParseCapacity(c.String(flagCapacity)); err != nil {
 					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}

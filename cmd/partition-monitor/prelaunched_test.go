@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 
+	"nodepartition/tests/fakenode"
 	"nodepartition/tests/needs"
 )
 
@@ -35,9 +36,9 @@ func (n *fakeNode) startRuntime() *prelaunching {
 	// The runtime starts a link to the program, without arguments. Here it starts a shell that enters
 	// the node first.
 	const folder = "/opt/nri/plugins"
-	n.script(folder+"/91-node-partition", fmt.Sprintf("%s=%s exec %s --user --map-root-user --mount %s",
-		nodeRoot, n.root, unshare, program))
-	socket := filepath.Join(n.root, "run/systemd/journal/socket")
+	n.Script(folder+"/91-node-partition", fmt.Sprintf("%s=%s exec %s --user --map-root-user --mount %s",
+		nodeRoot, n.Root, unshare, program))
+	socket := filepath.Join(n.Root, "run/systemd/journal/socket")
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func (n *fakeNode) startRuntime() *prelaunching {
 		func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
 			return nil, nil
 		},
-		adaptation.WithPluginPath(filepath.Join(n.root, folder)), adaptation.WithPluginConfigPath(n.t.TempDir()),
-		adaptation.WithSocketPath(filepath.Join(n.root, "run/nri/nri.sock")))
+		adaptation.WithPluginPath(filepath.Join(n.Root, folder)), adaptation.WithPluginConfigPath(n.t.TempDir()),
+		adaptation.WithSocketPath(filepath.Join(n.Root, "run/nri/nri.sock")))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func (n *fakeNode) startRuntime() *prelaunching {
 // placed creates a container of kube-system as containerd does, and reports whether it was placed.
 func (r *prelaunching) placed() bool {
 	r.n.t.Helper()
-	slice := "kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	slice := "kubepods-burstable-pod" + strings.ReplaceAll(fakenode.UID, "-", "_") + ".slice"
 	return r.placedFrom(slice, slice+":cri-containerd:one")
 }
 
@@ -75,7 +76,7 @@ func (r *prelaunching) placedFrom(slice, path string) bool {
 	r.n.t.Helper()
 	defer r.BlockPluginSync().Unblock()
 	answer, err := r.CreateContainer(r.n.t.Context(), &adaptation.CreateContainerRequest{
-		Pod:       &api.PodSandbox{Id: "s", Uid: uid, Namespace: "kube-system", Name: "a", Linux: &api.LinuxPodSandbox{CgroupParent: slice}},
+		Pod:       &api.PodSandbox{Id: "s", Uid: fakenode.UID, Namespace: "kube-system", Name: "a", Linux: &api.LinuxPodSandbox{CgroupParent: slice}},
 		Container: &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: path}},
 	})
 	if err != nil {
@@ -110,8 +111,8 @@ func (r *prelaunching) record() (string, error) {
 // container is missed on the way.
 func TestPrelaunchedHandsOver(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, valid("kube-system"))
-	n.partition("67108864")
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
 	r := n.startRuntime()
 	if !r.placed() {
 		t.Fatal("the first container is not placed")
@@ -165,22 +166,22 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 		prepare func(n *fakeNode)
 		logged  string
 	}{
-		"no section":       {func(n *fakeNode) { n.write("/var/lib/kubelet/config.yaml", kubelet("")) }, ""},
-		"no configuration": {func(n *fakeNode) { n.removeAll("/var/lib/kubelet/config.yaml") }, ""},
-		"a broken one":     {func(n *fakeNode) { n.write("/var/lib/kubelet/config.yaml", broken) }, "no earlier valid configuration"},
-		"switched off":     {func(n *fakeNode) { n.write("/proc/cmdline", "quiet node_partition=0") }, ""},
-		"not active":       {func(n *fakeNode) { n.removeAll("/sys/fs/cgroup/kubepods.slice") }, ""},
+		"no section":       {func(n *fakeNode) { n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("")) }, ""},
+		"no configuration": {func(n *fakeNode) { n.RemoveAll("/var/lib/kubelet/config.yaml") }, ""},
+		"a broken one":     {func(n *fakeNode) { n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken) }, "no earlier valid configuration"},
+		"switched off":     {func(n *fakeNode) { n.Write("/proc/cmdline", "quiet node_partition=0") }, ""},
+		"not active":       {func(n *fakeNode) { n.RemoveAll("/sys/fs/cgroup/kubepods.slice") }, ""},
 		"masked": {func(n *fakeNode) {
-			n.write("/etc/systemd/system/.keep", "")
-			if err := os.Symlink("/dev/null", filepath.Join(n.root, "etc/systemd/system/partition-monitor.service")); err != nil {
+			n.Write("/etc/systemd/system/.keep", "")
+			if err := os.Symlink("/dev/null", filepath.Join(n.Root, "etc/systemd/system/partition-monitor.service")); err != nil {
 				n.t.Fatal(err)
 			}
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, valid("kube-system"))
-			n.partition("67108864")
+			n := newNode(t, fakenode.Valid("kube-system"))
+			n.Partition("67108864")
 			test.prepare(n)
 			r := n.startRuntime()
 			if r.placed() {
@@ -189,10 +190,10 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 			if test.logged != "" {
 				r.logged(test.logged)
 			}
-			n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
-			n.write("/proc/cmdline", "quiet")
-			n.removeAll("/etc/systemd/system/partition-monitor.service")
-			n.partition("67108864")
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+			n.Write("/proc/cmdline", "quiet")
+			n.RemoveAll("/etc/systemd/system/partition-monitor.service")
+			n.Partition("67108864")
 			if !r.placed() {
 				t.Error("not placed when the members are known")
 			}
@@ -204,13 +205,13 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 // not reported. A later reason is.
 func TestPrelaunchedBrokenWithoutPartition(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, broken)
+	n := newNode(t, fakenode.Broken)
 	r := n.startRuntime()
 	if r.placed() {
 		t.Error("placed without a partition")
 	}
-	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
-	n.partition("67108864")
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+	n.Partition("67108864")
 	if r.placedFrom("/kubepods/burstable/pod1", "/kubepods/burstable/pod1/one") {
 		t.Error("placed from a cgroup that is not the kubelet's")
 	}
@@ -221,24 +222,16 @@ func TestPrelaunchedBrokenWithoutPartition(t *testing.T) {
 // the service has recorded.
 func TestPrelaunchedLastGood(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, broken)
-	n.partition("67108864")
-	n.write("/run/node-partition/monitor/members.json", `{"namespaces":["kube-system"]}`)
+	n := newNode(t, fakenode.Broken)
+	n.Partition("67108864")
+	n.Write("/run/node-partition/monitor/members.json", `{"namespaces":["kube-system"]}`)
 	if r := n.startRuntime(); !r.placed() {
 		t.Error("not placed")
 	}
-	n = newNode(t, broken)
-	n.partition("67108864")
-	n.write("/run/node-partition/monitor/members.json", `{"namespaces":["monitoring"]}`)
+	n = newNode(t, fakenode.Broken)
+	n.Partition("67108864")
+	n.Write("/run/node-partition/monitor/members.json", `{"namespaces":["monitoring"]}`)
 	if r := n.startRuntime(); r.placed() {
 		t.Error("placed by other members than the service's")
-	}
-}
-
-// removeAll removes a file or folder of the node, if it exists.
-func (n *fakeNode) removeAll(path string) {
-	n.t.Helper()
-	if err := os.RemoveAll(filepath.Join(n.root, path)); err != nil {
-		n.t.Fatal(err)
 	}
 }

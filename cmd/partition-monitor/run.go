@@ -8,46 +8,44 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/internal/daemon"
+	"nodepartition/internal/host"
 	"nodepartition/internal/journallog"
-	"nodepartition/internal/monitor/daemon"
+	"nodepartition/internal/node/options"
 )
 
-// The flags of the history.
-const (
-	flagHistory        = "history"
-	flagHistoryMembers = "history-members"
-)
-
-func runCommand() *cli.Command {
+func runCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:  "run",
 		Usage: "place pods, keep limits and weights in step, evict, and serve metrics; partition-monitor.service runs it",
 		Flags: commonFlags(
-			&cli.DurationFlag{Name: "tick", Usage: "longest time between two passes over the node", Value: 30 * time.Second},
-			&cli.BoolFlag{Name: "per-pod-metrics", Usage: "serve series for each pod too"},
-			&cli.BoolFlag{Name: flagHistory, Usage: "keep a history of what the partition and the services of the node use"},
-			&cli.BoolFlag{Name: flagHistoryMembers, Usage: "keep it with the pods of the partition, too"},
-			&cli.BoolFlag{Name: "debug", Usage: "log more"},
+			durationFlag(options.FlagTick, 30*time.Second),
+			boolFlag(options.FlagPerPod),
+			boolFlag(options.FlagHistory),
+			boolFlag(options.FlagHistoryMembers),
+			boolFlag(options.FlagDebug),
 		),
 		Action: func(c *cli.Context) error {
-			common, err := readOptions(c)
+			common, err := readOptions(c, n)
 			if err != nil {
 				return err
 			}
-			if c.Duration("tick") < time.Second {
-				return usageError{fmt.Errorf("--tick=%s: want a second or more", c.Duration("tick"))}
+			if c.Duration(options.FlagTick) < time.Second {
+				return usageError{fmt.Errorf("--%s=%s: want a second or more", options.FlagTick, c.Duration(options.FlagTick))}
 			}
 			level := slog.LevelInfo
-			if c.Bool("debug") {
+			if c.Bool(options.FlagDebug) {
 				level = slog.LevelDebug
 			}
 			return daemon.Run(c.Context, daemon.Options{
 				Options: common,
-				Tick:    c.Duration("tick"),
-				PerPod:  c.Bool("per-pod-metrics"),
-				History: c.Bool(flagHistory) || c.Bool(flagHistoryMembers), HistoryMembers: c.Bool(flagHistoryMembers),
+				Tick:    c.Duration(options.FlagTick),
+				PerPod:  c.Bool(options.FlagPerPod),
+				History: c.Bool(options.FlagHistory) || c.Bool(options.FlagHistoryMembers),
 				Version: version,
 				Log:     journallog.New(os.Stderr, level),
+
+				HistoryMembers: c.Bool(options.FlagHistoryMembers),
 			})
 		},
 	}

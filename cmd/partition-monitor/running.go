@@ -7,15 +7,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/node"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
 )
 
-// applyServiceFlags sets the flags that the user has not set to the values of the running service,
-// which has them from PARTITION_MONITOR_ARGS or from a drop-in of its unit. The command then uses
-// what the service uses. If no service is running, the defaults stay.
-func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
-	args := node.ServiceArgs(cgroups, proc)
+// applyServiceFlags sets the flags that the user has not set to the values of the running service
+// of n, which has them from PARTITION_MONITOR_ARGS or from a drop-in of its unit. The command then
+// uses what the service uses. If no service is running, the defaults stay.
+func applyServiceFlags(c *cli.Context, n host.Node) {
+	args := node.ServiceArgs(n)
 	if args == nil {
 		return
 	}
@@ -45,7 +45,7 @@ func applyServiceFlags(c *cli.Context, cgroups cgroupfs.FS, proc string) {
 
 // parseRun parses a command line of run as run does, and does not start the service.
 func parseRun(args []string) (*cli.Context, error) {
-	app := newApp(io.Discard, io.Discard)
+	app := newApp(host.Node{}, io.Discard, io.Discard)
 	var parsed *cli.Context
 	app.Command("run").Action = func(c *cli.Context) error {
 		parsed = c

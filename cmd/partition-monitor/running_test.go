@@ -11,7 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/monitor/options"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
 )
 
 // TestApplyServiceFlags: status and check use the flags of the running service, unless the user
@@ -49,10 +50,10 @@ func TestApplyServiceFlags(t *testing.T) {
 			}
 			var stderr bytes.Buffer
 			var got string
-			app := newApp(&stderr, &stderr)
+			app := newApp(host.This(), &stderr, &stderr)
 			app.Command("status").Action = func(c *cli.Context) error {
-				applyServiceFlags(c, cgroupfs.FS(cgroups), proc)
-				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(flagMove), " ", c.Duration(flagCooldown))
+				applyServiceFlags(c, host.Node{Cgroups: cgroupfs.FS(cgroups), Proc: proc})
+				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(options.FlagMove), " ", c.Duration(options.FlagCooldown))
 				return nil
 			}
 			if err := app.Run(append([]string{"partition-monitor", "status"}, tc.user...)); err != nil {

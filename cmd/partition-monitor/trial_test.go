@@ -17,8 +17,9 @@ import (
 
 	"nodepartition/internal/generator"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/monitor/trial"
+	"nodepartition/internal/node/trial"
 	"nodepartition/internal/trialend"
+	"nodepartition/tests/fakenode"
 )
 
 // The files of a trial, apart from the section that is tried.
@@ -32,11 +33,11 @@ const (
 // write their calls to /run/calls, and fail if the call begins with the text in /run/fails.
 func tryingNode(t *testing.T) *fakeNode {
 	t.Helper()
-	n := newNode(t, kubelet(""))
+	n := newNode(t, fakenode.Configuration(""))
 	const fails = `echo "${0##*/} $*" >>/run/calls
 if test -e /run/fails && echo "${0##*/} $*" | grep -q "^$(cat /run/fails)"; then echo "that has failed" >&2; exit 1; fi
 `
-	n.script("/bin/systemctl", fails+`case "$*" in
+	n.Script("/bin/systemctl", fails+`case "$*" in
 show*UserspaceTimestampMonotonic*) echo UserspaceTimestampMonotonic=1000000 ;;
 show*SourcePath*)
 	if test -e /run/generator-is-missing; then echo SourcePath=
@@ -49,7 +50,7 @@ show*ActiveState*node-partition-trial*)
 	echo; echo ActiveState=inactive ;;
 'stop node-partition-trial.timer') rm /run/timer ;;
 esac`)
-	n.script("/bin/systemd-run", fails+`if test -e /run/timer; then
+	n.Script("/bin/systemd-run", fails+`if test -e /run/timer; then
 	echo "Failed to start transient timer unit: Unit node-partition-trial.timer was already loaded or has a fragment file." >&2; exit 1
 fi
 for last; do :; done
@@ -58,7 +59,7 @@ if test -e /run/timer-is-early; then sh -c "$last"; fi`)
 	for _, name := range []string{"rm", "sh", "grep", "cat"} {
 		path, err := exec.LookPath(name)
 		if err == nil {
-			err = os.Symlink(path, filepath.Join(n.root, "bin", name))
+			err = os.Symlink(path, filepath.Join(n.Root, "bin", name))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +71,7 @@ if test -e /run/timer-is-early; then sh -c "$last"; fi`)
 // file returns the content of a file of the node, empty if it does not exist.
 func (n *fakeNode) file(path string) string {
 	n.t.Helper()
-	data, err := os.ReadFile(filepath.Join(n.root, path))
+	data, err := os.ReadFile(filepath.Join(n.Root, path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func (n *fakeNode) file(path string) string {
 
 func (n *fakeNode) remove(path string) {
 	n.t.Helper()
-	if err := os.Remove(filepath.Join(n.root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(n.Root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.t.Fatal(err)
 	}
 }
@@ -97,7 +98,7 @@ const triedFile = "/var/tried.yaml"
 // try writes a valid section to triedFile, and expects that its trial begins.
 func (n *fakeNode) try(args ...string) {
 	n.t.Helper()
-	n.write(triedFile, valid("kube-system"))
+	n.Write(triedFile, fakenode.Valid("kube-system"))
 	status, stdout, stderr := n.run(append([]string{"try", triedFile}, args...)...)
 	if status != exitOK || !strings.Contains(stdout, triedFile+" is tried until ") {
 		n.t.Fatalf("status %d, %q, %q; want a trial", status, stdout, stderr)
@@ -108,7 +109,7 @@ func (n *fakeNode) try(args ...string) {
 func (n *fakeNode) nothingTried() {
 	n.t.Helper()
 	for _, path := range []string{kubeletconfig.TrialPath, trialNext, trialAbout} {
-		if _, err := os.Lstat(filepath.Join(n.root, path)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(n.Root, path)); !errors.Is(err, fs.ErrNotExist) {
 			n.t.Errorf("%s is left over (%v)", path, err)
 		}
 	}
@@ -128,9 +129,9 @@ func (n *fakeNode) says(status int, want string, args ...string) {
 func TestTry(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.partition("67108864")
-	n.serve(&fakeRuntime{})
-	n.servePods()
+	n.Partition("67108864")
+	n.Serve(&fakenode.Runtime{})
+	n.ServePods()
 	before := time.Now()
 	n.try("--for", "20m") // after the file, as people write it
 	if got := n.file(kubeletconfig.TrialPath); got != n.file(triedFile) {
@@ -160,7 +161,7 @@ func TestTry(t *testing.T) {
 	_, checked, _ := n.run("check", "--listen=")
 	for _, part := range []string{
 		"warning trial: " + triedFile + " is tried until ", "change: partition-monitor keep makes it permanent",
-		"looked at: " + kubeletconfig.TrialPath + ": read", "looked at: " + kubeletconfig.OverridePath + ": not read, " + kubeletconfig.TrialPath + " exists",
+		"file: " + kubeletconfig.TrialPath + ": read", "file: " + kubeletconfig.OverridePath + ": not read, " + kubeletconfig.TrialPath + " exists",
 	} {
 		if !strings.Contains(checked, part) {
 			t.Errorf("want %q in\n%s", part, checked)
@@ -203,27 +204,27 @@ func TestTryRefused(t *testing.T) {
 	for _, tc := range []struct {
 		file, want string
 	}{
-		{broken, triedFile + ": systemPartition.memoryLimit"},
-		{broken, triedFile + ": systemPartition.namespaces[0]"},
-		{kubelet(""), triedFile + ": has no systemPartition section; want"},
-		{kubelet("systemPartition: {}"), triedFile + ": defines no partition"},
+		{fakenode.Broken, triedFile + ": systemPartition.memoryLimit"},
+		{fakenode.Broken, triedFile + ": systemPartition.namespaces[0]"},
+		{fakenode.Configuration(""), triedFile + ": has no systemPartition section and no workloadPartitions; want"},
+		{fakenode.Configuration("systemPartition: {}"), triedFile + ": defines no partition"},
 		{"memoryLimit: 64Mi", triedFile + ": apiVersion"},
 		{"", triedFile + ": is empty"},
 	} {
-		n.write(triedFile, tc.file)
+		n.Write(triedFile, tc.file)
 		n.says(exitProblem, tc.want, "try", triedFile)
 	}
 	n.says(exitProblem, "open /etc/kubernetes/none.yaml: no such file or directory", "try", "/etc/kubernetes/none.yaml")
-	n.write(triedFile, valid("kube-system"))
-	n.write("/proc/cmdline", "node_partition=0")
-	n.says(exitProblem, "no node_partition=0 on the kernel command line", "try", triedFile)
-	n.write("/proc/cmdline", "")
-	n.write("/var/lib/kubelet/config.yaml", kubelet("featureGates: {NodeSystemPartition: true}"))
+	n.Write(triedFile, fakenode.Valid("kube-system"))
+	n.Write("/proc/cmdline", "node_partition=0")
+	n.says(exitProblem, "node_partition=0 on the kernel command line also disables it", "try", triedFile)
+	n.Write("/proc/cmdline", "")
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("featureGates: {NodeSystemPartition: true}"))
 	n.says(exitProblem, "the kubelet makes the system partition itself", "try", triedFile)
 	// If the node could not go back, there is no trial.
-	n.write("/var/lib/kubelet/config.yaml", broken)
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
 	n.says(exitProblem, "a trial could not go back to it: /var/lib/kubelet/config.yaml: ", "try", triedFile)
-	n.write("/var/lib/kubelet/config.yaml", kubelet(""))
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 	if calls := n.file("/run/calls"); strings.Contains(calls, "systemd-run") || strings.Contains(calls, "daemon-reload") {
 		t.Errorf("something was applied: %s", calls)
 	}
@@ -235,14 +236,14 @@ func TestTryRefused(t *testing.T) {
 func TestTryUnapplied(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.partition("67108864")
-	n.write("/var/lib/kubelet/config.yaml", valid("kube-system"))
-	n.generate(0)
+	n.Partition("67108864")
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+	n.Generate(0)
 	n.follow()
-	n.write("/var/lib/kubelet/config.yaml", valid("monitoring"))
-	n.write(triedFile, valid("kube-system"))
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
+	n.Write(triedFile, fakenode.Valid("kube-system"))
 	n.says(exitProblem, "is not applied yet: systemctl daemon-reload, and then try", "try", triedFile)
-	n.generate(0)
+	n.Generate(0)
 	n.try()
 }
 
@@ -252,7 +253,7 @@ func TestTryStandardInput(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		status int
-	}{{broken, exitProblem}, {valid("kube-system"), exitOK}} {
+	}{{fakenode.Broken, exitProblem}, {fakenode.Valid("kube-system"), exitOK}} {
 		cmd := n.program("try", "-")
 		cmd.Stdin = strings.NewReader(test.text)
 		out, _ := cmd.CombinedOutput()
@@ -260,7 +261,7 @@ func TestTryStandardInput(t *testing.T) {
 			t.Errorf("status %d, %s; want %d", cmd.ProcessState.ExitCode(), out, test.status)
 		}
 	}
-	if got := n.file(kubeletconfig.TrialPath); got != valid("kube-system") {
+	if got := n.file(kubeletconfig.TrialPath); got != fakenode.Valid("kube-system") {
 		t.Errorf("tried %q", got)
 	}
 }
@@ -273,11 +274,11 @@ func TestKeep(t *testing.T) {
 	n.says(exitProblem, "no trial is running", "keep")
 	n.try()
 	n.says(exitProblem, "a trial is already running", "try", triedFile)
-	n.write(triedFile, "changed meanwhile")
+	n.Write(triedFile, "changed meanwhile")
 	tried := n.file(kubeletconfig.TrialPath)
 	n.calls()
 	n.says(exitOK, "Kept in "+kubeletconfig.OverridePath, "keep")
-	if got := n.file(kubeletconfig.OverridePath); got != tried || tried != valid("kube-system")+"\n" {
+	if got := n.file(kubeletconfig.OverridePath); got != tried || tried != fakenode.Valid("kube-system")+"\n" {
 		t.Errorf("kept %q, tried %q", got, tried)
 	}
 	if calls := n.calls(); !slices.Equal(calls, []string{"systemctl daemon-reload", "systemctl start kubepods-system.slice", "systemctl stop node-partition-trial.timer"}) {
@@ -302,10 +303,10 @@ func TestKeepRefused(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
 	n.try()
-	n.write(kubeletconfig.OverridePath, valid("monitoring"))
+	n.Write(kubeletconfig.OverridePath, fakenode.Valid("monitoring"))
 	n.says(exitProblem, kubeletconfig.OverridePath+" has changed since the trial began", "keep")
 	n.remove(kubeletconfig.OverridePath)
-	folder, aside := filepath.Join(n.root, "/etc/kubernetes"), filepath.Join(n.root, "/etc/aside")
+	folder, aside := filepath.Join(n.Root, "/etc/kubernetes"), filepath.Join(n.Root, "/etc/aside")
 	if err := errors.Join(os.Rename(folder, aside), os.Symlink("/not/there", folder)); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +314,7 @@ func TestKeepRefused(t *testing.T) {
 	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
 		t.Fatal(err)
 	}
-	n.write(kubeletconfig.TrialPath, broken)
+	n.Write(kubeletconfig.TrialPath, fakenode.Broken)
 	n.says(exitProblem, kubeletconfig.TrialPath+": systemPartition.memoryLimit", "keep")
 	if n.file("/run/timer") == "" || n.file(kubeletconfig.OverridePath) != "" {
 		t.Error("the trial does not go on as it was")
@@ -324,13 +325,13 @@ func TestKeepRefused(t *testing.T) {
 func TestKeepSymlink(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.write("/etc/kubernetes/managed.yaml", valid("monitoring"))
-	if err := os.Symlink("managed.yaml", filepath.Join(n.root, kubeletconfig.OverridePath)); err != nil {
+	n.Write("/etc/kubernetes/managed.yaml", fakenode.Valid("monitoring"))
+	if err := os.Symlink("managed.yaml", filepath.Join(n.Root, kubeletconfig.OverridePath)); err != nil {
 		t.Fatal(err)
 	}
 	n.try()
 	n.says(exitOK, "Kept", "keep")
-	if got := n.file("/etc/kubernetes/managed.yaml"); got != valid("kube-system")+"\n" {
+	if got := n.file("/etc/kubernetes/managed.yaml"); got != fakenode.Valid("kube-system")+"\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -354,7 +355,7 @@ func TestTryEnd(t *testing.T) {
 func TestTryInterrupted(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.write(triedFile, valid("kube-system"))
+	n.Write(triedFile, fakenode.Valid("kube-system"))
 	for _, tc := range []struct {
 		fails, want string
 		timer       bool // whether the timer is left running, to go back
@@ -364,7 +365,7 @@ func TestTryInterrupted(t *testing.T) {
 		{"systemctl daemon-reload", "not applied, going back: systemctl daemon-reload: that has failed", true},
 		{"systemctl start kubepods-system", "not applied, going back: systemctl start: that has failed", false},
 	} {
-		n.write("/run/fails", tc.fails)
+		n.Write("/run/fails", tc.fails)
 		n.says(exitProblem, tc.want, "try", triedFile)
 		n.nothingTried()
 		if calls := n.file("/run/calls"); !strings.Contains(calls, "systemd-run") && strings.Contains(calls, "daemon-reload") {
@@ -377,28 +378,28 @@ func TestTryInterrupted(t *testing.T) {
 		n.remove("/run/fails")
 		n.remove("/run/timer")
 	}
-	n.write("/run/generator-is-missing", "")
+	n.Write("/run/generator-is-missing", "")
 	n.says(exitProblem, "is partition-generator installed?", "try", triedFile)
 	n.nothingTried()
 	n.remove("/run/generator-is-missing")
 	// If the time is over before the section is in place, it is never applied.
-	n.write("/run/timer-is-early", "")
+	n.Write("/run/timer-is-early", "")
 	n.says(exitProblem, "not applied, going back: the time was over before", "try", triedFile)
 	n.nothingTried()
 	n.remove("/run/timer-is-early")
 	n.remove("/run/timer")
 	// try is killed before it has started the timer, and after.
-	n.write(trialNext, valid("monitoring"))
+	n.Write(trialNext, fakenode.Valid("monitoring"))
 	n.try()
 	goBackScript := n.file("/run/timer")
 	n.timeIsOver()
 	n.nothingTried()
-	n.write("/run/timer", goBackScript)
+	n.Write("/run/timer", goBackScript)
 	n.says(exitProblem, "if one is left over: partition-monitor try --end", "try", triedFile)
 	n.says(exitOK, "The trial has ended", "try", "--end")
 	n.try()
 	// keep is killed after it has written the override. The timer then has nothing to undo.
-	n.write(kubeletconfig.OverridePath, strings.TrimSpace(n.file(kubeletconfig.TrialPath)))
+	n.Write(kubeletconfig.OverridePath, strings.TrimSpace(n.file(kubeletconfig.TrialPath)))
 	n.timeIsOver()
 	n.nothingTried()
 	if !strings.Contains(n.file(kubeletconfig.OverridePath), "kube-system") {
@@ -417,17 +418,17 @@ func TestTryTimerLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.generate(0)
+	n.Generate(0)
 	if n.file(kubeletconfig.TrialPath) == "" {
 		t.Error("it ended before its time")
 	}
 	about.Since += 24 * time.Hour
 	// A run for another directory, as of systemd-analyze, changes nothing on the node.
-	generator.Run(n.root, t.TempDir(), about, generator.NewLog(io.Discard))
+	generator.Run(n.Root, t.TempDir(), about, generator.NewLog(io.Discard))
 	if n.file(kubeletconfig.TrialPath) == "" {
 		t.Error("a run by hand has ended it")
 	}
-	if said := n.generateAt(about, 0); !strings.Contains(said, "the trial of "+triedFile+" is over, and its timer has not ended it") {
+	if said := n.GenerateAt(about, 0); !strings.Contains(said, "the trial of "+triedFile+" is over, and its timer has not ended it") {
 		t.Errorf("%q", said)
 	}
 	n.nothingTried()
@@ -442,8 +443,8 @@ func TestRunEndsTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.write(trialAbout, string(about))
-	n.write(kubeletconfig.TrialPath, valid("kube-system"))
+	n.Write(trialAbout, string(about))
+	n.Write(kubeletconfig.TrialPath, fakenode.Valid("kube-system"))
 	cmd := n.program("run", "--listen=")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
@@ -484,7 +485,7 @@ func TestCheckTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.write(trialAbout, string(data))
+	n.Write(trialAbout, string(data))
 	n.says(exitProblem, "error   trial: the trial of "+triedFile+" was to end at ", "check", "--listen=")
 	n.remove("/run/timer")
 	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer; partition-monitor.service, or else the next daemon-reload, ends it", "check", "--listen=")
@@ -498,17 +499,17 @@ func TestCheckTrial(t *testing.T) {
 func TestTryBelowUsage(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.partition("1073741824")
-	n.write(systemCgroup+"/memory.stat", "anon 524288000\ninactive_file 104857600\nactive_file 0\nslab_reclaimable 0")
+	n.Partition("1073741824")
+	n.Write(fakenode.SystemCgroup+"/memory.stat", "anon 524288000\ninactive_file 104857600\nactive_file 0\nslab_reclaimable 0")
 	section := func(limit string) {
-		n.write(triedFile, kubelet("systemPartition:\n  memoryLimit: "+limit+"\n  namespaces: [kube-system]\n"))
+		n.Write(triedFile, fakenode.Configuration("systemPartition:\n  memoryLimit: "+limit+"\n  namespaces: [kube-system]\n"))
 	}
 	for _, use := range []struct{ current, limit, want string }{
 		{"629145600", "512Mi", "is below what the partition uses now, 500Mi: pods would be evicted at once; want 532Mi or more"},
 		{"629145600", "528Mi", "with a threshold of 32Mi, is below"},
 		{"1677721600", "1Gi", "want 1579Mi or more"},
 	} {
-		n.write(systemCgroup+"/memory.current", use.current)
+		n.Write(fakenode.SystemCgroup+"/memory.current", use.current)
 		section(use.limit)
 		n.says(exitProblem, use.want, "try", triedFile)
 		n.nothingTried()
@@ -516,13 +517,14 @@ func TestTryBelowUsage(t *testing.T) {
 	if calls := n.calls(); slices.ContainsFunc(calls, func(call string) bool { return call != "" }) {
 		t.Errorf("%q", calls)
 	}
-	n.write(systemCgroup+"/memory.current", "629145600")
+	n.Write(fakenode.SystemCgroup+"/memory.current", "629145600")
 	section("532Mi") // inactive page cache is not in use
 	n.says(exitOK, "is tried until", "try", triedFile)
 	n.says(exitOK, "has ended", "try", "--end")
 	section("512Mi")
 	n.says(exitOK, "is tried until", "try", "--force", triedFile)
 	n.says(exitOK, "has ended", "try", "--end")
-	n.write(triedFile, kubelet("systemPartition:\n  namespaces: [kube-system]\n")) // limits nothing
+	// A section without a limit.
+	n.Write(triedFile, fakenode.Configuration("systemPartition:\n  namespaces: [kube-system]\n"))
 	n.says(exitOK, "is tried until", "try", triedFile)
 }

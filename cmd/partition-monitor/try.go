@@ -7,8 +7,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/internal/command/try"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/monitor/trial"
+	"nodepartition/internal/node/trial"
 	"nodepartition/internal/oneline"
 )
 
@@ -17,7 +19,7 @@ const (
 	flagEnd = "end"
 )
 
-func tryCommand() *cli.Command {
+func tryCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "try",
 		ArgsUsage: "FILE",
@@ -41,7 +43,7 @@ func tryCommand() *cli.Command {
 				if len(files) > 0 || c.IsSet(flagFor) || c.IsSet(flagForce) {
 					return usageError{fmt.Errorf("try --%s: takes neither a FILE nor --%s and --%s", flagEnd, flagFor, flagForce)}
 				}
-				if err := trial.End(c.Context); err != nil {
+				if err := try.End(c.Context, n); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintln(c.App.Writer, "The trial has ended, and the previous configuration is applied.")
@@ -53,17 +55,17 @@ func tryCommand() *cli.Command {
 			if d := c.Duration(flagFor); d < time.Second {
 				return usageError{fmt.Errorf("--%s=%s: want a second or more", flagFor, d)}
 			}
-			return startCommand(c, files[0])
+			return startCommand(c, n, files[0])
 		},
 	}
 }
 
-func startCommand(c *cli.Context, file string) error {
-	from, data, err := trial.ReadSection(c.App.Reader, file)
+func startCommand(c *cli.Context, n host.Node, file string) error {
+	from, data, err := try.ReadSection(c.App.Reader, file)
 	if err != nil {
 		return err
 	}
-	running, warnings, err := trial.Start(c.Context, from, data, c.Duration(flagFor), c.Bool(flagForce))
+	running, warnings, err := try.Start(c.Context, n, from, data, c.Duration(flagFor), c.Bool(flagForce))
 	for _, warning := range warnings {
 		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", warning)
 	}

@@ -49,7 +49,7 @@ func datasource() common.DataSourceRef {
 func dashboardJSON() ([]byte, error) {
 	builder := dashboard.NewDashboardBuilder("Node System Partition").
 		Uid("node-partition").
-		Description("The system partition of nodes, by partition-monitor. docs/dashboards.md explains each row.").
+		Description("The partitions of nodes, by partition-monitor. docs/dashboards.md explains each row.").
 		Tags([]string{"kubernetes", "node-partition"}).
 		Readonly().
 		Timezone("browser").
@@ -57,11 +57,15 @@ func dashboardJSON() ([]byte, error) {
 		Time("now-3h", "now").
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
-		WithVariable(variable("cluster", "Cluster", `label_values(systempartition_info, cluster)`, ".*")).
-		WithVariable(variable("job", "Job", `label_values(systempartition_info{cluster=~"$cluster"}, job)`, ".+")).
+		WithVariable(variable("cluster", "Cluster", `label_values(nodepartition_info, cluster)`, ".*")).
+		WithVariable(variable("job", "Job", `label_values(nodepartition_info{cluster=~"$cluster"}, job)`, ".+")).
 		WithVariable(variable(
 			"instance", "Node",
-			`label_values(systempartition_info{cluster=~"$cluster", job=~"$job"}, instance)`, ".+",
+			`label_values(nodepartition_info{cluster=~"$cluster", job=~"$job"}, instance)`, ".+",
+		)).
+		WithVariable(variable(
+			"partition", "Partition",
+			`label_values(nodepartition_eviction_no_candidates_total{`+selector+`}, partition)`, ".+",
 		))
 	id := uint32(0) // links to a panel contain its number
 	for _, r := range rows() {

@@ -75,7 +75,7 @@ func lintVariables(t *testing.T, d dashboardModel) {
 			t.Errorf("template-label-promql-rule: %s: %s", v.Query, problem)
 		}
 	}
-	if names != " datasource cluster job instance" {
+	if names != " datasource cluster job instance partition" {
 		t.Errorf("variables%s", names)
 	}
 }

@@ -98,7 +98,7 @@ const interval = "5m"
 
 // expand replaces the variables of the dashboard as Grafana does if all values are selected.
 func expand(expr string) string {
-	return strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*", "$job", ".+", "$instance", ".+").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*", "$job", ".+", "$instance", ".+", "$partition", ".+").Replace(expr)
 }
 
 // expressions returns all queries of the dashboard and of the rules.
@@ -159,13 +159,13 @@ func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	known := readRegistry(t)
 	for want, q := range map[string]named{
-		"metric systempartition_memory_free_bytes": {expr: "systempartition_memory_free_bytes"},
-		"no label slize":   {expr: `systempartition_memory_limit_bytes{slize="x"}`},
-		"no value blocked": {expr: `systempartition_misplaced_pods{reason=~"pending|blocked"}`},
-		"label cause":      {expr: `sum by (cause) (systempartition_misplaced_pods)`},
-		"label kind":       {expr: `a_b:c:d - ignoring (kind) systempartition_info`},
-		"label resource":   {expr: `systempartition_info`, names: []string{"resource"}},
-		"parse error":      {expr: `rate(up[5m)`},
+		"metric nodepartition_memory_free_bytes": {expr: "nodepartition_memory_free_bytes"},
+		"no label slize":                         {expr: `nodepartition_memory_limit_bytes{slize="x"}`},
+		"no value blocked":                       {expr: `nodepartition_misplaced_pods{reason=~"pending|blocked"}`},
+		"label cause":                            {expr: `sum by (cause) (nodepartition_misplaced_pods)`},
+		"label kind":                             {expr: `a_b:c:d - ignoring (kind) nodepartition_info`},
+		"label resource":                         {expr: `nodepartition_info`, names: []string{"resource"}},
+		"parse error":                            {expr: `rate(up[5m)`},
 	} {
 		if found := check(q, known, map[string]bool{"a_b:c:d": true}); !strings.Contains(fmt.Sprint(found), want) {
 			t.Errorf("%s: found %q; want %q", q.expr, found, want)
@@ -225,7 +225,7 @@ func checkSelector(s *parser.VectorSelector, known registry) (problems []string)
 		case slices.Contains(openLabels, m.Name):
 		default:
 			for value := range strings.SplitSeq(m.Value, "|") {
-				if !slices.Contains(served, value) {
+				if !slices.ContainsFunc(served, regexp.MustCompile("^(?:"+value+")$").MatchString) {
 					problems = append(problems, fmt.Sprintf("%s{%s}: no value %s", s.Name, m.Name, value))
 				}
 			}

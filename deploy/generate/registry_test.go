@@ -14,9 +14,9 @@ import (
 // registry holds the metrics that the monitor serves, and the values of their labels.
 type registry map[string]map[string][]string
 
-// served is the text of the monitor's metrics, which a test of internal/monitor/metrics compares
+// served is the text of the monitor's metrics, which a test of internal/daemon/metrics compares
 // with what it serves.
-const served = "../../internal/monitor/metrics/testdata/expected.txt"
+const served = "../../internal/daemon/metrics/testdata/expected.txt"
 
 // targetLabels are the labels that Prometheus adds to all series of a target. cluster is an
 // external one, or one that relabelling adds.

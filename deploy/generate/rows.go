@@ -3,10 +3,12 @@ package main
 import "github.com/grafana/grafana-foundation-sdk/go/units"
 
 const (
-	// partition selects the slice of the partition, which includes the others.
-	partition = `NODE, slice="kubepods-system.slice"`
-	// match is for operations on two metrics of a node.
-	match = "on (cluster, job, instance)"
+	// of selects what is of a partition.
+	of = `NODE, partition=~"$partition"`
+	// whole selects the slice of a partition, which includes its others.
+	whole = of + `, slice=~"kubepods-\\w+.slice"`
+	// match is for operations on two metrics of a partition.
+	match = "on (cluster, job, instance, partition)"
 )
 
 // rows returns the dashboard, in the order of an operator's questions.
@@ -27,38 +29,41 @@ func isItOn() row {
 		},
 		{
 			title:       "Partition",
-			description: "1 where kubepods-system.slice is active. A node without it has no value.",
+			description: "1 where the slice of the partition is active. A node without it has no value.",
 			unit:        units.NoUnit, states: []state{{"0", "absent", "red"}, {"1", "active", "green"}},
-			queries: []query{{`count by (cluster, job, instance) (systempartition_memory_usage_bytes{` + partition + `})`, "{{instance}}"}},
+			queries: []query{{`count by (cluster, job, instance, partition) (nodepartition_memory_usage_bytes{` + whole + `})`, "{{instance}} {{partition}}"}},
 		},
 		{
 			title:       "Limit in force",
 			description: "The limit that the kernel enforces, and the limit of the configuration. A node without a limit has no value.",
 			unit:        units.BytesIEC,
 			queries: []query{
-				{`systempartition_memory_limit_bytes{` + partition + `}`, "{{instance}} in force"},
-				{`systempartition_configured_memory_limit_bytes{NODE}`, "{{instance}} configured"},
+				{`nodepartition_memory_limit_bytes{` + whole + `}`, "{{instance}} {{partition}} in force"},
+				{`nodepartition_configured_memory_limit_bytes{` + of + `}`, "{{instance}} {{partition}} configured"},
 			},
 		},
 		{
 			title:       "Connections",
 			description: "1 while the monitor is connected to systemd, the runtime, NRI and the kubelet's Pods API.",
 			unit:        units.Short,
-			queries:     []query{{`systempartition_source_connected{NODE}`, "{{instance}} {{source}}"}},
+			queries:     []query{{`nodepartition_source_connected{NODE}`, "{{instance}} {{source}}"}},
 		},
 		{
 			title:       "Problems of the configuration",
 			description: "1 while the configuration is refused, edited and not applied, in the kubelet's own file, or waits until the partition uses less.",
 			unit:        units.Short,
-			queries:     []query{{`systempartition_configuration_problem{NODE}`, "{{instance}} {{problem}}"}},
+			queries: []query{
+				{`nodepartition_configuration_problem{NODE}`, "{{instance}} {{problem}}"},
+				{`nodepartition_memory_limit_lowering{` + of + `}`, "{{instance}} {{partition}} lowering"},
+			},
 		},
 		{
 			title:       "Age of what the monitor knows",
-			description: "Time since the last pass over all pods, and since the last reading of the partition's memory.",
+			description: "Time since the last pass over all pods, and since the last reading of each partition's memory.",
 			unit:        units.Seconds,
 			queries: []query{
-				{`time() - systempartition_last_reconcile_timestamp_seconds{NODE}`, "{{instance}} pass"},
-				{`time() - systempartition_eviction_last_poll_timestamp_seconds{NODE}`, "{{instance}} memory"},
+				{`time() - nodepartition_last_reconcile_timestamp_seconds{NODE}`, "{{instance}} pass"},
+				{`time() - nodepartition_eviction_last_poll_timestamp_seconds{` + of + `}`, "{{instance}} {{partition}} memory"},
 			},
 		},
 	}}
@@ -66,19 +71,19 @@ func isItOn() row {
 
 func howFull() row {
 	const (
-		available = `systempartition_memory_available_bytes{NODE}`
-		hard      = `systempartition_eviction_threshold_bytes{NODE, threshold="hard"}`
-		limit     = `systempartition_memory_limit_bytes{` + partition + `}`
+		available = `nodepartition_memory_available_bytes{` + of + `}`
+		hard      = `nodepartition_eviction_threshold_bytes{` + of + `, threshold="hard"}`
+		limit     = `nodepartition_memory_limit_bytes{` + whole + `}`
 	)
 	return row{"How full", []panel{
 		{
 			title:       "Memory",
-			description: "Memory of the partition with and without inactive page cache, and its limit. The kernel reclaims page cache: usage at the limit is no problem by itself.",
+			description: "Memory of the partition with and without inactive page cache, and its limit. The kernel reclaims page cache: usage at the limit alone is not a problem.",
 			unit:        units.BytesIEC,
 			queries: []query{
-				{`systempartition_memory_usage_bytes{` + partition + `}`, "{{instance}} usage"},
-				{`systempartition_memory_working_set_bytes{` + partition + `}`, "{{instance}} working set"},
-				{limit, "{{instance}} limit"},
+				{`nodepartition_memory_usage_bytes{` + whole + `}`, "{{instance}} {{partition}} usage"},
+				{`nodepartition_memory_working_set_bytes{` + whole + `}`, "{{instance}} {{partition}} working set"},
+				{limit, "{{instance}} {{partition}} limit"},
 			},
 		},
 		{
@@ -86,25 +91,27 @@ func howFull() row {
 			description: "Memory that the partition may still use. A pod is evicted below a threshold.",
 			unit:        units.BytesIEC,
 			queries: []query{
-				{available, "{{instance}} available"},
-				{`systempartition_eviction_threshold_bytes{NODE}`, "{{instance}} {{threshold}} threshold"},
+				{available, "{{instance}} {{partition}} available"},
+				{`nodepartition_eviction_threshold_bytes{` + of + `}`, "{{instance}} {{partition}} {{threshold}} threshold"},
 			},
 		},
 		{
 			title:       "Margin over time",
 			description: "Available memory above the hard threshold, as a part of the limit. At 0 a pod is evicted.",
 			unit:        units.PercentUnit,
-			queries:     []query{{`(` + available + ` - ` + match + ` ` + hard + `) / ` + match + ` ` + limit, "{{instance}}"}},
+			queries: []query{{
+				`(` + available + ` - ` + match + ` ` + hard + `) / ` + match + ` ` + limit, "{{instance}} {{partition}}",
+			}},
 		},
 		{
 			title:       "Available memory in an hour",
 			description: "The trend of the last half hour, continued for one hour. Below 0 the memory does not last that long.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`predict_linear(systempartition_memory_available_bytes{NODE}[30m], 3600)`, "{{instance}}"}},
+			queries:     []query{{`predict_linear(nodepartition_memory_available_bytes{` + of + `}[30m], 3600)`, "{{instance}} {{partition}}"}},
 		},
 		{
 			title:       "Partitions",
-			description: "Memory of both partitions under the names of KEP-5894. The limit of default is for both together.",
+			description: "Memory of all partitions under the names of KEP-5894. The limit of default is for all together.",
 			unit:        units.BytesIEC,
 			queries: []query{
 				{`kubelet_partition_memory_usage_bytes{NODE}`, "{{instance}} {{partition}} usage"},
@@ -115,7 +122,7 @@ func howFull() row {
 			title:       "Swap",
 			description: "Swap space that the partition uses. It does not count against the limit of memory.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`systempartition_memory_swap_bytes{` + partition + `}`, "{{instance}}"}},
+			queries:     []query{{`nodepartition_memory_swap_bytes{` + whole + `}`, "{{instance}} {{partition}}"}},
 		},
 	}}
 }
@@ -127,13 +134,13 @@ func whoUsesIt() row {
 			title:       "Memory by pod",
 			description: "The ten pods of the partition with the largest working sets." + perPod,
 			unit:        units.BytesIEC,
-			queries:     []query{{`topk(10, systempartition_pod_memory_working_set_bytes{NODE})`, "{{instance}} {{namespace}}/{{pod}}"}},
+			queries:     []query{{`topk(10, nodepartition_pod_memory_working_set_bytes{` + of + `})`, "{{instance}} {{namespace}}/{{pod}}"}},
 		},
 		{
 			title:       "CPU by pod",
 			description: "The ten pods of the partition that use most CPU time." + perPod,
 			unit:        units.Short,
-			queries:     []query{{`topk(10, rate(systempartition_pod_cpu_seconds_total{NODE}[$__rate_interval]))`, "{{instance}} {{namespace}}/{{pod}}"}},
+			queries:     []query{{`topk(10, rate(nodepartition_pod_cpu_seconds_total{` + of + `}[$__rate_interval]))`, "{{instance}} {{namespace}}/{{pod}}"}},
 		},
 		{
 			title:       "Pods",
@@ -145,19 +152,21 @@ func whoUsesIt() row {
 			title:       "Memory by class",
 			description: "Working set by QoS class. The slice of the partition includes the others, and the Guaranteed pods.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`systempartition_memory_working_set_bytes{NODE}`, "{{instance}} {{slice}}"}},
+			queries:     []query{{`nodepartition_memory_working_set_bytes{` + of + `}`, "{{instance}} {{slice}}"}},
 		},
 		{
 			title:       "CPU by class",
 			description: "CPUs in use by QoS class. The slice of the partition includes the others, and the Guaranteed pods.",
 			unit:        units.Short,
-			queries:     []query{{`rate(systempartition_cpu_seconds_total{NODE}[$__rate_interval])`, "{{instance}} {{slice}}"}},
+			queries: []query{{
+				`rate(nodepartition_cpu_seconds_total{` + of + `}[$__rate_interval])`, "{{instance}} {{slice}}",
+			}},
 		},
 		{
 			title:       "Processes",
 			description: "Processes and threads in the partition.",
 			unit:        units.Short,
-			queries:     []query{{`systempartition_pids{` + partition + `}`, "{{instance}}"}},
+			queries:     []query{{`nodepartition_pids{` + whole + `}`, "{{instance}} {{partition}}"}},
 		},
 	}}
 }
@@ -165,8 +174,8 @@ func whoUsesIt() row {
 func pressure() row {
 	waits := func(resource string) []query {
 		return []query{{
-			`rate(systempartition_pressure_seconds_total{` + partition + `, resource="` + resource + `"}[$__rate_interval])`,
-			"{{instance}} {{kind}}",
+			`rate(nodepartition_pressure_seconds_total{` + whole + `, resource="` + resource + `"}[$__rate_interval])`,
+			"{{instance}} {{partition}} {{kind}}",
 		}}
 	}
 	const text = "Share of time in which some or all (full) processes of the partition waited for "
@@ -179,8 +188,8 @@ func pressure() row {
 			description: "Times that the partition was about to exceed its limit, and times that reclaim did not help.",
 			unit:        units.Short,
 			queries: []query{
-				{`increase(systempartition_memory_limit_hits_total{` + partition + `}[$__rate_interval])`, "{{instance}} hits"},
-				{`increase(systempartition_memory_limit_ooms_total{` + partition + `}[$__rate_interval])`, "{{instance}} out of memory"},
+				{`increase(nodepartition_memory_limit_hits_total{` + whole + `}[$__rate_interval])`, "{{instance}} {{partition}} hits"},
+				{`increase(nodepartition_memory_limit_ooms_total{` + whole + `}[$__rate_interval])`, "{{instance}} {{partition}} out of memory"},
 			},
 		},
 	}}

@@ -8,31 +8,31 @@ func evictions() row {
 			title:       "Evictions",
 			description: "Evictions that have ended, by threshold and method. With --eviction=dry-run those that would have been made.",
 			unit:        units.Short,
-			queries:     []query{{`increase(systempartition_evictions_total{NODE}[$__rate_interval])`, "{{instance}} {{threshold}} {{method}} dry run: {{dry_run}}"}},
+			queries:     []query{{`increase(nodepartition_evictions_total{` + of + `}[$__rate_interval])`, "{{instance}} {{partition}} {{threshold}} {{method}} dry run: {{dry_run}}"}},
 		},
 		{
 			title:       "Kills by the kernel",
-			description: "Processes of the partition that the kernel killed: at the limit of the partition, or of a pod, a container or the node.",
+			description: "Processes of a partition that the kernel killed: at the limit of the partition, or of a pod, a container or the node.",
 			unit:        units.Short,
-			queries:     []query{{`increase(systempartition_kernel_kills_total{NODE}[$__rate_interval])`, "{{instance}} {{limit}}"}},
+			queries:     []query{{`increase(nodepartition_kernel_kills_total{` + of + `}[$__rate_interval])`, "{{instance}} {{partition}} {{limit}}"}},
 		},
 		{
 			title:       "No candidate",
-			description: "1 while a pod has to be evicted and all are protected.",
+			description: "1 while a pod of the partition has to be evicted and all are protected.",
 			unit:        units.Short,
-			queries:     []query{{`systempartition_eviction_no_candidates{NODE}`, "{{instance}}"}},
+			queries:     []query{{`nodepartition_eviction_no_candidates{` + of + `}`, "{{instance}} {{partition}}"}},
 		},
 		{
 			title:       "Failed steps",
 			description: "Steps of evictions that failed. The journal has the reasons.",
 			unit:        units.Short,
-			queries:     []query{{`increase(systempartition_eviction_failures_total{NODE}[$__rate_interval])`, "{{instance}} {{step}}"}},
+			queries:     []query{{`increase(nodepartition_eviction_failures_total{` + of + `}[$__rate_interval])`, "{{instance}} {{partition}} {{step}}"}},
 		},
 		{
 			title:       "Reaction",
 			description: "Time from the reading below the threshold to SIGKILL, 99th percentile since the start of the monitor.",
 			unit:        units.Seconds,
-			queries:     []query{{`histogram_quantile(0.99, sum by (cluster, job, instance, le) (systempartition_eviction_reaction_seconds_bucket{NODE}))`, "{{instance}}"}},
+			queries:     []query{{`histogram_quantile(0.99, sum by (cluster, job, instance, partition, le) (nodepartition_eviction_reaction_seconds_bucket{` + of + `}))`, "{{instance}} {{partition}}"}},
 		},
 	}}
 }
@@ -44,7 +44,7 @@ func placements() row {
 			description: "Containers that were placed in a partition, by method.",
 			unit:        units.Short,
 			queries: []query{{
-				`sum by (cluster, job, instance, method, partition) (increase(systempartition_placements_total{NODE, result="success"}[$__rate_interval]))`,
+				`sum by (cluster, job, instance, method, partition) (increase(nodepartition_placements_total{NODE, result="success"}[$__rate_interval]))`,
 				"{{instance}} {{method}} to {{partition}}",
 			}},
 		},
@@ -53,7 +53,7 @@ func placements() row {
 			description: "Containers that could not be placed. The journal has the reasons.",
 			unit:        units.Short,
 			queries: []query{{
-				`sum by (cluster, job, instance, method, partition) (increase(systempartition_placements_total{NODE, result="failure"}[$__rate_interval]))`,
+				`sum by (cluster, job, instance, method, partition) (increase(nodepartition_placements_total{NODE, result="failure"}[$__rate_interval]))`,
 				"{{instance}} {{method}} to {{partition}}",
 			}},
 		},
@@ -62,7 +62,7 @@ func placements() row {
 			description: "95th percentile since the start of the monitor. At creation it is the time of the answer to the runtime.",
 			unit:        units.Seconds,
 			queries: []query{{
-				`histogram_quantile(0.95, sum by (cluster, job, instance, method, le) (systempartition_placement_duration_seconds_bucket{NODE}))`,
+				`histogram_quantile(0.95, sum by (cluster, job, instance, method, le) (nodepartition_placement_duration_seconds_bucket{NODE}))`,
 				"{{instance}} {{method}}",
 			}},
 		},
@@ -75,13 +75,13 @@ func misplaced() row {
 			title:       "Misplaced pods",
 			description: "Pods that are not where they belong, by the reason. docs/troubleshooting.md explains the reasons.",
 			unit:        units.Short, stacked: true,
-			queries: []query{{`systempartition_misplaced_pods{NODE}`, "{{instance}} {{reason}}"}},
+			queries: []query{{`nodepartition_misplaced_pods{` + of + `}`, "{{instance}} {{partition}} {{reason}}"}},
 		},
 		{
 			title:       "Memory outside",
-			description: "Memory of the partition's pods that is charged to the default partition, because their processes were moved live.",
+			description: "Memory of a partition's pods that is charged to the default partition, because their processes were moved live.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`systempartition_memory_outside_bytes{NODE}`, "{{instance}}"}},
+			queries:     []query{{`nodepartition_memory_outside_bytes{` + of + `}`, "{{instance}} {{partition}}"}},
 		},
 	}}
 }
@@ -92,13 +92,13 @@ func weights() row {
 			title:       "CPU weights",
 			description: "cpu.weight of the slices, 1 to 10000. It follows the requests of the pods in the slice.",
 			unit:        units.Short,
-			queries:     []query{{`systempartition_cpu_weight{NODE}`, "{{instance}} {{slice}}"}},
+			queries:     []query{{`nodepartition_cpu_weight{` + of + `}`, "{{instance}} {{slice}}"}},
 		},
 		{
 			title:       "Throttling",
 			description: "Time that the slice's own CPU quota kept it from running, summed over CPUs.",
 			unit:        units.PercentUnit,
-			queries:     []query{{`rate(systempartition_cpu_throttled_seconds_total{NODE}[$__rate_interval])`, "{{instance}} {{slice}}"}},
+			queries:     []query{{`rate(nodepartition_cpu_throttled_seconds_total{` + of + `}[$__rate_interval])`, "{{instance}} {{slice}}"}},
 		},
 	}}
 }
@@ -107,10 +107,10 @@ func budget() row {
 	return row{"Budget", []panel{
 		{
 			title:       "Memory of the node",
-			description: "The capacity of the node in parts: reserved, kept free by the kubelet, the partition's, and left for user pods.",
+			description: "The capacity of the node in parts: reserved, kept free by the kubelet, of the partitions together, and left for user pods.",
 			unit:        units.BytesIEC, stacked: true,
 			queries: []query{{
-				`systempartition_budget_memory_bytes{NODE, part!~"capacity|allocatable"}`,
+				`nodepartition_budget_memory_bytes{NODE, part!~"capacity|allocatable"}`,
 				"{{instance}} {{part}}",
 			}},
 		},
@@ -119,15 +119,15 @@ func budget() row {
 			description: "kubeReserved and systemReserved together, and the working sets of the services and users of the node.",
 			unit:        units.BytesIEC,
 			queries: []query{
-				{`sum by (cluster, job, instance) (systempartition_budget_memory_bytes{NODE, part=~"kube-reserved|system-reserved"})`, "{{instance}} reserved"},
-				{`systempartition_host_memory_working_set_bytes{NODE}`, "{{instance}} {{slice}}"},
+				{`sum by (cluster, job, instance) (nodepartition_budget_memory_bytes{NODE, part=~"kube-reserved|system-reserved"})`, "{{instance}} reserved"},
+				{`nodepartition_host_memory_working_set_bytes{NODE}`, "{{instance}} {{slice}}"},
 			},
 		},
 		{
 			title:       "Node Allocatable",
-			description: "What the scheduler promises to pods, and what is left of it beside the partition.",
+			description: "What the scheduler promises to pods, and what is left of it beside the partitions.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`systempartition_budget_memory_bytes{NODE, part=~"capacity|allocatable|left"}`, "{{instance}} {{part}}"}},
+			queries:     []query{{`nodepartition_budget_memory_bytes{NODE, part=~"capacity|allocatable|left"}`, "{{instance}} {{part}}"}},
 		},
 	}}
 }
@@ -139,8 +139,8 @@ func monitor() row {
 			description: "Passes over all pods, and passes with a step that failed.",
 			unit:        units.Short,
 			queries: []query{
-				{`increase(systempartition_reconcile_duration_seconds_count{NODE}[$__rate_interval])`, "{{instance}} passes"},
-				{`increase(systempartition_reconcile_failures_total{NODE}[$__rate_interval])`, "{{instance}} failed"},
+				{`increase(nodepartition_reconcile_duration_seconds_count{NODE}[$__rate_interval])`, "{{instance}} passes"},
+				{`increase(nodepartition_reconcile_failures_total{NODE}[$__rate_interval])`, "{{instance}} failed"},
 			},
 		},
 		{
@@ -148,16 +148,16 @@ func monitor() row {
 			description: "Connections that came back, cgroups that a scrape could not read, and attempts to serve metrics that failed.",
 			unit:        units.Short,
 			queries: []query{
-				{`sum by (cluster, job, instance) (increase(systempartition_source_reconnects_total{NODE}[$__rate_interval]))`, "{{instance}} reconnects"},
-				{`increase(systempartition_cgroup_read_failures_total{NODE}[$__rate_interval])`, "{{instance}} unread cgroups"},
-				{`increase(systempartition_listen_failures_total{NODE}[$__rate_interval])`, "{{instance}} not served"},
+				{`sum by (cluster, job, instance) (increase(nodepartition_source_reconnects_total{NODE}[$__rate_interval]))`, "{{instance}} reconnects"},
+				{`increase(nodepartition_cgroup_read_failures_total{NODE}[$__rate_interval])`, "{{instance}} unread cgroups"},
+				{`increase(nodepartition_listen_failures_total{NODE}[$__rate_interval])`, "{{instance}} not served"},
 			},
 		},
 		{
 			title:       "Cost",
 			description: "Memory of the monitor's process.",
 			unit:        units.BytesIEC,
-			queries:     []query{{`process_resident_memory_bytes{NODE} and on (cluster, job, instance) systempartition_info{NODE}`, "{{instance}}"}},
+			queries:     []query{{`process_resident_memory_bytes{NODE} and on (cluster, job, instance) nodepartition_info{NODE}`, "{{instance}}"}},
 		},
 	}}
 }

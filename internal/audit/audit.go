@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -10,12 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
 // audit applies the rules to a snapshot.
 type audit struct {
-	*Snapshot
+	*Facts
 	report Report
 	// found holds the paths with a finding. A path has one finding: the first.
 	found map[string]bool
@@ -57,13 +59,13 @@ var rules = []rule{
 var kubepods = unitname.Default.Slice()
 
 // Run returns the findings in the order of the rules, and within a rule in the order of the paths.
-func Run(s *Snapshot) Report {
+func Run(s *Facts) Report {
 	a := newAudit(s)
 	if s.Kubelet == nil {
 		a.skip("limits of kubepods.slice, of reserved slices and of CPU quotas: no kubelet runs as kubelet.service, so its flags are not known")
 	}
 	if !s.PodsKnown {
-		a.skip("limits, weights and OOM scores of pods and containers: the kubelet does not serve its Pods API")
+		a.skip("limits, weights and OOM scores of pods and containers: %s", cmp.Or(s.PodsUnknown, "the kubelet does not serve its Pods API"))
 	}
 	a.findFormulas()
 	for _, r := range rules {
@@ -73,15 +75,16 @@ func Run(s *Snapshot) Report {
 }
 
 // PartitionCPUs returns the findings of the rule RulePartitionCPUs alone. Of the snapshot it needs
-// Kubelet, Partition, the pods, the CPUs of Node, and in Cgroups the cpusets of containers.
-func PartitionCPUs(s *Snapshot) Report {
+// Kubelet, Partitions, Members, the pods, the CPUs of Node, and in Cgroups the cpusets of
+// containers.
+func PartitionCPUs(s *Facts) Report {
 	a := newAudit(s)
 	a.apply(partitionCPUs)
 	return a.report
 }
 
-func newAudit(s *Snapshot) *audit {
-	a := &audit{Snapshot: s, found: map[string]bool{}, scopes: map[string]string{}}
+func newAudit(s *Facts) *audit {
+	a := &audit{Facts: s, found: map[string]bool{}, scopes: map[string]string{}}
 	a.report = Report{Findings: []Finding{}, NotChecked: []string{}}
 	for cgroup := range s.Cgroups {
 		if id := unitname.ContainerID(path.Base(cgroup)); id != "" {
@@ -116,7 +119,7 @@ func (a *audit) add(f Finding) {
 }
 
 // file returns the path of a cgroup's file.
-func file(cgroup, name string) string { return path.Join("/sys/fs/cgroup", cgroup, name) }
+func file(cgroup, name string) string { return path.Join(unitname.CgroupMount, cgroup, name) }
 
 // sorted returns the paths of the cgroups in order.
 func (a *audit) sorted() []string { return slices.Sorted(maps.Keys(a.Cgroups)) }
@@ -152,6 +155,9 @@ func setProperty(unit, assignment string) string {
 }
 
 // member reports whether the pod is a member of the partition.
-func (a *audit) member(pod *v1.Pod) bool {
-	return a.Partition != nil && slices.Contains(a.Partition.Namespaces, pod.Namespace)
+func (a *partitionAudit) member(pod *v1.Pod) bool {
+	return a.Members.Partition(membership.Pod{
+		Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
+		Origin: membership.OriginOf(pod.Annotations),
+	}) == a.Name
 }

@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
 )
 
 var update = flag.Bool("update", false, "write testdata/findings.txt")
@@ -34,14 +37,15 @@ func TestRunHealthy(t *testing.T) {
 const staticCPU0 = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"
 
 func partitionOn(list string) change {
-	return func(s *Snapshot) {
-		s.Partition = &Partition{CPUs: cpuset.New(), Namespaces: []string{"kube-system"}}
-		s.Partition.CPUs, _ = cpuset.Parse(list)
+	return func(s *Facts) {
+		cpus, _ := cpuset.Parse(list)
+		s.Partitions = []Section{{Name: unitname.System, CPUs: cpus}}
+		s.Members = membership.New(membership.Claim{Partition: unitname.System, Namespaces: []string{"kube-system"}})
 	}
 }
 
 // guaranteedMember makes the pod web a member with whole CPUs, to which CPU 1 is assigned.
-func guaranteedMember(s *Snapshot) {
+func guaranteedMember(s *Facts) {
 	pod("web", func(p *v1.Pod) {
 		p.Namespace = "kube-system"
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("1")
@@ -54,7 +58,7 @@ func guaranteedMember(s *Snapshot) {
 
 // on sets the CPUs that containers may run on.
 func on(list string, scopes ...string) change {
-	return func(s *Snapshot) {
+	return func(s *Facts) {
 		for _, scope := range scopes {
 			s.Cgroups[scope][effective] = list
 		}
@@ -89,7 +93,7 @@ func faults(t *testing.T) []fault {
 		{"a limit of burstable pods", property(burst, "MemoryMax", "1073741824", memoryMax, "1073741824"), "collective-limit", "kubepods-burstable.slice/memory.max"},
 		{"memory.high of BestEffort pods", property(besteffort, "MemoryHigh", "4096", memoryHigh, "4096"), "collective-limit", "kubepods-besteffort.slice/memory.high"},
 		{"processes of BestEffort pods", property(besteffort, "TasksMax", "100", pidsMax, "100"), "collective-limit", "kubepods-besteffort.slice/pids.max"},
-		{"a partition's class with a limit", func(s *Snapshot) {
+		{"a partition's class with a limit", func(s *Facts) {
 			s.Cgroups["kubepods.slice/kubepods-system.slice"] = Files{memoryMax: "67108864", cpuMax: "max 100000"}
 			s.Cgroups["kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice"] = Files{memoryMax: "4096"}
 		}, "collective-limit", "kubepods-system-burstable.slice/memory.max"},
@@ -116,26 +120,26 @@ func faults(t *testing.T) []fault {
 		{"a second writer of a quota", echo(appSlice, cpuMax, "max 100000"), "second-writer", "pod2_b.slice/cpu.max"},
 		{"a second writer of CPUs", echo("system.slice", cpusetCPUs, "0"), "second-writer", "system.slice/cpuset.cpus"},
 		{"a second writer of swap", echo(batchSlice, swapMax, "0"), "second-writer", "pod4_d.slice/memory.swap.max"},
-		{"systemd-oomd above the pods", func(s *Snapshot) { s.Units["-.slice"]["ManagedOOMSwap"], s.OomdActive = "kill", true }, "systemd-oomd", "-.slice: ManagedOOMSwap"},
-		{"systemd-oomd, not running", func(s *Snapshot) { s.Units[kubepods]["ManagedOOMMemoryPressure"] = "kill" }, "systemd-oomd", "kubepods.slice: ManagedOOMMemoryPressure"},
-		{"no overcommit", func(s *Snapshot) { s.Sysctls["vm.overcommit_memory"] = "0" }, "kernel-parameter", "/proc/sys/vm/overcommit_memory"},
-		{"panic on OOM", func(s *Snapshot) { s.Sysctls["vm.panic_on_oom"] = "1" }, "kernel-parameter", "/proc/sys/vm/panic_on_oom"},
-		{"no reboot", func(s *Snapshot) { s.Sysctls["kernel.panic"] = "0" }, "kernel-parameter", "/proc/sys/kernel/panic"},
-		{"no panic", func(s *Snapshot) { s.Sysctls["kernel.panic_on_oops"] = "0" }, "kernel-parameter", "/proc/sys/kernel/panic_on_oops"},
-		{"few keys", func(s *Snapshot) { s.Sysctls["kernel.keys.root_maxkeys"] = "200" }, "kernel-parameter", "/proc/sys/kernel/keys/root_maxkeys"},
-		{"a kubelet that is killed first", func(s *Snapshot) { s.Processes[0].OOMScoreAdj = 0 }, "oom-score", "/proc/700/oom_score_adj"},
-		{"a runtime like guaranteed pods", func(s *Snapshot) { s.Processes[1].OOMScoreAdj = -997 }, "oom-score", "/proc/600/oom_score_adj"},
+		{"systemd-oomd above the pods", func(s *Facts) { s.Units["-.slice"]["ManagedOOMSwap"], s.OomdActive = "kill", true }, "systemd-oomd", "-.slice: ManagedOOMSwap"},
+		{"systemd-oomd, not running", func(s *Facts) { s.Units[kubepods]["ManagedOOMMemoryPressure"] = "kill" }, "systemd-oomd", "kubepods.slice: ManagedOOMMemoryPressure"},
+		{"no overcommit", func(s *Facts) { s.Sysctls["vm.overcommit_memory"] = "0" }, "kernel-parameter", "/proc/sys/vm/overcommit_memory"},
+		{"panic on OOM", func(s *Facts) { s.Sysctls["vm.panic_on_oom"] = "1" }, "kernel-parameter", "/proc/sys/vm/panic_on_oom"},
+		{"no reboot", func(s *Facts) { s.Sysctls["kernel.panic"] = "0" }, "kernel-parameter", "/proc/sys/kernel/panic"},
+		{"no panic", func(s *Facts) { s.Sysctls["kernel.panic_on_oops"] = "0" }, "kernel-parameter", "/proc/sys/kernel/panic_on_oops"},
+		{"few keys", func(s *Facts) { s.Sysctls["kernel.keys.root_maxkeys"] = "200" }, "kernel-parameter", "/proc/sys/kernel/keys/root_maxkeys"},
+		{"a kubelet that is killed first", func(s *Facts) { s.Processes[0].OOMScoreAdj = 0 }, "oom-score", "/proc/700/oom_score_adj"},
+		{"a runtime like guaranteed pods", func(s *Facts) { s.Processes[1].OOMScoreAdj = -997 }, "oom-score", "/proc/600/oom_score_adj"},
 		{"a container that is killed last", score(batchScope, -998), "oom-score", "/proc/904/oom_score_adj"},
 		{"a burstable container", score(appScope, 1000), "oom-score", "/proc/902/oom_score_adj"},
 		{"a kubelet in the system container", changes(reservedSystem, property("system.slice", "MemoryMax", "1073741824", memoryMax, "1073741824"),
 			kubelet(t, enforced+"system-reserved]\nsystemReservedCgroup: /system.slice\n")), "kubelet-cgroup", "system.slice/kubelet.service"},
 		{"a kubelet in systemCgroups", kubelet(t, "systemCgroups: /system.slice"), "kubelet-cgroup", "system.slice/kubelet.service"},
 		{"a kubelet outside of its reservation", changes(kubelet(t, "kubeReserved: {cpu: 1060m, memory: 1019Mi}\nenforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube"),
-			func(s *Snapshot) { s.Cgroups["kube.slice"] = Files{cpuWeight: "42", memoryMax: "1068498944"} }), "kubelet-cgroup", "system.slice/kubelet.service"},
+			func(s *Facts) { s.Cgroups["kube.slice"] = Files{cpuWeight: "42", memoryMax: "1068498944"} }), "kubelet-cgroup", "system.slice/kubelet.service"},
 		{"a reserved cgroup that is missing", changes(kubelet(t, "kubeReserved: {cpu: 1060m, memory: 1019Mi}\nenforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /a/b-c"),
-			func(s *Snapshot) { s.Processes[0].Cgroup = "b.slice/b-c.slice/kubelet.service" }), "reserved-limits", "b.slice/b-c.slice"},
+			func(s *Facts) { s.Processes[0].Cgroup = "b.slice/b-c.slice/kubelet.service" }), "reserved-limits", "b.slice/b-c.slice"},
 		{"a reserved cgroup without its limit", changes(reservedSystem, kubelet(t, enforced+"system-reserved]\nsystemReservedCgroup: /system.slice\n"),
-			func(s *Snapshot) { s.Processes[0].Cgroup = "kubernetes.slice/kubelet.service" }), "reserved-limits", "system.slice/memory.max"},
+			func(s *Facts) { s.Processes[0].Cgroup = "kubernetes.slice/kubelet.service" }), "reserved-limits", "system.slice/memory.max"},
 		{"user pods on the partition's CPUs", changes(partitionOn("0"), on("0", agentScope)), "partition-cpus", "batchbatch.scope/cpuset.cpus.effective"},
 		{"user pods assigned CPUs of the partition", changes(partitionOn("0"), kubelet(t, "cpuManagerPolicy: static\nreservedSystemCPUs: '1'"),
 			on("0", agentScope, webScope), on("1", appScope, batchScope)), "partition-cpus", "webweb.scope/cpuset.cpus.effective"},
@@ -187,8 +191,8 @@ func TestPartitionCPUs(t *testing.T) {
 	for _, f := range faults(t) {
 		s := healthy(t)
 		f.change(s)
-		part := &Snapshot{
-			Node: Node{CPUs: s.Node.CPUs}, Kubelet: s.Kubelet, Partition: s.Partition, Pods: s.Pods, PodsKnown: s.PodsKnown,
+		part := &Facts{
+			Node: Node{CPUs: s.Node.CPUs}, Kubelet: s.Kubelet, Partitions: s.Partitions, Members: s.Members, Pods: s.Pods, PodsKnown: s.PodsKnown,
 			Cgroups: map[string]Files{},
 		}
 		for cgroup := range s.Containers {
@@ -220,9 +224,9 @@ func TestRunUnknown(t *testing.T) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue}}
 	}
 	for name, c := range map[string]change{
-		"no kubelet, wrong limits of all pods": changes(func(s *Snapshot) { s.Kubelet = nil }, property(kubepods, "MemoryMax", "infinity", memoryMax, "max"),
+		"no kubelet, wrong limits of all pods": changes(func(s *Facts) { s.Kubelet = nil }, property(kubepods, "MemoryMax", "infinity", memoryMax, "max"),
 			property(kubepods, "CPUWeight", "100", cpuWeight, "100"), property(webSlice, "CPUQuotaPerSecUSec", "infinity", cpuMax, "max 100000")),
-		"no pods, wrong limits of one": changes(func(s *Snapshot) { s.Pods, s.PodsKnown = nil, false }, property(webSlice, "MemoryMax", "infinity", memoryMax, "max")),
+		"no pods, wrong limits of one": changes(func(s *Facts) { s.Pods, s.PodsKnown = nil, false }, property(webSlice, "MemoryMax", "infinity", memoryMax, "max")),
 		"a pod that ends":              changes(pod("web", func(p *v1.Pod) { p.DeletionTimestamp = &now }), property(webSlice, "MemoryMax", "infinity", memoryMax, "max")),
 		"a pod that is resized":        changes(pod("app", resizing), property(appSlice, "MemoryMax", "infinity", memoryMax, "max"), echo(appScope, memoryMax, "max")),
 		"burstable pods that come and go": changes(pod("app", func(p *v1.Pod) { p.Status.Phase = v1.PodPending }),
@@ -238,16 +242,16 @@ func TestRunUnknown(t *testing.T) {
 		"memory of the classes by qosReserved": changes(kubelet(t, "qosReserved: {memory: 50%}"),
 			property("kubepods.slice/kubepods-besteffort.slice", "MemoryMax", "4096", memoryMax, "4096")),
 		"a sidecar's score": changes(pod("app", func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicy = &always }), score(appScope, 5)),
-		"a controller off":  func(s *Snapshot) { delete(s.Cgroups[kubepods], pidsMax) },
-		"a unit that is gone": func(s *Snapshot) {
+		"a controller off":  func(s *Facts) { delete(s.Cgroups[kubepods], pidsMax) },
+		"a unit that is gone": func(s *Facts) {
 			s.Units["user.slice"]["ActiveState"] = "inactive"
 			s.Cgroups["user.slice"][cpuWeight] = "5"
 		},
-		"a value of a new kind": func(s *Snapshot) {
+		"a value of a new kind": func(s *Facts) {
 			s.Units["user.slice"]["CPUWeight"] = "idle"
 			s.Cgroups["user.slice"][cpuWeight] = "0"
 		},
-		"CPUs of the start": func(s *Snapshot) {
+		"CPUs of the start": func(s *Facts) {
 			s.Units["user.slice"]["StartupAllowedCPUs"] = "0"
 			s.Cgroups["user.slice"][cpusetCPUs] = "0"
 		},
@@ -260,12 +264,12 @@ func TestRunUnknown(t *testing.T) {
 		"a partition with CPUs of its own": changes(partitionOn("0"), kubelet(t, staticCPU0+"cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}"),
 			on("0", agentScope), on("1", webScope, appScope, batchScope)),
 		"a partition without CPUs":         partitionOn(""),
-		"a runtime that is killed earlier": func(s *Snapshot) { s.Processes[1].OOMScoreAdj = -998 },
-		"a kubelet with another score":     changes(kubelet(t, "oomScoreAdj: -500"), func(s *Snapshot) { s.Processes[0].OOMScoreAdj = -500 }),
+		"a runtime that is killed earlier": func(s *Facts) { s.Processes[1].OOMScoreAdj = -998 },
+		"a kubelet with another score":     changes(kubelet(t, "oomScoreAdj: -500"), func(s *Facts) { s.Processes[0].OOMScoreAdj = -500 }),
 		"a static node-critical pod": changes(pod("batch", func(p *v1.Pod) {
 			p.Spec.PriorityClassName, p.Annotations = "system-node-critical", map[string]string{"kubernetes.io/config.source": "file"}
 		}), score(batchScope, -997)),
-		"a node before its first kubelet": func(s *Snapshot) { *s = Snapshot{Sysctls: map[string]string{"kernel.panic": "0"}} },
+		"a node before its first kubelet": func(s *Facts) { *s = Facts{Sysctls: map[string]string{"kernel.panic": "0"}} },
 	} {
 		s := healthy(t)
 		c(s)

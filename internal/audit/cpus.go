@@ -16,23 +16,31 @@ const (
 	strictReservation = "strict-cpu-reservation"
 )
 
-// partitionCPUs checks that the partition's CPUs are its own: no user pod runs on them, and no
-// member has others that then idle.
+// partitionAudit is the audit of one partition.
+type partitionAudit struct {
+	*audit
+	Section
+}
+
+// partitionCPUs checks that the CPUs of each partition are its own: no user pod runs on them, and
+// no member has others that then idle.
 func (a *audit) partitionCPUs() {
-	if a.Partition == nil || a.Partition.CPUs.IsEmpty() {
-		return
+	for _, section := range a.Partitions {
+		p := partitionAudit{a, section}
+		if p.CPUs.IsEmpty() {
+			continue
+		}
+		p.exclusiveMembers()
+		if !p.sharedReservation() {
+			p.userPods()
+		}
 	}
-	a.exclusiveMembers()
-	if a.sharedReservation() {
-		return
-	}
-	a.userPods()
 }
 
 // exclusiveMembers finds members that the static policy assigns CPUs to: Guaranteed containers that
 // request whole CPUs. Assigned CPUs are never reserved ones. The partition holds its members to its
 // own CPUs, so the assigned ones idle, and no other container may use them.
-func (a *audit) exclusiveMembers() {
+func (a *partitionAudit) exclusiveMembers() {
 	if a.Kubelet == nil || a.Kubelet.CPUManagerPolicy != static {
 		return
 	}
@@ -43,13 +51,13 @@ func (a *audit) exclusiveMembers() {
 		for _, c := range a.running(pod) {
 			text := a.Cgroups[c.scope][cpusetCPUs]
 			set, err := cpuset.Parse(text)
-			if !wholeCPUs(c.spec) || err != nil || set.IsSubsetOf(a.Partition.CPUs) {
+			if !wholeCPUs(c.spec) || err != nil || set.IsSubsetOf(a.CPUs) {
 				continue
 			}
 			a.add(Finding{
-				Severity: warning, Path: file(c.scope, cpusetCPUs), Value: text, Expected: a.Partition.CPUs.String(),
-				Why: fmt.Sprintf("the static CPU manager assigns the CPUs %s to container %s of the member %s/%s alone. It runs on those of the partition, "+
-					"so the assigned ones idle, and no other pod may use them", set.Difference(a.Partition.CPUs), c.spec.Name, pod.Namespace, pod.Name),
+				Severity: warning, Path: file(c.scope, cpusetCPUs), Value: text, Expected: a.CPUs.String(),
+				Why: fmt.Sprintf("the static CPU manager assigns the CPUs %s to container %s of the member %s/%s alone. It runs on the partition's CPUs, "+
+					"so the assigned ones idle, and no other pod may use them", set.Difference(a.CPUs), c.spec.Name, pod.Namespace, pod.Name),
 				Document: docCPUs,
 				Cure:     "set a CPU request of the container that is not a whole number, such as 1001m in place of 1",
 			})
@@ -66,20 +74,20 @@ func wholeCPUs(c *v1.Container) bool {
 
 // sharedReservation finds a static policy that lets user pods onto the reserved CPUs, among which
 // are the partition's.
-func (a *audit) sharedReservation() bool {
+func (a *partitionAudit) sharedReservation() bool {
 	k := a.Kubelet
 	if k == nil || k.CPUManagerPolicy != static || k.CPUManagerPolicyOptions[strictReservation] == "true" {
 		return false
 	}
 	reserved, err := cpuset.Parse(k.ReservedSystemCPUs)
-	if shared := reserved.Intersection(a.Partition.CPUs); err != nil || shared.IsEmpty() {
+	if shared := reserved.Intersection(a.CPUs); err != nil || shared.IsEmpty() {
 		return false
 	}
 	a.add(Finding{
 		Severity: warning, Path: k.Source + ": cpuManagerPolicyOptions." + strictReservation,
 		Value: orUnset(k.CPUManagerPolicyOptions[strictReservation]), Expected: "true",
 		Why: fmt.Sprintf("the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
-			"Without this option it runs all other user pods on them", a.Partition.CPUs),
+			"Without this option it runs all other user pods on them", a.CPUs),
 		Document: docCPUs,
 		Cure:     "set " + strictReservation + `: "true" in cpuManagerPolicyOptions; then ` + a.restart(),
 	})
@@ -107,7 +115,7 @@ func orUnset(text string) string {
 
 // userPods finds containers of user pods that may run on the partition's CPUs. One finding stands
 // for all of them.
-func (a *audit) userPods() {
+func (a *partitionAudit) userPods() {
 	var first *Finding
 	containers := 0
 	for _, pod := range a.settled() {
@@ -117,12 +125,12 @@ func (a *audit) userPods() {
 		for _, c := range a.running(pod) {
 			text, ok := a.Cgroups[c.scope][effective]
 			set, err := cpuset.Parse(text)
-			if !ok || err != nil || set.Intersection(a.Partition.CPUs).IsEmpty() {
+			if !ok || err != nil || set.Intersection(a.CPUs).IsEmpty() {
 				continue
 			}
 			containers++
 			if path := file(c.scope, effective); first == nil || path < first.Path {
-				first = &Finding{Path: path, Value: text, Expected: a.Node.CPUs.Difference(a.Partition.CPUs).String()}
+				first = &Finding{Path: path, Value: text, Expected: a.Node.CPUs.Difference(a.CPUs).String()}
 			}
 		}
 	}
@@ -131,8 +139,8 @@ func (a *audit) userPods() {
 	}
 	first.Severity, first.Document = warning, docPartition
 	first.Why = fmt.Sprintf("the partition's cpuset is %s, and %d containers of user pods may run there too. "+
-		"Only the static CPU manager keeps CPUs from containers, and with %s it does for all", a.Partition.CPUs, containers, strictReservation)
-	first.Cure = fmt.Sprintf(`set cpuManagerPolicy: static, reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,
-		a.Partition.CPUs, strictReservation, a.restart())
+		"exclusive: true in its section keeps them off; so does the static CPU manager with %s", a.CPUs, containers, strictReservation)
+	first.Cure = fmt.Sprintf(`set exclusive: true in the section, and systemctl daemon-reload; or set cpuManagerPolicy: static, `+
+		`reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`, a.CPUs, strictReservation, a.restart())
 	a.add(*first)
 }

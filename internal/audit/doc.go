@@ -3,7 +3,7 @@
 //
 // It expects what the programs that write the values compute: the kubelet (seen in 1.35.8 and
 // 1.37.0, pkg/kubelet/cm and pkg/kubelet/kuberuntime), runc and crun, systemd 252 and later. The
-// documents of findings explain the reasons. A value whose expectation cannot be known is no
+// documents of findings explain the reasons. A value whose expectation cannot be known gives no
 // finding.
 //
 // Nothing here reads the node: the findings depend on the snapshot alone.

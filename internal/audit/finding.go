@@ -29,8 +29,8 @@ type Finding struct {
 	Cure string `json:"cure"`
 }
 
-// Formulas holds the names of the formulas, linear or quadratic, by which the kubelet writes the
-// cpu.weight of slices and the runtime that of containers. A name is empty if no cgroup shows it.
+// Formulas holds the names of the formulas, linear or quadratic, by which the kubelet and the
+// runtime write the cpu.weight of slices and of containers. A name is empty if no cgroup shows it.
 type Formulas struct {
 	Kubelet string `json:"kubelet"`
 	Runtime string `json:"runtime"`

@@ -14,19 +14,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/unitname"
 )
 
 const cgroupMount = "sys/fs/cgroup/"
 
 // healthy reads the snapshot of a healthy node, an e2-medium of GKE with four pods.
-func healthy(t *testing.T) *Snapshot {
+func healthy(t *testing.T) *Facts {
 	t.Helper()
 	archive, err := txtar.ParseFile("testdata/e2-medium.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Snapshot{
+	s := &Facts{
 		Time:    metav1.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+		Names:   []unitname.PartitionName{unitname.System},
 		Cgroups: map[string]Files{}, Units: map[string]Unit{}, Sysctls: map[string]string{}, Containers: map[string]FirstProcess{},
 		Processes: []Process{
 			{KubeletDaemon, "kubelet.service", "system.slice/kubelet.service", 700, -999},
@@ -129,17 +132,17 @@ func amounts(list v1.ResourceList) Amounts {
 }
 
 // change changes a snapshot.
-type change func(*Snapshot)
+type change func(*Facts)
 
 // echo writes a file of a cgroup, and systemd does not learn of it.
 func echo(cgroup, name, text string) change {
-	return func(s *Snapshot) { s.Cgroups[cgroup][name] = text }
+	return func(s *Facts) { s.Cgroups[cgroup][name] = text }
 }
 
 // property changes a property of a slice or a scope, and systemd writes the file. The text in the
 // file may differ from that of the property.
 func property(cgroup, name, value, file, text string) change {
-	return func(s *Snapshot) {
+	return func(s *Facts) {
 		if unit := s.Units[path.Base(cgroup)]; unit != nil {
 			unit[name] = value
 		}
@@ -150,7 +153,7 @@ func property(cgroup, name, value, file, text string) change {
 // kubelet merges settings over those of the kubelet.
 func kubelet(t *testing.T, text string) change {
 	t.Helper()
-	return func(s *Snapshot) {
+	return func(s *Facts) {
 		merged := readKubelet(t, []byte(text))
 		if merged.KubeReserved == (Amounts{}) {
 			merged.KubeReserved = s.Kubelet.KubeReserved
@@ -160,7 +163,7 @@ func kubelet(t *testing.T, text string) change {
 }
 
 func changes(all ...change) change {
-	return func(s *Snapshot) {
+	return func(s *Facts) {
 		for _, c := range all {
 			c(s)
 		}
@@ -169,7 +172,7 @@ func changes(all ...change) change {
 
 // pod changes the pod of that name.
 func pod(name string, c func(*v1.Pod)) change {
-	return func(s *Snapshot) {
+	return func(s *Facts) {
 		for _, p := range s.Pods {
 			if p.Name == name {
 				c(p)
@@ -180,7 +183,7 @@ func pod(name string, c func(*v1.Pod)) change {
 
 // score changes the oom_score_adj of a container.
 func score(scope string, adj int) change {
-	return func(s *Snapshot) { s.Containers[scope] = FirstProcess{s.Containers[scope].PID, adj} }
+	return func(s *Facts) { s.Containers[scope] = FirstProcess{s.Containers[scope].PID, adj} }
 }
 
 // The cgroups of the fixture.

@@ -91,12 +91,12 @@ func (a *audit) allCPUs() {
 		"pods have all CPUs of the node. The CPU manager keeps reserved CPUs from containers, and not from this slice", docCPUs})
 }
 
-// collectiveLimits checks that groups of pods have no limits beyond that of all pods' memory. A
+// collectiveLimits checks that groups of pods have no limits beyond the memory limit of all pods. A
 // limit of a group throttles, or kills, a pod for what its neighbours use.
 func (a *audit) collectiveLimits() {
 	const why = "the kubelet limits no group of pods, so that no pod is throttled or killed for what its neighbours use. " +
 		"Each pod has its own limits, and weights divide what is left"
-	for cgroup, files := range unlimitedFiles() {
+	for cgroup, files := range unlimitedFiles(a.Names) {
 		for _, name := range files {
 			// qosReserved has the kubelet limit the memory of the classes (QOSReserved, alpha).
 			if name == memoryMax && (a.Kubelet == nil || len(a.Kubelet.QOSReserved) > 0) {
@@ -107,18 +107,20 @@ func (a *audit) collectiveLimits() {
 	}
 }
 
-// unlimitedFiles returns the files of groups of pods that have no limit. The section of the
+// unlimitedFiles returns the files of groups of pods that have no limit. The section of a
 // partition may limit its memory.
-func unlimitedFiles() map[string][]string {
+func unlimitedFiles(partitions []unitname.PartitionName) map[string][]string {
 	all := map[string][]string{
 		kubepods:   {cpuMax, memoryHigh},
 		burstable:  {cpuMax, memoryMax, memoryHigh, pidsMax},
 		bestEffort: {cpuMax, memoryMax, memoryHigh, pidsMax},
 	}
-	for _, slice := range unitname.System.Slices() {
-		all[unitname.CgroupPath(slice)] = []string{cpuMax, memoryMax, pidsMax}
+	for _, partition := range partitions {
+		for _, slice := range partition.Slices() {
+			all[unitname.CgroupPath(slice)] = []string{cpuMax, memoryMax, pidsMax}
+		}
+		all[unitname.CgroupPath(partition.Slice())] = []string{cpuMax, pidsMax}
 	}
-	all[unitname.CgroupPath(unitname.System.Slice())] = []string{cpuMax, pidsMax}
 	return all
 }
 

@@ -164,7 +164,7 @@ type container struct {
 }
 
 // running returns the running containers of a settled pod that have a scope. It returns none of a
-// pod with an overhead: its RuntimeClass runs the containers in a sandbox of its own (gVisor, Kata
+// pod with an overhead: its RuntimeClass runs the containers in a sandbox (gVisor, Kata
 // Containers), and their scopes need not have limits.
 func (a *audit) running(pod *v1.Pod) []container {
 	var list []container
@@ -201,8 +201,8 @@ func idOf(id string) string {
 }
 
 // newContainer computes the resources of a container (generateLinuxContainerResources,
-// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go). A container without a limit has that of
-// the pod, and one without a request for CPU requests its limit.
+// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go). A container without a limit has the
+// pod's limit, and one without a request for CPU requests its limit.
 func newContainer(pod *v1.Pod, spec *v1.Container, scope string) container {
 	c := container{spec: spec, scope: scope}
 	limitOf := func(name v1.ResourceName) *int64 {
@@ -277,7 +277,7 @@ const (
 
 // score returns the oom_score_adj of a container, and whether it is known
 // (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go). It is not known for a sidecar and for a
-// pod with resources of its own, whose rules differ between versions, nor for a pod whose
+// pod with pod-level resources, whose rules differ between versions, nor for a pod whose
 // specification has changed: runtimes set the score when a container starts, and a resize keeps it.
 func (a *audit) score(pod *v1.Pod, spec *v1.Container) (int, bool) {
 	switch {

@@ -31,7 +31,7 @@ func (a *audit) kubeletCgroup() {
 		if system == "" && k.SystemCgroups != "" {
 			system = strings.Trim(k.SystemCgroups, "/")
 		}
-		// The cgroup of kubeReserved may be below that of systemReserved.
+		// The cgroup of kubeReserved may be below the cgroup of systemReserved.
 		apart := kube != "" && within(p.Cgroup, kube) && within(kube, system)
 		switch {
 		case system != "" && within(p.Cgroup, system) && !apart:
@@ -40,7 +40,7 @@ func (a *audit) kubeletCgroup() {
 				"and kubeReserved does not count it"
 		case kube != "" && !within(p.Cgroup, kube):
 			f.Expected = "in /" + kube
-			f.Why = "enforceNodeAllocatable limits the cgroup of kubeReserved, and the kubelet, for which that is, is not in it"
+			f.Why = "enforceNodeAllocatable limits the cgroup of kubeReserved, but the kubelet does not run in that cgroup"
 		default:
 			continue
 		}
@@ -76,12 +76,12 @@ func (a *audit) oomd() {
 			}
 			f := Finding{
 				Severity: Error, Path: unit + ": " + property, Value: "kill", Expected: "auto",
-				Why:      "systemd-oomd kills whole cgroups below this one by a rule of its own. It knows neither requests nor priorities, and the kubelet does not learn of it",
+				Why:      "systemd-oomd kills whole cgroups below this one by a separate rule. It knows neither requests nor priorities, and the kubelet does not learn of it",
 				Document: docOomd, Cure: setProperty(unit, property+"=auto"),
 			}
 			if !a.OomdActive {
 				f.Severity = warning
-				f.Why = "systemd-oomd does not run. Once it does, it kills whole cgroups below this one by a rule of its own, which knows neither requests nor priorities"
+				f.Why = "systemd-oomd does not run. Once it does, it kills whole cgroups below this one by a separate rule, which knows neither requests nor priorities"
 			}
 			a.add(f)
 		}
@@ -99,8 +99,8 @@ var parameters = []struct {
 	{"vm.panic_on_oom", 0, "the kernel kills a process when memory runs out, and does not stop the node"},
 	{"kernel.panic", 10, "the node reboots ten seconds after the kernel has failed"},
 	{"kernel.panic_on_oops", 1, "the kernel stops after an error in itself, instead of running on with damaged state"},
-	{"kernel.keys.root_maxkeys", 1_000_000, "each container has a key ring of root's"},
-	{"kernel.keys.root_maxbytes", 25_000_000, "each container has a key ring of root's, with 25 bytes on average"},
+	{"kernel.keys.root_maxkeys", 1_000_000, "each container uses one of root's key rings"},
+	{"kernel.keys.root_maxbytes", 25_000_000, "each container uses one of root's key rings, 25 bytes on average"},
 }
 
 func (a *audit) kernelParameters() {
@@ -127,7 +127,7 @@ func sysctlFile(parameter string) string {
 }
 
 // defaultScore is the kubelet's oomScoreAdj (SetDefaults_KubeletConfiguration,
-// v1beta1/defaults.go), and that of the units of containerd and CRI-O.
+// v1beta1/defaults.go), and the score in the units of containerd and CRI-O.
 const defaultScore = -999
 
 // oomScores checks the order in which the kernel kills when the node has no memory left.
@@ -138,7 +138,7 @@ func (a *audit) oomScores() {
 		if k := a.Kubelet; p.Kind == KubeletDaemon && k != nil && k.OOMScoreAdj != nil {
 			expected = int(*k.OOMScoreAdj)
 		}
-		// The runtime has any value below that of containers.
+		// The runtime has any value below the containers' values.
 		if p.OOMScoreAdj == expected || p.Kind == RuntimeDaemon && p.OOMScoreAdj < guaranteedScore {
 			continue
 		}

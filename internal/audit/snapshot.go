@@ -4,18 +4,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
 )
 
-// Snapshot holds what the rules are applied to.
-type Snapshot struct {
+// Facts holds what the rules are applied to.
+type Facts struct {
 	Node Node
 	// Time is the time at which it was taken.
 	Time metav1.Time
 	// Kubelet is nil if no command line of a running kubelet is known. Flags may then override each of
 	// its settings.
 	Kubelet *Kubelet
-	// Partition is nil without one.
-	Partition *Partition
+	// Partitions lists the configured partitions, and Members the rules of who belongs to them.
+	Partitions []Section
+	Members    membership.Rules
+	// Names lists the partitions that the node may have, configured or not.
+	Names []unitname.PartitionName
 	// Cgroups holds the cgroups by their path below the mount: kubepods.slice. It has the slices, the
 	// scopes of containers, and no others.
 	Cgroups map[string]Files
@@ -31,6 +37,8 @@ type Snapshot struct {
 	// Pods lists the pods of the kubelet if PodsKnown.
 	Pods      []*v1.Pod
 	PodsKnown bool
+	// PodsUnknown is the reason why they are not known, if it is not the lack of the Pods API.
+	PodsUnknown string
 	// OomdActive means that systemd-oomd runs.
 	OomdActive bool
 }
@@ -82,12 +90,11 @@ type Kubelet struct {
 	OOMScoreAdj             *int32            `json:"oomScoreAdj,omitempty"`
 }
 
-// Partition holds the settings of the system partition.
-type Partition struct {
+// Section holds the settings of a partition.
+type Section struct {
+	Name unitname.PartitionName
 	// CPUs is empty if the partition runs on all CPUs.
 	CPUs cpuset.CPUSet
-	// Namespaces lists the namespaces of its members.
-	Namespaces []string
 }
 
 // FirstProcess is the process that a container was started with.

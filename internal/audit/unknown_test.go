@@ -25,7 +25,7 @@ func TestRunScoreOfItsOwn(t *testing.T) {
 		"with SYS_RESOURCE": {secured(v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"SYS_RESOURCE"}}}), 0},
 		"with all":          {secured(v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"ALL"}}}), 0},
 		"with NET_ADMIN":    {secured(v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}}}), 1},
-		"without rights":    {func(*Snapshot) {}, 1},
+		"without rights":    {func(*Facts) {}, 1},
 	} {
 		s := healthy(t)
 		changes(test.change, score(batchScope, -999))(s)

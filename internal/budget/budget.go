@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/unitname"
 )
 
 // Input holds what a budget is computed from.
@@ -24,21 +25,24 @@ type Input struct {
 	Capacity v1.ResourceList
 	// CPUs holds the CPUs of the node. Their number is the capacity of CPUs.
 	CPUs cpuset.CPUSet
-	// Partition is nil without one.
-	Partition *Partition
-	// Members is nil where the pods of the node are not known.
-	Members *Members
+	// Partitions lists the partitions to make.
+	Partitions []Share
 	// HostBytes is the working set of the services of the node (system.slice), 0 where it is not
 	// known.
 	HostBytes int64
 }
 
-// Partition holds the settings of the system partition that make up the budget.
-type Partition struct {
+// Share holds the settings of a partition that make up the budget, and its pods.
+type Share struct {
+	Name unitname.PartitionName
 	// MemoryLimit is in bytes, 0 for none.
 	MemoryLimit int64
 	// CPUs is empty if the partition runs on all CPUs.
 	CPUs cpuset.CPUSet
+	// Exclusive means that no other pod runs on CPUs.
+	Exclusive bool
+	// Members is nil where the pods of the node are not known.
+	Members *Members
 }
 
 // Members holds sums over the pods of the partition.
@@ -64,8 +68,8 @@ type Budget struct {
 	HugePagesBytes int64 `json:"hugePagesBytes,omitempty"`
 	// Allocatable is Node Allocatable as the kubelet reports it. The partition does not reduce it.
 	Allocatable Resources `json:"allocatable"`
-	// Partition is zero without a partition. Its CPUs are 0 if it runs on all.
-	Partition Resources `json:"partition"`
+	// Partitions lists the partitions. It is empty, and not nil, without one.
+	Partitions []Partition `json:"partitions"`
 	// Remainder is left for user pods.
 	Remainder Resources `json:"remainder"`
 	CPUPools  Pools     `json:"cpuPools"`
@@ -73,6 +77,13 @@ type Budget struct {
 	Providers []Provider `json:"providers"`
 	// Warnings lists figures that cannot work together.
 	Warnings []string `json:"warnings"`
+}
+
+// Partition holds the share of a partition in Node Allocatable. Its CPUs are 0 if it runs on all.
+type Partition struct {
+	Name  unitname.PartitionName `json:"name"`
+	Slice string                 `json:"slice"`
+	Resources
 }
 
 // Compute returns the budget of a node. The error lists the values of the kubelet's configuration
@@ -99,10 +110,10 @@ func Compute(in Input) (Budget, error) {
 		EvictionThreshold: resources(threshold, in.Capacity),
 		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
-		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partition),
+		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partitions),
 		Providers:         providers(in.Capacity, in.Kubelet.PodLimit()),
 	}
-	b.Partition, b.Remainder = split(b.Allocatable, in.Partition, reservedCPUs)
+	b.Partitions, b.Remainder = split(b.Allocatable, in.Partitions, reservedCPUs)
 	b.Warnings = append([]string{}, warnings(&in, &b, reservedCPUs, exceeded(in.Capacity, reserved, threshold))...)
 	return b, nil
 }

@@ -84,24 +84,26 @@ func TestComputeExample(t *testing.T) {
 		"systemReserved": {b.SystemReserved, amounts(500, gibi, gibi)},
 		"threshold":      {b.EvictionThreshold, amounts(0, 500*mebi, 10*gibi+160)},
 		"allocatable":    {b.Allocatable, amounts(14500, 29196*mebi, storage)},
-		"partition":      {b.Partition, amounts(0, 0)},
 		"remainder":      {b.Remainder, amounts(14500, 29196*mebi, storage)},
 	} {
 		if got.is.String() != got.want {
 			t.Errorf("%s is %s; want %s", name, got.is, got.want)
 		}
 	}
+	if len(b.Partitions) != 0 || b.Partitions == nil {
+		t.Errorf("partitions %+v; want an empty list", b.Partitions)
+	}
 	if len(b.Warnings) != 0 || b.Warnings == nil {
 		t.Errorf("warnings %q; want an empty list", b.Warnings)
 	}
 	// With a partition of 4Gi on CPUs 0-3: 29196Mi - 4096Mi = 25100Mi and 14.5 - 4 = 10.5 CPUs remain.
-	in.Partition = &Partition{MemoryLimit: 4 * gibi, CPUs: cpus(t, "0-3")}
+	in.Partitions = []Share{{Name: "system", MemoryLimit: 4 * gibi, CPUs: cpus(t, "0-3")}}
 	if b, err = Compute(in); err != nil {
 		t.Fatal(err)
 	}
-	if b.Allocatable.String() != amounts(14500, 29196*mebi, storage) || b.Partition.String() != amounts(4000, 4*gibi) ||
+	if b.Allocatable.String() != amounts(14500, 29196*mebi, storage) || len(b.Partitions) != 1 || b.Partitions[0].String() != amounts(4000, 4*gibi) ||
 		b.Remainder.String() != amounts(10500, 25100*mebi, storage) {
-		t.Errorf("allocatable %s, partition %s, remainder %s", b.Allocatable, b.Partition, b.Remainder)
+		t.Errorf("allocatable %s, partitions %+v, remainder %s", b.Allocatable, b.Partitions, b.Remainder)
 	}
 }
 
@@ -218,17 +220,25 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	whole := Resources{MilliCPU: 10_000, MemoryBytes: 10 * gibi}
 	for name, test := range map[string]struct {
-		partition            *Partition
+		partition            []Share
 		reserved             string
 		wantPart, wantRemain string
 	}{
-		"none":                        {nil, "", amounts(0, 0), amounts(10_000, 10*gibi)},
-		"no limit, no cpuset":         {&Partition{}, "0-1", amounts(0, 0), amounts(10_000, 10*gibi)},
-		"CPUs that are reserved":      {&Partition{MemoryLimit: gibi, CPUs: cpus(t, "0-1")}, "0-3", amounts(2000, gibi), amounts(10_000, 9*gibi)},
-		"one CPU that is not":         {&Partition{MemoryLimit: gibi, CPUs: cpus(t, "1-2")}, "0-1", amounts(2000, gibi), amounts(9000, 9*gibi)},
-		"more than is left of either": {&Partition{MemoryLimit: 11 * gibi, CPUs: cpus(t, "0-10")}, "", amounts(11_000, 11*gibi), amounts(0, 0)},
+		"none":                   {nil, "", amounts(0, 0), amounts(10_000, 10*gibi)},
+		"no limit, no cpuset":    {[]Share{{}}, "0-1", amounts(0, 0), amounts(10_000, 10*gibi)},
+		"CPUs that are reserved": {[]Share{{MemoryLimit: gibi, CPUs: cpus(t, "0-1")}}, "0-3", amounts(2000, gibi), amounts(10_000, 9*gibi)},
+		"one CPU that is not":    {[]Share{{MemoryLimit: gibi, CPUs: cpus(t, "1-2")}}, "0-1", amounts(2000, gibi), amounts(9000, 9*gibi)},
+		"two": {
+			[]Share{{Name: "system", MemoryLimit: gibi, CPUs: cpus(t, "0-1")}, {Name: "batch", MemoryLimit: 2 * gibi, CPUs: cpus(t, "1-3")}}, "0",
+			amounts(3000, 2*gibi), amounts(7_000, 7*gibi),
+		},
+		"more than is left of either": {[]Share{{MemoryLimit: 11 * gibi, CPUs: cpus(t, "0-10")}}, "", amounts(11_000, 11*gibi), amounts(0, 0)},
 	} {
-		partition, remainder := split(whole, test.partition, cpus(t, test.reserved))
+		partitions, remainder := split(whole, test.partition, cpus(t, test.reserved))
+		var partition Resources
+		for _, p := range partitions {
+			partition = p.Resources
+		}
 		if partition.String() != test.wantPart || remainder.String() != test.wantRemain {
 			t.Errorf("%s: %s and %s; want %s and %s", name, partition, remainder, test.wantPart, test.wantRemain)
 		}
@@ -238,20 +248,24 @@ func TestSplit(t *testing.T) {
 func TestPools(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		partition *Partition
+		partition []Share
 		reserved  string
 		want      string // partition, reserved, shared
 	}{
 		"no partition":                 {nil, "0", "- 0 1-7"},
-		"no cpuset":                    {&Partition{}, "0-1", "0-7 0-1 2-7"},
-		"a part of the reserved CPUs":  {&Partition{CPUs: cpus(t, "0-1")}, "0-3", "0-1 0-3 4-7"},
-		"CPUs outside":                 {&Partition{CPUs: cpus(t, "3-4")}, "0-3", "3-4 0-3 5-7"},
-		"nothing reserved, no cpuset":  {&Partition{}, "", "0-7 - 0-7"},
-		"nothing reserved, CPUs 0 and": {&Partition{CPUs: cpus(t, "0,7")}, "", "0,7 - 1-6"},
+		"no cpuset":                    {[]Share{{}}, "0-1", "0-7 0-1 2-7"},
+		"a part of the reserved CPUs":  {[]Share{{CPUs: cpus(t, "0-1")}}, "0-3", "0-1 0-3 4-7"},
+		"CPUs outside":                 {[]Share{{CPUs: cpus(t, "3-4")}}, "0-3", "3-4 0-3 5-7"},
+		"nothing reserved, no cpuset":  {[]Share{{}}, "", "0-7 - 0-7"},
+		"nothing reserved, CPUs 0 and": {[]Share{{CPUs: cpus(t, "0,7")}}, "", "0,7 - 1-6"},
 	} {
 		p := pools(cpus(t, "0-7"), cpus(t, test.reserved), test.partition)
 		var got []string
-		for _, pool := range []Pool{p.Partition, p.Reserved, p.Shared} {
+		var partition Pool
+		for _, p := range p.Partitions {
+			partition = p.Pool
+		}
+		for _, pool := range []Pool{partition, p.Reserved, p.Shared} {
 			if set := cpus(t, pool.CPUs); set.Size() != pool.Count {
 				t.Errorf("%s: %d CPUs in %s", name, pool.Count, pool.CPUs)
 			}

@@ -32,7 +32,7 @@ var signals = []string{
 	"containerfs.available", "containerfs.inodesFree", "pid.available", "allocatableMemory.available",
 }
 
-// unknownSignals returns the keys of evictionHard that are no signals, sorted.
+// unknownSignals returns the keys of evictionHard that are not signals, sorted.
 func unknownSignals(evictionHard map[string]string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(evictionHard)), func(key string) bool {
 		return slices.Contains(signals, key)

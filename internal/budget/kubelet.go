@@ -25,7 +25,7 @@ type Kubelet struct {
 	LocalStorageCapacityIsolation *bool `json:"localStorageCapacityIsolation,omitempty"`
 	// CgroupsPerQOS is true if absent.
 	CgroupsPerQOS *bool `json:"cgroupsPerQOS,omitempty"`
-	// EvictionSoft and its grace periods are no part of the budget. The kubelet refuses a threshold
+	// EvictionSoft and its grace periods do not count in the budget. The kubelet refuses a threshold
 	// without a grace period.
 	EvictionSoft            map[string]string   `json:"evictionSoft,omitempty"`
 	EvictionSoftGracePeriod map[string]string   `json:"evictionSoftGracePeriod,omitempty"`

@@ -1,14 +1,18 @@
 package budget
 
-import "k8s.io/utils/cpuset"
+import (
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/unitname"
+)
 
 // Pools divides the CPUs of a node.
 type Pools struct {
-	// Partition holds the CPUs of the partition: all without a cpuset, none without a partition.
-	Partition Pool `json:"partition"`
-	// Reserved holds reservedSystemCPUs. The partition's CPUs should be among them.
+	// Partitions lists the CPUs of the partitions. It is empty, and not nil, without a partition.
+	Partitions []PartitionPool `json:"partitions"`
+	// Reserved holds reservedSystemCPUs. The partitions' CPUs should be among them.
 	Reserved Pool `json:"reserved"`
-	// Shared holds the CPUs that are in neither list. The static CPU manager assigns them to
+	// Shared holds the CPUs that are in no other list. The static CPU manager assigns them to
 	// containers exclusively.
 	Shared Pool `json:"shared"`
 }
@@ -20,16 +24,31 @@ type Pool struct {
 	Count int    `json:"count"`
 }
 
-func pools(all, reserved cpuset.CPUSet, p *Partition) Pools {
-	partition, shared := cpuset.New(), all.Difference(reserved)
-	switch {
-	case p == nil:
-	case p.CPUs.IsEmpty():
-		partition = all
-	default:
-		partition, shared = p.CPUs, shared.Difference(p.CPUs)
+// PartitionPool is the CPUs of a partition: without a cpuset all that are exclusive to no other.
+type PartitionPool struct {
+	Name  unitname.PartitionName `json:"name"`
+	Slice string                 `json:"slice"`
+	Pool
+}
+
+func pools(all, reserved cpuset.CPUSet, of []Share) Pools {
+	partitions := make([]PartitionPool, 0, len(of))
+	shared, others := all.Difference(reserved), all
+	for _, p := range of {
+		if p.Exclusive {
+			others = others.Difference(p.CPUs)
+		}
 	}
-	return Pools{Partition: pool(partition), Reserved: pool(reserved), Shared: pool(shared)}
+	for _, p := range of {
+		cpus := p.CPUs
+		if cpus.IsEmpty() {
+			cpus = others
+		} else {
+			shared = shared.Difference(cpus)
+		}
+		partitions = append(partitions, PartitionPool{p.Name, p.Name.Slice(), pool(cpus)})
+	}
+	return Pools{Partitions: partitions, Reserved: pool(reserved), Shared: pool(shared)}
 }
 
 func pool(cpus cpuset.CPUSet) Pool { return Pool{CPUs: cpus.String(), Count: cpus.Size()} }

@@ -27,10 +27,11 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	var w remarks
 	w.reservations(b, over)
 	w.kubelet(in, b, reserved)
-	if in.Partition != nil {
-		w.cpus(in, reserved)
-		w.memory(in, b)
+	for i := range in.Partitions {
+		w.cpus(in, &in.Partitions[i], reserved)
+		w.memory(&in.Partitions[i], b)
 	}
+	w.forgotten(in, b)
 	return w
 }
 
@@ -66,7 +67,7 @@ func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 		w.add("cpuManagerPolicy is static and no CPU is reserved: the kubelet does not start; set reservedSystemCPUs")
 	}
 	for _, signal := range unknownSignals(k.EvictionHard) {
-		w.add("evictionHard: %s is no signal of a kubelet 1.37, which does not start with it; want %s",
+		w.add("evictionHard: %s is not a signal of a kubelet 1.37, which does not start with it; want %s",
 			signal, strings.Join(signals, ", "))
 	}
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
@@ -100,7 +101,7 @@ func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
 }
 
 // enforced warns of values of enforceNodeAllocatable that the kubelet refuses
-// (ValidateKubeletConfiguration). The combinations of reservations have warnings of their own.
+// (ValidateKubeletConfiguration). The combinations of reservations have separate warnings.
 func (w *remarks) enforced(k *Kubelet) {
 	const field = "enforceNodeAllocatable"
 	values := k.EnforceNodeAllocatable
@@ -132,8 +133,8 @@ var enforceable = []string{
 	"pods", "kube-reserved", "kube-reserved-compressible", "system-reserved", "system-reserved-compressible", enforceNone,
 }
 
-// reservedMemory warns of reservations of the static memory manager that differ from those of the
-// node (validateReservedMemory, pkg/kubelet/cm/memorymanager/memory_manager.go).
+// reservedMemory warns of reservations of the static memory manager that differ from the node's
+// reservations (validateReservedMemory, pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (w *remarks) reservedMemory(in *Input, b *Budget) {
 	k := &in.Kubelet
 	if k.MemoryManagerPolicy != staticMemory || in.IgnoreReservedMemory {
@@ -161,8 +162,8 @@ func (w *remarks) reservedMemory(in *Input, b *Budget) {
 }
 
 // cpus warns of CPUs of the partition that are not kept for the system.
-func (w *remarks) cpus(in *Input, reserved cpuset.CPUSet) {
-	cpus := in.Partition.CPUs
+func (w *remarks) cpus(in *Input, p *Share, reserved cpuset.CPUSet) {
+	cpus := p.CPUs
 	switch outside := cpus.Difference(reserved); {
 	case outside.IsEmpty():
 	case !reserved.IsEmpty():
@@ -176,8 +177,8 @@ func (w *remarks) cpus(in *Input, reserved cpuset.CPUSet) {
 }
 
 // memory warns of a memoryLimit that does not fit.
-func (w *remarks) memory(in *Input, b *Budget) {
-	limit := in.Partition.MemoryLimit
+func (w *remarks) memory(p *Share, b *Budget) {
+	limit := p.MemoryLimit
 	if limit == 0 {
 		return
 	}
@@ -185,7 +186,7 @@ func (w *remarks) memory(in *Input, b *Budget) {
 		w.add("systemPartition.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
 			"nothing remains for user pods", bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
 	}
-	if m := in.Members; m != nil {
+	if m := p.Members; m != nil {
 		if m.MemoryRequestBytes > limit {
 			w.add("systemPartition.memoryLimit of %s is below the requests of its %d pods, %s: "+
 				"pods are evicted that use no more than they request",
@@ -197,7 +198,6 @@ func (w *remarks) memory(in *Input, b *Budget) {
 				bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
 		}
 	}
-	w.forgotten(in, b)
 }
 
 // forgotten warns if the reservations cannot include the partition. The kubelet does not subtract
@@ -207,7 +207,7 @@ func (w *remarks) memory(in *Input, b *Budget) {
 // whether it includes the partition is not to be seen. It certainly does not if it is smaller than
 // that part and the memory that the services of the node use now.
 func (w *remarks) forgotten(in *Input, b *Budget) {
-	share := promised(in.Partition, in.Members)
+	share := promised(in.Partitions)
 	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
 	if share == 0 || reserved >= share+in.HostBytes {
 		return

@@ -20,11 +20,13 @@ func TestWarnings(t *testing.T) {
 		}
 		return k
 	}
-	partition := func(limit int64, list string) *Partition { return &Partition{MemoryLimit: limit, CPUs: cpus(t, list)} }
+	partition := func(limit int64, list string) *Share {
+		return &Share{Name: "system", MemoryLimit: limit, CPUs: cpus(t, list)}
+	}
 	for name, test := range map[string]struct {
 		kubelet   Kubelet
 		capacity  string
-		partition *Partition
+		partition *Share
 		members   *Members
 		host      int64
 		flag      bool
@@ -59,7 +61,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"a signal with a typo": {
 			kubelet: Kubelet{EvictionHard: values{"memory.availabel": "1Gi", "pid.available": "10%"}},
-			want:    []string{"evictionHard: memory.availabel is no signal of a kubelet 1.37"},
+			want:    []string{"evictionHard: memory.availabel is not a signal of a kubelet 1.37"},
 		},
 		"enforced with a typo": {
 			kubelet: Kubelet{EnforceNodeAllocatable: []string{"podz"}},
@@ -148,9 +150,14 @@ func TestWarnings(t *testing.T) {
 		},
 		"no limit": {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
 	} {
+		var partitions []Share
+		if test.partition != nil {
+			partitions = []Share{*test.partition}
+			partitions[0].Members = test.members
+		}
 		b, err := Compute(Input{
 			Kubelet: test.kubelet, Capacity: capacity(t, "cpu=8 memory=16Gi "+test.capacity), CPUs: cpus(t, "0-7"),
-			Partition: test.partition, Members: test.members, HostBytes: test.host, IgnoreReservedMemory: test.flag,
+			Partitions: partitions, HostBytes: test.host, IgnoreReservedMemory: test.flag,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// CPUs returns the CPUs that were set for a cgroup, none if it has no set of its own, and the CPUs
+// CPUs returns the CPUs that were set for a cgroup, none if it has no set, and the CPUs
 // that it has in effect (cpuset.cpus, cpuset.cpus.effective). They differ if its parent lacks some
 // of them. If the parent has none of them, all of the parent's are in effect.
 func (f FS) CPUs(cgroup string) (given, effective cpuset.CPUSet, err error) {

@@ -11,10 +11,12 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/unitname"
 )
 
 // Mount is the mount point of the unified hierarchy on a node with systemd.
-const Mount = "/sys/fs/cgroup"
+const Mount = unitname.CgroupMount
 
 // FS is a mounted cgroup v2 hierarchy, or a folder with the same layout.
 type FS string

@@ -18,7 +18,7 @@ type Limits struct {
 	// MemoryMax in bytes (memory.max).
 	MemoryMax uint64
 	// MemoryHigh in bytes (memory.high). The kubelet sets it with memoryThrottlingFactor for a pod
-	// with resources of its own, and then for none of its containers.
+	// with pod-level resources, and then for none of its containers.
 	MemoryHigh uint64
 	// cpuWeight is 1 to 10000 (cpu.weight).
 	CPUWeight uint64

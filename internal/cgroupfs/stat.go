@@ -87,8 +87,8 @@ func usage(files *files) (Usage, error) {
 	return usage, files.result()
 }
 
-// Stat reads the cgroup at path, as Usage does. Features that are off on the node are no error: the
-// fields have the values for them.
+// Stat reads the cgroup at path, as Usage does. Features that are off on the node do not cause an
+// error: the fields have the values for them.
 func (f FS) Stat(path string) (Stat, error) {
 	files := files{root: f, cgroup: path}
 	files.open()

@@ -57,8 +57,8 @@ func (f *files) close() {
 	}
 }
 
-// result returns the first error. If the cgroup is removed meanwhile, its files are missing like
-// those of a controller that is off.
+// result returns the first error. If the cgroup is removed meanwhile, its files are missing, as if
+// a controller were off.
 func (f *files) result() error {
 	switch {
 	case f.err != nil || !f.absent:

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/internal/membership"
 )
 
 // maxMessage is the maximum size of a message from a runtime, as for the kubelet (maxMsgSize,
@@ -92,14 +94,9 @@ type Sandbox struct {
 	ID                   string
 	UID, Namespace, Name string
 	Ready                bool
-	// Static means that the kubelet read the pod from a file or a URL. The kubelet writes the
-	// annotation for this itself, and overwrites that of the pod's author.
-	Static bool
+	// Origin is as the annotations of the pod were when the sandbox was made.
+	membership.Origin
 }
-
-// configSource is the annotation for Static (ConfigSourceAnnotationKey,
-// pkg/kubelet/types/pod_update.go).
-const configSource = "kubernetes.io/config.source"
 
 // Sandboxes lists the sandboxes of all pods, including ended ones.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
@@ -112,11 +109,10 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	list := make([]Sandbox, 0, len(answer.Items))
 	for _, item := range answer.Items {
 		meta := item.GetMetadata()
-		source := item.GetAnnotations()[configSource]
 		list = append(list, Sandbox{
 			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
 			Ready:  item.State == runtime.PodSandboxState_SANDBOX_READY,
-			Static: source != "" && source != "api",
+			Origin: membership.OriginOf(item.GetAnnotations()),
 		})
 	}
 	return list, nil

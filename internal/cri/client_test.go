@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/tests/grpcserver"
 )
 
 // fake is a container runtime with given answers.
@@ -113,23 +115,7 @@ func socket(t *testing.T) string {
 // listen serves f at path until stop is called, or the test ends.
 func (f *fake) listen(t *testing.T, path string) (stop func()) {
 	t.Helper()
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	runtime.RegisterRuntimeServiceServer(server, f)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it ends with Stop
-	}()
-	stop = sync.OnceFunc(func() {
-		server.Stop()
-		<-done
-	})
-	t.Cleanup(stop)
-	return stop
+	return grpcserver.Listen(t, path, func(server *grpc.Server) { runtime.RegisterRuntimeServiceServer(server, f) })
 }
 
 // connect returns a client of f.
@@ -515,9 +501,10 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	first, docker, second, third := filepath.Join(dir, "first"), socket(t), socket(t), socket(t)
 	endpoints = []string{first, docker, second, third}
+	path := func(name string) string { return name }
 	fails := func(parts ...string) {
 		t.Helper()
-		_, err := Find(t.Context())
+		_, err := Find(t.Context(), path)
 		for _, part := range append(parts, "--runtime-endpoint") {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%v; want that it says %q", err, part)
@@ -530,11 +517,11 @@ func TestFind(t *testing.T) {
 	}
 	disabled(t, docker)
 	fails(docker, "no CRI is served here")
-	for _, path := range []string{third, second} {
-		(&fake{}).listen(t, path)
-		client, err := Find(t.Context())
-		if err != nil || client.Endpoint() != "unix://"+path {
-			t.Fatalf("%v, %v; want %q", client, err, path)
+	for _, at := range []string{third, second} {
+		(&fake{}).listen(t, at)
+		client, err := Find(t.Context(), path)
+		if err != nil || client.Endpoint() != "unix://"+at {
+			t.Fatalf("%v, %v; want %q", client, err, at)
 		}
 		if err := client.Close(); err != nil {
 			t.Error(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // endpoints lists the default endpoints of runtimes, in the order in which they are tried: the
-// kubelet's own (DefaultContainerRuntimeURL of kubeadm, constants_unix.go), those of CRI-O, k3s and
+// kubelet's own (DefaultContainerRuntimeURL of kubeadm, constants_unix.go), then CRI-O, k3s and
 // RKE2, and cri-dockerd.
 var endpoints = []string{
 	"/run/containerd/containerd.sock",
@@ -28,14 +28,16 @@ var endpoints = []string{
 var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: time.Second}
 
 // Find returns a client of the first default endpoint that answers. An existing socket is not
-// enough: Docker runs a containerd at containerd's socket whose CRI is off.
-func Find(ctx context.Context) (*Client, error) {
+// enough: Docker runs a containerd at containerd's socket whose CRI is off. path returns the path
+// of a socket of the node.
+func Find(ctx context.Context, path func(string) string) (*Client, error) {
 	var silent []error
-	for _, path := range endpoints {
-		if info, err := os.Stat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
+	for _, endpoint := range endpoints {
+		socket := path(endpoint)
+		if info, err := os.Stat(socket); err != nil || info.Mode()&fs.ModeSocket == 0 {
 			continue
 		}
-		client, err := New("unix://" + path)
+		client, err := New("unix://" + socket)
 		if err == nil {
 			if _, _, err = client.Version(ctx); err == nil {
 				return client, nil

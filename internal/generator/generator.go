@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nodepartition/internal/trialend"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
 )
@@ -88,7 +89,7 @@ func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	}
 	restored, err := output.Restore(plan.Apply)
 	sayKept(hasPartition(restored, plan), err, log)
-	if err == nil && len(restored) == 0 && plan.Config.Partition == nil {
+	if err == nil && len(restored) == 0 && len(plan.Config.Partitions) == 0 {
 		write(output, plan, log)
 	}
 }
@@ -100,9 +101,11 @@ func lacksSlice(units []string, plan *slices.Plan) bool {
 	})
 }
 
-// hasPartition reports whether the slice of the partition is among the restored units.
+// hasPartition reports whether the slice of a partition is among the restored units.
 func hasPartition(restored []string, plan *slices.Plan) bool {
-	return stdslices.Contains(restored, plan.Config.Name.Slice())
+	return stdslices.ContainsFunc(plan.Config.Names, func(name unitname.PartitionName) bool {
+		return stdslices.Contains(restored, name.Slice())
+	})
 }
 
 // sayKept logs the consequence of an error: whether the partition's units of this boot were kept,
@@ -116,7 +119,7 @@ func sayKept(kept bool, err error, log *Log) {
 			"the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload",
 		)
 	default:
-		log.Errorf("no system partition is made. Repair the configuration and run systemctl daemon-reload")
+		log.Errorf("no partition is made. Repair the configuration and run systemctl daemon-reload")
 	}
 }
 

@@ -75,8 +75,8 @@ type Client struct {
 
 // underWay counts requests. Clients with the same connections share it.
 type underWay struct {
-	urgent atomic.Int32 // those of clients that are not in the background
-	left   atomic.Int32 // those that have not ended, and for which no caller waits any more
+	urgent atomic.Int32 // requests of clients that are not in the background
+	left   atomic.Int32 // requests that have not ended, and for which no caller waits any more
 }
 
 // New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
@@ -140,7 +140,7 @@ func (c *Client) Background() *Client {
 // takes memory.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.Event{})
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.Event{}, &v1.Namespace{})
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	return scheme
 }

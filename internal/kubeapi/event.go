@@ -79,7 +79,7 @@ func (c *Client) patchEvent(e Event) *rest.Request {
 		Body(data)
 }
 
-// namespace returns the namespace of the event: that of the pod, or default, as for the kubelet's
+// namespace returns the namespace of the event: the pod's, or default, as for the kubelet's
 // events about its node (makeEvent, k8s.io/client-go/tools/record v0.37.0).
 func (e Event) namespace() string {
 	if e.AboutNode {

@@ -10,6 +10,8 @@ import (
 
 // Figures holds the numbers of an eviction.
 type Figures struct {
+	// Partition is the name of the partition.
+	Partition string
 	// Threshold is the memory that the partition has to keep available. It is left out if it is zero.
 	Threshold resource.Quantity
 	// Available is the memory that was available, in bytes.
@@ -33,7 +35,7 @@ type Usage struct {
 // Texts of the kubelet's evictions (pkg/kubelet/eviction/helpers.go, v1.37.0). The first is
 // adapted: the node has memory left.
 const (
-	partitionLowFormat = "The system partition of the node was low on resource: %v. "
+	partitionLowFormat = "Partition %s of the node was low on resource: %v. "
 	thresholdFormat    = "Threshold quantity: %v, available: %v. "
 	podFormat          = "Pod %s was using %s, request is %s, has larger consumption of %v. "
 	containerFormat    = "Container %s was using %s, request is %s, has larger consumption of %v. "
@@ -50,12 +52,12 @@ const (
 
 // Message returns the reason of an eviction as the kubelet writes it (evictionMessage): as text for
 // people, and as annotations for programs. It names containers that used more than their request.
-// It always names a pod with a request of its own. It never names ephemeral containers, which
+// It always names a pod with a pod-level request. It never names ephemeral containers, which
 // cannot have a request. pod is the pod as the API server has it, nil if it is unknown.
 func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string) {
 	var out strings.Builder
 	annotations = map[string]string{}
-	fmt.Fprintf(&out, partitionLowFormat, v1.ResourceMemory)
+	fmt.Fprintf(&out, partitionLowFormat, f.Partition, v1.ResourceMemory)
 	if !f.Threshold.IsZero() {
 		fmt.Fprintf(&out, thresholdFormat, &f.Threshold, bytes(f.Available))
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path"
+
+	"nodepartition/internal/hostfs"
 )
 
 // programs lists the paths of a kubelet that was started by its name alone: systemd's search path,
@@ -17,16 +19,20 @@ var programs = []string{
 	"/opt/bin/kubelet",
 }
 
-// Knows reports whether the kubelet's program contains a text, such as the name of a feature gate.
-// A kubelet does not list its gates on its command line, and asking it takes credentials. A program
-// that cannot be read counts as containing the text.
-func (p Process) Knows(text string) bool {
+// Knows reports whether the kubelet's program on the node at root contains a text, such as the name
+// of a feature gate. A kubelet does not list its gates on its command line, and asking it takes
+// credentials. A program that cannot be read counts as containing the text.
+func (p Process) Knows(root hostfs.FS, text string) bool {
 	names := programs
 	if len(p.Args) > 0 && path.IsAbs(p.Args[0]) {
 		names = []string{p.Args[0]}
 	}
 	for _, name := range names {
-		file, err := os.Open(name)
+		path, err := root.Path(name)
+		if err != nil {
+			continue
+		}
+		file, err := os.Open(path)
 		if err != nil {
 			continue
 		}

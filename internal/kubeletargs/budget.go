@@ -41,7 +41,7 @@ func (b *Budget) flags() map[string]func(string) {
 		"system-reserved-cgroup":   func(v string) { b.SystemReservedCgroup = v },
 		"cpu-manager-policy":       func(v string) { b.CPUManagerPolicy = v },
 		"memory-manager-policy":    func(v string) { b.MemoryManagerPolicy = v },
-		// Given reports these. Their values are no part of the budget.
+		// Given reports these. The budget does not use their values.
 		"reserved-memory":            func(string) {},
 		"eviction-soft":              func(string) {},
 		"eviction-soft-grace-period": func(string) {},

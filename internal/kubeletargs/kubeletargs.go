@@ -12,11 +12,12 @@ import (
 	"strings"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/unitname"
 )
 
 const (
 	service = "kubelet.service"
-	mount   = "/sys/fs/cgroup"
+	mount   = unitname.CgroupMount
 )
 
 // units lists the usual cgroups of the kubelet's service: systemd's default, and the one of Amazon
@@ -195,7 +196,7 @@ func (f *Flags) addGates(list string) {
 	}
 }
 
-// allAlpha is the gate that switches on all alpha gates that have no setting of their own.
+// allAlpha is the gate that switches on all alpha gates that are not set one by one.
 const allAlpha = "AllAlpha"
 
 // GateOn reports whether an alpha gate is on in a kubelet whose configuration has the gates

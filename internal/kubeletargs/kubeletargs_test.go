@@ -128,10 +128,10 @@ func TestKnows(t *testing.T) {
 	if err := os.WriteFile(old, []byte(strings.Repeat("x", 3<<20)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if (Process{Args: []string{old}}).Knows(gate) {
+	if (Process{Args: []string{old}}).Knows("", gate) {
 		t.Error("a program without the text")
 	}
-	if !(Process{Args: []string{filepath.Join(t.TempDir(), "none")}}).Knows(gate) {
+	if !(Process{Args: []string{filepath.Join(t.TempDir(), "none")}}).Knows("", gate) {
 		t.Error("a program that is not there may have it")
 	}
 	for at := 1<<20 - len(gate) - 1; at <= 1<<20+1; at++ { // across the end of a piece

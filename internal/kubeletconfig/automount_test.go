@@ -28,7 +28,7 @@ func TestLoadIdleAutomount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(c.Section)
+		return string(c.System.JSON)
 	}
 	if got := limit(); !strings.Contains(got, "1Gi") {
 		t.Errorf("all three automounts are idle: %s", got)

@@ -7,7 +7,7 @@
 //   - Drop-ins are all *.conf files below the drop-in directory, subdirectories included, in the
 //     order of filepath.WalkDir. Each is merged over the result so far as a JSON merge patch (RFC
 //     7386): objects are merged, lists replaced, null removes (mergeKubeletConfigurations).
-//   - Unknown fields are no error (DecodeKubeletConfiguration's lenient decoding).
+//   - Unknown fields are ignored (DecodeKubeletConfiguration's lenient decoding).
 //
 // There is one difference: the kubelet may read for as long as it likes. A generator must end, so
 // files, directories and the expansion of YAML aliases are bounded.

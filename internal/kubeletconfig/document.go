@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -19,8 +20,8 @@ const (
 	maxFileBytes = 64 << 10
 	// maxTotalBytes bounds the main file and all drop-ins together.
 	maxTotalBytes = 256 << 10
-	// maxExpandedBytes bounds the expansion of a file's YAML aliases. The YAML library has a limit of
-	// its own (400,000 nodes, go.yaml.in/yaml/v2 2.4.4), but aliases of one long string stay below it
+	// maxExpandedBytes bounds the expansion of a file's YAML aliases. The YAML library also has a
+	// limit (400,000 nodes, go.yaml.in/yaml/v2 2.4.4), but aliases of one long string stay below it
 	// while their JSON grows to gigabytes.
 	maxExpandedBytes = 512 << 10
 )
@@ -37,11 +38,16 @@ type document struct {
 	fields map[string]json.RawMessage
 }
 
-// relevant lists the fields that bear on the partition. The others need no merging, and merging all
+// hasSection reports whether the document has one of the sections that this project reads.
+func (d document) hasSection() bool {
+	return slices.ContainsFunc(sectionFields(), func(name string) bool { _, ok := d.fields[name]; return ok })
+}
+
+// relevant lists the fields that bear on partitions. The others need no merging, and merging all
 // of a large file with each of many drop-ins takes seconds.
 func relevant() []string {
 	fields := fieldsOf(&Kubelet{})
-	names := append(make([]string, 0, len(fields)+2), SectionField, endpointField)
+	names := append(sectionFields(), endpointField)
 	for _, f := range fields {
 		names = append(names, f.name)
 	}

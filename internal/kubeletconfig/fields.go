@@ -14,20 +14,20 @@ import (
 // An empty path means that the flag is not given: the kubelet then reads no such file, and neither
 // does LoadFiles. More files are merged over the first like drop-ins. LoadFiles reads neither
 // OverridePath nor TrialPath, and does not decode Kubelet.
-func LoadFiles(root hostfs.FS, dir string, files ...string) (*Config, error) {
-	l := loader{root: root, left: maxTotalBytes, config: &Config{}, hasMain: len(files) > 0}
+func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
+	l := loader{root: root, left: maxTotalBytes, config: &Merged{}, hasMain: len(files) > 0}
 	for _, name := range files {
 		if err := l.add(l.read(name)); err != nil {
-			return &Config{Looked: l.config.Looked}, err
+			return &Merged{Looked: l.config.Looked}, err
 		}
 	}
 	if dir != "" {
 		if err := l.walk(dir, 0); err != nil {
-			return &Config{Looked: l.config.Looked}, err
+			return &Merged{Looked: l.config.Looked}, err
 		}
 	}
 	if err := l.merge(); err != nil {
-		return &Config{Looked: l.config.Looked}, err
+		return &Merged{Looked: l.config.Looked}, err
 	}
 	return l.config, nil
 }
@@ -37,7 +37,7 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Config, error) {
 // of Kubelet; DecodeInto is for a program that needs others. setDefaults is called with these
 // fields of the main file, if there is one, before the drop-ins are merged over them. It may be
 // nil. The error is about the first field, in the order of the struct, that has the wrong type.
-func (c *Config) DecodeInto(target any, setDefaults func(main map[string]json.RawMessage) error) error {
+func (c *Merged) DecodeInto(target any, setDefaults func(main map[string]json.RawMessage) error) error {
 	targets := namedFields(reflect.ValueOf(target).Elem())
 	names := make([]string, 0, len(targets))
 	for _, t := range targets {
@@ -59,8 +59,8 @@ func (c *Config) DecodeInto(target any, setDefaults func(main map[string]json.Ra
 	return nil
 }
 
-// namedFields returns the fields of a struct that have a name in JSON, those of embedded structs
-// included.
+// namedFields returns the fields of a struct that have a name in JSON, including the fields of
+// embedded structs.
 func namedFields(v reflect.Value) []field {
 	var list []field
 	for i := range v.NumField() {
@@ -77,7 +77,7 @@ func namedFields(v reflect.Value) []field {
 }
 
 // fields returns the named fields of the merged configuration.
-func (c *Config) fields(
+func (c *Merged) fields(
 	names []string,
 	setDefaults func(main map[string]json.RawMessage) error,
 ) (map[string]json.RawMessage, error) {
@@ -95,7 +95,7 @@ func (c *Config) fields(
 }
 
 // decode decodes a field. The error names the last file that sets the field.
-func (c *Config) decode(name string, raw json.RawMessage, value any) error {
+func (c *Merged) decode(name string, raw json.RawMessage, value any) error {
 	if err := json.Unmarshal(raw, value); err != nil {
 		return fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
 			c.FileWith(name), name, oneline.ASCII(string(raw)))

@@ -54,8 +54,8 @@ func TestFields(t *testing.T) {
 		if got := fmt.Sprint(text); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, test.want)
 		}
-		if hasSection := slices.Contains(test.files, other); (string(c.Section) == `{"cpuset":"0"}`) != hasSection {
-			t.Errorf("%s: section %s; want the one of the files alone", name, c.Section)
+		if hasSection := slices.Contains(test.files, other); (string(c.System.JSON) == `{"cpuset":"0"}`) != hasSection {
+			t.Errorf("%s: section %s; want the one of the files alone", name, c.System.JSON)
 		}
 	}
 	// The configuration of the node has the same fields.

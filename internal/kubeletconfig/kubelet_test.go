@@ -7,23 +7,14 @@ import (
 	"testing"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"nodepartition/tests/kubelettype"
 )
 
-// TestKubeletFields compares the fields of Kubelet with those of the kubelet's type. It
-// fails if another version of k8s.io/kubelet has removed or renamed a field or changed its type.
+// TestKubeletFields compares the fields of Kubelet with those of the kubelet's type.
 func TestKubeletFields(t *testing.T) {
-	ours, theirs := reflect.TypeFor[Kubelet](), reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
-	for i := range ours.NumField() {
-		got := ours.Field(i)
-		want, ok := theirs.FieldByName(got.Name)
-		if !ok {
-			t.Errorf("%s has no field %s; was it renamed or removed?", theirs, got.Name)
-			continue
-		}
-		if got.Type != want.Type || got.Tag.Get("json") != want.Tag.Get("json") {
-			t.Errorf("%s is %s `json:%q`, want %s `json:%q`", got.Name, got.Type, got.Tag.Get("json"), want.Type, want.Tag.Get("json"))
-		}
-	}
+	ours := reflect.TypeFor[Kubelet]()
+	kubelettype.Compare(t, ours, nil)
 	// Each field is decoded, by its own name.
 	var k Kubelet
 	decoded := map[any]string{}

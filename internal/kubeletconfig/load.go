@@ -9,22 +9,32 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/latemount"
 )
 
-// OverridePath holds a systemPartition section for a kubelet that must not see one, in a
-// KubeletConfiguration with that section alone. It overrides the section in the kubelet's own
-// files.
+// OverridePath holds the sections of partitions for a kubelet that must not see them, in a
+// KubeletConfiguration with these alone. Each of the sections that it has replaces the one in the
+// kubelet's own files, as a whole.
 const OverridePath = "/etc/kubernetes/node-partition.yaml"
 
-// TrialPath holds a section on trial, in the form of OverridePath and in its place. A reboot
-// removes it, like everything in /run.
+// TrialPath holds sections on trial, in the form of OverridePath and in its place. A reboot removes
+// it, like everything in /run.
 const TrialPath = "/run/node-partition/trial.yaml"
 
-// SectionField is the field of a KubeletConfiguration that this project reads (KEP-5894).
-const SectionField = "systemPartition"
+// The fields of a KubeletConfiguration that this project reads, its sections.
+const (
+	// SectionField is the system partition (KEP-5894).
+	SectionField = "systemPartition"
+	// WorkloadsField is a map of the other partitions, by their names. Drop-ins merge it by name, and
+	// a null removes a partition.
+	WorkloadsField = "workloadPartitions"
+)
+
+// sectionFields lists the fields that this project reads.
+func sectionFields() []string { return []string{SectionField, WorkloadsField} }
 
 // The well-known places of the main file; the first that exists is used.
 var wellKnownFiles = []string{
@@ -64,7 +74,7 @@ func fieldsOf(k *Kubelet) []field {
 }
 
 // endpointField holds the address of the kubelet's container runtime. No partition depends on it,
-// so a value of the wrong type is no reason to refuse the rest. It is of use even without a
+// so a value of the wrong type does not refuse the rest. It is of use even without a
 // section, to move pods back.
 const endpointField = "containerRuntimeEndpoint"
 
@@ -80,8 +90,21 @@ const (
 	maxDirDepth     = 16
 )
 
-// Config is the part of the kubelet's configuration that bears on the system partition.
-type Config struct {
+// Section is one of the two sections of the merged configuration.
+type Section struct {
+	// JSON is the section; nil if there is none.
+	JSON json.RawMessage
+	// File is the last file that contributed to it.
+	File string
+	// overridden means that it does not come from the kubelet's own files.
+	overridden bool
+}
+
+// Overrides reports whether the section comes from OverridePath or from a document in its place.
+func (s Section) Overrides() bool { return s.overridden }
+
+// Merged is the part of the kubelet's configuration that bears on partitions.
+type Merged struct {
 	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
 	// missing.
 	Kubelet Kubelet
@@ -90,10 +113,8 @@ type Config struct {
 	Services ServiceSettings
 	// Partition holds the settings of the partition outside its section. They are not validated.
 	Partition PartitionSettings
-	// Section is the merged systemPartition section as JSON; nil if there is none.
-	Section json.RawMessage
-	// SectionFile is the last file that contributed to Section.
-	SectionFile string
+	// System is the section SectionField, and Workloads is WorkloadsField.
+	System, Workloads Section
 	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a
 	// section. Empty if the configuration does not set it.
 	RuntimeEndpoint string
@@ -110,12 +131,10 @@ type Config struct {
 	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
 	// section.
 	Awaited Awaited
-	// Warnings lists remarks that are no errors.
+	// Warnings lists remarks that are not errors.
 	Warnings []string
 
-	origin map[string]string // field, or SectionField.field -> last file that has it
-	// overridden means that Section does not come from the kubelet's own files.
-	overridden bool
+	origin map[string]string // path of a field, as in a message -> last file that has it
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
@@ -152,7 +171,7 @@ const (
 
 // FileWith returns the file to change for a field of the kubelet's configuration: the last file
 // that sets it, or else the last file that was read.
-func (c *Config) FileWith(field string) string {
+func (c *Merged) FileWith(field string) string {
 	if name, ok := c.origin[field]; ok {
 		return name
 	}
@@ -162,24 +181,39 @@ func (c *Config) FileWith(field string) string {
 	return wellKnownFiles[0]
 }
 
-// SectionFileWith returns the file to change for a field of the section: the last file that sets
-// it, or else the last file with a section.
-func (c *Config) SectionFileWith(field string) string {
-	if name, ok := c.origin[SectionField+"."+field]; ok && !c.overridden {
-		return name
+// SectionFileWith returns the file to change for a field of a section, by its path such as
+// systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
+func (c *Merged) SectionFileWith(path string) string {
+	name, _, _ := strings.Cut(path, ".")
+	section := c.section(name)
+	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
+		if file, ok := c.origin[at]; ok {
+			return file
+		}
 	}
-	return c.SectionFile
+	return section.File
 }
+
+// section returns the section that a field has.
+func (c *Merged) section(field string) *Section {
+	if field == WorkloadsField {
+		return &c.Workloads
+	}
+	return &c.System
+}
+
+// hasSection reports whether there is a section, perhaps an empty one.
+func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }
 
 // Load finds, reads and merges the configuration below root. If there is none, the Config has only
 // Looked, Late and Awaited. With an error the Config has these, and as much of Kubelet as
 // could be read, because the kubelet needs its reserved cgroups also if a section or a setting is
 // broken. Without a valid KUBELET_CONFIG the well-known places are read.
-func Load(root hostfs.FS) (*Config, error) { return load(loader{root: root}) }
+func Load(root hostfs.FS) (*Merged, error) { return load(loader{root: root}) }
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
 // before it is written there. Messages call it name.
-func LoadWith(root hostfs.FS, name string, data []byte) (*Config, error) {
+func LoadWith(root hostfs.FS, name string, data []byte) (*Merged, error) {
 	return load(loader{root: root, candidate: &candidate{name, data}})
 }
 
@@ -189,13 +223,13 @@ type candidate struct {
 	data []byte
 }
 
-func load(l loader) (*Config, error) {
+func load(l loader) (*Merged, error) {
 	settings, err := readSettings(l.root)
 	l.mounts = latemount.Read(l.root)
-	l.left, l.config = maxTotalBytes, &Config{Services: settings.Services, Partition: settings.Partition}
+	l.left, l.config = maxTotalBytes, &Merged{Services: settings.Services, Partition: settings.Partition}
 	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
-		return &Config{
+		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
 		}, err
 	}
@@ -215,14 +249,14 @@ func (l *loader) load(settings settings) error {
 	l.findLate()
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
-		l.config.Section, l.config.SectionFile = nil, ""
+		l.config.System, l.config.Workloads = Section{}, Section{}
 		delete(l.merged, "enforceNodeAllocatable") // for the same reason
 	}
 	wrongType := l.decode()
 	if err := l.override(); err != nil {
 		return err
 	}
-	if l.config.Section == nil {
+	if !l.config.hasSection() {
 		l.config.Awaited = l.awaited()
 		return nil // a value of the wrong type is the kubelet's business then
 	}
@@ -280,7 +314,7 @@ type loader struct {
 	merged  map[string]json.RawMessage // the fields of all documents
 	missing []string                   // checked and not found
 	mounts  *latemount.Mounts
-	config  *Config
+	config  *Merged
 
 	mainFiles []string // paths checked for a main file
 	dirs      []string // directories checked for drop-ins
@@ -318,10 +352,15 @@ func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	}
 	l.left -= int64(len(data))
 	doc, err := parseDocument(name, data)
-	if err != nil && (len(data) == 0 || bytes.Contains(data, []byte(SectionField))) {
+	if err != nil && (len(data) == 0 || mentionsSection(data)) {
 		err = &errSection{err}
 	}
 	return doc, err
+}
+
+// mentionsSection reports whether the name of a section is in a file that cannot be parsed.
+func mentionsSection(data []byte) bool {
+	return slices.ContainsFunc(sectionFields(), func(name string) bool { return bytes.Contains(data, []byte(name)) })
 }
 
 // errSection is an error in a file that has the section, or may be about to have it: an empty file
@@ -474,18 +513,29 @@ func (l *loader) merge() error {
 		for name := range doc.fields {
 			l.config.origin[name] = doc.path
 		}
-		var section map[string]json.RawMessage
-		if json.Unmarshal(doc.fields[SectionField], &section) == nil {
-			for name := range section {
-				l.config.origin[SectionField+"."+name] = doc.path
-			}
+		for field, depth := range map[string]int{SectionField: 1, WorkloadsField: 2} {
+			l.config.noteOrigin(doc.path, field, doc.fields[field], depth)
 		}
 	}
 	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // ignored if of another type
-	l.config.SectionFile = l.config.origin[SectionField]
-	l.config.Section = fields[SectionField]
+	for _, name := range sectionFields() {
+		*l.config.section(name) = Section{JSON: fields[name], File: l.config.origin[name]}
+	}
 	l.merged = fields
 	return nil
+}
+
+// noteOrigin records that a file has the fields of an object, down to depth levels below path.
+func (c *Merged) noteOrigin(file, path string, object json.RawMessage, depth int) {
+	var fields map[string]json.RawMessage
+	if depth == 0 || json.Unmarshal(object, &fields) != nil {
+		return
+	}
+	for name, value := range fields {
+		at := path + "." + name
+		c.origin[at] = file
+		c.noteOrigin(file, at, value, depth-1)
+	}
 }
 
 // decode decodes the fields of interest into the kubelet's own types. It leaves out a field of the
@@ -507,7 +557,7 @@ func (l *loader) decode() error {
 	return first
 }
 
-// override replaces the section by that of OverridePath, and both by that of a trial.
+// override replaces sections by the sections in OverridePath, or in the document of a trial.
 func (l *loader) override() error {
 	if c := l.candidate; c != nil {
 		var err error
@@ -531,33 +581,36 @@ func (l *loader) override() error {
 		return err
 	}
 	l.seen(doc)
-	if _, ok := doc.fields[SectionField]; !ok {
+	if !doc.hasSection() {
 		l.config.Warnings = append(
 			l.config.Warnings,
-			fmt.Sprintf("%s: has no %s section, ignoring the file", OverridePath, SectionField),
+			fmt.Sprintf("%s: has no %s section and no %s, ignoring the file", OverridePath, SectionField, WorkloadsField),
 		)
 		return nil
 	}
-	l.replaceSection(doc)
+	l.replaceSections(doc)
 	return nil
 }
 
-// tried takes the section of a document on trial. A trial without a section is an error: it can
-// only be a mistake.
+// tried takes the sections of a document on trial. A trial without any is an error: it can only be
+// a mistake.
 func (l *loader) tried(doc document, err error) error {
 	if err != nil {
 		return err
 	}
 	l.seen(doc)
-	if _, ok := doc.fields[SectionField]; !ok {
-		return fmt.Errorf("%s: has no %s section; want apiVersion, kind and that section", doc.path, SectionField)
+	if !doc.hasSection() {
+		return fmt.Errorf(
+			"%s: has no %s section and no %s; want apiVersion, kind and one of these",
+			doc.path, SectionField, WorkloadsField,
+		)
 	}
-	l.replaceSection(doc)
+	l.replaceSections(doc)
 	return nil
 }
 
-// replaceSection replaces the kubelet's own section by that of doc.
-func (l *loader) replaceSection(doc document) {
+// replaceSections replaces the kubelet's own sections by those that doc has.
+func (l *loader) replaceSections(doc document) {
 	for _, f := range fieldsOf(&l.config.Kubelet) {
 		if _, ok := doc.fields[f.name]; ok {
 			l.config.Warnings = append(
@@ -566,5 +619,9 @@ func (l *loader) replaceSection(doc document) {
 			)
 		}
 	}
-	l.config.Section, l.config.SectionFile, l.config.overridden = doc.fields[SectionField], doc.path, true
+	for _, name := range sectionFields() {
+		if section, ok := doc.fields[name]; ok {
+			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}
+		}
+	}
 }

@@ -80,8 +80,8 @@ func TestLoadMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(c.Section) != test.section || c.SectionFile != test.from {
-				t.Errorf("section %s of %q; want %s of %q", c.Section, c.SectionFile, test.section, test.from)
+			if string(c.System.JSON) != test.section || c.System.File != test.from {
+				t.Errorf("section %s of %q; want %s of %q", c.System.JSON, c.System.File, test.section, test.from)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestLoadLinkedDropinDirectory(t *testing.T) {
 		"/srv/dropins/1.conf":           head + "systemPartition: {cpuset: '0'}",
 		"/etc/openshift/kubelet.conf.d": "-> /srv/dropins",
 	}))
-	if err != nil || c.Section != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "/etc/openshift/kubelet.conf.d: not a directory") {
+	if err != nil || c.System.JSON != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "/etc/openshift/kubelet.conf.d: not a directory") {
 		t.Errorf("%+v, %v; want no section and a warning", c, err)
 	}
 }
@@ -117,7 +117,7 @@ func TestFileWith(t *testing.T) {
 			t.Errorf("FileWith(%s) is %s, want %s", field, got, want)
 		}
 	}
-	if got := (&Config{}).FileWith("cgroupDriver"); got != "/var/lib/kubelet/config.yaml" {
+	if got := (&Merged{}).FileWith("cgroupDriver"); got != "/var/lib/kubelet/config.yaml" {
 		t.Errorf("without any file: %s", got)
 	}
 }

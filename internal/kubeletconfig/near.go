@@ -36,9 +36,9 @@ func plainName(name string) string {
 // do we.
 func (l *loader) nearMisses(doc document) {
 	for _, name := range slices.Sorted(maps.Keys(doc.fields)) {
-		if Near(name, SectionField) != "" {
+		if near := Near(name, sectionFields()...); near != "" {
 			l.config.Warnings = append(l.config.Warnings,
-				fmt.Sprintf("%s: unknown field %s, ignoring; is %s meant?", doc.path, oneline.Quote(name), SectionField))
+				fmt.Sprintf("%s: unknown field %s, ignoring; is %s meant?", doc.path, oneline.Quote(name), near))
 		}
 	}
 }

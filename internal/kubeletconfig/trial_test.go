@@ -17,10 +17,10 @@ func TestLoadTrial(t *testing.T) {
 	section := func(cpus string) string { return head + "systemPartition: {cpuset: '" + cpus + "'}" }
 	root := tree(t, map[string]string{main: section("0"), OverridePath: section("1"), TrialPath: section("2")})
 	c, err := Load(root)
-	if err != nil || string(c.Section) != `{"cpuset":"2"}` || c.SectionFile != TrialPath {
-		t.Fatalf("%s of %q, %v; want the trial's", c.Section, c.SectionFile, err)
+	if err != nil || string(c.System.JSON) != `{"cpuset":"2"}` || c.System.File != TrialPath {
+		t.Fatalf("%s of %q, %v; want the trial's", c.System.JSON, c.System.File, err)
 	}
-	if got := c.SectionFileWith("cpuset"); got != TrialPath {
+	if got := c.SectionFileWith("systemPartition.cpuset"); got != TrialPath {
 		t.Errorf("a message about its cpuset names %s", got)
 	}
 	for _, want := range []Look{{main, lookRead}, {OverridePath, "not read, " + TrialPath + " exists: a trial runs"}, {TrialPath, lookRead}} {
@@ -30,8 +30,8 @@ func TestLoadTrial(t *testing.T) {
 	}
 	// A candidate replaces all of them, and is read from no file.
 	c, err = LoadWith(root, "mine.yaml", []byte(section("3")))
-	if err != nil || string(c.Section) != `{"cpuset":"3"}` || c.SectionFile != "mine.yaml" || c.SectionFileWith("cpuset") != "mine.yaml" {
-		t.Errorf("%s of %q, %v; want mine.yaml's", c.Section, c.SectionFile, err)
+	if err != nil || string(c.System.JSON) != `{"cpuset":"3"}` || c.System.File != "mine.yaml" || c.SectionFileWith("systemPartition.cpuset") != "mine.yaml" {
+		t.Errorf("%s of %q, %v; want mine.yaml's", c.System.JSON, c.System.File, err)
 	}
 }
 
@@ -42,12 +42,12 @@ func TestLoadWithRefused(t *testing.T) {
 	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
 	for data, want := range map[string]string{
 		"":                    "is empty",
-		head + "maxPods: 10":  "has no systemPartition section; want",
+		head + "maxPods: 10":  "has no systemPartition section and no workloadPartitions; want",
 		"systemPartition: {}": "apiVersion",
 		head + "#" + strings.Repeat("x", maxFileBytes): "too large: more than 65536 bytes; a kubelet's configuration is at most",
 	} {
 		c, err := LoadWith(root, "mine.yaml", []byte(data))
-		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.Section != nil {
+		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.System.JSON != nil {
 			t.Errorf("%.60q: %v; want mine.yaml: ... %s", data, err, want)
 		}
 	}
@@ -68,8 +68,8 @@ func TestTrialBroken(t *testing.T) {
 			"/var/lib/kubelet/config.yaml": head, OverridePath: head + "systemPartition: {cpuset: '1'}", path: name,
 		})
 		c, err := Load(root)
-		if err == nil || !strings.Contains(err.Error(), TrialPath) || len(c.Section) > 0 {
-			t.Errorf("%q: section %s, %v; want no section, and an error of %s", name, c.Section, err, TrialPath)
+		if err == nil || !strings.Contains(err.Error(), TrialPath) || len(c.System.JSON) > 0 {
+			t.Errorf("%q: section %s, %v; want no section, and an error of %s", name, c.System.JSON, err, TrialPath)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package latemount
 import (
 	"bytes"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ var mountUnitDirs = []string{
 
 // early lists the directories that PID 1 itself needs, and that therefore exist when generators run
 // (systemd.generator(7): only the root, /usr, and API file systems do). /etc exists too, but a
-// directory below it may be a file system of its own.
+// directory below it may be a separate file system.
 var early = []string{"/usr/", "/run/", "/proc/", "/sys/", "/dev/"}
 
 // networkTypes lists the types of file systems that need the network: fstype_is_network
@@ -63,7 +64,7 @@ type Mounts struct {
 	root    hostfs.FS
 	fstab   map[string]entry
 	units   map[string]bool   // mount points that were looked for among the mount units
-	links   map[string]string // targets by path, empty for what is no link
+	links   map[string]string // targets by path, empty for other files
 	mounted map[string]string // types by mount point; nil if they were not read yet
 }
 
@@ -79,7 +80,7 @@ func Read(root hostfs.FS) *Mounts {
 	return &Mounts{root: root, fstab: readFstab(root), units: map[string]bool{}, links: map[string]string{}}
 }
 
-// Late returns those of the missing paths that may come with a file system that is not mounted yet,
+// Late returns the missing paths that may come with a file system that is not mounted yet,
 // and the mounts that may bring them, or cover one of the other places.
 func (m *Mounts) Late(missing, others []string) Late {
 	var late Late
@@ -170,13 +171,16 @@ func isEarly(name string) bool {
 // include/linux/namei.h).
 const maxLinks = 40
 
+// top is the directory that a walk begins with, below the root of the node.
+const top = string(filepath.Separator)
+
 // way returns the directories on the way to name, without the root, and name, outermost first. A
 // file can be a mount point, too. It follows links: what is mounted where they lead to has the
 // file. It does not look below a mount point that is awaited, because a look would mount the file
 // system there. What is below is taken for what it will be without links.
 func (m *Mounts) way(name string) []string {
 	var way []string
-	at, blind := "/", false
+	at, blind := top, false
 	rest := elements(name)
 	for links := 0; len(rest) > 0; {
 		next := path.Join(at, rest[0])
@@ -188,7 +192,7 @@ func (m *Mounts) way(name string) []string {
 		if target := m.link(next, blind); target != "" && links < maxLinks {
 			links++
 			if path.IsAbs(target) {
-				at = "/"
+				at = top
 			}
 			rest = append(elements(target), rest...)
 			continue
@@ -203,14 +207,15 @@ func elements(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
 }
 
-// link returns the target of a link, empty for what is no link and for what may not be looked at.
+// link returns the target of a link. It is empty for other files, and for places that must not be
+// read.
 func (m *Mounts) link(name string, blind bool) string {
 	if blind {
 		return ""
 	}
 	target, ok := m.links[name]
 	if !ok {
-		target, _ = m.root.Readlink(name) // what is missing is no link
+		target, _ = m.root.Readlink(name) // a missing file has no target
 		m.links[name] = target
 	}
 	return target

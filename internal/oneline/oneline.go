@@ -33,8 +33,8 @@ func Record(s string, most int) string {
 }
 
 // Terminal returns s for a terminal, in full. It removes white space around s, and puts "; "
-// between its lines and a question mark in place of each other control character, those of Latin-1
-// included.
+// between its lines and a question mark in place of each other control character, also from
+// Latin-1.
 func Terminal(s string) string {
 	return replace(strings.ReplaceAll(strings.TrimSpace(s), "\n", "; "), '?', unicode.IsControl)
 }

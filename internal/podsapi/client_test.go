@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"nodepartition/tests/grpcserver"
 )
 
 // kubelet serves the Pods API and does nothing by itself: the test sends events.
@@ -88,23 +89,7 @@ func newNode(t *testing.T) *node {
 // start has the kubelet listen until stop is called.
 func (n *node) start() (stop func()) {
 	n.t.Helper()
-	listener, err := net.Listen("unix", n.socket)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	podsv1alpha1.RegisterPodsServer(server, n.kubelet)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it ends with Stop
-	}()
-	stop = sync.OnceFunc(func() {
-		server.Stop()
-		<-done
-	})
-	n.t.Cleanup(stop)
-	return stop
+	return grpcserver.Listen(n.t, n.socket, func(server *grpc.Server) { podsv1alpha1.RegisterPodsServer(server, n.kubelet) })
 }
 
 func next[T any](n *node, what string, from chan T) T {

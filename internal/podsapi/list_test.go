@@ -3,7 +3,6 @@ package podsapi
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"nodepartition/tests/grpcserver"
 )
 
 // lister answers ListPods.
@@ -34,21 +35,7 @@ func serve(t *testing.T, server podsv1alpha1.PodsServer) (socket string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	podsv1alpha1.RegisterPodsServer(s, server)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(listener) // it ends with Stop
-	}()
-	t.Cleanup(func() {
-		s.Stop()
-		<-done
-	})
+	grpcserver.Listen(t, socket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, server) })
 	return socket
 }
 

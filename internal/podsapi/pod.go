@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
+
+	"nodepartition/internal/membership"
 )
 
 // Pod holds the properties of a pod that the kubelet has and the runtime does not.
@@ -23,8 +25,8 @@ type Pod struct {
 	GracePeriod time.Duration
 	// Priority of the pod, 0 if it has none.
 	Priority int32
-	// Static pods come from a file or a URL of the kubelet's.
-	Static bool
+	// Origin is as the annotations are now.
+	membership.Origin
 	// Owner is the UID of the controller, empty if there is none.
 	Owner string
 	// MemoryRequest that is allocated, in bytes, counted as MilliCPU.
@@ -87,22 +89,13 @@ const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
 // maxGraceSeconds is a year: longer than a node stays up.
 const maxGraceSeconds = 365 * 24 * 3600
 
-// configSource is the annotation in which the kubelet notes the source of a pod. It overwrites the
-// value of the pod's author (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go; set in
-// pkg/kubelet/config/config.go).
-const configSource = "kubernetes.io/config.source"
-
-// isStatic is the kubelet's IsStaticPod: any source but the API server. An empty source is not
-// static.
-func isStatic(source string) bool { return source != "" && source != "api" }
-
 func newPod(p *v1.Pod) *Pod {
 	p = allocated(p)
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
 		QoS: p.Status.QOSClass, RestartPolicy: p.Spec.RestartPolicy,
 		Terminating:  p.DeletionTimestamp != nil,
-		Static:       isStatic(p.Annotations[configSource]),
+		Origin:       membership.OriginOf(p.Annotations),
 		Ended:        p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
 		GracePeriod:  defaultGracePeriod,
 		HostPID:      p.Spec.HostPID,

@@ -11,20 +11,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func cpu(request string) v1.ResourceList {
-	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(request)}
+func cpu(request string) v1.ResourceList { return of(v1.ResourceCPU, request) }
+
+func memory(request string) v1.ResourceList { return of(v1.ResourceMemory, request) }
+
+func of(name v1.ResourceName, request string) v1.ResourceList {
+	return v1.ResourceList{name: resource.MustParse(request)}
 }
 
-func container(name, request string) v1.Container {
+// container returns a container with a CPU request.
+func container(name, request string) v1.Container { return requesting(name, v1.ResourceCPU, request) }
+
+// takes returns a container with a memory request.
+func takes(name, request string) v1.Container { return requesting(name, v1.ResourceMemory, request) }
+
+func requesting(name string, what v1.ResourceName, request string) v1.Container {
 	c := v1.Container{Name: name}
 	if request != "" {
-		c.Resources.Requests = cpu(request)
+		c.Resources.Requests = of(what, request)
 	}
 	return c
 }
 
-func sidecar(name, request string) v1.Container {
-	c := container(name, request)
+func sidecar(name, request string) v1.Container { return restarting(container(name, request)) }
+
+func stays(name, request string) v1.Container { return restarting(takes(name, request)) }
+
+func restarting(c v1.Container) v1.Container {
 	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 	return c
 }
@@ -275,25 +288,6 @@ func TestNewPodInitializing(t *testing.T) {
 			t.Errorf("%s: %t; want %t", name, got, test.want)
 		}
 	}
-}
-
-func memory(request string) v1.ResourceList {
-	return v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
-}
-
-// takes returns a container with a memory request.
-func takes(name, request string) v1.Container {
-	c := v1.Container{Name: name}
-	if request != "" {
-		c.Resources.Requests = memory(request)
-	}
-	return c
-}
-
-func stays(name, request string) v1.Container {
-	c := takes(name, request)
-	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
-	return c
 }
 
 // The memory of a pod is counted as its CPU is: the kubelet ranks pods by it for an eviction.

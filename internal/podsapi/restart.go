@@ -10,8 +10,8 @@ import (
 const killed = 137
 
 // restartsAfter reports whether the kubelet starts a container again that has ended with an exit
-// status. It is the kubelet's ContainerShouldRestart (pkg/api/v1/pod/util.go, 1.37), with the rules
-// and the policy of the container itself (KEP-5307) before those of the pod.
+// status. It is the kubelet's ContainerShouldRestart (pkg/api/v1/pod/util.go, 1.37), where the
+// rules and the policy of the container itself (KEP-5307) precede the pod's.
 func restartsAfter(c *v1.Container, pod v1.RestartPolicy, status int32) bool {
 	if c.RestartPolicy != nil {
 		if slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool { return matches(r, status) }) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// errNotQuantity is returned for a text that is no quantity, and for one that is too long.
+// errNotQuantity is returned if the text is not a quantity, or is too long.
 var errNotQuantity = errors.New("is not a quantity")
 
 // Parse parses a quantity such as 500m or 4Gi.

@@ -147,7 +147,7 @@ func TestComputeWorkingSet(t *testing.T) {
 		set, limit uint64 // MiB
 		warning    string
 	}{
-		"not known":  {0, 1152, "the history does not tell how much of it is in use"},
+		"not known":  {0, 1152, "the history does not show how much of it is in use"},
 		"in use":     {3000, 3200, "3000Mi were in use"},
 		"not in use": {1000, 1152, "1000Mi were in use"},
 	} {

@@ -23,9 +23,9 @@ type sizing struct {
 	withoutLeaks bool
 }
 
-// choose returns the limit: with what leaks have added, because growth may be that of the cluster
-// and what is in use is not to be evicted at once. It is the limit without, if that is asked for.
-// Neither is raised beyond mostGrowth times the need without leaks.
+// choose returns the limit: with what leaks have added, because the cluster may be growing and what
+// is in use is not to be evicted at once. It is the limit without, if that is asked for. Neither is
+// raised beyond mostGrowth times the need without leaks.
 func (c *computation) choose(list []samples.Sample, leaks []Leak, by sizing, replay func(uint64) Simulation) *Figure {
 	without := by.figure(list, leaks)
 	if len(leaks) == 0 {
@@ -50,12 +50,12 @@ func (c *computation) choose(list []samples.Sample, leaks []Leak, by sizing, rep
 		bounded.why("%s had added so much that the largest usage would need %s: %s is twice what the pods need without that, and no more is recommended",
 			names(leaks), bytesize.Text(with.Bytes), bytesize.Text(most))
 		bounded.Bytes = most
-		c.warn("%s grows without an end that this history knows: give it a memory limit of its own, or a lower priority; "+
+		c.warn("%s grows without an end that this history knows: give it a memory limit, or a lower priority; "+
 			"the partition is not made larger than %s for it", names(leaks), bytesize.Text(most))
 		return bounded
 	}
 	c.noSection("%s are in use at the end of the history, which needs a limit of %s; without what %s had added it is %s, and more than twice that is not recommended: "+
-		"give it a memory limit of its own, or restart it; --without-leaks takes the smaller limit, and --force the larger",
+		"give it a memory limit, or restart it; --without-leaks takes the smaller limit, and --force the larger",
 		bytesize.Text(atEnd), bytesize.Text(with.Bytes), names(leaks), bytesize.Text(without.Bytes))
 	return with
 }
@@ -107,7 +107,7 @@ func names(leaks []Leak) string {
 
 // usage returns what the partition uses with all of its members: those that wait outside for their
 // next start come into it with the next boot at the latest.
-func usage(p *samples.Partition) uint64 {
+func usage(p *samples.Usage) uint64 {
 	if p.Pods == nil {
 		return p.UsedPeakBytes
 	}
@@ -115,7 +115,7 @@ func usage(p *samples.Partition) uint64 {
 }
 
 // workingSet is usage as the kubelet counts it, 0 where it is not known.
-func workingSet(p *samples.Partition) uint64 {
+func workingSet(p *samples.Usage) uint64 {
 	known := uint64(0)
 	if p.Cache != nil {
 		known = p.Cache.WorkingSetBytes
@@ -159,7 +159,7 @@ func peakOf(list []samples.Sample, leaks []Leak) peak {
 }
 
 // outside explains the part of a usage that is charged outside of the partition.
-func outside(p *samples.Partition) string {
+func outside(p *samples.Usage) string {
 	if p.Pods == nil {
 		return ""
 	}

@@ -34,6 +34,20 @@ type Input struct {
 // them. Amounts are in bytes and in thousandths of a CPU.
 type Recommendation struct {
 	History Covered `json:"history"`
+	// ForPartition has the figures of the partition. In JSON they are an element of the list
+	// partitions.
+	ForPartition `json:"-"`
+	// KubeReserved and SystemReserved are absent if the history has no cgroups outside of pods, and
+	// KubeReserved also if no service of the kubelet or of the runtime is among them.
+	KubeReserved   *Reserved `json:"kubeReserved,omitempty"`
+	SystemReserved *Reserved `json:"systemReserved,omitempty"`
+	// Leaks lists what grows without returning.
+	Leaks    []Leak   `json:"leaks"`
+	Warnings []string `json:"warnings"`
+}
+
+// ForPartition holds the figures of a partition.
+type ForPartition struct {
 	// MemoryLimit and EvictionHard are absent if the history has no partition.
 	MemoryLimit  *Figure `json:"memoryLimit,omitempty"`
 	EvictionHard *Figure `json:"evictionHard,omitempty"`
@@ -45,15 +59,8 @@ type Recommendation struct {
 	EvictsAtOnce bool `json:"evictsAtOnce"`
 	// NoSection lists the reasons why MemoryLimit is not to be applied as it is.
 	NoSection []string `json:"noSection"`
-	// KubeReserved and SystemReserved are absent if the history has no cgroups outside of pods, and
-	// KubeReserved also if no service of the kubelet or of the runtime is among them.
-	KubeReserved   *Reserved `json:"kubeReserved,omitempty"`
-	SystemReserved *Reserved `json:"systemReserved,omitempty"`
-	// Leaks lists what grows without returning.
-	Leaks []Leak `json:"leaks"`
 	// Simulations lists what would have happened at a limit: at AtLimit, and at MemoryLimit.
 	Simulations []Simulation `json:"simulations"`
-	Warnings    []string     `json:"warnings"`
 }
 
 // Covered is the time that the samples cover.
@@ -109,7 +116,8 @@ func Compute(ctx context.Context, in Input) (Recommendation, error) {
 	c := computation{
 		Context: ctx,
 		Recommendation: Recommendation{
-			NoSection: []string{}, Leaks: []Leak{}, Simulations: []Simulation{}, Warnings: []string{},
+			ForPartition: ForPartition{NoSection: []string{}, Simulations: []Simulation{}},
+			Leaks:        []Leak{}, Warnings: []string{},
 		},
 	}
 	c.compute(in)
@@ -223,8 +231,8 @@ func (r *Recommendation) judge(node uint64, list []samples.Sample) {
 // why adds a sentence to the reasoning.
 func (f *Figure) why(format string, args ...any) { f.Why = append(f.Why, fmt.Sprintf(format, args...)) }
 
-// cutOff reports whether the limit has ended a usage that is no leak.
-func cutOff(p *samples.Partition, leaks []Leak) bool {
+// cutOff reports whether the limit has ended a usage that is not a leak.
+func cutOff(p *samples.Usage, leaks []Leak) bool {
 	during := func(match func(Leak) bool) bool {
 		return slices.ContainsFunc(leaks, func(l Leak) bool {
 			return match(l) && !p.PeakTime.Before(l.From) && !p.PeakTime.After(l.To.Add(block))

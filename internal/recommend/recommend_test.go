@@ -196,9 +196,9 @@ func TestComputeCutOff(t *testing.T) {
 	t.Parallel()
 	steady := func() []samples.Sample { return history(7*day, oneBoot, nil, pod{"a", 0, 100, false, flat(600)}) }
 	plain := compute(steady()).MemoryLimit.Bytes
-	for name, happen := range map[string]func(*samples.Partition){
-		"eviction": func(p *samples.Partition) { p.Evicted = []string{"kube-system/other"} },
-		"kill":     func(p *samples.Partition) { p.KilledAtLimit = 1 },
+	for name, happen := range map[string]func(*samples.Usage){
+		"eviction": func(p *samples.Usage) { p.Evicted = []string{"kube-system/other"} },
+		"kill":     func(p *samples.Usage) { p.KilledAtLimit = 1 },
 	} {
 		list := steady()
 		happen(list[500].Partition)

@@ -34,9 +34,9 @@ func (c *computation) memberLeaks(list []samples.Sample) []Leak {
 	return leaks
 }
 
-// partitionLeaks returns the growth of the partition that is not that of known leaks. Without
-// members it is all that is known. With them a pod that comes or ends begins another run: its
-// memory is no growth of what was there.
+// partitionLeaks returns the partition's growth minus known leaks. Without member samples, nothing
+// finer is known. With them a pod that comes or ends begins another run: its memory does not count
+// as growth.
 func partitionLeaks(list []samples.Sample, known []Leak) []Leak {
 	series := make([]point, 0, len(list))
 	ends := 0 // of the pods that may have grown

@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/thresholds"
 	"nodepartition/pkg/evict"
 )
 
@@ -112,7 +113,7 @@ func (r *Recommendation) warnAboutEvictions(s Simulation) {
 		r.warn("at the recommended limit all pods would be protected, at %s, and the kernel would kill: %s are in use then; "+
 			"protect fewer pods (--eviction-protect), or give the pod that leaks a memory limit", output.Time(e.Time), bytesize.Text(e.UsedBytes))
 	default:
-		r.warn("at the recommended limit %s would be evicted, at %s, and it does not leak: its priority is lower than that of a leak, "+
+		r.warn("at the recommended limit %s would be evicted, at %s, and it does not leak: its priority is lower than a leak's, "+
 			"or it uses more above its request; raise its memory request, or give the pod that leaks a memory limit", e.Name, output.Time(e.Time))
 	}
 	if slices.ContainsFunc(s.Evictions, func(e Evicted) bool { return e.Leak }) {
@@ -165,16 +166,21 @@ func (s *simulation) step(sample *samples.Sample) {
 		used -= min(less, used)
 		recorded[m.UID] = m.UsedBytes
 		pods = append(pods, evict.Pod{
-			UID: m.UID, Namespace: m.Namespace, Name: m.Name, QoS: v1.PodQOSClass(m.QoS), Cgroup: life,
-			Priority: m.Priority, Request: m.RequestBytes, Static: m.Static, Estimated: m.Estimated, Measured: true,
+			PodMeta: evict.PodMeta{
+				UID: m.UID, Namespace: m.Namespace, Name: m.Name, QoS: v1.PodQOSClass(m.QoS), Cgroup: life,
+				Priority: m.Priority, Static: m.Static, Estimated: m.Estimated,
+			},
+			Request: m.RequestBytes, Measured: true,
 			Usage: evict.Usage{WorkingSet: m.WorkingSetBytes - min(less, m.WorkingSetBytes), Used: m.UsedBytes - less},
 		})
 	}
 	low := func() bool { return used+s.hard > s.limit }
 	for low() {
-		d := evict.Decide(evict.Snapshot{
+		d := evict.Decide(evict.Situation{
 			Now: p.PeakTime, Pods: pods, API: true, Memory: cgroupfs.MemoryReading{Current: used, Max: s.limit},
-			Config: evict.Config{Limit: s.limit, Hard: s.hard, Protected: s.protected, MaxPodGrace: -1},
+			Config: evict.Settings{
+				Thresholds: thresholds.Thresholds{Limit: s.limit, Hard: s.hard, MaxPodGrace: -1}, Protected: s.protected,
+			},
 		})
 		if d.Victim == nil {
 			if !s.crossed {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A few steps are no leak: pods were added to the partition, or a service got more to do. Usage
+// A few steps are not a leak: pods were added to the partition, or a service got more to do. Usage
 // that grows in steps has a trend, and by Sen's slope may still grow at its end.
 const (
-	// maxSteps is the number of steps that are no leak. A program that leaks once a night has more in
-	// a week.
+	// maxSteps is the largest number of steps that do not count as a leak. A program that leaks once a
+	// night has more in a week.
 	maxSteps = 3
 	// maxLevel is the number of bases of which a level is the median. Levels are shorter in a run of
 	// less than three days: a twelfth of it, so that the steps cannot cover it.

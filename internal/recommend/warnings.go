@@ -21,7 +21,7 @@ func (r *Recommendation) warnAboutCache(list []samples.Sample) {
 	if float64(most.CurrentPeakBytes) < farAbove*float64(r.MemoryLimit.Bytes) {
 		return
 	}
-	used := "the history does not tell how much of it is in use"
+	used := "the history does not show how much of it is in use"
 	if set, _ := largestWorkingSet(list, nil); set > 0 {
 		used = bytesize.Text(set) + " were in use"
 	}

@@ -87,7 +87,7 @@ next:
 			}
 		}
 		at := origin.Add(since)
-		s := samples.Sample{Time: at, Seconds: 600, Boot: boot(since), Partition: &samples.Partition{PeakTime: at}}
+		s := samples.Sample{Time: at, Seconds: 600, Boot: boot(since), Partition: &samples.Usage{PeakTime: at}}
 		for _, p := range pods {
 			mebis, life := p.uses(since)
 			bytes := uint64(mebis * mebi)

@@ -71,8 +71,9 @@ func at(is bool, d time.Duration) time.Duration {
 	return 0
 }
 
-// TestReadEarlierFormat: samples of a monitor that recorded neither the node nor its own clock are
-// read, beside those of this one, and what they lack is not known: it is not zero.
+// TestReadEarlierFormat: samples of a monitor that recorded neither the node nor its own clock, and
+// one partition outside of a list, are read beside those of this one. What they lack is not known:
+// it is not zero.
 func TestReadEarlierFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,9 +17,9 @@ func window(t time.Time) time.Time { return t.Truncate(coarse) }
 func merge(a, b Sample) Sample {
 	out := b
 	out.Seconds += a.Seconds
-	out.Node = mergeNodes(a.Node, b.Node)
+	out.Node = mergeBoth(mergeNodes, a.Node, b.Node)
 	out.Groups = mergeGroups(a.Groups, b.Groups)
-	out.Partition = mergePartitions(a.Partition, b.Partition)
+	out.Partition = mergeBoth(mergePartitions, a.Partition, b.Partition)
 	if out.Partition != nil && a.Partition != nil && out.Partition.PeakTime.Equal(a.Partition.PeakTime) {
 		out.Members = a.Members
 	}
@@ -27,20 +27,25 @@ func merge(a, b Sample) Sample {
 	return out
 }
 
-func mergePartitions(a, b *Partition) *Partition {
+// mergeBoth merges a and b, or returns the one that there is.
+func mergeBoth[T any](merge func(a, b *T) *T, a, b *T) *T {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	}
+	return merge(a, b)
+}
+
+func mergePartitions(a, b *Usage) *Usage {
 	out := *b
 	if a.UsedPeakBytes >= b.UsedPeakBytes {
 		out.UsedPeakBytes, out.PeakTime = a.UsedPeakBytes, a.PeakTime
 	}
 	out.UsedLowBytes = min(a.UsedLowBytes, b.UsedLowBytes)
 	out.CurrentPeakBytes = max(a.CurrentPeakBytes, b.CurrentPeakBytes)
-	out.Cache, out.Pods = mergeCaches(a.Cache, b.Cache), mergePods(a.Pods, b.Pods)
+	out.Cache, out.Pods = mergeBoth(mergeCaches, a.Cache, b.Cache), mergeBoth(mergePods, a.Pods, b.Pods)
 	out.PressurePercent = max(a.PressurePercent, b.PressurePercent)
 	out.MilliCPU = max(a.MilliCPU, b.MilliCPU)
 	out.Evicted = slices.Concat(a.Evicted, b.Evicted)
@@ -50,24 +55,12 @@ func mergePartitions(a, b *Partition) *Partition {
 }
 
 func mergeNodes(a, b *Node) *Node {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
 	out := *b
 	out.Pods = max(a.Pods, b.Pods)
 	return &out
 }
 
 func mergeCaches(a, b *Cache) *Cache {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
 	return &Cache{
 		WorkingSetBytes:   max(a.WorkingSetBytes, b.WorkingSetBytes),
 		FileMappedBytes:   max(a.FileMappedBytes, b.FileMappedBytes),
@@ -76,12 +69,6 @@ func mergeCaches(a, b *Cache) *Cache {
 }
 
 func mergePods(a, b *Pods) *Pods {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
 	return &Pods{
 		Members:                max(a.Members, b.Members),
 		RequestBytes:           max(a.RequestBytes, b.RequestBytes),

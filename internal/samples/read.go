@@ -61,8 +61,8 @@ func Read(ctx context.Context, dir string) (History, error) {
 	return h, nil
 }
 
-// Between returns the samples that end after since and not after until: those of a minute where
-// they are kept, and else those of ten minutes.
+// Between returns the samples that end after since and not after until: samples of a minute where
+// they are kept, and else of ten minutes.
 func (h History) Between(since, until time.Time) []Sample {
 	finer := map[int64]bool{} // windows of which there are minutes
 	for _, s := range h.Minutes {

@@ -23,7 +23,7 @@ func minute(n int, mebi uint64) Sample {
 	t := start.Add(time.Duration(n) * time.Minute)
 	return Sample{
 		Time: t, Seconds: 60, Boot: "0a1b2c3d",
-		Partition: &Partition{UsedPeakBytes: mebi << 20, UsedLowBytes: mebi << 20, CurrentPeakBytes: mebi << 21, LimitBytes: 1 << 30, HardBytes: 52 << 20, PeakTime: t},
+		Partition: &Usage{UsedPeakBytes: mebi << 20, UsedLowBytes: mebi << 20, CurrentPeakBytes: mebi << 21, LimitBytes: 1 << 30, HardBytes: 52 << 20, PeakTime: t},
 		Groups:    []Group{{Name: "system.slice", WorkingSetBytes: 300 << 20, MilliCPU: 120}, {Name: "system.slice/kubelet.service", Kube: true, WorkingSetBytes: 90 << 20, MilliCPU: 40}},
 	}
 }

@@ -19,13 +19,14 @@ type Sample struct {
 	Up uint64 `json:"up,omitempty"`
 	// Node is nil where it is not known: in samples of a monitor before it recorded the node.
 	Node *Node `json:"node,omitempty"`
-	// Partition is nil if there was no partition.
-	Partition *Partition `json:"partition,omitempty"`
+	// Partition is the usage of the system partition, nil if there was none. In JSON it is an element
+	// of the list partitions, with its Members.
+	Partition *Usage `json:"-"`
 	// Groups lists the cgroups outside of kubepods.slice.
 	Groups []Group `json:"groups,omitempty"`
 	// Members lists pods of the partition, if they are asked for, at the end of the minute with the
 	// highest UsedPeakBytes. Only samples of ten minutes have them.
-	Members []Member `json:"members,omitempty"`
+	Members []Member `json:"-"`
 }
 
 // Node has the size of the node, and the number of its pods.
@@ -40,8 +41,8 @@ type Node struct {
 	Pods int `json:"pods"`
 }
 
-// Partition is the usage of the system partition. Amounts are in bytes.
-type Partition struct {
+// Usage is the usage of a partition. Amounts are in bytes.
+type Usage struct {
 	// UsedPeakBytes is the largest and UsedLowBytes the smallest usage as eviction counts it, without
 	// page cache. PeakTime is the end of the minute with the largest.
 	UsedPeakBytes uint64    `json:"usedPeakBytes"`
@@ -99,7 +100,8 @@ type Pods struct {
 	// LeftBytes is memory of members in the partition that live moves left charged outside.
 	LeftBytes uint64 `json:"leftBytes,omitempty"`
 	// AllUsedBytes is the largest sum of UsedPeakBytes, WaitingUsedBytes and LeftBytes in a minute,
-	// and AllWorkingSetBytes that of the working sets: what the partition uses with all its members.
+	// and AllWorkingSetBytes the largest sum of the working sets: what the partition uses with all its
+	// members.
 	AllUsedBytes       uint64 `json:"allUsedBytes"`
 	AllWorkingSetBytes uint64 `json:"allWorkingSetBytes"`
 }

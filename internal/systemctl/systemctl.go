@@ -8,18 +8,32 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"nodepartition/internal/oneline"
 )
 
+// Programs is the folder of the programs of systemd. It is empty for the search path.
+type Programs string
+
+// Show is Programs.Show of the search path.
+func Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
+	return Programs("").Show(ctx, properties, units...)
+}
+
+// Run is Programs.Run of the search path.
+func Run(ctx context.Context, name string, args ...string) (string, error) {
+	return Programs("").Run(ctx, name, args...)
+}
+
 // Show returns properties of units, or of systemd itself without a unit: one map for each, from
 // names to values. properties holds names with commas between them. systemctl exists wherever
 // systemd does, and unlike its bus it answers every user.
-func Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
+func (p Programs) Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
 	args := append([]string{"show", "--property=" + properties, "--"}, units...)
-	text, err := Run(ctx, "systemctl", args...)
+	text, err := p.Run(ctx, "systemctl", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +54,13 @@ const waitDelay = time.Second
 
 // Run runs a program of systemd, or a shell, until it ends, and returns its standard output. The
 // error has the program, its first argument, and its standard error on one line.
-func Run(ctx context.Context, name string, args ...string) (string, error) {
+func (p Programs) Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
+	path := name
+	if p != "" {
+		path = filepath.Join(string(p), name)
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	// A child of the program may keep its output open after ctx has ended.
 	cmd.WaitDelay = waitDelay

@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"nodepartition/tests/background"
 	"nodepartition/tests/needs"
 )
 
@@ -303,15 +303,6 @@ func (c told) want(t *testing.T, what ...string) {
 func run(t *testing.T, o Options) *Client {
 	t.Helper()
 	c := New(o)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = c.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
+	background.Run(t, c.Run)
 	return c
 }

@@ -11,8 +11,8 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// Options holds the addresses and the callbacks of a Client. The zero value is for the systemd of
-// this machine, without callbacks.
+// Options holds the addresses and the callbacks of a Client. Without an address it is for the
+// systemd of this machine.
 type Options struct {
 	// Wake is called when slices of pods, or scopes, may have come or gone, and after each connect.
 	Wake func()
@@ -27,8 +27,10 @@ type Options struct {
 	Documentation string
 	// Timeout bounds each method, on top of the deadline of its context; 0 means defaultTimeout.
 	Timeout time.Duration
-	// Cgroups holds the cgroups of the units; empty means cgroupfs.Mount.
+	// Cgroups is the mount of the cgroups of the units; needed.
 	Cgroups cgroupfs.FS
+	// Path returns the path of a file of the node. Without Path a file has the name that it has there.
+	Path func(name string) string
 	// BusAddress is a D-Bus address; empty means the system bus.
 	BusAddress string
 	// PrivateAddress is the D-Bus address of systemd itself, used without a bus. Empty means systemd's
@@ -43,8 +45,8 @@ const (
 	// defaultTimeout bounds all methods but Reload. Creating a slice takes milliseconds.
 	defaultTimeout = 5 * time.Second
 
-	systemBus      = "unix:path=/run/dbus/system_bus_socket"
-	privateSocket  = "unix:path=/run/systemd/private"
+	systemBus      = "/run/dbus/system_bus_socket"
+	privateSocket  = "/run/systemd/private"
 	runtimeControl = "/run/systemd/system.control"
 )
 
@@ -67,10 +69,13 @@ type Client struct {
 // New returns a client that does nothing until Run is called.
 func New(o Options) *Client {
 	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.Cgroups, cgroupfs.FS(cgroupfs.Mount))
-	setDefault(&o.BusAddress, systemBus)
-	setDefault(&o.PrivateAddress, privateSocket)
-	setDefault(&o.ControlDir, runtimeControl)
+	path := o.Path
+	if path == nil {
+		path = func(name string) string { return name }
+	}
+	setDefault(&o.BusAddress, "unix:path="+path(systemBus))
+	setDefault(&o.PrivateAddress, "unix:path="+path(privateSocket))
+	setDefault(&o.ControlDir, path(runtimeControl))
 	setNoop(&o.Wake)
 	setNoop(&o.OnReloaded)
 	if o.OnConnected == nil {

@@ -47,7 +47,7 @@ func TestKubeletPodSettings(t *testing.T) {
 	for _, p := range limitProperties(cgroupfs.NoLimits) {
 		properties[p.Name] = true
 	}
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/cgroups.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestKubeletPodSettings(t *testing.T) {
 		case setting.property != "" && !properties[setting.property]:
 			t.Errorf("%s: no property %s is set for the pod's slice in the partition", name, setting.property)
 		case strings.HasPrefix(setting.lost, "`") && !strings.Contains(string(page), setting.lost):
-			t.Errorf("%s: docs/architecture.md does not say that %s is lost", name, setting.lost)
+			t.Errorf("%s: docs/cgroups.md does not say that %s is lost", name, setting.lost)
 		}
 	}
 	for _, release := range []string{"1.35", "1.37"} {

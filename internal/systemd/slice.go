@@ -121,6 +121,12 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	return c.forget(ctx, name)
 }
 
+// StartConfiguredSlice starts a slice that has a unit file, and what that wants. It returns
+// ErrNoUnit if there is no such file.
+func (c *Client) StartConfiguredSlice(ctx context.Context, name string) error {
+	return c.start(ctx, name)
+}
+
 // StopConfiguredSlice stops an empty slice that has a unit file, and removes the weight and the
 // memory protection that were set on it. An operator's settings in /etc stay.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {

@@ -2,34 +2,12 @@ package unitname
 
 import "strings"
 
-// Partition is the name of a part of a node's pods. It is the label "partition" of the KEP's
-// metrics.
-type Partition string
-
-const (
-	// System is the partition of KEP-5894, kubepods-system.slice.
-	System Partition = "system"
-	// Default is kubepods.slice without the partitions below it. The kubelet puts pods there.
-	Default Partition = "default"
-)
-
 // root is the slice of all pods, and the kubelet's root of cgroups under the systemd driver.
 const root = "kubepods"
 
-// stem returns the name of the partition's slice without the suffix. The kubelet's cgroup name
-// {kubepods, system, burstable} is kubepods-system-burstable.slice under the systemd driver
-// (CgroupName.ToSystemd, pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the
-// dashes in their names (systemd.slice(5)).
-func (p Partition) stem() string {
-	if p == Default {
-		return root
-	}
-	return root + "-" + string(p)
-}
-
 // Slice returns the name of the partition's slice. The slices of its guaranteed pods are directly
 // below it.
-func (p Partition) Slice() string { return p.stem() + suffix }
+func (p PartitionName) Slice() string { return p.stem() + suffix }
 
 // The QoS classes, spelled as v1.PodQOSClass of k8s.io/api. They are untyped, and functions take
 // any string type: importing that package would link net/http into the generator, which runs for a
@@ -41,17 +19,17 @@ const (
 )
 
 // QoSSlice returns the name of the slice of the partition's pods of a class.
-func QoSSlice[Q ~string](p Partition, q Q) string { return p.stem() + classes[string(q)] + suffix }
+func QoSSlice[Q ~string](p PartitionName, q Q) string { return p.stem() + classes[string(q)] + suffix }
 
 // Below returns the name of drop-ins for all slices whose names begin with the partition's
 // (systemd.unit(5)).
-func (p Partition) Below() string { return p.stem() + "-" + suffix }
+func (p PartitionName) Below() string { return p.stem() + "-" + suffix }
 
 // Cgroup returns the path of the partition's cgroup, from the root of the file system.
-func (p Partition) Cgroup() string { return "/sys/fs/cgroup/" + CgroupPath(p.Slice()) }
+func (p PartitionName) Cgroup() string { return CgroupMount + "/" + CgroupPath(p.Slice()) }
 
 // Slices returns the names of the partition's own slices, outermost first.
-func (p Partition) Slices() []string {
+func (p PartitionName) Slices() []string {
 	return []string{p.Slice(), QoSSlice(p, Burstable), QoSSlice(p, BestEffort)}
 }
 
@@ -63,7 +41,7 @@ var classes = map[string]string{Guaranteed: "", Burstable: "-burstable", BestEff
 // PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does
 // (GetPodContainerName of pkg/kubelet/cm). The dashes of the UID are escaped to underscores
 // (escapeSystemdCgroupName), because dashes nest slices.
-func PodSlice[Q ~string](p Partition, q Q, uid string) string {
+func PodSlice[Q ~string](p PartitionName, q Q, uid string) string {
 	return p.stem() + classes[string(q)] + podMark + EscapeUID(uid) + suffix
 }
 
@@ -74,7 +52,7 @@ func EscapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
 // ParsePodSlice is the inverse of PodSlice, except that it returns the UID with its dashes still
 // escaped. It reports false for any other name.
-func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
+func ParsePodSlice(slice string) (p PartitionName, q, escapedUID string, ok bool) {
 	name, ok := strings.CutSuffix(slice, suffix)
 	if !ok || strings.ContainsRune(name, '/') {
 		return "", "", "", false
@@ -89,14 +67,17 @@ func ParsePodSlice(slice string) (p Partition, q, escapedUID string, ok bool) {
 			parent, q = cut, class
 		}
 	}
-	if parent == root {
-		return Default, q, uid, true
+	p, ok = fromStem(parent)
+	return p, q, uid, ok
+}
+
+// ParseSlice is the inverse of PartitionName.Slice. It reports false for any other name.
+func ParseSlice(slice string) (PartitionName, bool) {
+	stem, ok := strings.CutSuffix(slice, suffix)
+	if !ok {
+		return "", false
 	}
-	partition, ok := strings.CutPrefix(parent, root+"-")
-	if !ok || partition == "" || strings.ContainsRune(partition, '-') || strings.HasPrefix(partition, podMark[1:]) {
-		return "", "", "", false
-	}
-	return Partition(partition), q, uid, true
+	return fromStem(stem)
 }
 
 // cutLast cuts s at the last separator, as strings.Cut does at the first.

@@ -13,7 +13,7 @@ func TestPodSliceNesting(t *testing.T) {
 		system = node + "kubepods-system.slice/"
 	)
 	for _, test := range []struct {
-		p            Partition
+		p            PartitionName
 		q            string
 		parent, path string
 	}{
@@ -68,7 +68,7 @@ func TestParsePodSliceOtherNames(t *testing.T) {
 func TestPodSliceNames(t *testing.T) {
 	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
 	for slice, want := range map[string]struct {
-		p   Partition
+		p   PartitionName
 		q   string
 		uid string
 	}{
@@ -97,7 +97,7 @@ func TestPodSliceNames(t *testing.T) {
 func TestPartitionNames(t *testing.T) {
 	for got, want := range map[string]string{
 		System.Slice(): "kubepods-system.slice", System.Below(): "kubepods-system-.slice", Default.Slice(): "kubepods.slice",
-		System.Cgroup(): "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice", Partition("batch").Slice(): "kubepods-batch.slice",
+		System.Cgroup(): "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice", PartitionName("batch").Slice(): "kubepods-batch.slice",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -105,5 +105,56 @@ func TestPartitionNames(t *testing.T) {
 	}
 	if got := strings.Join(System.Slices(), " "); got != "kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice" {
 		t.Errorf("its slices are %s", got)
+	}
+}
+
+// TestPartitionNameCheck: a name that systemd or the kubelet would take for another slice is
+// refused, with the reason.
+func TestPartitionNameCheck(t *testing.T) {
+	for name, want := range map[string]string{
+		"system": "", "telemetry": "", "my-batch": "", "0": "", strings.Repeat("a", 40): "",
+		"":                      "not an RFC 1123 label",
+		"-a":                    "not an RFC 1123 label",
+		"a-":                    "not an RFC 1123 label",
+		"a_b":                   "not an RFC 1123 label",
+		"Batch":                 "not an RFC 1123 label",
+		"a.b":                   "not an RFC 1123 label",
+		"a/b":                   "not an RFC 1123 label",
+		strings.Repeat("a", 41): "at most 40 characters",
+		"default":               "kubelet's slices have",
+		"burstable":             "kubelet's slices have",
+		"besteffort":            "kubelet's slices have",
+		"podman":                `contains "pod"`,
+		"tripod":                `contains "pod"`,
+		"my-podman":             `contains "pod"`,
+	} {
+		err := PartitionName(name).Check()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v; want %q", name, err, want)
+		}
+	}
+}
+
+// TestPartitionNameDash: systemd nests slices by dashes, so a name with a dash has an underscore in
+// its slices, and each slice leads back to the name.
+func TestPartitionNameDash(t *testing.T) {
+	const batch PartitionName = "my-batch"
+	if got := CgroupPath(batch.Slice()); got != "kubepods.slice/kubepods-my_batch.slice" {
+		t.Errorf("its cgroup is %s", got)
+	}
+	for _, class := range []string{Guaranteed, Burstable, BestEffort} {
+		slice := PodSlice(batch, class, "a-b")
+		if p, q, uid, ok := ParsePodSlice(slice); !ok || p != batch || q != class || uid != "a_b" {
+			t.Errorf("%s is of %s, %s, %q, %t", slice, p, q, uid, ok)
+		}
+	}
+	for _, slice := range []string{"kubepods-_-poda.slice", "kubepods-a_-poda.slice", "kubepods-default-poda.slice", "kubepods-podman-poda.slice"} {
+		if p, q, uid, ok := ParsePodSlice(slice); ok {
+			t.Errorf("%s is of %s, %s, %q", slice, p, q, uid)
+		}
+	}
+	// The kubelet's own slice of burstable pods is not a partition.
+	if p, q, _, ok := ParsePodSlice("kubepods-burstable-poda.slice"); !ok || p != Default || q != Burstable {
+		t.Errorf("a burstable pod is of %s, %s, %t", p, q, ok)
 	}
 }

@@ -9,12 +9,27 @@ import (
 // its cgroup (containerdCgroupRegexp, cadvisor container/containerd/factory.go).
 const livePrefix = "partition-"
 
-// LiveScope returns the name of the scope that replaces the runtime's.
-func LiveScope(runtimeScope string) string { return livePrefix + runtimeScope }
+// againPrefix begins the name of a scope that replaces one of a live move, on the way from one
+// partition to another: systemd has one unit of a name.
+const againPrefix = livePrefix + "again-"
 
-// RuntimeScope is the inverse of LiveScope. A container that is moved back gets its old name, so
-// that the runtime finds its cgroup again.
-func RuntimeScope(scope string) string { return strings.TrimPrefix(scope, livePrefix) }
+// LiveScope returns the name of the scope that replaces another one. A scope that has been moved
+// live twice gets the name back that it had after the first time.
+func LiveScope(scope string) string {
+	if IsLiveMoved(scope) && !strings.HasPrefix(scope, againPrefix) {
+		return againPrefix + RuntimeScope(scope)
+	}
+	return livePrefix + RuntimeScope(scope)
+}
+
+// RuntimeScope is the inverse of LiveScope for the scope of a runtime. A container that is moved
+// back gets its old name, so that the runtime finds its cgroup again.
+func RuntimeScope(scope string) string {
+	if name, ok := strings.CutPrefix(scope, againPrefix); ok {
+		return name
+	}
+	return strings.TrimPrefix(scope, livePrefix)
+}
 
 // IsLiveMoved reports whether a live move made the scope.
 func IsLiveMoved(scope string) bool { return strings.HasPrefix(scope, livePrefix) }

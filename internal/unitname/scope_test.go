@@ -18,3 +18,22 @@ func TestContainerID(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveScope: a scope that is moved live gets another name each time, and the runtime's on the
+// way back. All of them show the container.
+func TestLiveScope(t *testing.T) {
+	t.Parallel()
+	const runtime = "cri-containerd-abc.scope"
+	scope := runtime
+	for i, want := range []string{"partition-" + runtime, "partition-again-" + runtime, "partition-" + runtime} {
+		if scope = LiveScope(scope); scope != want {
+			t.Errorf("after %d moves %s, want %s", i+1, scope, want)
+		}
+		if !IsLiveMoved(scope) || RuntimeScope(scope) != runtime || ContainerID(scope) != "abc" {
+			t.Errorf("%s: live moved %t, of %s, container %s", scope, IsLiveMoved(scope), RuntimeScope(scope), ContainerID(scope))
+		}
+	}
+	if IsLiveMoved(runtime) {
+		t.Errorf("%s counts as moved live", runtime)
+	}
+}

@@ -10,13 +10,13 @@ import (
 )
 
 // benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkPoll on a
-// node. BenchmarkScrape of internal/monitor/metrics has the same.
+// node. BenchmarkScrape of internal/daemon/metrics has the same.
 const benchRoot = "SCRAPE_ROOT"
 
 // BenchmarkPoll polls a partition far from its threshold, one near it, for which memory.stat is
 // read too, and one that waits for a pod to end.
 func BenchmarkPoll(b *testing.B) {
-	open := []Eviction{{UID: "x", Containers: []Stopped{{Cgroup: partition}}}}
+	open := []Eviction{{PodMeta: PodMeta{UID: "x"}, Containers: []Stopped{{Cgroup: partition}}}}
 	for _, test := range []struct {
 		name string
 		hard uint64

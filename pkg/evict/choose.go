@@ -9,7 +9,7 @@ import (
 // choose decides. A pod without containers to stop may still hold memory: its containers may have
 // ended since the list of pods was made. What they held until then is back, so the memory is read
 // again. A container that did not end when it was just signalled will not end now either.
-func (m *Manager) choose(s *Snapshot) Decision {
+func (m *Manager) choose(s *Situation) Decision {
 	for {
 		d := Decide(*s)
 		if d.Victim == nil {

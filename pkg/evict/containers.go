@@ -23,7 +23,7 @@ type containers struct {
 
 // stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
 // and the runtime notices that they have ended, as after any other kill. Stopping them through the
-// runtime takes a hundred times as long (docs/architecture.md). atLimit is as for Options.Kill.
+// runtime takes a hundred times as long (docs/eviction.md). atLimit is as for Options.Kill.
 func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {

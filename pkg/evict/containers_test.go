@@ -24,7 +24,9 @@ func TestContainersEndedBeforeKill(t *testing.T) {
 
 // TestContainersKillWithoutCgroup: the cgroup with an empty path is the root, with the whole node.
 func TestContainersKillWithoutCgroup(t *testing.T) {
-	c := containers{Options: &Options{Kill: func(cgroup string, _ bool) error { t.Errorf("killed %q", cgroup); return nil }}}
+	c := containers{Options: &Options{Actions: Actions{
+		Kill: func(cgroup string, _ bool) error { t.Errorf("killed %q", cgroup); return nil },
+	}}}
 	if err := c.kill(Stopped{ID: "a"}, false); err == nil {
 		t.Error("no error")
 	}

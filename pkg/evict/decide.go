@@ -79,14 +79,14 @@ type Candidate struct {
 }
 
 // underPressure reports whether Decide needs the pods.
-func underPressure(s Snapshot) bool {
+func underPressure(s Situation) bool {
 	crossed, state := s.crossed()
 	s.State = state
 	return crossed != "" && (!s.waiting() || s.emergency(crossed, HoldReclaiming))
 }
 
 // crossed returns the threshold that requires an eviction now, and the next state.
-func (s Snapshot) crossed() (Threshold, State) {
+func (s Situation) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
 		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays, Left: state.Left}
@@ -132,7 +132,7 @@ func (s Snapshot) crossed() (Threshold, State) {
 }
 
 // Decide returns the actions to take.
-func Decide(s Snapshot) Decision {
+func Decide(s Situation) Decision {
 	crossed, state := s.crossed()
 	c := s.Effective()
 	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
@@ -231,7 +231,7 @@ const leastGrace = 2 * time.Second
 // method returns the method by which to evict a pod. Restart is for pods that come back. A pod
 // that is being deleted, one that is never restarted and one without processes are evicted for
 // good, even in the cooldown of their owner.
-func (s Snapshot) method(p Pod) Method {
+func (s Situation) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
 		return Restart
@@ -244,7 +244,7 @@ func (s Snapshot) method(p Pod) Method {
 }
 
 // stays returns the memory of a pod, in bytes, that stopping it again would not bring back.
-func (s Snapshot) stays(p Pod) uint64 {
+func (s Situation) stays(p Pod) uint64 {
 	if p.Empty && (p.Evicted || s.method(p) != Evict) {
 		return p.Usage.Used
 	}
@@ -256,7 +256,7 @@ func (s Snapshot) stays(p Pod) uint64 {
 const unknownPatience = 5 * time.Second
 
 // held returns the reason for which no other pod is to be evicted now. It updates d.State.
-func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
+func (s Situation) held(d *Decision, stays, shortage uint64) Hold {
 	switch {
 	case s.waiting():
 		// One at a time: the memory of the last eviction, or of the last kill, is not back yet.
@@ -279,7 +279,7 @@ func (s Snapshot) held(d *Decision, stays, shortage uint64) Hold {
 }
 
 // waiting reports whether the memory of an eviction or of a kill is awaited.
-func (s Snapshot) waiting() bool { return waiting(s.State.Open) || s.Evidence.dying(s.Now) }
+func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.dying(s.Now) }
 
 // emergency reports whether available memory keeps falling while evictions are held back, so
 // that another pod grows and the limit is near. Each such decision halves the Floor for the
@@ -287,7 +287,7 @@ func (s Snapshot) waiting() bool { return waiting(s.State.Open) || s.Evidence.dy
 // and then there is no half of it left to lose. It does not count while memory is awaited, or
 // where it stays: another pod would be evicted for that memory. A Floor below flutter shows
 // nothing.
-func (s Snapshot) emergency(crossed Threshold, held Hold) bool {
+func (s Situation) emergency(crossed Threshold, held Hold) bool {
 	falling := s.State.Floor >= flutter && s.available()+s.victimsGrowth() < s.State.Floor
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
@@ -302,7 +302,7 @@ const flutter = 4 << 20
 // victimsGrowth returns the bytes by which evicted pods have grown since they were chosen. They
 // take memory until they have ended, which may be a second later on a busy node (seen with kernel
 // 6.12), and it comes back with the rest. Evicting another pod would not stop them.
-func (s Snapshot) victimsGrowth() uint64 {
+func (s Situation) victimsGrowth() uint64 {
 	growth := uint64(0)
 	for _, open := range s.State.Open {
 		if open.phase == reclaimed || open.UsedBytes == 0 { // not awaited, or not measured
@@ -318,7 +318,7 @@ func (s Snapshot) victimsGrowth() uint64 {
 }
 
 // threshold returns the amount of a threshold.
-func (c Config) threshold(name Threshold) uint64 {
+func (c Settings) threshold(name Threshold) uint64 {
 	if name == Soft {
 		return c.Soft
 	}

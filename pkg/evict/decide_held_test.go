@@ -11,7 +11,7 @@ import (
 func TestDecideHeld(t *testing.T) {
 	t.Parallel()
 	killed := func(ago time.Duration) []execution {
-		return []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-ago)}}
+		return []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-ago)}}
 	}
 	using := func(mebibytes uint64) []execution {
 		open := killed(time.Second)
@@ -23,7 +23,7 @@ func TestDecideHeld(t *testing.T) {
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	stays := func(bytes uint64) map[string]uint64 { return map[string]uint64{"tmpfs": bytes * mi} }
 	for name, test := range map[string]struct {
-		snapshot    Snapshot
+		snapshot    Situation
 		state       State
 		held        Hold
 		victim      string
@@ -168,7 +168,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 	}{
 		"doubt":            {State{Doubt: noon.Add(time.Second)}, proof, ""},
 		"unknown":          {State{UnknownSince: noon.Add(-time.Second)}, proof, ""},
-		"reclaiming":       {State{Open: []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}}, proof, HoldReclaiming},
+		"reclaiming":       {State{Open: []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-time.Second)}}}, proof, HoldReclaiming},
 		"the kernel kills": {State{}, dying, HoldReclaiming},
 		"memory stays":     {State{Stays: map[string]uint64{"a": 500 * mi}}, proof, HoldStays},
 	} {
@@ -225,7 +225,7 @@ func TestDecideRemainsGrow(t *testing.T) {
 }
 
 // TestDecideRemainsUnread: the Floor was set without reading the pods, so that it is not known what
-// they used then. A fall counts as that of the memory that stays, once. Another pod that grows
+// they used then. A fall counts once as a fall of the memory that stays. Another pod that grows
 // afterwards is found.
 func TestDecideRemainsUnread(t *testing.T) {
 	files, other := sized("files", 0, 600, 0), sized("other", 0, 300, 0)
@@ -258,7 +258,7 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 		return State{Floor: 22 * mi, Floored: true, FloorUsed: map[string]uint64{"files": 600 * mi, "within": used * mi}}
 	}
 	reclaiming := func(state State) State {
-		state.Open = []execution{{Eviction: Eviction{UID: "first"}, freedAt: noon.Add(-time.Second)}}
+		state.Open = []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-time.Second)}}
 		return state
 	}
 	for name, test := range map[string]struct {

@@ -10,20 +10,21 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/priority"
+	"nodepartition/internal/thresholds"
 )
 
 // noon is the time of the snapshots.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // guarded is a partition of 1000 MiB with both thresholds.
-var guarded = Config{
-	Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi, SoftGrace: time.Minute, MaxPodGrace: 20 * time.Second,
-	Protected: DefaultProtected, Cooldown: 10 * time.Minute,
+var guarded = Settings{
+	Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi, SoftGrace: time.Minute, MaxPodGrace: 20 * time.Second},
+	Protected:  DefaultProtected, Cooldown: 10 * time.Minute,
 }
 
 // snapshotOf returns a snapshot with pods of a partition that has so many MiB left.
-func snapshotOf(left int, pods ...Pod) Snapshot {
-	return Snapshot{
+func snapshotOf(left int, pods ...Pod) Situation {
+	return Situation{
 		Now: noon, Config: guarded, API: true, Pods: pods,
 		Memory: cgroupfs.MemoryReading{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
 	}
@@ -35,7 +36,7 @@ func with(p Pod, change func(*Pod)) Pod {
 }
 
 // softly returns a snapshot in which the soft threshold has been crossed for long enough.
-func softly(s Snapshot) Snapshot {
+func softly(s Situation) Situation {
 	s.State.SoftSince = s.Now.Add(-s.Config.SoftGrace)
 	return s
 }
@@ -49,26 +50,26 @@ func TestDecideThresholds(t *testing.T) {
 	}
 	const s, m = time.Second, time.Minute
 	for name, test := range map[string]struct {
-		change func(*Config)
+		change func(*Settings)
 		steps  []step
 	}{
-		"hard":                        {func(c *Config) { c.Soft = 0 }, []step{{0, 101, ""}, {s, 100, ""}, {2 * s, 99, Hard}, {3 * s, 100, ""}, {4 * s, 0, Hard}}},
+		"hard":                        {func(c *Settings) { c.Soft = 0 }, []step{{0, 101, ""}, {s, 100, ""}, {2 * s, 99, Hard}, {3 * s, 100, ""}, {4 * s, 0, Hard}}},
 		"soft has a grace period":     {nil, []step{{0, 201, ""}, {s, 199, ""}, {60 * s, 199, ""}, {61 * s, 199, Soft}, {62 * s, 200, ""}}},
 		"soft begins again":           {nil, []step{{0, 199, ""}, {59 * s, 200, ""}, {60 * s, 199, ""}, {119 * s, 150, ""}, {120 * s, 150, Soft}}},
-		"soft without a grace period": {func(c *Config) { c.SoftGrace = 0 }, []step{{0, 200, ""}, {s, 199, Soft}}},
+		"soft without a grace period": {func(c *Settings) { c.SoftGrace = 0 }, []step{{0, 200, ""}, {s, 199, Soft}}},
 		"hard does not wait for soft": {nil, []step{{0, 99, Hard}, {s, 199, ""}, {m, 199, Soft}}},
 		"soft becomes hard":           {nil, []step{{0, 199, ""}, {m, 199, Soft}, {m + s, 99, Hard}, {m + 2*s, 100, Soft}, {m + 3*s, 200, ""}}},
-		"hard alone, far beyond":      {func(c *Config) { c.Soft = 0 }, []step{{0, -5, Hard}}},
-		"soft alone":                  {func(c *Config) { c.Hard = 0 }, []step{{0, 0, ""}, {m, 0, Soft}}},
-		"none":                        {func(c *Config) { c.Hard, c.Soft = 0, 0 }, []step{{0, 0, ""}, {m, 0, ""}}},
-		"off":                         {func(c *Config) { c.Off = true }, []step{{0, 0, ""}, {m, 0, ""}}},
-		"minimum reclaim": {func(c *Config) { c.Soft, c.MinimumReclaim = 0, 50*mi }, []step{
+		"hard alone, far beyond":      {func(c *Settings) { c.Soft = 0 }, []step{{0, -5, Hard}}},
+		"soft alone":                  {func(c *Settings) { c.Hard = 0 }, []step{{0, 0, ""}, {m, 0, Soft}}},
+		"none":                        {func(c *Settings) { c.Hard, c.Soft = 0, 0 }, []step{{0, 0, ""}, {m, 0, ""}}},
+		"off":                         {func(c *Settings) { c.Off = true }, []step{{0, 0, ""}, {m, 0, ""}}},
+		"minimum reclaim": {func(c *Settings) { c.Soft, c.MinimumReclaim = 0, 50*mi }, []step{
 			{0, 149, ""}, {s, 99, Hard}, {2 * s, 100, Hard}, {3 * s, 149, Hard}, {4 * s, 150, ""}, {5 * s, 149, ""}, {6 * s, 100, ""}, {7 * s, 99, Hard},
 		}},
-		"minimum reclaim from soft needs no other grace period": {func(c *Config) { c.MinimumReclaim = 50 * mi }, []step{
+		"minimum reclaim from soft needs no other grace period": {func(c *Settings) { c.MinimumReclaim = 50 * mi }, []step{
 			{0, 249, ""}, {s, 199, ""}, {61 * s, 199, Soft}, {62 * s, 249, Soft}, {63 * s, 250, ""}, {64 * s, 199, ""}, {123 * s, 199, ""}, {124 * s, 199, Soft},
 		}},
-		"minimum reclaim of hard ends in soft": {func(c *Config) { c.MinimumReclaim = 50 * mi }, []step{
+		"minimum reclaim of hard ends in soft": {func(c *Settings) { c.MinimumReclaim = 50 * mi }, []step{
 			{0, 199, ""}, {s, 99, Hard}, {2 * s, 149, Hard}, {3 * s, 150, ""}, {m, 199, Soft}, {m + s, 249, Soft}, {m + 2*s, 250, ""},
 		}},
 	} {
@@ -78,7 +79,7 @@ func TestDecideThresholds(t *testing.T) {
 				test.change(&config)
 			}
 			for i, step := range test.steps {
-				snapshot := Snapshot{
+				snapshot := Situation{
 					Now: noon.Add(step.at), Config: config, State: state,
 					Memory: cgroupfs.MemoryReading{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
 				}
@@ -169,14 +170,14 @@ func TestDecideLowerLimitDelayed(t *testing.T) {
 	if !Decide(lowered).LowerLimit {
 		t.Fatal("with nothing to wait for it is not lowered")
 	}
-	for name, change := range map[string]func(*Snapshot){
-		"nothing is configured":                  func(s *Snapshot) { s.Config = Config{} },
-		"off":                                    func(s *Snapshot) { s.Config.Off = true },
-		"dry run":                                func(s *Snapshot) { s.Config.DryRun = true },
-		"an operator has raised it":              func(s *Snapshot) { s.Config.Lowering = false },
-		"an eviction is open":                    func(s *Snapshot) { s.State.Open = []execution{{Eviction: Eviction{UID: "a"}}} },
-		"it fits with page cache that is in use": func(s *Snapshot) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
-		"between threshold and minimum of reclaims": func(s *Snapshot) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
+	for name, change := range map[string]func(*Situation){
+		"nothing is configured":                  func(s *Situation) { s.Config = Settings{} },
+		"off":                                    func(s *Situation) { s.Config.Off = true },
+		"dry run":                                func(s *Situation) { s.Config.DryRun = true },
+		"an operator has raised it":              func(s *Situation) { s.Config.Lowering = false },
+		"an eviction is open":                    func(s *Situation) { s.State.Open = []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "a"}}}} },
+		"it fits with page cache that is in use": func(s *Situation) { s.Memory.Current, s.Memory.ActiveFile = 950*mi, 50*mi },
+		"between threshold and minimum of reclaims": func(s *Situation) { s.Config.MinimumReclaim = 400 * mi; s.State.Reclaiming = Hard },
 	} {
 		s := lowered
 		change(&s)
@@ -185,7 +186,7 @@ func TestDecideLowerLimitDelayed(t *testing.T) {
 		}
 	}
 	// An execution whose report alone is open does not prevent the lowering.
-	lowered.State.Open = []execution{newExecution(Eviction{UID: "a", Gone: true})}
+	lowered.State.Open = []execution{newExecution(Eviction{PodMeta: PodMeta{UID: "a"}, Gone: true})}
 	if !Decide(lowered).LowerLimit {
 		t.Error("waits for the API server")
 	}
@@ -195,39 +196,39 @@ func TestDecideVictim(t *testing.T) {
 	a := with(sized("a", 0, 500, 100), func(p *Pod) { p.GracePeriod = 30 * time.Second })
 	static := func(p *Pod) { p.Static = true }
 	for name, test := range map[string]struct {
-		snapshot Snapshot
-		change   func(*Snapshot)
+		snapshot Situation
+		change   func(*Situation)
 		method   Method // empty for no eviction
 		grace    time.Duration
 	}{
 		"hard":                              {snapshotOf(50, a), nil, Evict, 0},
-		"soft, with the pod's grace period": {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
+		"soft, with the pod's grace period": {softly(snapshotOf(150, a)), func(s *Situation) { s.Pods[0].GracePeriod = 5 * time.Second }, Evict, 5 * time.Second},
 		"soft, with the maximum":            {softly(snapshotOf(150, a)), nil, Evict, 20 * time.Second},
-		"soft, with a maximum of zero":      {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = 0 }, Evict, leastGrace},
-		"soft, without a maximum":           {softly(snapshotOf(150, a)), func(s *Snapshot) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
+		"soft, with a maximum of zero":      {softly(snapshotOf(150, a)), func(s *Situation) { s.Config.MaxPodGrace = 0 }, Evict, leastGrace},
+		"soft, without a maximum":           {softly(snapshotOf(150, a)), func(s *Situation) { s.Config.MaxPodGrace = -1 }, Evict, 30 * time.Second},
 		"soft and beyond hard":              {softly(snapshotOf(50, a)), nil, Evict, 0},
-		"no API server":                     {snapshotOf(50, a), func(s *Snapshot) { s.API = false }, Restart, 0},
-		"static, not protected":             {snapshotOf(50, with(a, static)), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 0},
-		"static, not protected, soft":       {softly(snapshotOf(150, with(a, static))), func(s *Snapshot) { s.Config.Protected = Protected{} }, Restart, 20 * time.Second},
+		"no API server":                     {snapshotOf(50, a), func(s *Situation) { s.API = false }, Restart, 0},
+		"static, not protected":             {snapshotOf(50, with(a, static)), func(s *Situation) { s.Config.Protected = Protected{} }, Restart, 0},
+		"static, not protected, soft":       {softly(snapshotOf(150, with(a, static))), func(s *Situation) { s.Config.Protected = Protected{} }, Restart, 20 * time.Second},
 		"static":                            {snapshotOf(50, with(a, static)), nil, "", 0},
-		"owner in cooldown":                 {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
-		"owner's cooldown over":             {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
-		"another owner in cooldown":         {snapshotOf(50, a), func(s *Snapshot) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
-		"dry run":                           {snapshotOf(50, a), func(s *Snapshot) { s.Config.DryRun = true }, Evict, 0},
+		"owner in cooldown":                 {snapshotOf(50, a), func(s *Situation) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Restart, 0},
+		"owner's cooldown over":             {snapshotOf(50, a), func(s *Situation) { s.State.Cooldown[a.Owner] = noon }, Evict, 0},
+		"another owner in cooldown":         {snapshotOf(50, a), func(s *Situation) { s.State.Cooldown["kube-system/b"] = noon.Add(time.Hour) }, Evict, 0},
+		"dry run":                           {snapshotOf(50, a), func(s *Situation) { s.Config.DryRun = true }, Evict, 0},
 		"without usage":                     {snapshotOf(50, sized("a", 0, -1, 100)), nil, Evict, 0},
 		"being deleted":                     {snapshotOf(50, with(a, func(p *Pod) { p.Terminating = true })), nil, Evict, 0},
 		"being deleted, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.Terminating = true })),
-			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
+			func(s *Situation) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
 		"being deleted, soft": {softly(snapshotOf(150, with(a, func(p *Pod) { p.Terminating = true }))), nil, Evict, 20 * time.Second},
 		"pod that is not started again, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.EndsForGood = true })),
-			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
-		"not started again, no API server":   {snapshotOf(50, with(a, func(p *Pod) { p.EndsForGood = true })), func(s *Snapshot) { s.API = false }, Restart, 0},
+			func(s *Situation) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
+		"not started again, no API server":   {snapshotOf(50, with(a, func(p *Pod) { p.EndsForGood = true })), func(s *Situation) { s.API = false }, Restart, 0},
 		"guaranteed, of unknown priority":    {snapshotOf(50, with(a, func(p *Pod) { p.Estimated, p.QoS = true, v1.PodQOSGuaranteed })), nil, "", 0},
 		"guaranteed, of known priority":      {snapshotOf(50, with(a, func(p *Pod) { p.QoS = v1.PodQOSGuaranteed })), nil, Evict, 0},
 		"burstable, of unknown priority":     {snapshotOf(50, with(a, func(p *Pod) { p.Estimated = true })), nil, Evict, 0},
 		"without processes, and with memory": {snapshotOf(50, with(a, func(p *Pod) { p.Empty = true })), nil, Evict, 0},
 		"without processes, owner in cooldown": {snapshotOf(50, with(a, func(p *Pod) { p.Empty = true })),
-			func(s *Snapshot) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
+			func(s *Situation) { s.State.Cooldown[a.Owner] = noon.Add(1) }, Evict, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.snapshot
@@ -300,14 +301,14 @@ func TestDecideProtected(t *testing.T) {
 }
 
 func TestDecideOneAtATime(t *testing.T) {
-	graceful := Eviction{UID: "a", Grace: 10 * time.Second, Threshold: Soft}
-	atOnce := Eviction{UID: "a", Threshold: Hard}
+	graceful := Eviction{PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Grace: 10 * time.Second, Threshold: Soft}}
+	atOnce := Eviction{PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Threshold: Hard}}
 	gone := func(e Eviction) Eviction {
 		e.Gone = true
 		return e
 	}
 	for name, test := range map[string]struct {
-		snapshot Snapshot
+		snapshot Situation
 		open     Eviction
 		victim   bool
 		hurry    bool
@@ -345,7 +346,7 @@ func TestDecideOneAtATime(t *testing.T) {
 func TestDecideOffKeepsOpen(t *testing.T) {
 	s := snapshotOf(0, sized("a", 0, 100, 0))
 	s.Config.Off = true
-	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []execution{{Eviction: Eviction{UID: "a"}}}, Cooldown: map[string]time.Time{"x": noon}}
+	s.State = State{Reclaiming: Hard, SoftSince: noon, Open: []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "a"}}}}, Cooldown: map[string]time.Time{"x": noon}}
 	d := Decide(s)
 	if d.State.Reclaiming != "" || !d.State.SoftSince.IsZero() || len(d.State.Open) != 1 || len(d.State.Cooldown) != 1 {
 		t.Errorf("state is %+v", d.State)
@@ -379,8 +380,8 @@ func TestDecideLimitRaised(t *testing.T) {
 		"below the new threshold alone": {160 * mi, ""},
 		"below the old one too":         {200 * mi, Hard},
 	} {
-		s := Snapshot{
-			Config: Config{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}, Memory: cgroupfs.MemoryReading{Current: test.used, Max: 256 * mi},
+		s := Situation{
+			Config: Settings{Thresholds: thresholds.Thresholds{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}}, Memory: cgroupfs.MemoryReading{Current: test.used, Max: 256 * mi},
 			State: State{Cooldown: map[string]time.Time{}},
 		}
 		if d := Decide(s); d.Crossed != test.want || test.want != "" && d.At != 64*mi {
@@ -415,7 +416,7 @@ func TestDecideLowerLimitNextPage(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
 		s := snapshotOf(0)
-		s.Config = Config{Limit: 900 * mi, Lowering: true}
+		s.Config = Settings{Thresholds: thresholds.Thresholds{Limit: 900 * mi}, Lowering: true}
 		s.Memory = cgroupfs.MemoryReading{Current: used, Max: 1000 * mi}
 		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
 			t.Errorf("%d used: lowers it: %t, crossed %q; want %t", used, d.LowerLimit, d.Crossed, want)
@@ -445,7 +446,7 @@ func TestSnapshotEffective(t *testing.T) {
 		"lower by a byte less than the rounding": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
 		"a limit below the rounding":             {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
 	} {
-		s := Snapshot{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
+		s := Situation{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
 		c := s.Effective()
 		if c.Hard != test.hard || c.Soft != test.soft || c.MinimumReclaim != test.more {
@@ -461,8 +462,8 @@ func TestDecideHurry(t *testing.T) {
 	const grace = 10 * time.Second
 	s := snapshotOf(50, sized("d", 0, 100, 0))
 	s.State.Open = executions([]Eviction{
-		{UID: "gone", Grace: grace, Gone: true}, {UID: "a", Grace: grace},
-		{UID: "at once"}, {UID: "b", Grace: 1},
+		{PodMeta: PodMeta{UID: "gone"}, Verdict: Verdict{Grace: grace}, Gone: true}, {PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Grace: grace}},
+		{PodMeta: PodMeta{UID: "at once"}}, {PodMeta: PodMeta{UID: "b"}, Verdict: Verdict{Grace: 1}},
 	})
 	d := Decide(s)
 	if d.Victim != nil || len(d.Hurry) != 2 || d.Hurry[0].UID != "a" || d.Hurry[1].UID != "b" {

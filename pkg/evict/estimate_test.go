@@ -10,7 +10,7 @@ import (
 )
 
 // kubeletScore returns the result of GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go,
-// v1.37.0) for a container that is no sidecar, in a pod without resources of its own.
+// v1.37.0) for a container that is no sidecar, in a pod without own resources.
 func kubeletScore(class v1.PodQOSClass, isNodeCritical bool, request, capacity int64) int {
 	switch {
 	case isNodeCritical, class == v1.PodQOSGuaranteed:
@@ -136,7 +136,7 @@ func TestEstimateOwner(t *testing.T) {
 			t.Errorf("owner of %s is %s, want kube-system/%s", pod, got, want)
 		}
 	}
-	// The next pod of a DaemonSet, and that of the next ReplicaSet, has the same owner. Another name,
+	// The next pod of a DaemonSet, and of the next ReplicaSet, has the same owner. Another name,
 	// and another namespace, have another one.
 	for _, same := range [][2]string{{"node-exporter-x7k2p", "node-exporter-b5fgh"}, {"coredns-76f75df574-4xq9l", "coredns-6f6b679f8f-zzzzz"}} {
 		if a, b := EstimateOwner("n", same[0]), EstimateOwner("n", same[1]); a != b {

@@ -29,6 +29,82 @@ type Events interface {
 	Warn(err error)
 }
 
+// NoEvents ignores all events. A sink embeds it, and has the methods that it needs.
+type NoEvents struct{}
+
+// Evicting implements Events.
+func (NoEvents) Evicting(Eviction, time.Duration) {}
+
+// Resumed implements Events.
+func (NoEvents) Resumed(Eviction) {}
+
+// Evicted implements Events.
+func (NoEvents) Evicted(Eviction, time.Duration) {}
+
+// Failed implements Events.
+func (NoEvents) Failed(Eviction, Step, error) {}
+
+// NoCandidate implements Events.
+func (NoEvents) NoCandidate(Decision) {}
+
+// KernelKilled implements Events.
+func (NoEvents) KernelKilled(KilledAt, uint64) {}
+
+// Warn implements Events.
+func (NoEvents) Warn(error) {}
+
+// Sinks passes each event on to all of a list, in its order.
+type Sinks []Events
+
+// Evicting implements Events.
+func (s Sinks) Evicting(e Eviction, reaction time.Duration) {
+	for _, sink := range s {
+		sink.Evicting(e, reaction)
+	}
+}
+
+// Resumed implements Events.
+func (s Sinks) Resumed(e Eviction) {
+	for _, sink := range s {
+		sink.Resumed(e)
+	}
+}
+
+// Evicted implements Events.
+func (s Sinks) Evicted(e Eviction, took time.Duration) {
+	for _, sink := range s {
+		sink.Evicted(e, took)
+	}
+}
+
+// Failed implements Events.
+func (s Sinks) Failed(e Eviction, step Step, err error) {
+	for _, sink := range s {
+		sink.Failed(e, step, err)
+	}
+}
+
+// NoCandidate implements Events.
+func (s Sinks) NoCandidate(d Decision) {
+	for _, sink := range s {
+		sink.NoCandidate(d)
+	}
+}
+
+// KernelKilled implements Events.
+func (s Sinks) KernelKilled(limit KilledAt, processes uint64) {
+	for _, sink := range s {
+		sink.KernelKilled(limit, processes)
+	}
+}
+
+// Warn implements Events.
+func (s Sinks) Warn(err error) {
+	for _, sink := range s {
+		sink.Warn(err)
+	}
+}
+
 // Step names a part of an eviction.
 type Step string
 

@@ -3,8 +3,6 @@ package evict
 import (
 	"cmp"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // Eviction is one eviction as the state file holds it: the decision, and how far it has been
@@ -12,39 +10,9 @@ import (
 // remaining steps at its next start, and does not select a second pod instead. While it is open it
 // is an execution, which keeps Gone and Reported.
 type Eviction struct {
-	UID       string         `json:"uid"`
-	Namespace string         `json:"namespace"`
-	Name      string         `json:"name"`
-	QoS       v1.PodQOSClass `json:"qosClass"`
-	Owner     string         `json:"owner"`
-	Cgroup    string         `json:"cgroup"`
-	Priority  int32          `json:"priority"`
-	Estimated bool           `json:"estimated,omitempty"`
-	// Static pods cannot be evicted through the API server.
-	Static bool `json:"static,omitempty"`
-	// EndsForGood means that the kubelet does not restart the containers (restartPolicy Never).
-	EndsForGood bool `json:"endsForGood,omitempty"`
-	// Time of the decision.
-	Time time.Time `json:"time"`
-	// Threshold that was crossed.
-	Threshold Threshold     `json:"threshold"`
-	Method    Method        `json:"method"`
-	Grace     time.Duration `json:"grace,omitempty"`
-	// OutsideGrace is the grace period of the pod's containers outside of the partition.
-	OutsideGrace time.Duration `json:"outsideGrace,omitempty"`
-	// AvailableBytes were left of LimitBytes; AtBytes is the threshold.
-	AvailableBytes uint64 `json:"availableBytes"`
-	AtBytes        uint64 `json:"thresholdBytes"`
-	LimitBytes     uint64 `json:"limitBytes"`
-	// WorkingSetBytes and RequestBytes of the pod.
-	WorkingSetBytes uint64 `json:"workingSetBytes"`
-	RequestBytes    uint64 `json:"requestBytes"`
-	// UsedBytes is the memory of the pod that the kernel cannot reclaim, PartitionBytes that of the
-	// whole partition.
-	UsedBytes      uint64 `json:"usedBytes"`
-	PartitionBytes uint64 `json:"partitionBytes"`
-	// OwnerlessBytes is the memory of the partition that belonged to no pod.
-	OwnerlessBytes uint64 `json:"ownerlessBytes,omitempty"`
+	PodMeta
+	Verdict
+	Amounts
 	// Containers lists the stopped containers, without those that the kubelet starts in their place.
 	Containers []Stopped `json:"containers"`
 	// Gone means that the containers have ended, or that they did not end in time.
@@ -58,6 +26,35 @@ type Eviction struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
+// Verdict holds the decision: when, by which threshold, and how the pod is evicted.
+type Verdict struct {
+	// Time of the decision.
+	Time time.Time `json:"time"`
+	// Threshold that was crossed.
+	Threshold Threshold     `json:"threshold"`
+	Method    Method        `json:"method"`
+	Grace     time.Duration `json:"grace,omitempty"`
+	// OutsideGrace is the grace period of the pod's containers outside of the partition.
+	OutsideGrace time.Duration `json:"outsideGrace,omitempty"`
+}
+
+// Amounts holds the amounts of memory, in bytes, at the time of the decision.
+type Amounts struct {
+	// AvailableBytes were left of LimitBytes; AtBytes is the threshold.
+	AvailableBytes uint64 `json:"availableBytes"`
+	AtBytes        uint64 `json:"thresholdBytes"`
+	LimitBytes     uint64 `json:"limitBytes"`
+	// WorkingSetBytes and RequestBytes of the pod.
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	RequestBytes    uint64 `json:"requestBytes"`
+	// UsedBytes is the memory of the pod that the kernel cannot reclaim. PartitionBytes is the same
+	// for the whole partition.
+	UsedBytes      uint64 `json:"usedBytes"`
+	PartitionBytes uint64 `json:"partitionBytes"`
+	// OwnerlessBytes is the memory of the partition that belonged to no pod.
+	OwnerlessBytes uint64 `json:"ownerlessBytes,omitempty"`
+}
+
 // Stopped is a container of an eviction.
 type Stopped struct {
 	ID              string `json:"id"`
@@ -68,33 +65,28 @@ type Stopped struct {
 }
 
 // newEviction returns the eviction that was decided.
-func newEviction(s Snapshot, d Decision) Eviction {
+func newEviction(s Situation, d Decision) Eviction {
 	e := Eviction{
-		UID:             d.Victim.UID,
-		Namespace:       d.Victim.Namespace,
-		Name:            d.Victim.Name,
-		QoS:             d.Victim.QoS,
-		Owner:           d.Victim.Owner,
-		Cgroup:          d.Victim.Cgroup,
-		Priority:        d.Victim.Priority,
-		Estimated:       d.Victim.Estimated,
-		Time:            s.Now,
-		Threshold:       d.Crossed,
-		Method:          d.Method,
-		Grace:           d.Grace,
-		OutsideGrace:    max(cmp.Or(d.Grace, d.Victim.GracePeriod), leastGrace),
-		AvailableBytes:  d.Available,
-		AtBytes:         d.At,
-		LimitBytes:      s.limit(),
-		WorkingSetBytes: d.Victim.Usage.WorkingSet,
-		RequestBytes:    d.Victim.Request,
-		UsedBytes:       d.Victim.Usage.Used,
-		PartitionBytes:  s.Memory.Used(),
-		OwnerlessBytes:  ownerless(s.Memory.Used(), s.Pods),
-		Static:          d.Victim.Static,
-		EndsForGood:     d.Victim.EndsForGood,
-		Reported:        d.Method != Evict,
-		DryRun:          s.Config.DryRun,
+		PodMeta: d.Victim.PodMeta,
+		Verdict: Verdict{
+			Time:         s.Now,
+			Threshold:    d.Crossed,
+			Method:       d.Method,
+			Grace:        d.Grace,
+			OutsideGrace: max(cmp.Or(d.Grace, d.Victim.GracePeriod), leastGrace),
+		},
+		Amounts: Amounts{
+			AvailableBytes:  d.Available,
+			AtBytes:         d.At,
+			LimitBytes:      s.limit(),
+			WorkingSetBytes: d.Victim.Usage.WorkingSet,
+			RequestBytes:    d.Victim.Request,
+			UsedBytes:       d.Victim.Usage.Used,
+			PartitionBytes:  s.Memory.Used(),
+			OwnerlessBytes:  ownerless(s.Memory.Used(), s.Pods),
+		},
+		Reported: d.Method != Evict,
+		DryRun:   s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {
 		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request})

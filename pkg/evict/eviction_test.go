@@ -12,25 +12,30 @@ import (
 // the decision was made from.
 func TestNewEviction(t *testing.T) {
 	victim := Pod{
-		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
-		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Request: 100 * mi, Estimated: true,
-		Usage: Usage{WorkingSet: 500 * mi, Used: 480 * mi}, Measured: true, GracePeriod: 5 * time.Second,
-		EndsForGood: true,
+		PodMeta: PodMeta{
+			UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable, Owner: "kube-system/daemons",
+			Cgroup: "a.slice", Priority: 7, Estimated: true, EndsForGood: true,
+		},
+		Request: 100 * mi, Usage: Usage{WorkingSet: 500 * mi, Used: 480 * mi},
+		Measured: true, GracePeriod: 5 * time.Second,
 		Containers: []Container{
 			{ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi},
 		},
 	}
 	record := Eviction{
-		UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable,
-		Owner: "kube-system/daemons", Cgroup: "a.slice", Priority: 7, Estimated: true, Time: noon, OutsideGrace: 5 * time.Second,
-		WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi, EndsForGood: true,
+		PodMeta: PodMeta{
+			UID: "uid", Namespace: "kube-system", Name: "a", QoS: v1.PodQOSBurstable, Owner: "kube-system/daemons",
+			Cgroup: "a.slice", Priority: 7, Estimated: true, EndsForGood: true,
+		},
+		Verdict: Verdict{Time: noon, OutsideGrace: 5 * time.Second},
+		Amounts: Amounts{WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi},
 		Containers: []Stopped{{
 			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", RequestBytes: 60 * mi, WorkingSetBytes: 400 * mi,
 		}},
 	}
 	for name, test := range map[string]struct {
-		snapshot Snapshot
-		change   func(*Snapshot)
+		snapshot Situation
+		change   func(*Situation)
 		want     func(*Eviction)
 	}{
 		"hard": {snapshotOf(50, victim), nil, func(e *Eviction) {
@@ -41,10 +46,10 @@ func TestNewEviction(t *testing.T) {
 			e.AvailableBytes, e.AtBytes = 150*mi, 200*mi
 		}},
 		// A pod that is only restarted is not reported to the API server.
-		"restarted": {snapshotOf(50, victim), func(s *Snapshot) { s.API = false }, func(e *Eviction) {
+		"restarted": {snapshotOf(50, victim), func(s *Situation) { s.API = false }, func(e *Eviction) {
 			e.Threshold, e.Method, e.Reported, e.AvailableBytes, e.AtBytes = Hard, Restart, true, 50*mi, 100*mi
 		}},
-		"dry run": {snapshotOf(50, victim), func(s *Snapshot) { s.Config.DryRun = true }, func(e *Eviction) {
+		"dry run": {snapshotOf(50, victim), func(s *Situation) { s.Config.DryRun = true }, func(e *Eviction) {
 			e.Threshold, e.Method, e.DryRun, e.AvailableBytes, e.AtBytes = Hard, Evict, true, 50*mi, 100*mi
 		}},
 	} {

@@ -50,7 +50,7 @@ type counted struct{ oom, killed bool }
 
 // next returns the evidence after a reading of the counts and a later reading of the memory,
 // which s has. ending means that an eviction has not ended, or ended just now.
-func (e evidence) next(now time.Time, c counted, ending bool, s Snapshot) evidence {
+func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
 	short := s.leftBeside(slabsStuck) < max(config.Hard, config.Soft)+config.MinimumReclaim
 	quiet := now.Sub(e.lastAt) // before the oom of now
@@ -127,7 +127,7 @@ const (
 )
 
 // stuck returns the memory that ooms prove to be stuck.
-func (s Snapshot) stuck() stuck {
+func (s Situation) stuck() stuck {
 	e, hard := s.Evidence, s.Effective().Hard
 	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.quietAt) < oomSettle {
 		return nothingStuck
@@ -142,10 +142,10 @@ func (s Snapshot) stuck() stuck {
 }
 
 // left returns the memory left below the limit, in bytes, as far as it can be used.
-func (s Snapshot) left() uint64 { return s.leftBeside(s.stuck()) }
+func (s Situation) left() uint64 { return s.leftBeside(s.stuck()) }
 
 // leftBeside returns the memory left below the limit, in bytes, if some is stuck.
-func (s Snapshot) leftBeside(which stuck) uint64 {
+func (s Situation) leftBeside(which stuck) uint64 {
 	used := s.Memory.Used()
 	switch which {
 	case slabsStuck:

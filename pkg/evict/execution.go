@@ -106,7 +106,7 @@ const (
 	readMemory
 	// abandon: the processes do not end.
 	abandon
-	// readPartition: the memory of the pod is back. Check whether that of the partition is, too.
+	// readPartition: the memory of the pod is back. Check whether the partition's memory is back, too.
 	readPartition
 	// escalate: the restart of its containers becomes an eviction. Announce and report it.
 	escalate
@@ -308,7 +308,7 @@ const (
 	// of 2 GiB ends within half of it.
 	freeingWindow = 100 * time.Millisecond
 	// reclaimSteps is the number of parts in which the memory of an eviction comes back at most. Usage
-	// that flutters, or falls by a page at a time, is no memory that is coming back, and would delay
-	// all other evictions for ever.
+	// that flutters, or falls by a page at a time, does not mean that memory is coming back, and would
+	// delay all other evictions for ever.
 	reclaimSteps = 64
 )

@@ -12,8 +12,8 @@ import (
 func executionAt(e Eviction) execution { return newExecution(e).signalled(noon) }
 
 func TestExecutionAfterProcesses(t *testing.T) {
-	graceful := executionAt(Eviction{Method: Evict, Grace: 20 * time.Second})
-	atOnce := executionAt(Eviction{Method: Evict})
+	graceful := executionAt(Eviction{Verdict: Verdict{Method: Evict, Grace: 20 * time.Second}})
+	atOnce := executionAt(Eviction{Verdict: Verdict{Method: Evict}})
 	hasEnded, _ := atOnce.afterProcesses(noon, false)
 	for name, test := range map[string]struct {
 		before  execution
@@ -47,7 +47,7 @@ func TestExecutionAfterProcesses(t *testing.T) {
 func TestExecutionAfterMemory(t *testing.T) {
 	const used = 640 * mi
 	with := func(change func(*execution)) execution {
-		x, _ := executionAt(Eviction{Namespace: "kube-system", Method: Evict, UsedBytes: used}).afterProcesses(noon, false)
+		x, _ := executionAt(Eviction{PodMeta: PodMeta{Namespace: "kube-system"}, Verdict: Verdict{Method: Evict}, Amounts: Amounts{UsedBytes: used}}).afterProcesses(noon, false)
 		change(&x)
 		return x
 	}
@@ -98,7 +98,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 
 // TestExecutionFirstProblemKept has the memory stay of a pod that was refused before.
 func TestExecutionFirstProblemKept(t *testing.T) {
-	x, _ := executionAt(Eviction{Method: Restart, Reported: true, UsedBytes: mi, Problem: "first"}).afterProcesses(noon, false)
+	x, _ := executionAt(Eviction{Verdict: Verdict{Method: Restart}, Reported: true, Amounts: Amounts{UsedBytes: mi}, Problem: "first"}).afterProcesses(noon, false)
 	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberStays || x.Problem != "first" {
 		t.Errorf("action %d, problem %q", do, x.Problem)
 	}
@@ -123,7 +123,7 @@ func TestExecutionAfterReport(t *testing.T) {
 		"too late to be called": {answer{err: errLate}, "", unneeded, Restart, errLate.Error(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := executionAt(Eviction{Method: Evict, Problem: test.problem})
+			x := executionAt(Eviction{Verdict: Verdict{Method: Evict}, Problem: test.problem})
 			x.report = reporting
 			got := x.afterReport(test.answer)
 			if got.report != test.want || got.Method != test.method || got.Problem != test.more || test.answer.refused() != test.refused {
@@ -143,7 +143,7 @@ func TestExecutionAfterReport(t *testing.T) {
 // TestExecutionHurried hurries executions of all phases: the phase never moves back.
 func TestExecutionHurried(t *testing.T) {
 	for before, want := range map[phase]phase{decided: stopping, stopping: stopping, ended: ended, reclaimed: reclaimed} {
-		x := execution{Eviction: Eviction{Grace: time.Minute, Threshold: Soft, Method: Evict}, phase: before}
+		x := execution{Eviction: Eviction{Verdict: Verdict{Grace: time.Minute, Threshold: Soft, Method: Evict}}, phase: before}
 		if got := x.endsRestarted(); got != (before == stopping) {
 			t.Errorf("phase %d: ends what is restarted: %t", before, got)
 		}
@@ -157,7 +157,7 @@ func TestExecutionHurried(t *testing.T) {
 // TestExecutionMissing compares the partition after the end of a pod of 100 MiB with the
 // partition before.
 func TestExecutionMissing(t *testing.T) {
-	x := execution{Eviction: Eviction{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}
+	x := execution{Eviction: Eviction{Amounts: Amounts{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}}
 	for used, want := range map[uint64]bool{800 * mi: false, 850 * mi: false, 850*mi + 1: true, 900 * mi: true, 0: false} {
 		if got := x.missing(used); got != want {
 			t.Errorf("with %d MiB in use memory is missing: %t", used/mi, got)
@@ -174,7 +174,7 @@ func TestExecutionProblemText(t *testing.T) {
 	if want := "its processes have not ended 10s after they were to; no other pod is evicted for the memory that they hold"; x.Problem != want {
 		t.Errorf("got %q, want %q", x.Problem, want)
 	}
-	x, _ = executionAt(Eviction{UsedBytes: 640, Method: Evict}).afterMemory(noon.Add(time.Minute), 639, true)
+	x, _ = executionAt(Eviction{Amounts: Amounts{UsedBytes: 640}, Verdict: Verdict{Method: Evict}}).afterMemory(noon.Add(time.Minute), 639, true)
 	if want := "639 of 640 bytes are still there after its processes have ended: "; !strings.HasPrefix(x.Problem, want) {
 		t.Errorf("got %q, want %q", x.Problem, want)
 	}

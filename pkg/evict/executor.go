@@ -32,7 +32,7 @@ type executor struct {
 }
 
 // begin takes the steps of an eviction that cannot wait.
-func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
+func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 	e := newEviction(s, d)
 	if s.Config.DryRun {
 		if s.Now.Before(x.dryRunUntil[e.UID]) {
@@ -58,7 +58,7 @@ func (x *executor) begin(ctx context.Context, s Snapshot, d Decision) {
 // If memory is no longer low, it gives up old evictions, because their containers may have been
 // restarted, and those that have stopped no container. It gives up all evictions if the
 // configuration no longer stops pods. read means that s has the memory of the partition.
-func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
+func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 	if x.resumed {
 		return
 	}
@@ -77,12 +77,12 @@ func (x *executor) resume(ctx context.Context, s Snapshot, read bool) {
 		case len(e.Containers) > 0 && !slices.ContainsFunc(e.Containers, x.hasEnded):
 			e = e.givenUp()
 			delete(x.state.Cooldown, e.Owner)
-			e.Problem = "given up by the next run of this program: none of its containers has ended, and the partition has memory again"
+			e.Problem = "given up by the next run of this program: none of its containers has ended, and " + x.name() + " has memory again"
 		case time.Since(e.Time) <= reportDeadline:
 			return false
 		default:
 			e = e.givenUp()
-			e.Problem = "given up by the next run of this program: it is old, and the partition has memory again"
+			e.Problem = "given up by the next run of this program: it is old, and " + x.name() + " has memory again"
 		}
 		x.close(e)
 		return true
@@ -108,7 +108,7 @@ func (x *executor) hasEnded(c Stopped) bool { return x.containers.empty(c.Cgroup
 
 // progress takes the next steps of the open evictions, and reports whether one of them became
 // reclaimed: its memory is back, or no longer awaited.
-func (x *executor) progress(ctx context.Context, s Snapshot) (freed bool) {
+func (x *executor) progress(ctx context.Context, s Situation) (freed bool) {
 	changed := x.takeAnswers()
 	for i := range x.state.Open {
 		if e := &x.state.Open[i]; e.phase != reclaimed {
@@ -145,7 +145,7 @@ func (x *executor) takeAnswers() (changed bool) {
 
 // advance checks the processes of an eviction, takes its next steps, and reports whether it is
 // reclaimed.
-func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
+func (x *executor) advance(ctx context.Context, s Situation, e *execution) bool {
 	running := false
 	if e.phase != ended {
 		var err error
@@ -175,7 +175,7 @@ func (x *executor) advance(ctx context.Context, s Snapshot, e *execution) bool {
 
 // reclaim reads the memory left of an eviction whose processes have ended, and takes the next
 // steps.
-func (x *executor) reclaim(ctx context.Context, s Snapshot, e *execution) {
+func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 	left := x.memoryLeft(*e)
 	next, do := e.afterMemory(time.Now(), left, s.API)
 	*e = next
@@ -227,7 +227,7 @@ func (x *executor) report(ctx context.Context, e *execution) {
 }
 
 // hurry ends the grace period of an eviction, as one by the given threshold.
-func (x *executor) hurry(ctx context.Context, s Snapshot, e *execution, threshold Threshold) {
+func (x *executor) hurry(ctx context.Context, s Situation, e *execution, threshold Threshold) {
 	*e = e.hurried(threshold, time.Now())
 	x.save()
 	x.containers.stop(ctx, e.record(), s.atLimit())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 // TestExecutorReclaim: the next pod waits until the memory is back. Memory that does not come back
@@ -101,7 +103,7 @@ func TestExecutorPartitionRemoved(t *testing.T) {
 					n.boot()
 					m = n.started(hardOnly)
 				}
-				m.watch.close() // as a cgroup's files fail; those of a folder can still be read
+				m.watch.close() // as a cgroup's files fail; the files of a folder can still be read
 				n.set(func() {
 					for _, p := range n.pods {
 						for _, c := range p.containers {
@@ -159,13 +161,14 @@ func TestExecutorResumeOld(t *testing.T) {
 		n.set(func() { n.pod("modest").containers[0].uses, n.pod("greedy").containers[0].uses = mi, mi })
 		m := n.manager(softOnly)
 		e := Eviction{
-			UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now().Add(-3 * time.Hour), Threshold: Soft, Method: Restart, Reported: true,
-			Grace: 20 * time.Second,
+			PodMeta:  PodMeta{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup},
+			Verdict:  Verdict{Time: time.Now().Add(-3 * time.Hour), Threshold: Soft, Method: Restart, Grace: 20 * time.Second},
+			Reported: true,
 		}
 		for _, c := range n.pod("greedy").containers {
 			e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
 		}
-		if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+		if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
 			n.t.Fatal(err)
 		}
 		m.load()
@@ -200,8 +203,8 @@ func TestExecutorGivenUp(t *testing.T) {
 // TestExecutorResumeSwitchedOff: with --eviction=off or dry-run no pod is stopped, not even by
 // an eviction that an earlier run began.
 func TestExecutorResumeSwitchedOff(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"off": func(c *Config) { c.Off = true }, "dry-run": func(c *Config) { c.DryRun = true },
+	for name, change := range map[string]func(*Settings){
+		"off": func(c *Settings) { c.Off = true }, "dry-run": func(c *Settings) { c.DryRun = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {

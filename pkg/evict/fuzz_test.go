@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
 )
 
 // FuzzStore: a state file is either refused, with an error that names it, or read so that it is the
@@ -23,7 +25,7 @@ func FuzzStore(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h, err := Store(path).Read()
+		h, err := Store(path).Read(unitname.System)
 		if err != nil {
 			if !reflect.DeepEqual(h, History{}) {
 				t.Errorf("%+v with %v", h, err)
@@ -31,10 +33,10 @@ func FuzzStore(f *testing.F) {
 			return
 		}
 		executions(h.Open)
-		if err := Store(path).write(h); err != nil {
+		if err := Store(path).write(unitname.System, h); err != nil {
 			t.Fatalf("%+v cannot be written again: %v", h, err)
 		}
-		again, err := Store(path).Read()
+		again, err := Store(path).Read(unitname.System)
 		if err != nil {
 			t.Errorf("%+v cannot be read again: %v", h, err)
 		}
@@ -64,7 +66,7 @@ func FuzzShortage(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := readShortage(path)
+		s, err := readShortage(path, unitname.System)
 		if err != nil {
 			if !reflect.DeepEqual(s, shortage{}) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%+v with %v", s, err)

@@ -7,7 +7,7 @@ import (
 
 // load continues from the state of an earlier run. cooldown is the configured one.
 func (x *executor) load(cooldown time.Duration) {
-	history, err := x.Store.Read()
+	history, err := x.Store.Read(x.Partition)
 	if err != nil {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
@@ -43,7 +43,7 @@ func (x *executor) save() {
 		Left:     x.state.Left,
 		Last:     records(x.last),
 	}
-	if err := x.Store.write(history); err != nil {
+	if err := x.Store.write(x.Partition, history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)
 	}
 }

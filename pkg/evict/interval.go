@@ -49,7 +49,7 @@ func pollInterval(distance, margin uint64, growth, burst float64) time.Duration 
 // nextPoll returns the time until the next poll, after a decision was acted on. open lists the
 // evictions open at that time, growth is the growth of the partition per second since the last
 // poll, and burst is described at Interval.
-func nextPoll(s Snapshot, d Decision, open []execution, growth, burst float64) time.Duration {
+func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) time.Duration {
 	c := s.Effective()
 	distance := d.Available - min(c.Hard, d.Available)
 	if c.Soft > c.Hard && d.Available >= c.Soft {

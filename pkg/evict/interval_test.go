@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/thresholds"
 )
 
 func TestInterval(t *testing.T) {
@@ -133,9 +134,9 @@ func TestMargin(t *testing.T) {
 // are parts of it, for the time of the next poll and for the report, too.
 func TestNextPollOtherLimit(t *testing.T) {
 	t.Parallel()
-	m := New(Options{})
-	s := Snapshot{
-		Now: time.Unix(1, 0), Config: Config{Limit: 2000 * mi, Hard: 200 * mi}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
+	m := &Manager{Options: &Options{}, watch: &watch{}}
+	s := Situation{
+		Now: time.Unix(1, 0), Config: Settings{Thresholds: thresholds.Thresholds{Limit: 2000 * mi, Hard: 200 * mi}}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
 		State: State{Cooldown: map[string]time.Time{}},
 	}
 	d := Decide(s)
@@ -178,12 +179,12 @@ func TestNextPollWhileHeld(t *testing.T) {
 func TestNextPoll(t *testing.T) {
 	t.Parallel()
 	const burst = 2000 * mi // per second, so that 2 MiB are a millisecond
-	soft, both := Config{Limit: 1000 * mi, Soft: 200 * mi}, Config{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}
-	hard := Config{Limit: 1000 * mi, Hard: 100 * mi}
+	soft, both := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Soft: 200 * mi}}, Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}}
+	hard := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}}
 	off, dryRun := hard, hard
 	off.Off, dryRun.DryRun = true, true
 	for name, test := range map[string]struct {
-		config    Config
+		config    Settings
 		available uint64
 		decision  Decision
 		open      []execution
@@ -197,8 +198,8 @@ func TestNextPoll(t *testing.T) {
 		"above soft, no hard":              {soft, 400 * mi, Decision{}, nil, 100 * time.Millisecond},
 		"switched off":                     {off, 400 * mi, Decision{}, nil, statInterval},
 		"memory of a killed pod awaited":   {hard, 400 * mi, Decision{}, []execution{{phase: stopping}}, drainPollInterval},
-		"memory of a stopped pod awaited":  {hard, 400 * mi, Decision{}, []execution{{phase: stopping, Eviction: Eviction{Grace: time.Second}}}, heldPollInterval / 10},
-		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Grace: time.Second}}}, 200 * time.Millisecond},
+		"memory of a stopped pod awaited":  {hard, 400 * mi, Decision{}, []execution{{phase: stopping, Eviction: Eviction{Verdict: Verdict{Grace: time.Second}}}}, heldPollInterval / 10},
+		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Verdict: Verdict{Grace: time.Second}}}}, 200 * time.Millisecond},
 		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
 		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, 5 * time.Millisecond},
@@ -209,7 +210,7 @@ func TestNextPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Snapshot{Now: noon, Config: test.config, Memory: cgroupfs.MemoryReading{Current: 1000*mi - test.available, Max: 1000 * mi}}
+			s := Situation{Now: noon, Config: test.config, Memory: cgroupfs.MemoryReading{Current: 1000*mi - test.available, Max: 1000 * mi}}
 			test.decision.Available = test.available
 			if got := nextPoll(s, test.decision, test.open, 0, burst); got != test.want {
 				t.Errorf("the next poll is in %s, want %s", got, test.want)

@@ -50,10 +50,11 @@ func (x *executor) checkLeft(e *execution, used uint64) {
 	x.state.Left = x.state.Left.add(e.OwnerlessBytes, after)
 	if e.Problem == "" {
 		e.Problem = fmt.Sprintf(
-			"%d of %d bytes are still in the partition and belong to no pod: files on a tmpfs of the node (a hostPath below "+
+			"%d of %d bytes are still in %s and belong to no pod: files on a tmpfs of the node (a hostPath below "+
 				"/dev/shm or /run) stay when their pod ends; delete them",
 			left,
 			e.UsedBytes,
+			x.name(),
 		)
 		x.Events.Failed(e.record(), StepReclaim, errors.New(e.Problem))
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"sync"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 	pollTimeout = 30 * time.Second
 )
 
-// Manager keeps the partition below its limit. Its goroutine polls the memory, decides, acts and
-// waits. The executor carries out the decisions.
+// Manager keeps a partition below its limit. A node has one for each partition. Its goroutine polls
+// the memory, decides, acts and waits. The executor carries out the decisions.
 type Manager struct {
 	*Options
 	watch      *watch
@@ -32,10 +34,13 @@ type Manager struct {
 	background sync.WaitGroup
 	peaks      peaks
 
-	mu       sync.Mutex
-	config   Config
-	report   Report
-	polledAt time.Time
+	mu     sync.Mutex
+	config Settings
+	report Report
+	polled struct {
+		at   time.Time
+		open int // evictions
+	}
 	// lowerings is changed when a reload fails.
 	lowerings lowerings
 
@@ -43,14 +48,25 @@ type Manager struct {
 	usage map[string]Usage
 
 	// The goroutine in Run owns these.
-	kept          keptShortage
-	noCandidateAt time.Time // the last call of Events.NoCandidate
-	raisedAt      time.Time // the time since which the limit in force is above the configured one
+	kept    keptShortage
+	notices notices
 }
 
-// New returns a manager that evicts no pod before Run.
-func New(o Options) *Manager {
-	m := &Manager{Options: &o}
+// notices paces what is reported of a state that lasts.
+type notices struct {
+	// noCandidateAt is the time of the last call of Events.NoCandidate.
+	noCandidateAt time.Time
+	// raisedAt is the time since which the limit in force is above the configured one.
+	raisedAt time.Time
+}
+
+// New returns a manager that evicts no pod before Run, or an error that names a missing option.
+func New(o Options) (*Manager, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	o.slice = unitname.CgroupPath(o.Partition.Slice())
+	m := &Manager{Options: &o, report: Report{Partition: o.Partition}}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
 	m.watch = &watch{Options: m.Options, warn: m.warnings.warn}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
@@ -63,11 +79,14 @@ func New(o Options) *Manager {
 		dryRunUntil: map[string]time.Time{},
 		reporter:    &reporter{Options: m.Options, containers: m.containers, background: &m.background, wake: m.watch.wake},
 	}
-	return m
+	return m, nil
 }
 
+// Candidates lists the pods of the partition without their usage (Inventory.Pods).
+func (m *Manager) Candidates() []Pod { return m.Pods() }
+
 // SetConfig replaces the configuration. The next poll uses it.
-func (m *Manager) SetConfig(c Config) {
+func (m *Manager) SetConfig(c Settings) {
 	m.mu.Lock()
 	m.config = c
 	m.mu.Unlock()
@@ -75,7 +94,7 @@ func (m *Manager) SetConfig(c Config) {
 }
 
 // present returns the configuration.
-func (m *Manager) present() Config {
+func (m *Manager) present() Settings {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.config
@@ -85,13 +104,20 @@ func (m *Manager) present() Config {
 func (m *Manager) Alive() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.polledAt.IsZero() {
+	if m.polled.at.IsZero() {
 		return nil // Run has not begun
 	}
-	if since := time.Since(m.polledAt); since > pollTimeout {
-		return fmt.Errorf("eviction: the memory of the partition was not polled for %s", since.Round(time.Second))
+	if since := time.Since(m.polled.at); since > pollTimeout {
+		return fmt.Errorf("eviction: the memory of %s was not polled for %s", m.name(), since.Round(time.Second))
 	}
 	return nil
+}
+
+// Open counts the evictions that have begun and are not reported yet.
+func (m *Manager) Open() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.polled.open
 }
 
 // Run guards the partition until ctx ends.
@@ -116,9 +142,9 @@ func (m *Manager) load() {
 func (m *Manager) step(ctx context.Context) time.Duration {
 	next, err := m.poll(ctx)
 	m.mu.Lock()
-	m.polledAt = time.Now()
+	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
 	if err != nil {
-		m.report = Report{} // without a reading there is nothing to report
+		m.report = Report{Partition: m.Partition} // without a reading there is nothing to report
 	}
 	m.mu.Unlock()
 	switch {
@@ -126,7 +152,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 		m.watch.close() // the slice is gone, or was created again
 		return heldPollInterval
 	case err != nil:
-		err = fmt.Errorf("no pod is evicted while the memory of the partition cannot be read: %w", err)
+		err = fmt.Errorf("no pod is evicted while the memory of %s cannot be read: %w", m.name(), err)
 		m.Events.Failed(Eviction{}, StepPoll, err)
 		m.warnings.warn(err)
 		return time.Second
@@ -136,7 +162,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 
 // poll reads the memory, decides, acts, and returns the time until the next poll.
 func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
-	s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
+	s := Situation{Now: time.Now(), API: m.API.Available(), Config: m.present()}
 	readErr := m.read(&s)
 	m.executor.resume(ctx, s, readErr == nil)
 	freed := m.executor.progress(ctx, s)
@@ -176,7 +202,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	return nextPoll(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, maxBurst)), nil
 }
 
-func (m *Manager) read(s *Snapshot) error {
+func (m *Manager) read(s *Situation) error {
 	if err := m.watch.read(s, len(m.executor.state.Open) > 0); err != nil {
 		return err
 	}
@@ -188,14 +214,14 @@ func (m *Manager) read(s *Snapshot) error {
 
 // weigh adds what the kernel has counted to s, whose memory was read after that. freed means that
 // an eviction has ended just now.
-func (m *Manager) weigh(s *Snapshot, grew counted, freed bool) {
+func (m *Manager) weigh(s *Situation, grew counted, freed bool) {
 	ending := freed || ending(m.executor.state.Open, s.Now)
 	m.watch.evidence = m.watch.evidence.next(time.Now(), grew, ending, *s)
 	s.Evidence = m.watch.evidence
 }
 
 // decide reads the pods if they are needed, and decides.
-func (m *Manager) decide(s *Snapshot) Decision {
+func (m *Manager) decide(s *Situation) Decision {
 	s.State = m.executor.state // progress has changed it
 	if underPressure(*s) {
 		s.Pods, s.Awaited = m.measured(), !m.Known()
@@ -207,7 +233,7 @@ func (m *Manager) decide(s *Snapshot) Decision {
 }
 
 // act begins the actions of a decision.
-func (m *Manager) act(ctx context.Context, s Snapshot, d Decision) {
+func (m *Manager) act(ctx context.Context, s Situation, d Decision) {
 	for _, e := range d.Hurry {
 		if open := m.executor.find(e.UID, e.Time); open != nil {
 			m.executor.hurry(ctx, s, open, Hard)

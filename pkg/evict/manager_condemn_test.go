@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 // meets has greedy use so much that as many MiB are left, and modest allocates from then on while
@@ -83,10 +85,12 @@ func TestManagerResumeUnread(t *testing.T) {
 	bubble(t, func(n *node) {
 		greedy := n.pod("greedy")
 		open := Eviction{
-			UID: "greedy", Cgroup: greedy.Cgroup, Time: time.Now(), Threshold: Hard, Method: Restart, Reported: true,
+			PodMeta:    PodMeta{UID: "greedy", Cgroup: greedy.Cgroup},
+			Verdict:    Verdict{Time: time.Now(), Threshold: Hard, Method: Restart},
+			Reported:   true,
 			Containers: []Stopped{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
 		}
-		if err := Store(n.path("", "evictions.json")).write(History{Open: []Eviction{open}}); err != nil {
+		if err := Store(n.path("", "evictions.json")).write(unitname.System, History{Open: []Eviction{open}}); err != nil {
 			n.t.Fatal(err)
 		}
 		if err := os.Remove(n.path(partition, "memory.current")); err != nil {

@@ -47,7 +47,7 @@ func TestManagerCrashes(t *testing.T) {
 	rest := []string{"before killing the rest", "after killing the rest"}
 	for _, test := range []struct {
 		name   string
-		config Config
+		config Settings
 		down   time.Duration
 		twice  bool
 		change func(*node)

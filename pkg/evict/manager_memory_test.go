@@ -185,7 +185,7 @@ func TestManagerMemoryBackWithinPoll(t *testing.T) {
 		n.run(m, 10*time.Millisecond)
 		n.expect("kill greedy.c1", "kill greedy.c2")
 		n.expectEvents("signalled", "evicting greedy hard restart")
-		s := Snapshot{Now: time.Now(), API: m.API.Available(), Config: m.present()}
+		s := Situation{Now: time.Now(), API: m.API.Available(), Config: m.present()}
 		if err := m.read(&s); err != nil {
 			n.t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"nodepartition/internal/thresholds"
 )
 
 // TestManagerRun runs in real time: fake time does not advance during a wait for the kernel.
@@ -13,7 +15,8 @@ func TestManagerRun(t *testing.T) {
 	defer n.cancel()
 	n.noAPI = true
 	evicted := make(chan string, 1)
-	m := n.manager(Config{Limit: 1000 * mi, Off: true}) // the next poll is a second away
+	// The next poll is a second away.
+	m := n.manager(Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi}, Off: true})
 	polled := make(chan struct{}, 1)
 	pods := m.Pods
 	m.Pods = func() []Pod {
@@ -58,7 +61,7 @@ func TestManagerRunNoPartition(t *testing.T) {
 	n := busyNode(t, newDisk(t))
 	defer n.cancel()
 	m := n.manager(hardOnly)
-	m.Slice = "kubepods.slice/kubepods-none.slice"
+	m.slice = "kubepods.slice/kubepods-none.slice"
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(n.ctx) }()
 	n.cancel()

@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
 )
 
 // softOnly has a soft threshold with a grace period.
-var softOnly = Config{
-	Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, Protected: DefaultProtected, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second,
+var softOnly = Settings{
+	Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 20 * mi, Soft: 100 * mi, SoftGrace: 10 * time.Second, MaxPodGrace: 20 * time.Second}, Protected: DefaultProtected, Cooldown: 10 * time.Minute,
 }
 
 func TestManagerSoft(t *testing.T) {
@@ -221,12 +224,16 @@ func TestManagerSoftResumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.manager(softOnly)
-				e := Eviction{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup, Time: time.Now(), Threshold: Soft, Method: Evict, Grace: 20 * time.Second, WorkingSetBytes: 500 * mi}
+				e := Eviction{
+					PodMeta: PodMeta{UID: "greedy", Name: "greedy", Cgroup: n.pod("greedy").Cgroup},
+					Verdict: Verdict{Time: time.Now(), Threshold: Soft, Method: Evict, Grace: 20 * time.Second},
+					Amounts: Amounts{WorkingSetBytes: 500 * mi},
+				}
 				for _, c := range n.pod("greedy").containers {
 					e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
 				}
 				test.change(n, &e)
-				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+				if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}
 				m.load()

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"nodepartition/internal/thresholds"
 )
 
 // hardOnly has one threshold.
-var hardOnly = Config{Limit: 1000 * mi, Hard: 100 * mi, Protected: DefaultProtected, Cooldown: 10 * time.Minute, MaxPodGrace: 20 * time.Second}
+var hardOnly = Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, MaxPodGrace: 20 * time.Second}, Protected: DefaultProtected, Cooldown: 10 * time.Minute}
 
 // bubble runs a test with a node in fake time.
 func bubble(t *testing.T, test func(*node)) {
@@ -39,7 +41,7 @@ func (d *disk) bubbleOf(t *testing.T, newNode func(testing.TB, *disk) *node, tes
 
 func TestManagerEviction(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.start(sized("user", -100, 0, 0)) // without containers here: those of users are elsewhere
+		n.start(sized("user", -100, 0, 0)) // without containers here: user containers are elsewhere
 		m := n.started(hardOnly)
 		decided := time.Now()
 		n.run(m, confirmInterval)
@@ -88,7 +90,7 @@ func TestManagerEviction(t *testing.T) {
 
 func TestManagerOneAtATime(t *testing.T) {
 	bubble(t, func(n *node) {
-		m := n.started(Config{Limit: 500 * mi, Lowering: true, Hard: 100 * mi, Protected: DefaultProtected})
+		m := n.started(Settings{Thresholds: thresholds.Thresholds{Limit: 500 * mi, Hard: 100 * mi}, Lowering: true, Protected: DefaultProtected})
 		n.ends, n.noAPI = 500*time.Millisecond, true
 		n.lower = func() error { return nil }
 		n.run(m, 400*time.Millisecond)
@@ -487,7 +489,7 @@ func TestManagerOff(t *testing.T) {
 		if r := m.Report(); r.Crossed != "" || r.Memory.Current != 950*mi {
 			n.t.Errorf("reported %+v", r)
 		}
-		m.SetConfig(Config{}) // nothing was read yet
+		m.SetConfig(Settings{}) // nothing was read yet
 		n.run(m, 5*time.Second)
 		n.expect()
 		n.expectEvents()
@@ -523,7 +525,7 @@ func TestManagerPartitionRecreated(t *testing.T) {
 		})
 		n.run(m, 5*time.Second)
 		n.expect("kill modest.c1", "evict modest", "confirm modest")
-		want := "warn no wake-up by memory pressure, going on with ticks: set a trigger " + filepath.Join(n.root, partition, "memory.pressure") + ": no such file or directory"
+		want := "warn memory pressure notifications are not available; polling only: set a trigger " + filepath.Join(n.root, partition, "memory.pressure") + ": no such file or directory"
 		if events := n.takeEvents(); len(events) == 0 || events[0] != want {
 			n.t.Errorf("events %q, want %q first", events, want)
 		}

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -105,7 +104,7 @@ func (v *nodeEvents) Warn(err error) { (*node)(v).addEvent("warn %v", err) }
 // history reads the state file as another program would.
 func (n *node) history() History {
 	n.t.Helper()
-	h, err := Store(filepath.Join(n.root, "evictions.json")).Read()
+	h, err := Store(n.state("evictions")).Read(n.name)
 	if err != nil {
 		n.t.Fatal(err)
 	}

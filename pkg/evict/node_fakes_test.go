@@ -26,7 +26,7 @@ func (n *node) list() []Pod {
 		pod := p.Pod
 		pod.Terminating = pod.Terminating || p.failed
 		for _, c := range p.containers {
-			if c.running && strings.HasPrefix(c.cgroup, partition+"/") {
+			if c.running && strings.HasPrefix(c.cgroup, n.slice+"/") {
 				pod.Containers = append(pod.Containers, Container{ID: c.id, Name: c.name, Cgroup: c.cgroup, Request: 1})
 			}
 		}
@@ -46,7 +46,10 @@ func (n *node) unknown() []Pod {
 	var pods []Pod
 	for _, p := range n.pods {
 		if !slices.ContainsFunc(n.listed, func(known Pod) bool { return known.UID == p.UID }) {
-			pods = append(pods, Pod{UID: p.UID, QoS: p.QoS, Cgroup: p.Cgroup, Owner: p.UID, Estimated: true, Unknown: true})
+			pods = append(pods, Pod{
+				PodMeta: PodMeta{UID: p.UID, QoS: p.QoS, Cgroup: p.Cgroup, Owner: p.UID, Estimated: true},
+				Unknown: true,
+			})
 		}
 	}
 	return pods

@@ -39,10 +39,10 @@ func (n *node) countOOM() {
 }
 
 func (n *node) writeCounts() {
-	if !n.has(n.path(partition, "memory.events")) {
+	if !n.has(n.path(n.slice, "memory.events")) {
 		return // the partition is gone
 	}
-	n.files(partition, map[string]string{
+	n.files(n.slice, map[string]string{
 		"memory.events": oomEvents(n.kernel.ooms, n.kernel.kills), "memory.events.local": oomEvents(n.kernel.ooms, 0),
 	})
 }

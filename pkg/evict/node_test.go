@@ -16,6 +16,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/priority"
+	"nodepartition/internal/unitname"
 )
 
 const partition = "kubepods.slice/kubepods-system.slice"
@@ -29,6 +30,9 @@ type node struct {
 	cancel context.CancelFunc
 
 	*disk
+	// name is the name of the partition, and slice its path below the mount.
+	name  unitname.PartitionName
+	slice string
 
 	mu   sync.Mutex
 	pods []*nodePod
@@ -167,11 +171,18 @@ type crash struct{}
 
 func newNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
+	return newNodeOf(tb, d, unitname.System)
+}
+
+// newNodeOf returns a node of which one partition is looked at. Nodes with one disk are one node.
+func newNodeOf(tb testing.TB, d *disk, name unitname.PartitionName) *node {
+	tb.Helper()
 	n := &node{
-		t: tb, disk: d, kernel: newNodeKernel(), bootID: "this", ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		t: tb, disk: d, name: name, slice: unitname.CgroupPath(name.Slice()),
+		kernel: newNodeKernel(), bootID: "this", ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
-	n.files(partition, map[string]string{
+	n.files(n.slice, map[string]string{
 		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0), "memory.pressure": "",
 	})
 	n.refresh()
@@ -263,8 +274,8 @@ func (n *node) remove(cgroup string) {
 func (n *node) start(p Pod, uses ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slice := "kubepods-system-pod" + p.UID + ".slice"
-	p.QoS, p.Cgroup, p.GracePeriod = v1.PodQOSBurstable, partition+"/"+slice, 30*time.Second
+	slice := strings.TrimSuffix(n.name.Slice(), ".slice") + "-pod" + p.UID + ".slice"
+	p.QoS, p.Cgroup, p.GracePeriod = v1.PodQOSBurstable, n.slice+"/"+slice, 30*time.Second
 	pod := &nodePod{Pod: p}
 	for i, use := range uses {
 		pod.containers = append(pod.containers, &nodeContainer{name: fmt.Sprint("c", i+1), uses: uint64(use) * mi})
@@ -300,7 +311,7 @@ func (n *node) refresh() {
 	}
 	// First of all, because a poll may read in between: memory of a pod that is back is the
 	// partition's.
-	n.files(partition, map[string]string{"memory.current": number(n.sum()), "memory.stat": stat(all)})
+	n.files(n.slice, map[string]string{"memory.current": number(n.sum()), "memory.stat": stat(all)})
 	for _, p := range n.pods {
 		populated := 0
 		for _, c := range p.containers {
@@ -516,12 +527,35 @@ func (n *node) mark(uids map[string]bool) {
 	n.marked = maps.Clone(uids)
 }
 
-func (n *node) manager(c Config) *Manager {
-	m := New(Options{
-		Cgroups: cgroupfs.FS(n.root), Slice: partition, Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Kill: n.kill, Runtime: (*nodeRuntime)(n),
-		Mark: n.mark, API: (*nodeAPI)(n), Store: Store(filepath.Join(n.root, "evictions.json")), LowerLimit: n.lowerLimit,
-		Shortage: filepath.Join(n.root, "shortage.json"), SinceBoot: n.sinceBoot, Events: (*nodeEvents)(n),
-	})
+// state returns the path of a state file of the partition.
+func (n *node) state(what string) string {
+	if n.name != unitname.System {
+		what += "-" + string(n.name)
+	}
+	return filepath.Join(n.root, what+".json")
+}
+
+// options returns the options of the manager of the partition.
+func (n *node) options() Options {
+	return Options{
+		Partition: n.name,
+		Cgroups:   cgroupfs.FS(n.root),
+		Inventory: Inventory{Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf},
+		Actions: Actions{
+			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit,
+		},
+		Files: Files{
+			Store: Store(n.state("evictions")), Shortage: n.state("shortage"), SinceBoot: n.sinceBoot,
+		},
+		Events: (*nodeEvents)(n),
+	}
+}
+
+func (n *node) manager(c Settings) *Manager {
+	m, err := New(n.options())
+	if err != nil {
+		n.t.Fatal(err)
+	}
 	m.SetConfig(c)
 	return m
 }
@@ -532,7 +566,7 @@ func (n *node) sinceBoot() (boot string, since time.Duration, err error) {
 }
 
 // started returns a manager that has read its state.
-func (n *node) started(c Config) *Manager {
+func (n *node) started(c Settings) *Manager {
 	m := n.manager(c)
 	m.load()
 	return m

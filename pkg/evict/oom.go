@@ -20,7 +20,7 @@ func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 	if !ofNow && !w.reported && now.Sub(w.kills.readAt) < statInterval {
 		return counted{}
 	}
-	killed, atLimit, err := w.Cgroups.OOMEvents(w.Slice)
+	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)
 	if err != nil {
 		return counted{} // the cgroup is gone, which the next poll finds
 	}

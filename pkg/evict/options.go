@@ -2,16 +2,32 @@ package evict
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 // Options lists the inputs and outputs of a Manager. All but Burst and Shortage are required.
 type Options struct {
-	// Cgroups is the mount, and Slice the path of the partition below it.
-	Cgroups cgroupfs.FS
-	Slice   string
+	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
+	Partition unitname.PartitionName
+	Cgroups   cgroupfs.FS
+	Inventory
+	Actions
+	Files
+	// Burst is the growth of the partition, in bytes per second, that may set in without warning
+	// (MeasureBurst); 0 for maxBurst. It is the same for all partitions of a node.
+	Burst  float64
+	Events Events
+
+	// slice is the path of the partition below the mount.
+	slice string
+}
+
+// Inventory finds pods and containers.
+type Inventory struct {
 	// Pods returns the pods in the partition without their usage, including unknown pods. It returns
 	// at once.
 	Pods func() []Pod
@@ -26,26 +42,72 @@ type Options struct {
 	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
 	// container that a live move has left in two cgroups is in the list twice.
 	Rest func(uid string) []Container
+}
+
+// Actions holds what a Manager does.
+type Actions struct {
 	// Kill kills all processes of a cgroup at once (Killer). atLimit means that the partition is
 	// about to meet its limit. It returns an error that is fs.ErrNotExist if the kernel cannot.
 	Kill    func(cgroup string, atLimit bool) error
 	Runtime Runtime
-	// Mark is called with the UIDs of the pods that are being evicted for good, or were recently,
-	// whenever they may have changed. It returns at once, and does not change the map.
-	Mark  func(uids map[string]bool)
-	API   API
-	Store Store
-	// Shortage is the path of the file that carries a shortage of memory over to the next run of the
-	// program, empty for none. SinceBoot returns the kernel's ID of the boot and the time since it
-	// (CLOCK_BOOTTIME), and is required with Shortage.
-	Shortage  string
-	SinceBoot func() (boot string, since time.Duration, err error)
+	// Mark is called with the UIDs of the partition's pods that are being evicted for good, or were
+	// recently, whenever they may have changed. It returns at once, and does not change the map.
+	Mark func(uids map[string]bool)
+	API  API
 	// LowerLimit has systemd apply a memory limit that was lowered below the partition's usage.
 	LowerLimit func(ctx context.Context) error
-	// Burst is the growth of the partition, in bytes per second, that may set in without warning
-	// (MeasureBurst); 0 for maxBurst.
-	Burst  float64
-	Events Events
+}
+
+// Files are the files that carry the state of a Manager over to the next run of the program. Each
+// partition has its own.
+type Files struct {
+	// Store has the evictions.
+	Store Store
+	// Shortage is the path of the file about a shortage of memory, empty for none.
+	Shortage string
+	// SinceBoot returns the kernel's ID of the boot and the time since it (CLOCK_BOOTTIME). It is
+	// required with Shortage.
+	SinceBoot func() (boot string, since time.Duration, err error)
+}
+
+// check returns an error that names a required field that is missing.
+func (o *Options) check() error {
+	if err := o.Partition.Check(); err != nil {
+		return fmt.Errorf("eviction: Partition %q %w", o.Partition, err)
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"Cgroups", o.Cgroups != ""},
+		{"Pods", o.Pods != nil},
+		{"Known", o.Known != nil},
+		{"Refresh", o.Refresh != nil},
+		{"Scopes", o.Scopes != nil},
+		{"Rest", o.Rest != nil},
+		{"Kill", o.Kill != nil},
+		{"Runtime", o.Runtime != nil},
+		{"Mark", o.Mark != nil},
+		{"API", o.API != nil},
+		{"LowerLimit", o.LowerLimit != nil},
+		{"Store", o.Store != ""},
+		{"SinceBoot", o.SinceBoot != nil || o.Shortage == ""},
+		{"Events", o.Events != nil},
+	} {
+		if !field.set {
+			return fmt.Errorf("eviction of partition %s: evict.Options has no %s", o.Partition, field.name)
+		}
+	}
+	return nil
+}
+
+// name returns the partition as the messages of this package name it. Those about the system
+// partition have been searched for in journals since there was only one.
+func (o *Options) name() string {
+	if o.Partition == unitname.First {
+		return "the partition"
+	}
+	return "partition " + string(o.Partition)
 }
 
 // Runtime stops containers with a grace period. *cri.Client implements it.

@@ -3,13 +3,16 @@ package evict
 import (
 	"testing"
 	"time"
+
+	"nodepartition/internal/thresholds"
 )
 
 // TestManagerTakePeak: a peak between two calls is known, although usage has fallen since. The next
 // call begins again.
 func TestManagerTakePeak(t *testing.T) {
 	bubble(t, func(n *node) {
-		m := n.started(Config{Limit: 1000 * mi, Off: true}) // polls each second
+		// It polls each second.
+		m := n.started(Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi}, Off: true})
 		n.run(m, 2*time.Second)
 		first := m.TakePeak()
 		if first.Polls == 0 || first.Used != first.UsedLow {

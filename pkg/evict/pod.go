@@ -6,23 +6,34 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// PodMeta identifies a pod, and holds its attributes. An Eviction keeps it.
+type PodMeta struct {
+	UID       string         `json:"uid"`
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	QoS       v1.PodQOSClass `json:"qosClass"`
+	// Owner is the key of the cooldown: the controller, or the pod itself.
+	Owner string `json:"owner"`
+	// Cgroup is its slice in the partition, a path below the mount.
+	Cgroup string `json:"cgroup"`
+	// Priority of the pod; 0 if it has none, or if it is unknown.
+	Priority int32 `json:"priority"`
+	// Estimated means that the priority and the request are approximations (EstimatePriority,
+	// EstimateRequest), because the kubelet serves no Pods API.
+	Estimated bool `json:"estimated,omitempty"`
+	// Static pods come from a file or a URL of the kubelet's, and not from the API server, through
+	// which they cannot be evicted.
+	Static bool `json:"static,omitempty"`
+	// EndsForGood means that the kubelet leaves a container of the pod stopped when it is killed
+	// (restartPolicy Never).
+	EndsForGood bool `json:"endsForGood,omitempty"`
+}
+
 // Pod is a pod whose containers run in the partition.
 type Pod struct {
-	UID, Namespace, Name string
-	QoS                  v1.PodQOSClass
-	// Cgroup is its slice in the partition, a path below the mount.
-	Cgroup string
-	// Priority of the pod; 0 if it has none, or if it is unknown.
-	Priority int32
+	PodMeta
 	// Request for memory in bytes, as the kubelet counts it for the whole pod.
 	Request uint64
-	// Estimated means that Priority and Request are approximations (EstimatePriority,
-	// EstimateRequest), because the kubelet serves no Pods API.
-	Estimated bool
-	// Static pods come from a file or a URL of the kubelet's, and not from the API server.
-	Static bool
-	// Owner is the key of the cooldown: the controller, or the pod itself.
-	Owner string
 	// GracePeriod is the time in which its containers have to end.
 	GracePeriod time.Duration
 	// Terminating pods are being deleted, or were evicted. They stay candidates until their processes
@@ -32,8 +43,6 @@ type Pod struct {
 	// Unknown pods have a cgroup in the partition and processes, and neither a pass nor the kubelet
 	// has identified them. Their UID and class are in the cgroup's name; their name is not known.
 	Unknown bool
-	// EndsForGood means that the kubelet leaves a container of the pod stopped when it is killed.
-	EndsForGood bool
 	// Empty pods have no process left, and memory that outlives processes: files of an emptyDir with
 	// the medium Memory, /dev/shm.
 	Empty bool

@@ -17,7 +17,7 @@ func TestProtectedPriorityBounds(t *testing.T) {
 		priority.NodeCritical - 1:    SkipClusterCritical,
 		priority.NodeCritical:        SkipNodeCritical,
 	} {
-		if got := kubeletProtected.reason(Pod{Priority: value}); got != want {
+		if got := kubeletProtected.reason(Pod{PodMeta: PodMeta{Priority: value}}); got != want {
 			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
 		}
 	}

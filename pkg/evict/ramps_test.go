@@ -58,7 +58,7 @@ func (r *ramps) wait(m *Manager, d time.Duration) {
 type ramps struct {
 	*node
 	random  *rand.Rand
-	config  Config
+	config  Settings
 	growers int
 	over    bool
 	story   []string

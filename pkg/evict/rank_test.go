@@ -18,8 +18,10 @@ const mi = 1 << 20
 // reading.
 func sized(name string, priority int32, uses, requests int) Pod {
 	p := Pod{
-		UID: name, Namespace: "kube-system", Name: name, QoS: v1.PodQOSBurstable, Owner: "kube-system/" + name,
-		Priority: priority, Request: uint64(requests) * mi, Measured: uses >= 0,
+		PodMeta: PodMeta{
+			UID: name, Namespace: "kube-system", Name: name, QoS: v1.PodQOSBurstable, Owner: "kube-system/" + name,
+			Priority: priority,
+		}, Request: uint64(requests) * mi, Measured: uses >= 0,
 	}
 	if p.Measured {
 		p.Usage = Usage{WorkingSet: uint64(uses) * mi, Used: uint64(uses) * mi}

@@ -17,7 +17,7 @@ func (state *State) setFloor(floor uint64, pods []Pod) {
 
 // remainsGrow reports whether available memory has fallen below the Floor because memory that stays
 // has grown.
-func (s Snapshot) remainsGrow(order []Candidate) bool {
+func (s Situation) remainsGrow(order []Candidate) bool {
 	growth := uint64(0)
 	for i := range order {
 		growth += s.remainsGrowth(order[i])
@@ -29,7 +29,7 @@ func (s Snapshot) remainsGrow(order []Candidate) bool {
 // remainsGrowth returns the bytes by which a pod whose memory stays has grown since the Floor was
 // set. The Floor may have been set without reading the pods: a pod that is not known from before
 // has grown from nothing.
-func (s Snapshot) remainsGrowth(c Candidate) uint64 {
+func (s Situation) remainsGrowth(c Candidate) uint64 {
 	if c.Skip != SkipStays {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (s Snapshot) remainsGrowth(c Candidate) uint64 {
 
 // growingRemains returns the pod whose memory stays and that grows most, nil if none can be
 // stopped. Stopping it again brings back nothing, but it does not grow until it is restarted.
-func (s Snapshot) growingRemains(order []Candidate) *Pod {
+func (s Situation) growingRemains(order []Candidate) *Pod {
 	var pod *Pod
 	most := uint64(0)
 	for i := range order {
@@ -54,7 +54,7 @@ func (s Snapshot) growingRemains(order []Candidate) *Pod {
 }
 
 // usedUp reports whether a pod has itself used up what is missing below the Floor. A pod that did
-// not run when the Floor was set has come back, which is no growth.
+// not run when the Floor was set has come back, and has not grown.
 func (state *State) usedUp(p Pod, left uint64) bool {
 	before := state.FloorUsed[p.UID]
 	return state.Floored && before > 0 && p.Usage.Used > before && left+p.Usage.Used-before >= state.Floor

@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
 )
 
 // Report is the present state.
 type Report struct {
+	Partition unitname.PartitionName `json:"partition"`
 	// Time of the poll; zero before the first.
 	Time time.Time `json:"time"`
-	// Memory of the partition, its Limit, and the memory Available below that, in bytes.
+	// Memory of the partition, and the memory Available below its limit, in bytes.
 	Memory    cgroupfs.MemoryReading `json:"memory"`
-	Limit     uint64                 `json:"limit"`
 	Available uint64                 `json:"available"`
-	// Hard and Soft are the thresholds in bytes, 0 for none.
-	Hard uint64 `json:"hard"`
-	Soft uint64 `json:"soft"`
+	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
+	thresholds.Thresholds
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
 	// nevertheless. NoCandidate means that there is no candidate.
 	Crossed     Threshold `json:"crossed,omitempty"`
@@ -33,12 +34,12 @@ func (m *Manager) Report() Report {
 }
 
 // publish stores the result of a poll for Report, and notifies Events.
-func (m *Manager) publish(s Snapshot, d Decision) {
-	c := s.Effective()
+func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
-		Time: s.Now, Memory: s.Memory, Limit: s.limit(), Available: d.Available, Hard: c.Hard, Soft: c.Soft,
+		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
 		Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
+	report.Limit = s.limit()
 	m.mu.Lock()
 	if !m.watch.statAt.Equal(s.Now) && !m.report.Time.IsZero() {
 		// Without memory.stat page cache would count as used.
@@ -46,8 +47,8 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 	}
 	m.report = report
 	m.mu.Unlock()
-	if d.NoCandidate && s.Now.Sub(m.noCandidateAt) >= retryInterval {
-		m.noCandidateAt = s.Now
+	if d.NoCandidate && s.Now.Sub(m.notices.noCandidateAt) >= retryInterval {
+		m.notices.noCandidateAt = s.Now
 		m.Events.NoCandidate(d)
 	}
 	m.warnRaised(s)
@@ -55,21 +56,21 @@ func (m *Manager) publish(s Snapshot, d Decision) {
 
 // warnRaised warns if the limit in force has been above the configured one for retryInterval. That
 // is normal for a moment after the limit was lowered, until systemd has applied it.
-func (m *Manager) warnRaised(s Snapshot) {
+func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
 	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {
-		m.raisedAt = time.Time{}
+		m.notices.raisedAt = time.Time{}
 		return
 	}
-	if m.raisedAt.IsZero() {
-		m.raisedAt = s.Now
+	if m.notices.raisedAt.IsZero() {
+		m.notices.raisedAt = s.Now
 	}
-	if s.Now.Sub(m.raisedAt) >= retryInterval {
+	if s.Now.Sub(m.notices.raisedAt) >= retryInterval {
 		m.warnings.warn(
 			fmt.Errorf(
 				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which was raised "+
 					"(systemctl set-property); systemctl revert takes that back",
-				m.Slice,
+				m.slice,
 				s.Memory.Max,
 				c.Limit,
 			),

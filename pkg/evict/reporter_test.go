@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 func TestReporterServerAnswers(t *testing.T) {
@@ -310,7 +312,7 @@ func TestReporterContainerOutsidePartition(t *testing.T) {
 	noRuntime := func(n *node) { n.stopErr = errBusy }
 	inDiskSleep := func(n *node) { n.pod("greedy").containers[2].immortal = true }
 	for name, test := range map[string]struct {
-		config Config
+		config Settings
 		change func(*node)
 		// before lists the calls until just before that time, and then those after it.
 		before []string
@@ -400,8 +402,12 @@ func TestReporterResumedLate(t *testing.T) {
 		t.Run(age.String(), func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.manager(hardOnly)
-				e := Eviction{UID: "greedy", Name: "greedy", Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, Gone: true}
-				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
+				e := Eviction{
+					PodMeta: PodMeta{UID: "greedy", Name: "greedy"},
+					Verdict: Verdict{Time: time.Now().Add(-age), Threshold: Hard, Method: Evict},
+					Gone:    true,
+				}
+				if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}
 				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted

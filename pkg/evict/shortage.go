@@ -1,12 +1,10 @@
 package evict
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
-	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
 )
 
 // shortage is the content of the file that carries a shortage of memory over to the next run of the
@@ -14,6 +12,7 @@ import (
 // minimum reclaim, and forget that memory is awaited. Its times count from the boot
 // (CLOCK_BOOTTIME), so that a clock that is set changes none of them.
 type shortage struct {
+	stamp
 	// Boot is the kernel's ID of the boot, and At the time at which the file was written.
 	Boot string        `json:"boot"`
 	At   time.Duration `json:"at"`
@@ -103,7 +102,7 @@ func (m *Manager) writeShortage(state *State, e evidence) error {
 		return since + t.Sub(now)
 	}
 	s := shortage{
-		Boot: boot, At: since,
+		stamp: newStamp(m.Partition), Boot: boot, At: since,
 		Reclaiming: state.Reclaiming, SoftSince: at(state.SoftSince), Doubt: at(state.Doubt),
 		Floor: state.Floor, Floored: state.Floored, FloorLimit: state.FloorLimit, FloorUsed: state.FloorUsed,
 		InVain: e.inVain,
@@ -111,10 +110,7 @@ func (m *Manager) writeShortage(state *State, e evidence) error {
 	if !e.killedAt.IsZero() {
 		s.KilledAt, s.QuietAt, s.Used = at(e.killedAt), at(e.quietAt), e.used
 	}
-	if err := statefile.Write(m.Shortage, s, 0o600); err != nil {
-		return fmt.Errorf("state of evictions: %w", err)
-	}
-	return nil
+	return writeState(m.Shortage, s)
 }
 
 // loadShortage continues with the shortage of an earlier run.
@@ -122,7 +118,7 @@ func (m *Manager) loadShortage() {
 	if m.Shortage == "" {
 		return
 	}
-	s, err := readShortage(m.Shortage)
+	s, err := readShortage(m.Shortage, m.Partition)
 	if err != nil {
 		m.Events.Failed(Eviction{}, StepState, err) // and begin without one
 		return
@@ -136,20 +132,15 @@ func (m *Manager) loadShortage() {
 }
 
 // readShortage returns the content of the file, and an empty shortage if there is no file.
-func readShortage(path string) (shortage, error) {
+func readShortage(path string, partition unitname.PartitionName) (shortage, error) {
 	var s shortage
-	err := statefile.Read(path, &s)
-	var file *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return shortage{}, nil
-	case errors.As(err, &file):
-		return shortage{}, fmt.Errorf("state of evictions: %w", err)
-	case err == nil && s.Reclaiming != "" && s.Reclaiming != Hard && s.Reclaiming != Soft:
-		err = fmt.Errorf("reclaiming: %q: want %q or %q", s.Reclaiming, Hard, Soft)
+	if err := readState(path, &s, partition); err != nil {
+		return shortage{}, err
 	}
-	if err != nil {
-		return shortage{}, fmt.Errorf("state of evictions: %s: %w; remove it", path, err)
+	if s.Reclaiming != "" && s.Reclaiming != Hard && s.Reclaiming != Soft {
+		return shortage{}, fmt.Errorf(
+			"state of evictions: %s: reclaiming: %q: want %q or %q; remove it", path, s.Reclaiming, Hard, Soft,
+		)
 	}
 	return s, nil
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"nodepartition/internal/priority"
+	"nodepartition/internal/unitname"
 )
 
 // again ends a program as SIGKILL does, and returns the next run of it after a while.
-func (n *node) again(m *Manager, c Config, down time.Duration) *Manager {
+func (n *node) again(m *Manager, c Settings, down time.Duration) *Manager {
 	n.t.Helper()
 	n.stop(m)
 	<-time.After(down)
@@ -32,7 +33,7 @@ func TestManagerShortageRestart(t *testing.T) {
 	minimum.MinimumReclaim = 100 * mi
 	const down = 100 * time.Millisecond
 	for name, test := range map[string]struct {
-		config Config
+		config Settings
 		before func(n *node, m *Manager)
 		down   time.Duration
 		reboot bool
@@ -172,7 +173,7 @@ func TestManagerShortageFile(t *testing.T) {
 				n.expect()
 				n.run(m, 200*time.Millisecond)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if s, err := readShortage(filepath.Join(n.root, "shortage.json")); err != nil || s.Reclaiming != Soft {
+				if s, err := readShortage(filepath.Join(n.root, "shortage.json"), unitname.System); err != nil || s.Reclaiming != Soft {
 					n.t.Errorf("the file has %+v, %v", s, err)
 				}
 			})

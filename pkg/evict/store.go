@@ -1,17 +1,15 @@
 package evict
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"time"
 
-	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
 )
 
 // History is the content of the state file: the state that must survive a restart, and the last
 // evictions for people to read.
 type History struct {
+	stamp
 	// Open lists the evictions that are not closed.
 	Open []Eviction `json:"open,omitempty"`
 	// Cooldown is State.Cooldown.
@@ -30,24 +28,18 @@ const historySize = 20
 // Store is the path of the state file. It is on a tmpfs: after a boot there is nothing to continue.
 type Store string
 
-// Read returns the content of the file, and an empty History if there is no file.
-func (s Store) Read() (History, error) {
+// Read returns the content of the file, and an empty History if there is no file, or if the file is
+// not one of the partition that this program can read.
+func (s Store) Read(partition unitname.PartitionName) (History, error) {
 	var h History
-	err := statefile.Read(string(s), &h)
-	var file *fs.PathError
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return h, nil
-	case errors.As(err, &file):
-		return h, fmt.Errorf("state of evictions: %w", err)
+	if err := readState(string(s), &h, partition); err != nil {
+		return History{}, err
 	}
-	return History{}, fmt.Errorf("state of evictions: %s: %w; remove it", string(s), err)
+	return h, nil
 }
 
 // write replaces the whole file.
-func (s Store) write(h History) error {
-	if err := statefile.Write(string(s), h, 0o600); err != nil {
-		return fmt.Errorf("state of evictions: %w", err)
-	}
-	return nil
+func (s Store) write(partition unitname.PartitionName, h History) error {
+	h.stamp = newStamp(partition)
+	return writeState(string(s), h)
 }

@@ -1,11 +1,15 @@
 package evict
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 // stateFile is a state file as the version before executions wrote it. The format may get fields,
@@ -49,10 +53,10 @@ func TestStoreFormatResumed(t *testing.T) {
 	})
 }
 
-// TestStoreFormatWritten reads a file of an earlier version and writes the same bytes, so
-// that an earlier version can continue from it, too.
+// TestStoreFormatWritten reads a file of an earlier version and writes the same bytes after the
+// stamp, so that an earlier version can continue from it, too.
 func TestStoreFormatWritten(t *testing.T) {
-	h, err := Store(stateFile).Read()
+	h, err := Store(stateFile).Read(unitname.System)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +70,98 @@ func TestStoreFormatWritten(t *testing.T) {
 		}
 	}
 	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
-	if err := s.write(History{Open: records(open), Cooldown: h.Cooldown, Stays: h.Stays, Last: records(last)}); err != nil {
+	if err := s.write(unitname.System, History{Open: records(open), Cooldown: h.Cooldown, Stays: h.Stays, Last: records(last)}); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(stateFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(string(s)); err != nil || string(got) != string(want) {
-		t.Errorf("%v, wrote\n%s\nwant\n%s", err, got, want)
+	if got, err := os.ReadFile(string(s)); err != nil || string(got) != `{"version":1,"partition":"system",`+string(want[1:]) {
+		t.Errorf("%v, wrote\n%s\nwant the stamp and\n%s", err, got, want)
+	}
+}
+
+// TestStateFilesVersion0 has a run of the system partition continue from files without a version, a
+// second after the program that wrote them was killed. A pod was being stopped for the soft
+// threshold.
+func TestStateFilesVersion0(t *testing.T) {
+	bubble(t, func(n *node) {
+		for _, name := range []string{"evictions.json", "shortage.json"} {
+			data, err := os.ReadFile(filepath.Join("testdata/v0", name))
+			if err = errors.Join(err, os.WriteFile(filepath.Join(n.root, name), data, 0o600)); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+		<-time.After(12 * time.Second) // the files are of 11 s after the beginning
+		m := n.started(softOnly)
+		n.expectEvents()
+		state := m.executor.state
+		if len(state.Open) != 1 || state.Open[0].UID != "greedy" || state.Open[0].Grace != 20*time.Second || state.Reclaiming != Soft ||
+			!state.Floored || state.FloorUsed["greedy"] != 500*mi || len(state.Cooldown) != 1 {
+			n.t.Errorf("continues with %+v", state)
+		}
+		n.run(m, 30*time.Second)
+		n.expectSorted("confirm greedy", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s")
+		for _, name := range []string{"evictions.json", "shortage.json"} {
+			if data, err := os.ReadFile(filepath.Join(n.root, name)); err != nil || !strings.HasPrefix(string(data), `{"version":1,"partition":"system",`) {
+				n.t.Errorf("%s is %s, %v", name, data, err)
+			}
+		}
+		// Another partition does not read files of version 0.
+		for _, name := range []string{"evictions.json", "shortage.json"} {
+			path := filepath.Join("testdata/v0", name)
+			_, err := Store(path).Read("telemetry")
+			if name == "shortage.json" {
+				_, err = readShortage(path, "telemetry")
+			}
+			if err == nil || !strings.Contains(err.Error(), path) {
+				n.t.Errorf("of %s: %v; want an error that names the file", name, err)
+			}
+		}
+	})
+}
+
+// TestStateFilesDropped: files of a later version, and of another partition, are dropped with a
+// message that names the file. The next write replaces them.
+func TestStateFilesDropped(t *testing.T) {
+	const rest = `"cooldown":{"kube-system/greedy":"2001-01-01T00:00:00Z"},"open":[{"uid":"modest","method":"restart","time":"1999-12-31T23:59:59Z"}],` +
+		`"boot":"this","at":86399000000000,"reclaiming":"hard","floor":7,"floored":true}`
+	for name, test := range map[string]struct{ begin, want string }{
+		"a later version":     {`{"version":2,"partition":"system",`, ": version 2 is not known, only versions up to 1 are: it is ignored; remove it"},
+		"a strange version":   {`{"version":-1,"partition":"system",`, ": version -1 is not known, only versions up to 1 are: it is ignored; remove it"},
+		"no number":           {`{"version":"1","partition":"system",`, "cannot unmarshal string"},
+		"another partition":   {`{"version":1,"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
+		"no partition":        {`{"version":1,`, `: it is of partition "", and not of "system": it is ignored; remove it`},
+		"another, no version": {`{"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
+	} {
+		bubble(t, func(n *node) {
+			want := make([]string, 0, 2)
+			for _, file := range []string{"evictions.json", "shortage.json"} {
+				path := filepath.Join(n.root, file)
+				want = append(want, path)
+				if err := os.WriteFile(path, []byte(test.begin+rest), 0o600); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+			m := n.started(hardOnly)
+			events := strings.Join(n.takeEvents(), "\n")
+			for _, path := range want {
+				if !strings.Contains(events, path) || strings.Count(events, test.want) != 2 {
+					n.t.Errorf("%s: events %q; want %q of %s", name, events, test.want, path)
+				}
+			}
+			if s := m.executor.state; len(s.Open)+len(s.Cooldown) != 0 || s.Reclaiming != "" || s.Floored {
+				n.t.Errorf("%s: continues with %+v", name, s)
+			}
+			n.run(m, 4*time.Second)
+			n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+			if h := n.history(); len(h.Last) != 1 || h.Version != stateVersion || h.Partition != unitname.System {
+				n.t.Errorf("%s: wrote %+v", name, h)
+			}
+			if s, err := readShortage(filepath.Join(n.root, "shortage.json"), unitname.System); err != nil || s.Version != stateVersion {
+				n.t.Errorf("%s: wrote %+v, %v", name, s, err)
+			}
+		})
 	}
 }

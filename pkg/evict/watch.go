@@ -42,17 +42,17 @@ func (w *watch) open() error {
 	if w.meter != nil {
 		return nil
 	}
-	meter, err := w.Cgroups.MemoryMeter(w.Slice)
+	meter, err := w.Cgroups.MemoryMeter(w.slice)
 	if err != nil {
 		return err
 	}
-	alarm, pressureErr, err := newAlarm(w.Cgroups.Path(w.Slice))
+	alarm, pressureErr, err := newAlarm(w.Cgroups.Path(w.slice))
 	if err != nil {
 		meter.Close()
 		return err
 	}
 	if pressureErr != nil {
-		w.warn(fmt.Errorf("no wake-up by memory pressure, going on with ticks: %w", pressureErr))
+		w.warn(fmt.Errorf("memory pressure notifications are not available; polling only: %w", pressureErr))
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
 	w.earlier = evidence{} // a partition that is made again begins without any
@@ -79,7 +79,7 @@ func (w *watch) close() {
 
 // read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat,
 // except once in statInterval and while an eviction is open.
-func (w *watch) read(s *Snapshot, executing bool) error {
+func (w *watch) read(s *Situation, executing bool) error {
 	if err := w.open(); err != nil {
 		return err
 	}

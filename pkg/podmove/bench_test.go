@@ -19,9 +19,7 @@ import (
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			r := NewReconciler()
-			r.config, r.NRI, r.Events, r.Placer = members, func() NRIState { return Working }, &events{}, &fakePlacer{}
-			r.Gatherer = placedPods(b, pods).gatherer()
+			r := made(b, idle(placedPods(b, pods).gatherer(), Working), members)
 			b.ReportAllocs()
 			for b.Loop() {
 				snapshot, err := r.snapshot(b.Context())

@@ -15,12 +15,12 @@ import (
 type Decision struct {
 	// Ensure lists the slices of pods to create or to give other limits.
 	Ensure []SliceSpec
-	// Weights lists the partition's own slices whose weight changes.
+	// Weights lists the partitions' own slices whose weight changes.
 	Weights []WeightSpec
-	// Protect lists the partition's own slices whose protected memory changes, and kubepods.slice if
+	// Protect lists the partitions' own slices whose protected memory changes, and kubepods.slice if
 	// that does.
 	Protect []ProtectSpec
-	// Raised is the protected memory that kubepods.slice has for the partition's floor after the pass.
+	// Raised is the protected memory that kubepods.slice has for all floors after the pass.
 	Raised cgroupfs.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
@@ -32,13 +32,16 @@ type Decision struct {
 	Move *Move
 	// Wait means that the situation will change soon without an event.
 	Wait bool
-	// Done means that the partition is switched off and empty.
+	// Empty lists the partitions that are switched off and have no slice of a pod. It is nil while a
+	// pod is being moved.
+	Empty []unitname.PartitionName
+	// Done means that all partitions are switched off and empty.
 	Done bool
 	// Pods reports the pods, by namespace and name.
 	Pods []PodReport
 }
 
-// SliceSpec is a slice of a pod in the partition.
+// SliceSpec is a slice of a pod in a partition.
 type SliceSpec struct {
 	Name, Description string
 	Limits            cgroupfs.Limits
@@ -47,7 +50,7 @@ type SliceSpec struct {
 // StopSpec is a slice to stop, and its pod.
 type StopSpec struct{ Slice, UID string }
 
-// WeightSpec is a slice of the partition and its cpu.weight.
+// WeightSpec is a slice of a partition and its cpu.weight.
 type WeightSpec struct {
 	Slice  string
 	Weight uint64
@@ -62,7 +65,7 @@ type ProtectSpec struct {
 // Move is a pod to move and the method.
 type Move struct {
 	UID, Namespace, Name string
-	To                   unitname.Partition
+	To                   unitname.PartitionName
 	Method               Method
 	// Slice is the destination of its containers.
 	Slice string
@@ -82,128 +85,133 @@ func Decide(s Snapshot) Decision {
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	for _, pod := range pods {
-		if pod.Exists && s.Ordered[pod.UID] {
-			d.place(s, pod) // ordered pods come first
+	for i := range pods {
+		if pods[i].Exists && s.Ordered[pods[i].UID] {
+			d.place(s, &pods[i], s.belongs(&pods[i])) // ordered pods come first
 		}
 	}
-	inPartition := false
-	for _, pod := range pods {
+	for i := range pods {
+		pod := &pods[i]
+		to := s.belongs(pod)
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.Outlived = append(d.Outlived, pod.Outlived...)
 		d.Wait = d.Wait || pod.Settling
-		d.slice(s, pod)
-		if pod.Exists && !s.Ordered[pod.UID] {
-			d.place(s, pod)
+		for j := range pod.Partitions {
+			d.slice(s, pod, to, &pod.Partitions[j])
 		}
-		inPartition = inPartition || pod.PartitionCgroup.Exists
+		if pod.Exists && !s.Ordered[pod.UID] {
+			d.place(s, pod, to)
+		}
 	}
 	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	d.weights(s, pods)
+	for i := range s.Config.Partitions {
+		d.weights(s, &s.Config.Partitions[i], pods)
+	}
 	d.raiseParent(s)
-	d.Done = s.Config.Off && !inPartition && s.Moving == ""
+	d.end(s, pods)
 	return d
 }
 
-// belongs returns the partition that a pod belongs to.
-func (s Snapshot) belongs(pod Pod) unitname.Partition {
-	if !s.Config.Off && slices.Contains(s.Config.Namespaces, pod.Namespace) {
-		return s.Config.Partition
+// end decides which partitions have come to their end.
+func (d *Decision) end(s Snapshot, pods []Pod) {
+	if s.Moving != "" {
+		return
 	}
-	return unitname.Default
+	for i := range s.Config.Partitions {
+		p := &s.Config.Partitions[i]
+		if p.Off && !slices.ContainsFunc(pods, func(pod Pod) bool { return pod.Cgroup(p.Name).Exists }) {
+			d.Empty = append(d.Empty, p.Name)
+		}
+	}
+	d.Done = len(d.Empty) == len(s.Config.Partitions)
 }
 
-// slice decides about the slice of a pod in the partition.
-func (d *Decision) slice(s Snapshot, pod Pod) {
-	inUse := len(pod.PartitionCgroup.Units) > 0
+// belongs returns the partition that a pod belongs to.
+func (s Snapshot) belongs(pod *Pod) unitname.PartitionName {
+	return s.Rules.Partition(pod.member())
+}
+
+// slice decides about the slice, in a partition, of a pod that belongs to the partition to.
+func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) {
+	inUse := len(cgroup.Units) > 0
 	switch {
-	case pod.Exists && (s.belongs(pod) != unitname.Default && pod.Ready || inUse):
+	case pod.Exists && (to == cgroup.Partition && pod.Ready || inUse):
 		if !pod.DefaultCgroup.Exists {
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		if !pod.PartitionCgroup.Exists || pod.PartitionCgroup.Limits != pod.DefaultCgroup.Limits {
-			d.Ensure = append(
-				d.Ensure,
-				SliceSpec{
-					Name:        pod.PartitionCgroup.Slice,
-					Description: Description(pod.Namespace, pod.Name),
-					Limits:      pod.DefaultCgroup.Limits,
-				},
-			)
+		if !cgroup.Exists || cgroup.Limits != pod.DefaultCgroup.Limits {
+			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), pod.DefaultCgroup.Limits}
+			d.Ensure = append(d.Ensure, spec)
 		}
-	case pod.PartitionCgroup.Exists && !inUse && !s.holdsMemory(pod):
+	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup.Partition):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
-		d.Stop = append(d.Stop, StopSpec{pod.PartitionCgroup.Slice, pod.UID})
+		d.Stop = append(d.Stop, StopSpec{cgroup.Slice, pod.UID})
 	}
 }
 
-// holdsMemory reports whether the slice of a pod in the partition may still be charged for memory
+// holdsMemory reports whether the slice of a pod in a partition may still be charged for memory
 // that the pod's processes left behind: files in an emptyDir with the medium Memory. The kubelet
 // unmounts them before it removes its own slice of the pod (SyncTerminatedPod,
 // pkg/kubelet/kubelet.go), 0.9 s after the last container ended (seen with 1.37.0). If the slice
 // were stopped before that, its memory would be charged to the slice above, and eviction could only
 // hold it against other pods.
-func (s Snapshot) holdsMemory(pod Pod) bool {
+func (s Snapshot) holdsMemory(pod *Pod, to, in unitname.PartitionName) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
-	return pod.DefaultCgroup.Exists && !s.Config.Off && (pod.Namespace == "" || s.belongs(pod) != unitname.Default)
+	return pod.DefaultCgroup.Exists && s.isOn(in) && (pod.Namespace == "" || to == in)
+}
+
+// isOn reports whether a partition is switched on.
+func (s Snapshot) isOn(name unitname.PartitionName) bool {
+	return slices.ContainsFunc(s.Config.Partitions, func(p PartitionPolicy) bool { return p.Name == name && !p.Off })
 }
 
 // Description returns the description of a pod's slice, which systemctl status shows. It names the
 // pod, because a UID means nothing to people.
 func Description(namespace, name string) string { return "Pod " + namespace + "/" + name }
 
-// place reports where a pod is, and decides what to do if that is not where it belongs.
-func (d *Decision) place(s Snapshot, pod Pod) {
-	want := s.belongs(pod)
+// placing holds a pod that is looked at, and its containers by where they are.
+type placing struct {
+	pod *Pod
+	// to is the partition that the pod belongs to, and slice its slice there.
+	to    unitname.PartitionName
+	slice string
+	// misplaced lists the containers in the pod's slices of other partitions, and foreign those that
+	// are in no slice of the pod.
+	misplaced, foreign []Container
+	// creating means that the runtime has yet to start one of the containers.
+	creating bool
+}
+
+// place reports where a pod is, and decides what to do if it belongs to another partition, to.
+func (d *Decision) place(s Snapshot, pod *Pod, to unitname.PartitionName) {
+	p := placing{pod: pod, to: to, slice: pod.Cgroup(to).Slice}
+	claimant := s.Rules.claimant(pod.member())
 	report := PodReport{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, QoS: pod.QoS,
-		Member: slices.Contains(s.Config.Namespaces, pod.Namespace),
-		Slice:  pod.slice(want),
+		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
+		Slice: p.slice,
 	}
-	var misplaced, foreign []Container
-	creating := false
 	for _, c := range pod.Containers {
-		creating = creating || c.Creating
-		if !c.Running || c.Unit == "" && !c.Foreign {
-			continue
-		}
-		report.Containers++
-		if c.AlsoSlice != "" && c.Slice == pod.slice(want) {
-			// One half is in its place. The other half has to move.
-			c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
-		}
-		if c.IdleCPUs != "" {
-			report.IdleCPUs = strings.TrimPrefix(report.IdleCPUs+","+c.IdleCPUs, ",")
-		}
-		if unitname.IsLiveMoved(c.Unit) {
-			report.LiveMoved++
-			report.OutsideBytes = pod.DefaultCgroup.Bytes
-		}
-		switch {
-		case c.Slice == pod.slice(want):
-		case c.Slice == pod.slice(s.other(want)):
-			misplaced = append(misplaced, c)
-		case want != unitname.Default:
-			// In the default partition the runtime decides where containers are.
-			foreign = append(foreign, c)
-			report.Misplaced++
+		p.creating = p.creating || c.Creating
+		if c.Running && (c.Unit != "" || c.Foreign) {
+			p.count(c, &report)
 		}
 	}
-	if len(misplaced) > 0 {
-		report.Slice = pod.slice(s.other(want))
-		report.Misplaced += len(misplaced)
-		d.move(s, pod, want, misplaced, creating, &report)
-	} else if len(foreign) > 0 {
-		if len(foreign) == report.Containers {
-			report.Slice = foreign[0].Slice
+	if len(p.misplaced) > 0 {
+		report.Slice = p.misplaced[0].Slice
+		report.Misplaced += len(p.misplaced)
+		d.move(s, p, &report)
+	} else if len(p.foreign) > 0 {
+		if len(p.foreign) == report.Containers {
+			report.Slice = p.foreign[0].Slice
 		}
 		report.Reason = ReasonForeign
 		report.Next = fmt.Sprintf(
-			"nothing: container %s runs in %s, which is no slice that the kubelet made for it",
-			foreign[0].Name, foreign[0].Slice,
+			"nothing: container %s runs in %s, which is not a slice that the kubelet made for it",
+			p.foreign[0].Name, p.foreign[0].Slice,
 		)
 	}
 	if pod.Ready || report.Containers > 0 {
@@ -211,17 +219,27 @@ func (d *Decision) place(s Snapshot, pod Pod) {
 	}
 }
 
-// other returns the partition that is not p.
-func (s Snapshot) other(p unitname.Partition) unitname.Partition {
-	if p == unitname.Default {
-		return s.Config.Partition
+// count adds a running container to its pod and to the report.
+func (p *placing) count(c Container, report *PodReport) {
+	report.Containers++
+	if c.AlsoSlice != "" && c.Slice == p.slice {
+		// One half is in its place. The other half has to move.
+		c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
 	}
-	return unitname.Default
-}
-
-func (pod Pod) slice(p unitname.Partition) string {
-	if p == unitname.Default {
-		return pod.DefaultCgroup.Slice
+	if c.IdleCPUs != "" {
+		report.IdleCPUs = strings.TrimPrefix(report.IdleCPUs+","+c.IdleCPUs, ",")
 	}
-	return pod.PartitionCgroup.Slice
+	if unitname.IsLiveMoved(c.Unit) {
+		report.LiveMoved++
+		report.OutsideBytes = p.pod.DefaultCgroup.Bytes
+	}
+	switch {
+	case c.Slice == p.slice:
+	case c.Slice == p.pod.DefaultCgroup.Slice, p.pod.inPartition(c.Slice):
+		p.misplaced = append(p.misplaced, c)
+	case p.to != unitname.Default:
+		// In the default partition the runtime decides where containers are.
+		p.foreign = append(p.foreign, c)
+		report.Misplaced++
+	}
 }

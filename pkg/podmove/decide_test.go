@@ -15,18 +15,18 @@ import (
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
 // pod returns a burstable pod of kube-system that runs one container in partition p.
-func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
+func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
 	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
 		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
-		Kubelet:         &KubeletPod{GracePeriod: 7 * time.Second},
-		DefaultCgroup:   PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
-		PartitionCgroup: PodCgroup{Slice: partitionSlice},
+		Kubelet:       &KubeletPod{GracePeriod: 7 * time.Second},
+		DefaultCgroup: PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
+		Partitions:    []PodCgroup{{Partition: unitname.System, Slice: partitionSlice}},
 	}
-	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: defaultSlice}
+	container := Container{ID: "c" + uid, Name: "main", Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: defaultSlice}
 	if p == unitname.System {
-		result.PartitionCgroup.Exists, result.PartitionCgroup.Limits, result.PartitionCgroup.Units = true, limited, []string{unit}
+		result.Partitions[0].Exists, result.Partitions[0].Limits, result.Partitions[0].Units = true, limited, []string{unit}
 		container.Slice = partitionSlice
 	} else {
 		result.DefaultCgroup.Units = []string{unit}
@@ -38,14 +38,23 @@ func pod(uid string, p unitname.Partition, change ...func(*Pod)) Pod {
 	return result
 }
 
+// inSystem returns the policy of the system partition with namespaces.
+func inSystem(namespaces ...string) Policy {
+	return Policy{Partitions: []PartitionPolicy{{Name: unitname.System, Namespaces: namespaces}}, Mode: Auto}
+}
+
+// switchOff switches the first partition off.
+func switchOff(s *Snapshot) { s.Config.Partitions[0].Off = true }
+
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}, Pods: pods, NRI: Working, Formula: cpuweight.Linear,
+		Config: inSystem("kube-system"), Pods: pods, NRI: Working, Formula: cpuweight.Linear,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {
 		change(&s)
 	}
+	s.Rules = s.Config.Rules()
 	return s
 }
 
@@ -61,7 +70,7 @@ func TestDecideMove(t *testing.T) {
 		change func(*Snapshot)
 		pod    Pod
 		method Method // empty: not moved
-		to     unitname.Partition
+		to     unitname.PartitionName
 		reason Reason
 	}{
 		{"placed member", nil, pod("a", unitname.System), "", "", ""},
@@ -89,7 +98,7 @@ func TestDecideMove(t *testing.T) {
 		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending},
 		{"in a foreign cgroup", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
 		{"static", nil, pod("a", unitname.Default, isStatic), "", "", ReasonNextStart},
-		{"static, back to the default partition", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
+		{"static, back to the default partition", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
 		{"static, mode restart", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
 		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, ReasonPending},
 		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", ReasonNextStart},
@@ -103,9 +112,9 @@ func TestDecideMove(t *testing.T) {
 		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
 		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", ReasonPending},
 		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", ReasonMoving},
-		{"switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System), Restart, unitname.Default, ReasonPending},
+		{"switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), Restart, unitname.Default, ReasonPending},
 		{"static, ordered", orderedA(), pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
-		{"static, ordered, switched off", orderedA(func(s *Snapshot) { s.Config.Off = true }), pod("a", unitname.System, isStatic), Restart, unitname.Default, ReasonPending},
+		{"static, ordered, switched off", orderedA(func(s *Snapshot) { switchOff(s) }), pod("a", unitname.System, isStatic), Restart, unitname.Default, ReasonPending},
 		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", ReasonNoNRI},
@@ -133,7 +142,7 @@ func TestDecideMove(t *testing.T) {
 		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
 		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", ReasonPending},
 		{"ordered, where it belongs", orderedA(), pod("a", unitname.System), "", "", ""},
-		{"switched off, in its place", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.Default), "", "", ""},
+		{"switched off, in its place", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.Default), "", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -196,7 +205,7 @@ func TestDecideOneAtATime(t *testing.T) {
 func TestDecideSidecarsLast(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice, Order: order, Sidecar: sidecar}
+			return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true, Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
@@ -212,8 +221,8 @@ func TestDecideSidecarsLast(t *testing.T) {
 
 func TestDecideMisplacedContainersOnly(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
-		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.PartitionCgroup.Slice})
-		p.PartitionCgroup.Exists, p.PartitionCgroup.Limits, p.PartitionCgroup.Units = true, limited, []string{"cri-containerd-new.scope"}
+		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, spec: spec{Restarts: true}, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
+		p.Partitions[0].Exists, p.Partitions[0].Limits, p.Partitions[0].Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
 	d := Decide(snapshot(nil, p))
 	if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
@@ -224,7 +233,7 @@ func TestDecideMisplacedContainersOnly(t *testing.T) {
 // gone turns a pod into one whose containers and sandbox have ended, and that the kubelet has
 // cleaned up. After it, inDefault turns the pod into one that the kubelet has yet to clean up.
 func gone(p *Pod) {
-	p.Exists, p.Ready, p.PartitionCgroup.Units, p.Containers, p.DefaultCgroup.Exists = false, false, nil, nil, false
+	p.Exists, p.Ready, p.Partitions[0].Units, p.Containers, p.DefaultCgroup.Exists = false, false, nil, nil, false
 }
 func inDefault(p *Pod) { p.DefaultCgroup.Exists = true }
 
@@ -240,19 +249,19 @@ func TestDecideSlices(t *testing.T) {
 		{"as the kubelet's", nil, pod("a", unitname.System), false, false},
 		{"before its first container", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers, p.DefaultCgroup.Units = nil, nil }), true, false},
 		{"resized", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Limits.MemoryMax *= 2 }), true, false},
-		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.PartitionCgroup.Limits = cgroupfs.NoLimits }), true, false},
+		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.Partitions[0].Limits = cgroupfs.NoLimits }), true, false},
 		{"of no member", nil, pod("a", unitname.Default, inNamespace("default")), false, false},
 		{"pod gone", nil, pod("a", unitname.System, gone), false, true},
 		{"pod gone, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault), false, false},
 		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", unitname.System, gone, inDefault, inNamespace("")), false, false},
 		{"pod gone, of no member", nil, pod("a", unitname.System, gone, inDefault, inNamespace("default")), false, true},
-		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System, gone, inDefault), false, true},
+		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, gone, inDefault), false, true},
 		{"pod gone, a container still being removed", nil, pod("a", unitname.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
 		{"pod ended", nil, pod("a", unitname.System, gone, func(p *Pod) { p.Exists = true }), false, true},
 		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
 		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
-		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.PartitionCgroup.Exists = true }), false, true},
-		{"switched off, not moved yet", func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System), false, false},
+		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists = true }), false, true},
+		{"switched off, not moved yet", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -300,7 +309,7 @@ func TestDecideWeights(t *testing.T) {
 		}, []Pod{small("a")}, 12, 0},
 		{"guaranteed", nil, []Pod{pod("a", unitname.System, guaranteed)}, 39, 0},
 		{"the newer formula", quadratic, []Pod{pod("a", unitname.System, guaranteed)}, 100, 0},
-		{"switched off", func(s *Snapshot) { s.Config.Off = true }, []Pod{pod("a", unitname.System)}, 0, 0},
+		{"switched off", func(s *Snapshot) { switchOff(s) }, []Pod{pod("a", unitname.System)}, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -324,7 +333,7 @@ func TestDecideProtect(t *testing.T) {
 	// left turns a pod into one whose containers have ended. It keeps the given protection, because it
 	// may be charged for what they left behind.
 	left := func(kept cgroupfs.Protection) func(*Pod) {
-		return func(p *Pod) { p.Containers, p.PartitionCgroup.Limits.Protection = nil, kept }
+		return func(p *Pod) { p.Containers, p.Partitions[0].Limits.Protection = nil, kept }
 	}
 	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
 	for name, test := range map[string]struct {
@@ -368,14 +377,14 @@ func TestDecideProtect(t *testing.T) {
 }
 
 func TestDecideDone(t *testing.T) {
-	off := func(s *Snapshot) { s.Config.Off = true }
+	off := func(s *Snapshot) { switchOff(s) }
 	for name, test := range map[string]struct {
 		snapshot Snapshot
 		done     bool
 	}{
 		"empty":               {snapshot(off), true},
 		"a pod to move":       {snapshot(off, pod("a", unitname.System)), false},
-		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.PartitionCgroup.Exists = true })), false},
+		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.Partitions[0].Exists = true })), false},
 		"moved":               {snapshot(off, pod("a", unitname.Default)), true},
 		"not switched off":    {snapshot(nil), false},
 		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", unitname.Default)), false},

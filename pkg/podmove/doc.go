@@ -1,5 +1,5 @@
-// Package podmove moves the pods of the partition's namespaces into the partition, and all others
-// out of it.
+// Package podmove moves the pods of each partition's namespaces into that partition, and all others
+// out of the partitions.
 //
 // A pass reads the runtime, the kubelet and the cgroup file system (Snapshot), decides what to do
 // without touching anything (Decide), and does it (Reconciler). Passes are the same at start, at an

@@ -20,15 +20,26 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	if !ok {
 		return
 	}
-	for _, slice := range []PodCgroup{pod.DefaultCgroup, pod.PartitionCgroup} {
-		// It is in a unit of another name, or in one that was just created.
-		if below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice.Slice)+"/"); ok {
-			c.Slice = slice.Slice
-			c.Unit, _, _ = strings.Cut(below, "/")
+	if c.Slice, c.Unit, ok = within(cgroup, pod.DefaultCgroup.Slice); ok {
+		return
+	}
+	for i := range pod.Partitions {
+		if c.Slice, c.Unit, ok = within(cgroup, pod.Partitions[i].Slice); ok {
 			return
 		}
 	}
 	c.Slice, c.Foreign = cgroup, true
+}
+
+// within returns the unit of a slice that a cgroup is in. It is a unit of another name than the
+// container's, or one that was just created.
+func within(cgroup, slice string) (in, unit string, ok bool) {
+	below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice)+"/")
+	if !ok {
+		return "", "", false
+	}
+	unit, _, _ = strings.Cut(below, "/")
+	return slice, unit, true
 }
 
 // whereIs returns the cgroup of a running container, or Nowhere. It returns false if the container

@@ -43,7 +43,7 @@ type Events interface {
 type Placement struct {
 	Method Method
 	// To is the partition that the container belongs to.
-	To   unitname.Partition
+	To   unitname.PartitionName
 	Took time.Duration
 	// Err is nil if the container is in its place. ErrInVain means that the pod is not restarted
 	// again. ErrWrongPlace means that no other pod is restarted either. After any other error the move

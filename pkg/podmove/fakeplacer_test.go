@@ -14,7 +14,7 @@ type fakePlacer struct {
 	announced atomic.Value
 }
 
-func (p *fakePlacer) SetConfig(Config)                               { /* unused */ }
+func (p *fakePlacer) SetRules(Rules)                                 { /* unused */ }
 func (p *fakePlacer) Connections() int                               { return int(p.connected.Load()) }
 func (p *fakePlacer) Answers(func(id string) bool) map[string]Answer { return nil }
 func (p *fakePlacer) Announced(func(id string) bool) []cri.Sandbox   { return nil }

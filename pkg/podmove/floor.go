@@ -9,8 +9,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// raiseParent decides about the protected memory of kubepods.slice. A floor of the partition is
-// effective under memory pressure of the whole node only as far as kubepods.slice has as much
+// raiseParent decides about the protected memory of kubepods.slice. The floors of partitions are
+// effective under memory pressure of the whole node only as far as kubepods.slice has their sum
 // (effective_protection, mm/page_counter.c).
 //
 // kubepods.slice is the kubelet's. Without memoryReservationPolicy TieredReservation the kubelet
@@ -24,9 +24,7 @@ func (d *Decision) raiseParent(s Snapshot) {
 		d.Raised = s.Raised
 		return
 	}
-	if !s.Config.Off {
-		d.Raised = s.Config.Floor
-	}
+	d.Raised = s.Config.floor()
 	target := cgroupfs.Protection{
 		Min: raised(present.Min, s.Raised.Min, d.Raised.Min),
 		Low: raised(present.Low, s.Raised.Low, d.Raised.Low),
@@ -63,11 +61,48 @@ type raisedRecord struct {
 	now, stored cgroupfs.Protection
 }
 
-// load reads the record. A file that is missing or broken counts as none, because a larger value of
-// kubepods.slice then stays.
+// raisedFile is the form of the record in its file.
+type raisedFile struct {
+	// Version is the version of the form.
+	Version int `json:"version"`
+	// Raised holds the protected memory that each slice may have for the floors of the partitions
+	// below it.
+	Raised map[string]protectionFile `json:"raised"`
+}
+
+// protectionFile is a cgroupfs.Protection in a file.
+type protectionFile struct {
+	Min uint64 `json:"min"`
+	Low uint64 `json:"low"`
+}
+
+// raisedVersion is the present version. A file of a later one counts as broken.
+const raisedVersion = 1
+
+// readRaised reads the record of kubepods.slice. A file that is missing or broken counts as none,
+// because a larger value of kubepods.slice then stays.
+func readRaised(path string) cgroupfs.Protection {
+	// The first form is {"Min":1,"Low":2}.
+	var file struct {
+		raisedFile
+		Min, Low uint64
+	}
+	if err := statefile.Read(path, &file); err != nil {
+		return cgroupfs.Protection{}
+	}
+	switch file.Version {
+	case 0:
+		return cgroupfs.Protection{Min: file.Min, Low: file.Low}
+	case raisedVersion:
+		return cgroupfs.Protection(file.Raised[unitname.Default.Slice()])
+	}
+	return cgroupfs.Protection{}
+}
+
+// load reads the record. Without a path there is none.
 func (r *raisedRecord) load(path string) {
-	if path != "" && statefile.Read(path, &r.stored) != nil {
-		r.stored = cgroupfs.Protection{}
+	if path != "" {
+		r.stored = readRaised(path)
 	}
 	r.now = r.stored
 }
@@ -79,7 +114,8 @@ func (r *raisedRecord) store(path string, p cgroupfs.Protection) error {
 		return nil
 	}
 	if path != "" {
-		if err := statefile.Write(path, p, 0o600); err != nil {
+		file := raisedFile{raisedVersion, map[string]protectionFile{unitname.Default.Slice(): protectionFile(p)}}
+		if err := statefile.Write(path, file, 0o600); err != nil {
 			return fmt.Errorf("recording the protected memory of %s: %w", unitname.Default.Slice(), err)
 		}
 	}
@@ -91,14 +127,14 @@ func (r *raisedRecord) store(path string, p cgroupfs.Protection) error {
 func (r *Reconciler) recall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.raised.load(r.RaisedFile)
+	r.raised.load(r.options.RaisedFile)
 }
 
 // record stores the protected memory that kubepods.slice may have from now on.
 func (r *Reconciler) record(p cgroupfs.Protection) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.raised.store(r.RaisedFile, p)
+	return r.raised.store(r.options.RaisedFile, p)
 }
 
 // kubeletProtects reports whether the kubelet protects the requests of pods, and with them

@@ -24,7 +24,7 @@ func TestDecideFloor(t *testing.T) {
 	type protection = cgroupfs.Protection
 	const mebi = 1 << 20
 	floor := func(minimum, low uint64) func(*Snapshot) {
-		return func(s *Snapshot) { s.Config.Floor = protection{Min: minimum, Low: low} }
+		return func(s *Snapshot) { s.Config.Partitions[0].Floor = protection{Min: minimum, Low: low} }
 	}
 	raised := func(minimum uint64, change func(*Snapshot)) func(*Snapshot) {
 		return func(s *Snapshot) { s.Raised.Min = minimum; change(s) }
@@ -67,7 +67,7 @@ func TestDecideFloor(t *testing.T) {
 			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 6 * mebi}, nil, protection{Min: 4 * mebi}, false,
 		},
 		"switched off": {
-			raised(4*mebi, func(s *Snapshot) { s.Config.Floor.Min, s.Config.Off = 4*mebi, true }),
+			raised(4*mebi, func(s *Snapshot) { s.Config.Partitions[0].Floor.Min = 4 * mebi; switchOff(s) }),
 			pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 4 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
 		},
@@ -104,15 +104,20 @@ func TestDecideFloor(t *testing.T) {
 	}
 }
 
+// withFloor returns the policy of the system partition with memory that is never reclaimed.
+func withFloor(minimum uint64) Policy {
+	c := inSystem("kube-system")
+	c.Partitions[0].Floor.Min = minimum
+	return c
+}
+
 // TestReconcilerFloor: a kubelet that starts resets kubepods.slice, and the next pass restores it.
 // The end of the floor is the end of the protection.
 func TestReconcilerFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.comesBack = partitionA
-		withFloor := members
-		withFloor.Floor.Min = 64 << 20
-		r, _ := h.reconciler(Working, withFloor)
+		r, _ := h.reconciler(Working, withFloor(64<<20))
 		start(t, r)
 		whole := filepath.Dir(filepath.Dir(partitionA))
 		wantProtected := func(when string, system, parent uint64) {
@@ -162,9 +167,9 @@ func TestReconcilerFloorAfterRestart(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = partitionA
 				file := filepath.Join(t.TempDir(), "raised.json")
-				run := func(c Config) {
+				run := func(c Policy) {
 					r, _ := h.reconciler(Working, c)
-					r.RaisedFile = file
+					r.options.RaisedFile = file
 					ctx, cancel := context.WithCancel(t.Context())
 					ended := make(chan error, 1)
 					go func() { ended <- r.Run(ctx) }()
@@ -172,14 +177,13 @@ func TestReconcilerFloorAfterRestart(t *testing.T) {
 					cancel()
 					<-ended
 				}
-				c := members
-				c.Floor.Min = before
-				run(c)
+				run(withFloor(before))
 				if got := h.parentProtection(t); got != before {
 					t.Fatalf("at first %d, want %d", got, before)
 				}
 				h.cgroup(unitname.CgroupPath(unitname.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
-				c.Floor.Min, c.Off = test.now, test.off
+				c := withFloor(test.now)
+				c.Partitions[0].Off = test.off
 				run(c)
 				if got := h.parentProtection(t); got != test.want {
 					t.Errorf("after the restart %d, want %d", got, test.want)
@@ -208,11 +212,9 @@ func TestReconcilerFloorSystemdSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.comesBack = partitionA
-		c := members
-		c.Floor.Min = 64 << 20
-		r, _ := h.reconciler(Working, c)
+		r, _ := h.reconciler(Working, withFloor(64<<20))
 		units := &silentSystemd{host: h}
-		r.Units, r.RaisedFile = units, filepath.Join(t.TempDir(), "raised.json")
+		r.options.Units, r.options.RaisedFile = units, filepath.Join(t.TempDir(), "raised.json")
 		start(t, r)
 		<-time.After(time.Minute)
 		units.silent.Store(true)
@@ -234,16 +236,14 @@ func TestReconcilerWithoutFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, _ := h.reconciler(Working, members)
-		r.RaisedFile = filepath.Join(t.TempDir(), "raised.json")
+		r.options.RaisedFile = filepath.Join(t.TempDir(), "raised.json")
 		start(t, r)
 		<-time.After(time.Minute)
-		if _, err := os.Stat(r.RaisedFile); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(r.options.RaisedFile); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the record: %v", err)
 		}
 		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
-			c := members
-			c.Floor.Min = floor
-			r.SetConfig(c)
+			r.SetConfig(withFloor(floor))
 			s, err := r.snapshot(t.Context())
 			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
 				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)
@@ -257,10 +257,8 @@ func TestReconcilerWithoutFloor(t *testing.T) {
 func TestReconcilerFloorNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		c := members
-		c.Floor.Min = 64 << 20
-		r, _ := h.reconciler(Working, c)
-		r.RaisedFile = filepath.Join(t.TempDir(), "missing", "raised.json")
+		r, _ := h.reconciler(Working, withFloor(64<<20))
+		r.options.RaisedFile = filepath.Join(t.TempDir(), "missing", "raised.json")
 		start(t, r)
 		<-time.After(time.Minute)
 		if err := r.Err(); err == nil || !strings.Contains(err.Error(), "raised.json") {

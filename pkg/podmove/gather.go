@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
 // Runtime reads from the container runtime. *cri.Client implements it.
@@ -39,11 +40,9 @@ type Kubelet interface {
 
 // Gatherer reads the node for a Snapshot.
 type Gatherer struct {
-	// Partition is the partition whose slices are read beside the kubelet's own.
-	Partition unitname.Partition
-	Cgroups   cgroupfs.FS
-	Runtime   Runtime
-	Kubelet   Kubelet
+	Cgroups cgroupfs.FS
+	Runtime Runtime
+	Kubelet Kubelet
 	// Announced may be nil. Then a pod counts once the runtime lists it.
 	Announced Announced
 	// Proc is the mount point of procfs. Empty means /proc.
@@ -58,25 +57,44 @@ type Gatherer struct {
 	outlived  outlived
 }
 
-// podCgroups holds the slices of pods that were found, by their escaped UID. A pod has two slices
-// in one partition if it is a static pod that was rewritten with other requests and the same UID.
-type podCgroups map[string]map[unitname.Partition][]foundSlice
+// podCgroups holds the slices of pods that were found, by their escaped UID. Slices of the default
+// partition come first, then the others in the order of the configuration. A pod has two slices in
+// one partition if it is a static pod that was rewritten with other requests and the same UID.
+type podCgroups map[string][]foundSlice
 
 type foundSlice struct {
-	qos   v1.PodQOSClass
-	name  string
-	units []string
+	partition unitname.PartitionName
+	qos       v1.PodQOSClass
+	name      string
+	units     []string
 }
 
-// pods returns the pods of the node. The order of reading matters: cgroups first. A pod slice that
-// existed before the runtime listed no pod for it is left over.
-func (g *Gatherer) pods(ctx context.Context) (pods []Pod, err error) {
+// hasDefault reports whether there is a slice in the default partition.
+func hasDefault(found []foundSlice) bool {
+	return len(found) > 0 && found[0].partition == unitname.Default
+}
+
+// reading holds what the pods of a pass are read with.
+type reading struct {
+	*Gatherer
+	// partitions lists the partitions of the policy. A slice of another name is somebody else's.
+	partitions []unitname.PartitionName
+	containers []cri.Container
+	// known are the pods that the kubelet reports.
+	known map[types.UID]*podsapi.Pod
+}
+
+// pods returns the pods of the node with their slices in these partitions. The order of reading
+// matters: cgroups first. A pod slice that existed before the runtime listed no pod for it is left
+// over.
+func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName) (pods []Pod, err error) {
 	defer func() {
 		if err != nil {
 			g.outlived = outlived{} // whoever did not answer may have the pods
 		}
 	}()
-	found, err := g.podCgroups()
+	r := reading{Gatherer: g, partitions: partitions}
+	found, err := r.podCgroups()
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +102,36 @@ func (g *Gatherer) pods(ctx context.Context) (pods []Pod, err error) {
 	if err != nil {
 		return nil, err
 	}
+	r.containers = containers
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
-	known, _ := g.Kubelet.Pods()
+	r.known, _ = g.Kubelet.Pods()
 
+	byUID, of := group(sandboxes, containers)
+	present := found
+	if lacking(byUID, of, found) {
+		// The kubelet creates the slice of a pod before its sandbox, and the runtime creates the scope
+		// before it reports that a container runs. Whatever appeared since the first reading is there
+		// now.
+		if present, err = r.podCgroups(); err != nil {
+			return nil, err
+		}
+	}
+	for uid, pod := range byUID {
+		escaped := unitname.EscapeUID(uid)
+		left, err := r.complete(ctx, pod, present[escaped], of[uid])
+		if err != nil {
+			return nil, err
+		}
+		delete(found, escaped)
+		pods = append(append(pods, *pod), left...)
+	}
+	pods = append(pods, r.gone(found, answers)...)
+	g.forget(containers)
+	return pods, nil
+}
+
+// group returns the pods of the runtime's sandboxes, and their containers, by UID.
+func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod, map[string][]cri.Container) {
 	byUID := map[string]*Pod{}
 	uidOfSandbox := map[string]string{}
 	for _, s := range sandboxes {
@@ -98,6 +143,9 @@ func (g *Gatherer) pods(ctx context.Context) (pods []Pod, err error) {
 		}
 		pod.Ready = pod.Ready || s.Ready
 		pod.Static = pod.Static || s.Static
+		if s.Ready || pod.Ask == (workload.Ask{}) {
+			pod.Ask = s.Ask
+		}
 	}
 	of := map[string][]cri.Container{}
 	for _, c := range containers {
@@ -106,54 +154,45 @@ func (g *Gatherer) pods(ctx context.Context) (pods []Pod, err error) {
 			of[uid] = append(of[uid], c)
 		}
 	}
-	present := found
-	if g.lacking(byUID, of, found) {
-		// The kubelet creates the slice of a pod before its sandbox, and the runtime creates the scope
-		// before it reports that a container runs. Whatever appeared since the first reading is there
-		// now.
-		if present, err = g.podCgroups(); err != nil {
-			return nil, err
-		}
-	}
-	for uid, pod := range byUID {
-		escaped := unitname.EscapeUID(uid)
-		left, err := g.complete(ctx, pod, present[escaped], known[types.UID(uid)], of[uid])
-		if err != nil {
-			return nil, err
-		}
-		delete(found, escaped)
-		pods = append(append(pods, *pod), left...)
-	}
+	return byUID, of
+}
+
+// gone returns a Pod for each slice of a partition whose pod the runtime does not list. answers
+// means that the kubelet reports its pods.
+func (r *reading) gone(found podCgroups, answers bool) []Pod {
+	var pods []Pod
 	next, now := leftOvers{}, time.Now()
-	outlivedNow := g.outlived.next(answers)
-	for escaped, left := range found {
-		for _, partitionSlice := range left[g.Partition] {
-			pod := leftOver(escaped, partitionSlice, left[unitname.Default], liveMoved(partitionSlice.units))
-			if len(left[unitname.Default]) == 0 && !reports(known, escaped) {
-				live := g.live(partitionSlice.name, containers)
+	outlivedNow := r.outlived.next(answers)
+	for escaped, slices := range found {
+		for _, slice := range slices {
+			if slice.partition == unitname.Default {
+				continue
+			}
+			pod := leftOver(escaped, slice, slices, liveMoved(slice.units))
+			if !hasDefault(slices) && !reports(r.known, escaped) {
+				live := r.live(slice.name, r.containers)
 				var ended []string
-				ended, pod.Settling = g.leftOvers.find(partitionSlice.units, live, now, next)
+				ended, pod.Settling = r.leftOvers.find(slice.units, live, now, next)
 				pod.Orphans = append(pod.Orphans, ended...)
-				unclaimed := g.unclaimed(partitionSlice.name, containers)
-				pod.Outlived = g.outlived.find(pod.PartitionCgroup, unclaimed, now, outlivedNow)
+				unclaimed := r.unclaimed(slice.name, r.containers)
+				pod.Outlived = r.outlived.find(pod.Partitions[0], unclaimed, now, outlivedNow)
 			}
 			pods = append(pods, pod)
 		}
 	}
-	g.leftOvers, g.outlived = next, outlivedNow
-	g.forget(containers)
-	return pods, nil
+	r.leftOvers, r.outlived = next, outlivedNow
+	return pods
 }
 
 // lacking reports whether a pod is without the slice that it should have, or a container without a
 // scope.
-func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
+func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
 		slices := found[unitname.EscapeUID(uid)]
-		if pod.Ready && len(slices[unitname.Default]) == 0 {
+		if pod.Ready && !hasDefault(slices) {
 			return true
 		}
-		scopes := g.scopesIn(slices)
+		scopes := scopesIn(slices)
 		for _, c := range of[uid] {
 			if c.State == cri.Running && len(scopes[c.ID]) == 0 {
 				return true
@@ -163,18 +202,21 @@ func (g *Gatherer) lacking(pods map[string]*Pod, of map[string][]cri.Container, 
 	return false
 }
 
-// leftOver returns a Pod for a slice of the partition whose pod is gone, or is in another slice
-// now. The kubelet may still have its own slice of the pod.
-func leftOver(escapedUID string, partitionSlice foundSlice, kubelets []foundSlice, orphans []string) Pod {
-	defaultSlice := unitname.PodSlice(unitname.Default, partitionSlice.qos, escapedUID)
+// leftOver returns a Pod for a slice of a partition whose pod is gone, or is in another slice now.
+// all has its other slices: the kubelet may still have its own slice of the pod.
+func leftOver(escapedUID string, slice foundSlice, all []foundSlice, orphans []string) Pod {
+	defaultSlice := unitname.PodSlice(unitname.Default, slice.qos, escapedUID)
 	return Pod{
-		UID:             escapedUID,
-		QoS:             partitionSlice.qos,
-		PartitionCgroup: PodCgroup{Slice: partitionSlice.name, Exists: true, Units: partitionSlice.units},
-		Orphans:         orphans,
+		UID: escapedUID,
+		QoS: slice.qos,
+		Partitions: []PodCgroup{
+			{Partition: slice.partition, Slice: slice.name, Exists: true, Units: slice.units},
+		},
+		Orphans: orphans,
 		DefaultCgroup: PodCgroup{
-			Slice:  defaultSlice,
-			Exists: slices.ContainsFunc(kubelets, func(s foundSlice) bool { return s.name == defaultSlice }),
+			Partition: unitname.Default,
+			Slice:     defaultSlice,
+			Exists:    slices.ContainsFunc(all, func(s foundSlice) bool { return s.name == defaultSlice }),
 		},
 	}
 }
@@ -204,106 +246,28 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 
 // complete adds to a pod what the kubelet and the cgroups report about it. It returns the slices
 // that are left over from an earlier pod with this UID.
-func (g *Gatherer) complete(
-	ctx context.Context,
-	pod *Pod,
-	found map[unitname.Partition][]foundSlice,
-	known *podsapi.Pod,
-	containers []cri.Container,
+func (r *reading) complete(
+	ctx context.Context, pod *Pod, found []foundSlice, containers []cri.Container,
 ) ([]Pod, error) {
-	reported := v1.PodQOSClass("")
-	if known != nil {
-		reported = known.QoS
+	known := r.known[types.UID(pod.UID)]
+	left := r.slicesOf(pod, found, known, containers)
+	if err := r.limits(pod); err != nil {
+		return nil, err
 	}
-	defaultSlice, inDefault := choose(found[unitname.Default], reported)
-	switch {
-	case inDefault:
-		pod.QoS = defaultSlice.qos // where the kubelet has put it is decisive
-	case reported != "":
-		pod.QoS = reported
-	case len(found[g.Partition]) > 0:
-		pod.QoS = found[g.Partition][0].qos
-	}
-	partitionSlice := foundSlice{}
-	inPartition := false
-	var left []Pod
-	for _, s := range found[g.Partition] {
-		if s.qos == pod.QoS {
-			partitionSlice, inPartition = s, true
-		} else {
-			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found[unitname.Default], ended(s.units, containers)))
-		}
-	}
-	pod.DefaultCgroup = PodCgroup{
-		Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID), Exists: inDefault, Units: defaultSlice.units,
-	}
-	pod.PartitionCgroup = PodCgroup{
-		Slice: unitname.PodSlice(g.Partition, pod.QoS, pod.UID), Exists: inPartition, Units: partitionSlice.units,
-	}
-	for _, slice := range []*PodCgroup{&pod.DefaultCgroup, &pod.PartitionCgroup} {
-		if !slice.Exists {
-			continue
-		}
-		limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
-		if errors.Is(err, fs.ErrNotExist) {
-			slice.Exists = false
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		slice.Limits = limits
-	}
-	scopes := g.scopesIn(found)
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
 		pod.MilliCPU = known.MilliCPU
 		pod.Static = pod.Static || known.Static
 	}
+	scopes := scopesIn(found)
 	for _, c := range containers {
-		var at, also place
-		if places := scopes[c.ID]; len(places) > 0 {
-			at = places[0]
-			if len(places) > 1 {
-				also = places[1]
-			}
-		}
-		container := Container{
-			ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
-			Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
-		}
-		container.Ready = container.Running
-		if container.Running && container.Unit == "" {
-			g.find(ctx, pod, &container)
-		}
+		container := r.locate(ctx, pod, c, scopes[c.ID])
 		if known != nil {
-			k, ok := known.Containers[c.Name]
-			container.Init, container.Sidecar, container.Order = k.Init, k.Sidecar, k.Order
-			// A container that is no longer in the pod's spec is not started again.
-			container.Restarts = ok && restarts(known.RestartPolicy, k)
-			container.Ready = container.Running && k.ID == c.ID && k.Ready
-		} else if container.Running || container.Creating {
-			var err error
-			if container.Resources, err = g.resourcesOf(ctx, c.ID); err != nil {
-				return nil, err
-			}
-			// The minimum means no request.
-			if shares := container.Resources.Shares; shares > cpuweight.MinShares {
-				pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
-			}
-		} else if resources, err := g.resourcesOf(ctx, c.ID); err == nil {
-			// Its score shows the priority of its pod. The runtime may remove it at any moment.
-			container.Resources = resources
+			container.reported(known)
+		} else if err := r.estimate(ctx, pod, &container); err != nil {
+			return nil, err
 		}
-		if container.Running && container.Unit != "" {
-			path := unitname.CgroupPath(at.slice) + "/" + at.unit
-			if own, err := g.Cgroups.HasChildren(path); err == nil {
-				container.OwnCgroups = own
-			}
-			if at.slice == pod.PartitionCgroup.Slice && pod.QoS == v1.PodQOSGuaranteed {
-				container.IdleCPUs = g.idleCPUs(path)
-			}
-		}
+		r.inspect(pod, &container)
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
 			if c.State == cri.Exited && unitname.IsLiveMoved(unit) {
 				pod.Orphans = append(pod.Orphans, unit)
@@ -316,18 +280,145 @@ func (g *Gatherer) complete(
 		func(a, b Container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) },
 	)
 	pod.Orphans = append(pod.Orphans, abandoned(pod)...)
-	if len(liveMoved(pod.PartitionCgroup.Units)) > 0 && pod.DefaultCgroup.Exists {
-		pod.DefaultCgroup.Bytes = g.own(pod.DefaultCgroup)
+	if pod.DefaultCgroup.Exists &&
+		slices.ContainsFunc(pod.Partitions, func(c PodCgroup) bool { return len(liveMoved(c.Units)) > 0 }) {
+		pod.DefaultCgroup.Bytes = r.own(pod.DefaultCgroup)
 	}
 	return left, nil
 }
 
-// choose returns the slice of the class, or the first one if none has that class.
+// slicesOf adds the slices of a pod, without their limits. It returns slices of another class.
+func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, containers []cri.Container) []Pod {
+	reported := v1.PodQOSClass("")
+	if known != nil {
+		reported = known.QoS
+	}
+	defaultSlice, inDefault := choose(found, reported)
+	switch {
+	case inDefault:
+		pod.QoS = defaultSlice.qos // where the kubelet has put it is decisive
+	case reported != "":
+		pod.QoS = reported
+	case len(found) > 0:
+		pod.QoS = found[0].qos
+	}
+	pod.DefaultCgroup = PodCgroup{
+		Partition: unitname.Default, Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID),
+		Exists: inDefault, Units: defaultSlice.units,
+	}
+	pod.Partitions = make([]PodCgroup, len(r.partitions))
+	for i, p := range r.partitions {
+		pod.Partitions[i] = PodCgroup{Partition: p, Slice: unitname.PodSlice(p, pod.QoS, pod.UID)}
+	}
+	var left []Pod
+	for _, s := range found {
+		switch {
+		case s.partition == unitname.Default:
+		case s.qos == pod.QoS:
+			cgroup := pod.find(s.partition)
+			cgroup.Exists, cgroup.Units = true, s.units
+		default:
+			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found, ended(s.units, containers)))
+		}
+	}
+	return left
+}
+
+// limits adds the limits of a pod's slices.
+func (g *Gatherer) limits(pod *Pod) error {
+	if err := g.limitsOf(&pod.DefaultCgroup); err != nil {
+		return err
+	}
+	for i := range pod.Partitions {
+		if err := g.limitsOf(&pod.Partitions[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gatherer) limitsOf(slice *PodCgroup) error {
+	if !slice.Exists {
+		return nil
+	}
+	limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
+	if errors.Is(err, fs.ErrNotExist) {
+		slice.Exists = false
+		return nil
+	}
+	slice.Limits = limits
+	return err
+}
+
+// locate returns a container of the runtime's list with the places that it was found in.
+func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places []place) Container {
+	var at, also place
+	if len(places) > 0 {
+		at = places[0]
+	}
+	if len(places) > 1 {
+		also = places[1]
+	}
+	container := Container{
+		ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
+		Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
+	}
+	container.Ready = container.Running
+	if container.Running && container.Unit == "" {
+		g.find(ctx, pod, &container)
+	}
+	return container
+}
+
+// reported adds what the kubelet reports about a container.
+func (c *Container) reported(known *podsapi.Pod) {
+	k, ok := known.Containers[c.Name]
+	c.Sidecar, c.Order = k.Sidecar, k.Order
+	// A container that is no longer in the pod's spec is not started again.
+	c.Restarts = ok && restarts(known.RestartPolicy, k)
+	c.Ready = c.Running && k.ID == c.ID && k.Ready
+}
+
+// estimate adds the resources of a container that the kubelet does not report, and adds its request
+// to the pod's.
+func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) error {
+	var err error
+	container.Resources, err = g.resourcesOf(ctx, container.ID)
+	if !container.Running && !container.Creating {
+		// Its score shows the priority of its pod. The runtime may remove it at any moment.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The minimum means no request.
+	if shares := container.Resources.Shares; shares > cpuweight.MinShares {
+		pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
+	}
+	return nil
+}
+
+// inspect adds what the scope of a running container shows.
+func (g *Gatherer) inspect(pod *Pod, c *Container) {
+	if !c.Running || c.Unit == "" {
+		return
+	}
+	path := unitname.CgroupPath(c.Slice) + "/" + c.Unit
+	if own, err := g.Cgroups.HasChildren(path); err == nil {
+		c.OwnCgroups = own
+	}
+	if pod.QoS == v1.PodQOSGuaranteed && pod.inPartition(c.Slice) {
+		c.IdleCPUs = g.idleCPUs(path)
+	}
+}
+
+// choose returns the slice in the default partition of the class, or the first one if none has that
+// class.
 func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
-	if len(found) == 0 {
+	if !hasDefault(found) {
 		return foundSlice{}, false
 	}
-	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.qos == q })
+	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.partition == unitname.Default && s.qos == q })
 	return found[max(i, 0)], true
 }
 
@@ -335,9 +426,9 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 type place struct{ slice, unit string }
 
 // scopesIn returns the places of the containers in the slices of a pod, by container ID.
-func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[string][]place {
+func scopesIn(found []foundSlice) map[string][]place {
 	scopes := map[string][]place{}
-	for _, slice := range slices.Concat(found[unitname.Default], found[g.Partition]) {
+	for _, slice := range found {
 		for _, unit := range slice.units {
 			if id := unitname.ContainerID(unit); id != "" {
 				scopes[id] = append(scopes[id], place{slice.name, unit})
@@ -347,7 +438,7 @@ func (g *Gatherer) scopesIn(found map[unitname.Partition][]foundSlice) map[strin
 	return scopes
 }
 
-// ended returns those of our scopes among units whose container does not run.
+// ended returns the live-move scopes in units whose container is not running.
 func ended(units []string, containers []cri.Container) []string {
 	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
 		return slices.ContainsFunc(
@@ -364,7 +455,7 @@ func abandoned(pod *Pod) []string {
 		listed[c.ID] = true
 	}
 	var units []string
-	for _, unit := range liveMoved(slices.Concat(pod.DefaultCgroup.Units, pod.PartitionCgroup.Units)) {
+	for _, unit := range liveMoved(pod.units()) {
 		if !listed[unitname.ContainerID(unit)] {
 			units = append(units, unit)
 		}
@@ -489,54 +580,71 @@ func (g *Gatherer) forget(containers []cri.Container) {
 	}
 }
 
-// podCgroups finds the slices of pods in both partitions. It ignores other cgroups.
-func (g *Gatherer) podCgroups() (podCgroups, error) {
+// podCgroups finds the slices of pods in all partitions. It ignores other cgroups.
+func (r *reading) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
-	for _, p := range []unitname.Partition{unitname.Default, g.Partition} {
-		for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
-			parent := unitname.CgroupPath(unitname.QoSSlice(p, q))
-			names, err := g.Cgroups.Children(parent)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				inPartition, qos, uid, ok := unitname.ParsePodSlice(name)
-				if !ok || inPartition != p || qos != string(q) {
-					continue
-				}
-				units, err := g.Cgroups.Children(parent + "/" + name)
-				if err != nil {
-					return nil, err
-				}
-				if found[uid] == nil {
-					found[uid] = map[unitname.Partition][]foundSlice{}
-				}
-				found[uid][p] = append(found[uid][p], foundSlice{qos: q, name: name, units: units})
-			}
+	if err := r.podCgroupsIn(unitname.Default, found); err != nil {
+		return nil, err
+	}
+	for _, p := range r.partitions {
+		if err := r.podCgroupsIn(p, found); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
 }
 
+// podCgroupsIn adds the slices of pods in a partition to found.
+func (r *reading) podCgroupsIn(p unitname.PartitionName, found podCgroups) error {
+	for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
+		parent := unitname.CgroupPath(unitname.QoSSlice(p, q))
+		names, err := r.Cgroups.Children(parent)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			in, qos, uid, ok := unitname.ParsePodSlice(name)
+			if !ok || in != p || qos != string(q) {
+				continue
+			}
+			units, err := r.Cgroups.Children(parent + "/" + name)
+			if err != nil {
+				return err
+			}
+			found[uid] = append(found[uid], foundSlice{partition: p, qos: q, name: name, units: units})
+		}
+	}
+	return nil
+}
+
 // Snapshot reads the node. The results of earlier passes (moves, orders, the formula) are not in
 // it.
-func (g *Gatherer) Snapshot(ctx context.Context, c Config, nri NRIState) (Snapshot, error) {
-	pods, err := g.pods(ctx)
+func (g *Gatherer) Snapshot(ctx context.Context, c Policy, nri NRIState) (Snapshot, error) {
+	return g.snapshot(ctx, c, c.Rules(), nri)
+}
+
+func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIState) (Snapshot, error) {
+	pods, err := g.pods(ctx, c.names())
 	if err != nil {
 		return Snapshot{}, err
 	}
-	weights, protected := g.slices()
+	weights, protected := g.slices(c.names())
 	return Snapshot{
-		Config: c, Pods: pods, NRI: nri, Weights: weights, Protected: protected, Formula: cpuweight.Linear,
+		Config: c, Rules: rules, Pods: pods, NRI: nri,
+		Weights: weights, Protected: protected, Formula: cpuweight.Linear,
 	}, nil
 }
 
-// slices returns the present weights of the partition's slices, and their protected memory.
-func (g *Gatherer) slices() (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
+// slices returns the present weights of the partitions' slices, and their protected memory.
+func (g *Gatherer) slices(
+	partitions []unitname.PartitionName,
+) (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
-	for _, slice := range []string{g.Partition.Slice(), unitname.QoSSlice(g.Partition, v1.PodQOSBurstable)} {
-		if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
-			weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
+	for _, p := range partitions {
+		for _, slice := range []string{p.Slice(), unitname.QoSSlice(p, v1.PodQOSBurstable)} {
+			if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
+				weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
+			}
 		}
 	}
 	return weights, protected

@@ -52,8 +52,15 @@ func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) Answers() bool                             { return n.pods != nil && !n.silent }
 func (n *node) gatherer() *Gatherer {
-	return &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
+	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
 }
+
+// found returns the pods of the system partition's node.
+func (g *Gatherer) found(ctx context.Context) ([]Pod, error) {
+	pods, err := g.pods(ctx, []unitname.PartitionName{unitname.System})
+	return pods, err
+}
+
 func (n *node) cgroup(path string, files map[string]string) {
 	n.t.Helper()
 	dir := filepath.Join(n.root, path)
@@ -90,7 +97,7 @@ func newNode(t *testing.T) *node {
 
 func (n *node) gather() []Pod {
 	n.t.Helper()
-	pods, err := n.gatherer().pods(n.t.Context())
+	pods, err := n.gatherer().found(n.t.Context())
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -122,8 +129,8 @@ func TestGatherer(t *testing.T) {
 		t.Errorf("pod is %+v", pod)
 	}
 	want := cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: cgroupfs.Unlimited, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
-	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.PartitionCgroup.Exists || pod.PartitionCgroup.Slice != filepath.Base(partitionA) {
-		t.Errorf("default slice %+v, partition slice %+v", pod.DefaultCgroup, pod.PartitionCgroup)
+	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.Partitions[0].Exists || pod.Partitions[0].Slice != filepath.Base(partitionA) {
+		t.Errorf("default slice %+v, partition slice %+v", pod.DefaultCgroup, pod.Partitions[0])
 	}
 	if len(pod.Containers) != 1 {
 		t.Fatalf("containers %+v: the sandbox's own is none", pod.Containers)
@@ -142,7 +149,7 @@ func TestGathererNoPodsAPI(t *testing.T) {
 	n.shares["one"] = 102
 	g := n.gatherer()
 	for range 3 {
-		pods, err := g.pods(t.Context())
+		pods, err := g.found(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +215,7 @@ func passes(n *node) func() Decision {
 	g := n.gatherer()
 	return func() Decision {
 		n.t.Helper()
-		pods, err := g.pods(n.t.Context())
+		pods, err := g.found(n.t.Context())
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -304,7 +311,7 @@ func TestGathererLiveMoved(t *testing.T) {
 	n.cgroup(defaultA, map[string]string{"memory.current": "9000"})
 	n.cgroup(defaultA+"/cri-containerd-pause1.scope", map[string]string{"memory.current": "2000"})
 	pod := n.only()
-	if len(pod.Orphans) != 0 || pod.DefaultCgroup.Bytes != 7000 || pod.Containers[0].Slice != pod.PartitionCgroup.Slice {
+	if len(pod.Orphans) != 0 || pod.DefaultCgroup.Bytes != 7000 || pod.Containers[0].Slice != pod.Partitions[0].Slice {
 		t.Errorf("pod is %+v, want its container in the partition and 7000 bytes outside", pod)
 	}
 	d := Decide(snapshot(nil, pod))
@@ -337,7 +344,7 @@ func TestGathererHalfMoved(t *testing.T) {
 		if d.Move == nil || d.Move.Containers[0].Unit != want {
 			t.Errorf("move is %+v, want the rest in %s moved", d.Move, want)
 		}
-		d = Decide(snapshot(func(s *Snapshot) { s.NRI = state; s.Config.Off = true }, pod))
+		d = Decide(snapshot(func(s *Snapshot) { s.NRI = state; switchOff(s) }, pod))
 		if d.Move == nil || d.Move.Containers[0].Unit != "partition-"+want {
 			t.Errorf("switched off, move is %+v, want what was moved back in %s", d.Move, want)
 		}
@@ -356,7 +363,7 @@ func TestGathererTwoSandboxes(t *testing.T) {
 func TestGathererRuntimeFails(t *testing.T) {
 	n := newNode(t)
 	n.err = errors.New("runtime is gone")
-	if _, err := n.gatherer().pods(t.Context()); !errors.Is(err, n.err) {
+	if _, err := n.gatherer().found(t.Context()); !errors.Is(err, n.err) {
 		t.Errorf("error is %v: without the runtime's list every pod would count as gone", err)
 	}
 }
@@ -374,13 +381,13 @@ func TestGathererForeignCgroup(t *testing.T) {
 		"another driver": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA))
-				n.process("one", 4711, driver)
+				n.process(driver)
 			}, driver, ReasonForeign,
 		},
 		"another place": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
-				n.process("one", 4711, "/kata/one")
+				n.process("/kata/one")
 			}, "/kata/one", ReasonForeign,
 		},
 		"process not reported": {
@@ -393,7 +400,7 @@ func TestGathererForeignCgroup(t *testing.T) {
 		"a unit of another name": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
-				n.process("one", 4711, "/"+partitionA+"/vm/one")
+				n.process("/" + partitionA + "/vm/one")
 			}, filepath.Base(partitionA), "",
 		},
 	} {
@@ -402,7 +409,7 @@ func TestGathererForeignCgroup(t *testing.T) {
 			test.change(n)
 			g := n.gatherer()
 			for range 3 {
-				pods, err := g.pods(t.Context())
+				pods, err := g.found(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -437,10 +444,11 @@ func TestGathererEndedContainer(t *testing.T) {
 	}
 }
 
-// process puts a container's first process into a cgroup.
-func (n *node) process(id string, pid int, cgroup string) {
+// process puts the first process of the container "one" into a cgroup.
+func (n *node) process(cgroup string) {
 	n.t.Helper()
-	n.pids = map[string]int{id: pid}
+	const pid = 4711
+	n.pids = map[string]int{"one": pid}
 	dir := filepath.Join(n.root, "proc", strconv.Itoa(pid))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		n.t.Fatal(err)

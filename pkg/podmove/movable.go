@@ -8,106 +8,117 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/priority"
-	"nodepartition/internal/unitname"
 )
 
 // move decides how and when misplaced containers of a pod are moved.
-func (d *Decision) move(
-	s Snapshot,
-	pod Pod,
-	to unitname.Partition,
-	misplaced []Container,
-	creating bool,
-	report *PodReport,
-) {
-	reason := func(r Reason, next string) { report.Reason, report.Next = r, next }
-	if s.Moving == pod.UID {
-		reason(ReasonMoving, "wait for it")
-		return
-	}
-	if pod.Kubelet != nil && pod.Kubelet.Terminating {
-		reason(ReasonTerminating, "nothing: it is being deleted")
-		return
-	}
-	ordered := s.Ordered[pod.UID]
-	var method Method
+func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
 	switch {
-	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
-		method = Restart
-	case s.Config.Mode == Never && !ordered:
-		reason(
-			ReasonForbidden,
-			"partition-monitor move "+pod.Namespace+"/"+pod.Name+", or delete the pod, or run the monitor without --move=never",
-		)
+	case s.Moving == p.pod.UID:
+		report.because(ReasonMoving, "wait for it")
 		return
-	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
-		method = Live
-	case s.NRI == Working:
-		method = Restart
-		if what := protectedPod(pod); what != "" && s.Config.Mode == Auto {
-			reason(
-				ReasonNextStart,
-				"wait for its next start or a reboot, or restart it with partition-monitor move "+pod.Namespace+"/"+pod.Name+
-					", or run the monitor with --move=restart: "+what+" is not restarted to be moved",
-			)
-			return
-		}
-	default:
-		// A container that is stopped now would come back in the same place.
-		d.Wait = d.Wait || s.NRI == Awaited
-		reason(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+	case p.pod.Kubelet != nil && p.pod.Kubelet.Terminating:
+		report.because(ReasonTerminating, "nothing: it is being deleted")
 		return
 	}
-	next, refusal := refused(pod, method, misplaced, creating)
+	method := d.method(s, p.pod, report)
+	if method == "" {
+		return
+	}
+	ordered := s.Ordered[p.pod.UID]
+	next, refusal := p.refused(method)
 	if ordered && method == Live && refusal != "" && s.NRI == Working {
 		method = Restart
-		next, refusal = refused(pod, method, misplaced, creating)
+		next, refusal = p.refused(method)
 	}
 	if refusal != "" {
-		d.Wait = d.Wait || creating
-		reason(refusal, next)
+		d.Wait = d.Wait || p.creating
+		report.because(refusal, next)
 		return
 	}
+	if !d.waits(s, p.pod, method, report) {
+		report.because(ReasonPending, "it is moved next")
+		d.Move = p.begin(method)
+	}
+}
+
+// because sets the reason why a pod is misplaced, and what is done about it.
+func (p *PodReport) because(r Reason, next string) { p.Reason, p.Next = r, next }
+
+// method returns the method by which a misplaced pod is moved. It returns "" if the pod cannot be
+// moved, and reports why.
+func (d *Decision) method(s Snapshot, pod *Pod, report *PodReport) Method {
+	ordered := s.Ordered[pod.UID]
 	switch {
-	case s.Moving != "" && ordered, d.Move != nil && ordered:
-		reason(ReasonPending, oneAtATime)
+	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
+		return Restart
+	case s.Config.Mode == Never && !ordered:
+		report.because(ReasonForbidden, moveCommand(pod)+", or delete the pod, or run the monitor without --move=never")
+		return ""
+	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
+		return Live
+	case s.NRI != Working:
+		// A container that is stopped now would come back in the same place.
+		d.Wait = d.Wait || s.NRI == Awaited
+		report.because(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+		return ""
+	}
+	if what := protectedPod(pod); what != "" && s.Config.Mode == Auto {
+		report.because(
+			ReasonNextStart,
+			"wait for its next start or a reboot, or restart it with "+moveCommand(pod)+
+				", or run the monitor with --move=restart: "+what+" is not restarted to be moved",
+		)
+		return ""
+	}
+	return Restart
+}
+
+// moveCommand returns the command by which an operator moves a pod.
+func moveCommand(pod *Pod) string { return "partition-monitor move " + pod.Namespace + "/" + pod.Name }
+
+// waits reports whether a pod that can be moved is not moved now, and why.
+func (d *Decision) waits(s Snapshot, pod *Pod, method Method, report *PodReport) bool {
+	ordered, busy := s.Ordered[pod.UID], s.Moving != "" || d.Move != nil
+	switch {
+	case ordered && busy:
+		report.because(ReasonPending, oneAtATime)
 	case ordered:
-		d.begin(pod, to, method, misplaced, report)
+		return false
 	case method == Restart && s.RestartsFail:
-		reason(
+		report.because(
 			ReasonFailed,
 			"no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
 				"container was not where it was to be; the journal of the monitor says which",
 		)
 	case method == Restart && s.GivenUp[pod.UID]:
-		reason(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
+		report.because(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:
-		reason(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+		report.because(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
 	case method == Restart && s.Awaited != "":
-		reason(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
-	case s.Moving != "" || d.Move != nil:
-		reason(ReasonPending, oneAtATime)
+		report.because(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
+	case busy:
+		report.because(ReasonPending, oneAtATime)
 	default:
-		d.begin(pod, to, method, misplaced, report)
+		return false
 	}
+	return true
 }
 
 const oneAtATime = "wait: pods are moved one at a time"
 
-// begin decides to move the pod now.
-func (d *Decision) begin(pod Pod, to unitname.Partition, method Method, misplaced []Container, report *PodReport) {
-	report.Reason, report.Next = ReasonPending, "it is moved next"
-	d.Move = &Move{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, To: to, Method: method, Slice: pod.slice(to),
-		Containers: inOrder(misplaced, method), GracePeriod: gracePeriod(pod),
-		WasReady: pod.Kubelet != nil && pod.Kubelet.Ready,
+// begin returns the move of the pod.
+func (p placing) begin(method Method) *Move {
+	return &Move{
+		UID: p.pod.UID, Namespace: p.pod.Namespace, Name: p.pod.Name, To: p.to, Method: method, Slice: p.slice,
+		Containers: inOrder(p.misplaced, method), GracePeriod: gracePeriod(p.pod),
+		WasReady: p.pod.Kubelet != nil && p.pod.Kubelet.Ready,
 	}
 }
 
 // protectedPod describes a protected pod, which mode Auto does not restart without an operator's
 // order. It returns "" for any other pod. If the kubelet does not report the priority, a
 // v1.PodQOSGuaranteed pod counts as protected: critical pods are in that class more often than not.
-func protectedPod(pod Pod) string {
+func protectedPod(pod *Pod) string {
 	switch {
 	case pod.Static:
 		return "a static pod"
@@ -121,13 +132,13 @@ func protectedPod(pod Pod) string {
 
 // refused returns the reason why the pod cannot be moved by that method now, and what can be done
 // about it.
-func refused(pod Pod, method Method, misplaced []Container, creating bool) (next string, r Reason) {
-	if creating {
+func (p placing) refused(method Method) (next string, r Reason) {
+	if p.creating {
 		// The runtime is working on the pod: it would lose a scope that is replaced now.
 		return "wait until its containers are created", ReasonStarting
 	}
 	if method == Live {
-		for _, c := range misplaced {
+		for _, c := range p.misplaced {
 			if c.OwnCgroups {
 				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", ReasonOwnCgroups
 			}
@@ -135,12 +146,12 @@ func refused(pod Pod, method Method, misplaced []Container, creating bool) (next
 		return "", ""
 	}
 	switch {
-	case pod.Kubelet == nil:
+	case p.pod.Kubelet == nil:
 		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
-	case pod.Kubelet.Initializing:
+	case p.pod.Kubelet.Initializing:
 		return "wait until its init containers have ended", ReasonStarting
 	}
-	for _, c := range misplaced {
+	for _, c := range p.misplaced {
 		if !c.Restarts {
 			return "wait for its end, delete it, or use --move=live: its restartPolicy does not bring it back", ReasonRestartPolicy
 		}
@@ -172,7 +183,7 @@ func inOrder(containers []Container, method Method) []Container {
 // (v1.DefaultTerminationGracePeriodSeconds).
 const defaultGracePeriod = 30 * time.Second
 
-func gracePeriod(pod Pod) time.Duration {
+func gracePeriod(pod *Pod) time.Duration {
 	if pod.Kubelet == nil {
 		return defaultGracePeriod
 	}

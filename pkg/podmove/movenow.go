@@ -207,7 +207,7 @@ func (r *Reconciler) end(u *underway, m *Move, err error) {
 	if r.underway[u.uid] == u {
 		delete(r.underway, u.uid)
 	}
-	there := slices.ContainsFunc(r.Table.Pods(), func(p Pod) bool { return p.UID == u.uid && p.Exists })
+	there := slices.ContainsFunc(r.options.Table.Pods(), func(p Pod) bool { return p.UID == u.uid && p.Exists })
 	if err == nil && !there {
 		err = fmt.Errorf("%s was deleted while it was moved: %w", u.name, ErrNoPod)
 	}

@@ -49,6 +49,16 @@ func (r *Reconciler) left() int {
 	return n
 }
 
+// reconciling returns a host, which change has changed, and its reconciler, which runs.
+func reconciling(t *testing.T, nri NRIState, change func(*host)) (*host, *Reconciler, *events) {
+	t.Helper()
+	h := newHost(t)
+	change(h)
+	r, e := h.reconciler(nri, members)
+	start(t, r)
+	return h, r, e
+}
+
 // unanswered fails the test if there is an answer already.
 func unanswered(t *testing.T, answer <-chan error) {
 	t.Helper()
@@ -64,12 +74,11 @@ func unanswered(t *testing.T, answer <-chan error) {
 // Ready again.
 func TestMoveNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.static()
-		h.ready("one", true)
-		r, e := h.reconciler(Working, members)
-		start(t, r)
+		h, r, e := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.static()
+			h.ready("one", true)
+		})
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if n := h.restarts(); n != 0 || r.Report().Pods[0].Reason != ReasonNextStart {
@@ -116,14 +125,13 @@ func TestMoveNowRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHost(t)
-				h.comesBack = partitionA
-				h.static()
-				if test.change != nil {
-					test.change(h)
-				}
-				r, _ := h.reconciler(test.nri, members)
-				start(t, r)
+				h, r, _ := reconciling(t, test.nri, func(h *host) {
+					h.comesBack = partitionA
+					h.static()
+					if test.change != nil {
+						test.change(h)
+					}
+				})
 				<-time.After(time.Minute)
 				asked := time.Now()
 				err := <-moveNow(t.Context(), r, test.pod)
@@ -146,11 +154,10 @@ func TestMoveNowRefused(t *testing.T) {
 // TestMoveNowFails: an order is good for one attempt.
 func TestMoveNowFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = defaultA
-		h.static()
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = defaultA
+			h.static()
+		})
 		<-time.After(time.Minute)
 		err := <-moveNow(t.Context(), r, podA)
 		if err == nil || !strings.Contains(err.Error(), "came back in") {
@@ -175,12 +182,11 @@ func TestMoveNowFails(t *testing.T) {
 // has begun continues.
 func TestMoveNowWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.static()
-		h.pods[uidA].Initializing = true
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.static()
+			h.pods[uidA].Initializing = true
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := moveNow(ctx, r, podA)
 		<-time.After(time.Minute)
@@ -225,12 +231,11 @@ func TestMoveNowWithdrawn(t *testing.T) {
 // TestMoveNowNeverReady: the answer says that a pod is in its place and does not become Ready.
 func TestMoveNowNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.static()
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.static()
+			h.ready("one", true)
+		})
 		answer := moveNow(t.Context(), r, podA)
 		<-time.After(5 * time.Second)
 		h.ready("again", false)
@@ -243,11 +248,10 @@ func TestMoveNowNeverReady(t *testing.T) {
 // TestMoveNowPodDeleted: the pod is deleted while its container is restarted.
 func TestMoveNowPodDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.static()
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.static()
+			h.ready("one", true)
+		})
 		<-time.After(time.Minute)
 		time.AfterFunc(5*time.Second, func() {
 			h.mu.Lock()
@@ -264,10 +268,7 @@ func TestMoveNowPodDeleted(t *testing.T) {
 // TestMoveNowLive: a live move that had failed is ordered, and succeeds at once.
 func TestMoveNowLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.broken = errors.New("systemd is busy")
-		r, _ := h.reconciler(Unavailable, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Unavailable, func(h *host) { h.broken = errors.New("systemd is busy") })
 		<-time.After(10 * time.Minute) // its next attempt is up to 30 minutes away
 		synctest.Wait()
 		h.broken = nil
@@ -285,11 +286,10 @@ func TestMoveNowLive(t *testing.T) {
 // and its container was created in the old place once more. The order is answered by its own move.
 func TestMoveNowEarlierMoveAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.ready("one", true)
+		})
 		<-time.After(5 * time.Second)
 		h.ready("again", false)
 		for awaited := ""; awaited == ""; {
@@ -323,10 +323,9 @@ func TestMoveNowEarlierMoveAwaited(t *testing.T) {
 // the end of that move.
 func TestMoveNowDuringMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = defaultA // in the old place: the move fails
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = defaultA // in the old place: the move fails
+		})
 		<-time.After(3 * time.Second)
 		synctest.Wait()
 		if h.restarts() != 1 || r.Report().Pods[0].Containers != 0 {
@@ -341,11 +340,10 @@ func TestMoveNowDuringMove(t *testing.T) {
 // TestMoveNowDuringMoveUntilReady: the same where the move succeeds.
 func TestMoveNowDuringMoveUntilReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.ready("one", true)
+		})
 		<-time.After(3 * time.Second)
 		h.ready("one", false)
 		answer := moveNow(t.Context(), r, podA)
@@ -393,10 +391,10 @@ func TestMoveNowLastPod(t *testing.T) {
 		h.comesBack = defaultA
 		h.static()
 		h.ready("one", true)
-		off := members
-		off.Off = true
+		off := inSystem("kube-system")
+		off.Partitions[0].Off = true
 		r, _ := h.reconciler(Working, off)
-		r.Mover = leaves{h}
+		r.options.Mover = leaves{h}
 		ended := start(t, r)
 		<-time.After(time.Minute)
 		synctest.Wait()
@@ -433,10 +431,7 @@ func TestMoveNowLastPod(t *testing.T) {
 // TestMoveNowPassesFail: no pass can take the order, and the answer has the reason.
 func TestMoveNowPassesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.static()
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) { h.static() })
 		<-time.After(time.Minute)
 		h.mu.Lock()
 		h.err = errors.New("the runtime does not answer")
@@ -480,16 +475,15 @@ func (s slow) EnsureSlice(ctx context.Context, name, description string, limits 
 // answer that the move continues.
 func TestMoveNowTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		h.static()
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
+		h, r, _ := reconciling(t, Working, func(h *host) {
+			h.comesBack = partitionA
+			h.static()
+			h.ready("one", true)
+		})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		removeAll(t, h.root+"/"+partitionA) // gives the pass work before the move
-		r.Units = slow{h}
+		r.options.Units = slow{h}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if _, err := r.MoveNow(ctx, podA); err == nil || errors.Is(err, ErrNotMoved) {

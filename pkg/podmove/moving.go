@@ -32,7 +32,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	for _, c := range m.Containers {
 		begin := time.Now()
-		r.Events.Moving(*m, c)
+		r.options.Events.Moving(*m, c)
 		if m.Method == Restart {
 			err = r.restart(ctx, m, c)
 		} else {
@@ -41,7 +41,9 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		if ctx.Err() != nil {
 			break // the next start finds the remaining work
 		}
-		r.Events.Placed(Placement{Method: m.Method, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c})
+		r.options.Events.Placed(
+			Placement{Method: m.Method, To: m.To, Took: time.Since(begin), Err: err, Move: m, Container: c},
+		)
 		if err != nil {
 			break
 		}
@@ -90,7 +92,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 			r.mu.Unlock()
 			return
 		}
-		if isReady(r.Table.Pods(), m) {
+		if isReady(r.options.Table.Pods(), m) {
 			r.end(u, m, nil)
 			r.mu.Unlock()
 			r.Wake()
@@ -101,7 +103,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 		select {
 		case <-passed:
 		case <-late:
-			r.Events.NotReady(*m)
+			r.options.Events.NotReady(*m)
 			r.mu.Lock()
 			err := fmt.Errorf("%s is in its place, and not Ready again after %s", u.name, moveTimeout)
 			if mode == OnlyRestart {
@@ -138,29 +140,51 @@ func isReady(pods []Pod, m *Move) bool {
 			return true
 		}
 		return pod.Kubelet.Ready && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
-			return !slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.Name == moved.Name && c.Ready })
+			return !slices.ContainsFunc(
+				pod.Containers,
+				func(c Container) bool { return c.Name == moved.Name && c.Ready },
+			)
 		})
 	}
 	return true
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	scope := unitname.RuntimeScope(c.Unit)
-	if m.To != unitname.Default {
-		scope = unitname.LiveScope(c.Unit)
+	return r.options.Mover.Live(
+		ctx,
+		c.Slice,
+		c.Unit,
+		m.Slice,
+		newScope(m, c),
+		"Container "+c.Name+" of "+m.Namespace+"/"+m.Name,
+	)
+}
+
+// newScope returns the name of the scope that replaces a container's. If a move to another
+// partition ended half-way, its scope has one of the names.
+func newScope(m *Move, c Container) string {
+	if m.To == unitname.Default {
+		return unitname.RuntimeScope(c.Unit)
 	}
-	return r.Mover.Live(ctx, c.Slice, c.Unit, m.Slice, scope, "Container "+c.Name+" of "+m.Namespace+"/"+m.Name)
+	scope := unitname.LiveScope(c.Unit)
+	if scope != c.AlsoUnit || c.AlsoSlice == m.Slice {
+		return scope
+	}
+	if scope = unitname.LiveScope(scope); scope != c.Unit {
+		return scope
+	}
+	return unitname.RuntimeScope(c.Unit)
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
-	if err := r.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
+	if err := r.options.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	for {
 		r.mu.Lock()
-		passed, pods := r.passed, r.Table.Pods()
+		passed, pods := r.passed, r.options.Table.Pods()
 		r.mu.Unlock()
 		if over, err := cameBack(pods, m, c); over {
 			return err

@@ -95,7 +95,7 @@ func TestGathererOutlived(t *testing.T) {
 				g := n.gatherer()
 				pass := func() (found []Outlived) {
 					t.Helper()
-					pods, err := g.pods(t.Context())
+					pods, err := g.found(t.Context())
 					if (err != nil) != (n.err != nil) {
 						t.Fatal(err)
 					}

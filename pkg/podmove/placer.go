@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/unitname"
 )
 
 // Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.
 type Placer interface {
 	Announced
-	// SetConfig changes the member namespaces.
-	SetConfig(c Config)
+	// SetRules changes which pods belong to which partition.
+	SetRules(r Rules)
 	// Connections counts how often the runtime has connected. In between it may have been restarted,
 	// or have got another configuration or another plugin.
 	Connections() int
@@ -26,6 +27,8 @@ type Answer struct {
 	// Took is the time from the question to the answer. At is the time of the question.
 	Took time.Duration
 	At   time.Time
+	// To is the partition that the pod belongs to.
+	To unitname.PartitionName
 	// Err is the reason why a member was not placed.
 	Err error
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -32,29 +32,28 @@ type Units interface {
 
 // Reconciler keeps the node as its configuration describes it.
 type Reconciler struct {
-	Gatherer *Gatherer
-	Units    Units
-	Mover    Mover
-	Placer   Placer
-	Events   Events
-	// NRI returns the state of creation-time placement.
-	NRI func() NRIState
-	// Table is shared with eviction. A pod that is being evicted counts as terminating before the
-	// kubelet reports it.
-	Table *Table
-	// Tick is the longest time between two passes.
-	Tick time.Duration
-	// RaisedFile keeps the protected memory that kubepods.slice has for the partition's floor, until
-	// the next boot. Empty for no file: a restart then forgets it.
-	RaisedFile string
+	*Signals
+	options Options
 
-	wake, urge chan struct{}
+	mu     sync.Mutex
+	config Policy
+	rules  Rules
+	passing
+	moves
+	formula cpuweight.Formula
+	raised  raisedRecord
+}
 
-	mu       sync.Mutex
-	config   Config
-	report   Report
-	passed   chan struct{} // closed at the end of each pass
-	lastErr  error
+// passing holds the state of the passes.
+type passing struct {
+	passed  chan struct{} // closed at the end of each pass
+	passes  int
+	lastErr error
+	beat    time.Time
+}
+
+// moves holds the state of the moves.
+type moves struct {
 	moving   string
 	underway map[string]*underway // by UID
 	orders   []*order             // not begun
@@ -63,10 +62,6 @@ type Reconciler struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
-	formula      cpuweight.Formula
-	raised       raisedRecord
-	passes       int
-	beat         time.Time
 }
 
 // failure is a pod whose move failed.
@@ -91,42 +86,36 @@ const (
 	passTimeout = 30 * time.Second
 )
 
-// NewReconciler returns a Reconciler whose exported fields the caller has to set. Only Table has a
-// value.
-func NewReconciler() *Reconciler {
+// New returns a Reconciler that has no configuration yet. It returns an error if a part is missing.
+func New(o Options) (*Reconciler, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	return &Reconciler{
-		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), passed: make(chan struct{}), failed: map[string]failure{},
-		underway: map[string]*underway{}, Table: &Table{}, formula: cpuweight.Linear, beat: time.Now(),
-	}
-}
-
-// Wake requests a pass soon. It returns at once.
-func (r *Reconciler) Wake() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Urge requests a pass now: eviction needs the pods before memory runs out, or an operator has
-// ordered a move. It returns at once.
-func (r *Reconciler) Urge() {
-	select {
-	case r.urge <- struct{}{}:
-	default:
-	}
+		Signals: o.Signals, options: o, formula: cpuweight.Linear,
+		passing: passing{passed: make(chan struct{}), beat: time.Now()},
+		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
+	}, nil
 }
 
 // SetConfig sets another configuration, which the next pass follows.
-func (r *Reconciler) SetConfig(c Config) {
+func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
-	if r.config.Off != c.Off || r.config.Mode != c.Mode || !slices.Equal(r.config.Namespaces, c.Namespaces) {
+	if !r.config.sameMembers(c) {
 		r.forgive()
 	}
-	r.config = c
+	r.config, r.rules = c, c.Rules()
+	rules := r.rules
 	r.mu.Unlock()
-	r.Placer.SetConfig(c)
+	r.options.Placer.SetRules(rules)
 	r.Wake()
+}
+
+// Config returns the configuration that the next pass follows.
+func (r *Reconciler) Config() Policy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.config
 }
 
 // forgive allows restarts of pods that were stopped in vain. It is called with mu held.
@@ -140,11 +129,7 @@ func (r *Reconciler) forgive() {
 }
 
 // Report returns the report of the last pass.
-func (r *Reconciler) Report() Report {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.report
-}
+func (r *Reconciler) Report() Report { return r.options.Table.Report() }
 
 // Err returns why the last pass failed. It returns nil if the pass did everything.
 func (r *Reconciler) Err() error {
@@ -153,8 +138,8 @@ func (r *Reconciler) Err() error {
 	return r.lastErr
 }
 
-// errNoPass means that no pass has ended yet.
-var errNoPass = errors.New("the node has not been looked at yet")
+// errNoPass means that no pass has finished yet.
+var errNoPass = errors.New("no pass has finished yet")
 
 // Ready returns nil if the last pass did everything, and otherwise the reason.
 func (r *Reconciler) Ready() error {
@@ -170,7 +155,7 @@ func (r *Reconciler) Ready() error {
 func (r *Reconciler) Alive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if since := time.Since(r.beat); since > r.Tick+passTimeout+maxPause+10*time.Second {
+	if since := time.Since(r.beat); since > r.options.Tick+passTimeout+maxPause+10*time.Second {
 		return fmt.Errorf("no pass has begun or ended for %s", since.Round(time.Second))
 	}
 	return nil
@@ -185,13 +170,16 @@ func (r *Reconciler) alive() {
 // errStopped answers the orders that are left when Run returns.
 var errStopped = errors.New("the monitor makes no more passes")
 
-// Run makes passes until ctx ends. It returns nil once the partition is switched off and empty.
+// Run makes passes, and the slices of announced pods, until ctx ends. It returns nil once all
+// partitions are switched off and empty.
 func (r *Reconciler) Run(ctx context.Context) error {
-	moves := sync.WaitGroup{}
+	work := sync.WaitGroup{}
 	defer r.refuseOrders(errStopped)
-	defer moves.Wait()
+	defer work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	work.Go(func() { r.prepareAll(ctx) })
+	r.options.recover(ctx)
 	r.recall()
 	for {
 		begin := time.Now()
@@ -202,14 +190,14 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		took := time.Since(begin)
-		r.Events.Reconciled(took, err)
+		r.options.Events.Reconciled(took, err)
 		if err == nil && decision.Done {
 			return nil
 		}
 		if decision.Move != nil {
-			moves.Go(func() { r.move(ctx, decision.Move) })
+			work.Go(func() { r.move(ctx, decision.Move) })
 		}
-		next := r.Tick
+		next := r.options.Tick
 		if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
 			next = min(next, retryInterval)
 		}
@@ -266,7 +254,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 		return Decision{}, err
 	}
 	// Before acting, which takes long if systemd does not answer. An eviction does not wait for that.
-	r.Table.setPods(snapshot.Pods)
+	r.options.Table.setPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
 	r.judgeOrders(snapshot, &decision)
@@ -282,22 +270,23 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 // snapshot reads the input of a pass's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
-	config, floors := r.config, r.raised.now.AtLeast(r.config.Floor)
+	config, rules, floors := r.config, r.rules, r.raised.now.AtLeast(r.config.floor())
 	r.mu.Unlock()
-	s, err := r.Gatherer.Snapshot(ctx, config, r.NRI())
+	s, err := r.options.Gatherer.snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
-	r.Gatherer.readParent(&s, floors)
+	r.options.Gatherer.readParent(&s, floors)
 	for i := range s.Pods {
-		if r.Table.isEvicting(s.Pods[i].UID) {
+		if r.options.Table.isEvicting(s.Pods[i].UID) {
 			s.Pods[i].terminate()
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Config, s.NRI = r.config, r.NRI() // they may have changed meanwhile
-	if n := r.Placer.Connections(); n != r.connections {
+	s.NRI = r.options.NRI() // it may have changed meanwhile
+	s.follow(r.config, r.rules)
+	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n
 		r.forgive()
 	}
@@ -315,32 +304,32 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	var errs []error
 	for _, s := range d.Ensure {
-		errs = append(errs, r.Units.EnsureSlice(ctx, s.Name, s.Description, s.Limits))
+		errs = append(errs, r.options.Units.EnsureSlice(ctx, s.Name, s.Description, s.Limits))
 	}
 	for _, w := range d.Weights {
-		errs = append(errs, r.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
+		errs = append(errs, r.options.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
 	}
 	for _, p := range d.Protect {
-		errs = append(errs, r.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))
+		errs = append(errs, r.options.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))
 	}
 	for _, scope := range d.KillScopes {
-		r.Events.Killing(scope)
-		errs = append(errs, r.Units.StopScope(ctx, scope))
+		r.options.Events.Killing(scope)
+		errs = append(errs, r.options.Units.StopScope(ctx, scope))
 	}
 	for _, o := range d.Outlived {
 		if o.Due {
-			r.Events.Outlived(o)
+			r.options.Events.Outlived(o)
 		}
 		if o.Due && o.Kill {
-			errs = append(errs, r.Units.StopScope(ctx, o.Scope))
+			errs = append(errs, r.options.Units.StopScope(ctx, o.Scope))
 		}
 	}
 	for _, stop := range d.Stop {
 		// A static pod that is rewritten keeps its UID: it may have come back since the snapshot.
-		if r.Placer.IsAnnounced(stop.UID) {
+		if r.options.Placer.IsAnnounced(stop.UID) {
 			continue
 		}
-		errs = append(errs, r.Units.StopSlice(ctx, stop.Slice))
+		errs = append(errs, r.options.Units.StopSlice(ctx, stop.Slice))
 	}
 	return errors.Join(errs...)
 }
@@ -353,7 +342,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
-	r.report = Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived}
+	r.options.Table.setReport(Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived, Empty: d.Empty})
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.UID] = true
@@ -371,37 +360,57 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 // slice.
 func (r *Reconciler) confirm(s Snapshot) {
 	at := map[string]string{}
-	wanted := map[string]string{}
-	for _, pod := range s.Pods {
-		for _, c := range pod.Containers {
+	pods := map[string]*Pod{}
+	for i := range s.Pods {
+		for _, c := range s.Pods[i].Containers {
 			if c.Running && c.Slice != "" {
-				at[c.ID], wanted[c.ID] = c.Slice, pod.PartitionCgroup.Slice
+				at[c.ID], pods[c.ID] = c.Slice, &s.Pods[i]
 			}
 		}
 	}
-	for id, answer := range r.Placer.Answers(func(id string) bool { return at[id] != "" }) {
-		err := answer.Err
-		if err == nil && at[id] != wanted[id] {
-			err = fmt.Errorf("the runtime put it in %s; the answer to it was %s", at[id], wanted[id])
+	for id, answer := range r.options.Placer.Answers(func(id string) bool { return at[id] != "" }) {
+		err, wanted := answer.Err, pods[id].Cgroup(answer.To).Slice
+		if err == nil && at[id] != wanted {
+			err = fmt.Errorf("the runtime put it in %s; the answer to it was %s", at[id], wanted)
 		}
-		r.Events.Placed(
-			Placement{Method: Creation, To: s.Config.Partition, Took: answer.Took, Err: err, Container: Container{ID: id}},
+		r.options.Events.Placed(
+			Placement{Method: Creation, To: answer.To, Took: answer.Took, Err: err, Container: Container{ID: id}},
 		)
 	}
 }
 
-// Prepare creates the slice of a pod whose sandbox has begun, so that the slice has its limits
+// prepareAll prepares the slices of announced pods until ctx ends.
+func (r *Reconciler) prepareAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-r.announced:
+			r.prepare(ctx, a.sandbox, a.qos)
+		}
+	}
+}
+
+// prepare creates the slice of a member whose sandbox has begun, so that the slice has its limits
 // before the first container.
-func (r *Reconciler) Prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
+func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
+	r.mu.Lock()
+	partition := r.rules.Partition(membership.Pod{
+		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
+	})
+	r.mu.Unlock()
+	if partition == unitname.Default {
+		return // no member any more
+	}
 	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
-	limits, err := r.Gatherer.Cgroups.Limits(defaultSlice)
+	limits, err := r.options.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
-	slice := unitname.PodSlice(r.Gatherer.Partition, q, s.UID)
-	if err := r.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
-		r.Events.NotPrepared(s.Namespace, s.Name, err)
+	slice := unitname.PodSlice(partition, q, s.UID)
+	if err := r.options.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
+		r.options.Events.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}
 }

@@ -211,14 +211,113 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-func (h *host) reconciler(nri NRIState, c Config) (*Reconciler, *events) {
+func (h *host) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 	e := &events{}
-	r := NewReconciler()
-	r.Placer = &h.placer
-	r.Gatherer = &Gatherer{Partition: unitname.System, Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}
-	r.Units, r.Mover, r.Events, r.NRI, r.Tick = h, h, e, func() NRIState { return nri }, 30*time.Second
+	o := idle(&Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}, nri)
+	o.Placer, o.Units, o.Mover, o.Events = &h.placer, h, h, e
+	return made(h.t, o, c), e
+}
+
+// idle returns the options of a reconciler whose parts do nothing.
+func idle(g *Gatherer, nri NRIState) Options {
+	h := &host{}
+	return Options{
+		Gatherer: g, Units: h, Mover: h, Placer: &fakePlacer{}, Events: &events{}, NRI: func() NRIState { return nri },
+		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second,
+	}
+}
+
+// made returns a reconciler with a configuration.
+func made(tb testing.TB, o Options, c Policy) *Reconciler {
+	tb.Helper()
+	r, err := New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	r.SetConfig(c)
-	return r, e
+	return r
+}
+
+// TestNewIncomplete: a part that is missing is an error at once, which names it.
+func TestNewIncomplete(t *testing.T) {
+	t.Parallel()
+	for field, remove := range map[string]func(*Options){
+		"Gatherer":         func(o *Options) { o.Gatherer = nil },
+		"Gatherer.Cgroups": func(o *Options) { o.Gatherer.Cgroups = "" },
+		"Gatherer.Runtime": func(o *Options) { o.Gatherer.Runtime = nil },
+		"Gatherer.Kubelet": func(o *Options) { o.Gatherer.Kubelet = nil },
+		"Units":            func(o *Options) { o.Units = nil },
+		"Mover":            func(o *Options) { o.Mover = nil },
+		"Placer":           func(o *Options) { o.Placer = nil },
+		"Events":           func(o *Options) { o.Events = nil },
+		"NRI":              func(o *Options) { o.NRI = nil },
+		"Table":            func(o *Options) { o.Table = nil },
+		"Signals":          func(o *Options) { o.Signals = nil },
+		"Tick":             func(o *Options) { o.Tick = 0 },
+	} {
+		o := idle(newNode(t).gatherer(), Working)
+		if _, err := New(o); err != nil {
+			t.Fatal(err)
+		}
+		remove(&o)
+		if _, err := New(o); err == nil || !strings.HasSuffix(err.Error(), ": "+field+" is missing") {
+			t.Errorf("without %s: %v", field, err)
+		}
+	}
+}
+
+// TestReconcilerAnnounces: the slice of an announced member is made without a pass. If too many are
+// announced at once, a pass makes the rest.
+func TestReconcilerAnnounces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.sandboxes, h.containers = nil, nil
+		r, e := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		before := e.reconciled()
+		r.Announce(cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}, v1.PodQOSBurstable)
+		synctest.Wait()
+		if did := h.all(); !slices.Contains(did, "ensure Pod kube-system/a") || e.reconciled() != before {
+			t.Errorf("did %q in %d passes, want the slice without one", did, e.reconciled()-before)
+		}
+	})
+	s := NewSignals()
+	for range maxAnnounced {
+		s.Announce(cri.Sandbox{}, v1.PodQOSBurstable)
+	}
+	if len(s.wake) != 0 {
+		t.Error("woken before the queue is full")
+	}
+	s.Announce(cri.Sandbox{}, v1.PodQOSBurstable)
+	if len(s.wake) != 1 || len(s.announced) != maxAnnounced {
+		t.Errorf("%d announced, woken %d times; want a pass for the last one", len(s.announced), len(s.wake))
+	}
+}
+
+// TestReconcilerAnnouncesBeforeRecovery: a pod that starts while an interrupted move is finished
+// gets its slice at once, and the first pass waits.
+func TestReconcilerAnnouncesBeforeRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.sandboxes, h.containers = nil, nil
+		r, e := h.reconciler(Working, members)
+		recovered := make(chan struct{})
+		r.options.Recover = func(context.Context) { <-recovered }
+		start(t, r)
+		r.Announce(cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}, v1.PodQOSBurstable)
+		synctest.Wait()
+		if did := h.all(); !slices.Contains(did, "ensure Pod kube-system/a") || e.reconciled() != 0 {
+			t.Errorf("did %q in %d passes, want the slice before the first pass", did, e.reconciled())
+		}
+		close(recovered)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if e.reconciled() == 0 {
+			t.Error("no pass follows")
+		}
+	})
 }
 
 // start runs a reconciler until the test ends, and returns a channel that receives Run's error.
@@ -231,7 +330,7 @@ func start(t *testing.T, r *Reconciler) <-chan error {
 	return ended
 }
 
-var members = Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Mode: Auto}
+var members = inSystem("kube-system")
 
 func TestReconcilerRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -316,9 +415,7 @@ func TestReconcilerWrongPlace(t *testing.T) {
 		if n := h.restarts(); n != 2 {
 			t.Errorf("%d restarts after the runtime has connected again, want 2", n)
 		}
-		more := members
-		more.Namespaces = []string{"kube-system", "monitoring"}
-		r.SetConfig(more)
+		r.SetConfig(inSystem("kube-system", "monitoring"))
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if n := h.restarts(); n != 3 {
@@ -426,7 +523,7 @@ func TestReconcilerSlowPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, e := h.reconciler(Working, members)
-		r.Units = hung{h}
+		r.options.Units = hung{h}
 		start(t, r)
 		for range 400 {
 			<-time.After(time.Second)
@@ -474,8 +571,8 @@ func TestReconcilerLiveMoveAndBack(t *testing.T) {
 		if pods := r.Report().Pods; pods[0].Misplaced != 0 || pods[0].LiveMoved != 1 {
 			t.Errorf("reported %+v", pods[0])
 		}
-		off := members
-		off.Off = true
+		off := inSystem("kube-system")
+		off.Partitions[0].Off = true
 		r.SetConfig(off)
 		if err := <-ended; err != nil {
 			t.Errorf("ended with %v", err)

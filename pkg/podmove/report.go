@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -16,6 +17,8 @@ type Report struct {
 	Pods []PodReport `json:"pods"`
 	// Outlived lists the scopes with processes that have outlived their pod.
 	Outlived []Outlived `json:"outlived,omitempty"`
+	// Empty lists the partitions that are switched off and have no slice of a pod.
+	Empty []unitname.PartitionName `json:"-"`
 }
 
 // PodReport is the place of a pod and the reason for it.
@@ -24,14 +27,19 @@ type PodReport struct {
 	Name      string         `json:"name"`
 	UID       string         `json:"uid"`
 	QoS       v1.PodQOSClass `json:"qosClass"`
-	// Member means that the pod belongs to the system partition.
+	// Member means that the pod belongs to a partition other than the default one.
 	Member bool `json:"member"`
+	// Belongs is the partition that the pod belongs to. It is the same while that is switched off.
+	Belongs unitname.PartitionName `json:"partition"`
+	// Workload is the workload type by which it is a member, or that it asks for in vain. It is nil
+	// without one.
+	Workload *WorkloadReport `json:"workload,omitempty"`
 	// Slice is the name of the slice of its misplaced containers if there are some, otherwise of the
 	// slice that the pod belongs in. If all of its containers are elsewhere, it is their cgroup, or
 	// Nowhere.
 	Slice string `json:"slice"`
-	// Containers counts the running containers, Misplaced those of them that are not where they
-	// belong.
+	// Containers counts the running containers, Misplaced the running containers that are not where
+	// they belong.
 	Containers int `json:"containers"`
 	Misplaced  int `json:"misplaced"`
 	// LiveMoved counts running containers that are in a scope of ours.
@@ -48,9 +56,26 @@ type PodReport struct {
 	Next string `json:"next,omitempty"`
 }
 
+// WorkloadReport is the workload type of a pod, and the right to it.
+type WorkloadReport struct {
+	Type string `json:"type,omitempty"`
+	// By is the right by which the pod is a member; empty if it is not.
+	By membership.By `json:"by,omitempty"`
+	// Refused is the reason why it does not get the type that it asks for; empty if it does.
+	Refused membership.Refusal `json:"refused,omitempty"`
+}
+
+// workloadReport returns what is reported of a place; nil if no type has to do with it.
+func workloadReport(p membership.Place) *WorkloadReport {
+	if p.Type == "" && p.Refused == "" {
+		return nil
+	}
+	return &WorkloadReport{Type: p.Type, By: p.By, Refused: p.Refused}
+}
+
 // Partition returns the partition of the pod's slice. It returns Default if Slice is not the slice
 // of a pod.
-func (p PodReport) Partition() unitname.Partition {
+func (p PodReport) Partition() unitname.PartitionName {
 	part, _, _, ok := unitname.ParsePodSlice(p.Slice)
 	if !ok {
 		return unitname.Default

@@ -14,7 +14,7 @@ import (
 // running returns a container that runs in a slice.
 func running(name, slice string) Container {
 	unit := "cri-containerd-" + name + ".scope"
-	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
+	return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: slice}
 }
 
 // TestDecideReport checks the report that status shows of a pod: its place, its number of
@@ -111,8 +111,9 @@ func TestDecideReport(t *testing.T) {
 			}
 			want := test.want
 			want.UID, want.Name, want.QoS = "a", "pod-a", v1.PodQOSBurstable
+			want.Belongs = unitname.Default
 			if want.Namespace == "" {
-				want.Namespace, want.Member = "kube-system", true
+				want.Namespace, want.Member, want.Belongs = "kube-system", true, unitname.System
 			}
 			want.Next = d.Pods[0].Next
 			if d.Pods[0] != want {
@@ -210,7 +211,7 @@ func TestDecideMoveFields(t *testing.T) {
 			func(m *Move) { m.Method, m.GracePeriod = Live, 30*time.Second },
 		},
 		"back to the default partition": {
-			func(s *Snapshot) { s.Config.Off = true }, pod("a", unitname.System),
+			func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System),
 			func(m *Move) {
 				m.To, m.Slice = unitname.Default, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a")
 			},
@@ -236,9 +237,9 @@ func TestDecideMoveFields(t *testing.T) {
 // ends nothing, and keeps their order.
 func TestInOrder(t *testing.T) {
 	list := []Container{
-		{Name: "proxy", Order: 0, Sidecar: true}, {Name: "b", Order: 1},
-		{Name: "log", Order: 1, Sidecar: true}, {Name: "c", Order: 2},
-		{Name: "mesh", Order: 2, Sidecar: true}, {Name: "a", Order: 0},
+		{Name: "proxy", spec: spec{Order: 0, Sidecar: true}}, {Name: "b", spec: spec{Order: 1}},
+		{Name: "log", spec: spec{Order: 1, Sidecar: true}}, {Name: "c", spec: spec{Order: 2}},
+		{Name: "mesh", spec: spec{Order: 2, Sidecar: true}}, {Name: "a", spec: spec{Order: 0}},
 	}
 	for method, want := range map[Method][]string{
 		Restart: {"a", "b", "c", "mesh", "log", "proxy"},
@@ -272,7 +273,7 @@ func TestDecideKillScopes(t *testing.T) {
 // TestPodReportPartition: a pod is in the partition that its slice names, and otherwise in the
 // default one.
 func TestPodReportPartition(t *testing.T) {
-	for slice, want := range map[string]unitname.Partition{
+	for slice, want := range map[string]unitname.PartitionName{
 		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,
 		"kubepods-burstable-poda.slice": unitname.Default, "kubepods-system-burstable-poda.slice": unitname.System,
 	} {

@@ -1,6 +1,7 @@
 package podmove
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,22 +9,25 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
 // Snapshot is the input of Decide: plain data.
 type Snapshot struct {
-	// Config is the requested configuration.
-	Config Config
-	// Pods are the pods that have a sandbox in the runtime, or a slice of the partition.
+	// Config is the requested configuration, and Rules are its rules. A partition that exists on the
+	// node, and that the configuration does not have, counts as switched off.
+	Config Policy
+	Rules  Rules
+	// Pods are the pods that have a sandbox in the runtime, or a slice of a partition.
 	Pods []Pod
 	// NRI is the state of creation-time placement.
 	NRI NRIState
-	// Weights holds the present weights of the partition's slices, by name. A slice that does not
+	// Weights holds the present weights of the partitions' slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64
-	// Protected holds the protected memory of the partition's slices, by name, and that of
-	// kubepods.slice if there is a floor or was one.
+	// Protected holds the protected memory of the partitions' slices, by name, and of kubepods.slice
+	// if there is a floor or was one.
 	Protected map[string]cgroupfs.Protection
 	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
 	// of the last pass that did everything, or of those since then.
@@ -44,18 +48,20 @@ type Snapshot struct {
 	Ordered map[string]bool
 }
 
-// Config is the part of the configuration that placement needs.
-type Config struct {
-	// Partition is the partition that the members belong to.
-	Partition unitname.Partition
-	// Namespaces lists the namespaces whose pods are members.
-	Namespaces []string
-	// Off means that the partition is switched off: no pod belongs to it any more.
-	Off bool
-	// Mode is the method of moving running pods.
-	Mode Mode
-	// Floor is the protected memory that the partition has at least, whatever its pods have.
-	Floor cgroupfs.Protection
+// follow replaces the configuration, which may have changed since the node was read.
+func (s *Snapshot) follow(c Policy, rules Rules) {
+	s.Config, s.Rules = c.with(s.Config.names()), rules
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if len(p.Partitions) == len(s.Config.Partitions) || !p.Exists {
+			continue
+		}
+		for _, name := range s.Config.names() {
+			if cgroup := p.Cgroup(name); !p.inPartition(cgroup.Slice) {
+				p.Partitions = append(p.Partitions, cgroup) // the partition was not there
+			}
+		}
+	}
 }
 
 // Mode is the method of moving running pods that are misplaced.
@@ -93,8 +99,9 @@ type Pod struct {
 	QoS                  v1.PodQOSClass
 	// Ready means that it has a running sandbox. Without one it has ended, or is being created again.
 	Ready bool
-	// Static means that the kubelet read it from a file or a URL.
-	Static bool
+	// Origin is as the annotations were when the sandbox was made. Annotations that are added later
+	// count from the next sandbox on.
+	membership.Origin
 	// Exists means that the runtime lists a sandbox of it, or NRI announced one. Otherwise only
 	// cgroups are left.
 	Exists bool
@@ -103,18 +110,61 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// DefaultCgroup is its slice in the default partition, which the kubelet made. PartitionCgroup is
-	// its slice in the system partition.
-	DefaultCgroup, PartitionCgroup PodCgroup
+	// DefaultCgroup is its slice in the default partition, which the kubelet made.
+	DefaultCgroup PodCgroup
+	// Partitions holds its slice in each other partition, in the order of the configuration. Of a pod
+	// that does not exist it holds one slice that is left over.
+	Partitions []PodCgroup
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
 	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
 	// and their container has ended, or they were left over empty (leftOvers).
 	Orphans []string
-	// Outlived lists the scopes in its slice of the partition with processes that have outlived it.
+	// Outlived lists the scopes in its slice of a partition with processes that have outlived it.
 	Outlived []Outlived
 	// Settling means that an empty scope in its slice is too young to be left over.
 	Settling bool
+}
+
+// member returns what decides about the pod's membership.
+func (p *Pod) member() membership.Pod {
+	return membership.Pod{Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin}
+}
+
+// Cgroup returns the slice of the pod in a partition. If the partition is not among Partitions, its
+// slice does not exist.
+func (p *Pod) Cgroup(in unitname.PartitionName) PodCgroup {
+	if in == unitname.Default {
+		return p.DefaultCgroup
+	}
+	if found := p.find(in); found != nil {
+		return *found
+	}
+	return PodCgroup{Partition: in, Slice: unitname.PodSlice(in, p.QoS, p.UID)}
+}
+
+// find returns the element of Partitions for a partition, nil if there is none.
+func (p *Pod) find(in unitname.PartitionName) *PodCgroup {
+	for i := range p.Partitions {
+		if p.Partitions[i].Partition == in {
+			return &p.Partitions[i]
+		}
+	}
+	return nil
+}
+
+// inPartition reports whether a slice is the pod's slice in a partition other than the default one.
+func (p *Pod) inPartition(slice string) bool {
+	return slices.ContainsFunc(p.Partitions, func(c PodCgroup) bool { return c.Slice == slice })
+}
+
+// units returns the cgroups in all slices of the pod.
+func (p *Pod) units() []string {
+	units := slices.Clip(p.DefaultCgroup.Units)
+	for i := range p.Partitions {
+		units = append(units, p.Partitions[i].Units...)
+	}
+	return units
 }
 
 // terminate marks a pod as terminating, whatever the kubelet has reported.
@@ -144,8 +194,9 @@ type KubeletPod struct {
 // report.
 const nowhere = "nowhere"
 
-// PodCgroup is one of the slices of a pod.
+// PodCgroup is the slice of a pod in a partition.
 type PodCgroup struct {
+	Partition unitname.PartitionName
 	// Slice is the name of the unit.
 	Slice string
 	// Exists means that its cgroup is there. The other fields but Slice hold only then.
@@ -158,6 +209,15 @@ type PodCgroup struct {
 	Bytes uint64
 }
 
+// spec holds what a pod's spec says about a container.
+type spec struct {
+	// Sidecar means that it is an init container that runs as long as the pod (KEP-753). Restarts
+	// means that the kubelet starts the container again whatever its exit status is.
+	Sidecar, Restarts bool
+	// Order is its index in the pod.
+	Order int
+}
+
 // Container is a container of a pod.
 type Container struct {
 	ID, Name string
@@ -166,11 +226,8 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// Init, Sidecar and Restarts are known if the kubelet reports the pod. Restarts means that the
-	// kubelet starts the container again whatever its exit status is.
-	Init, Sidecar, Restarts bool
-	// Order is its index in the pod.
-	Order int
+	// spec is known if the kubelet reports the pod.
+	spec
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.
 	Ready bool

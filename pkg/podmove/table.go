@@ -3,15 +3,18 @@ package podmove
 import (
 	"maps"
 	"sync"
+
+	"nodepartition/internal/unitname"
 )
 
-// Table holds the state that placement and eviction share: the pods that the last pass found, and
-// the pods that are being evicted. Placement writes the first, eviction the second, and both read
-// both. The zero value is an empty table.
+// Table holds the state that placement shares with eviction and the metrics: the pods that the last
+// pass found, its report, and the pods that are being evicted. Placement writes the first two,
+// eviction the third. The zero value is an empty table.
 type Table struct {
 	mu       sync.Mutex
 	pods     []Pod
-	evicting map[string]bool
+	report   Report
+	evicting map[unitname.PartitionName]map[string]bool
 }
 
 // Pods returns the pods that the last pass found. They must not be changed.
@@ -28,16 +31,39 @@ func (t *Table) setPods(pods []Pod) {
 	t.pods = pods
 }
 
+// Report returns the report of the last pass. Its Time is zero before the end of the first.
+func (t *Table) Report() Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.report
+}
+
+// setReport replaces the report.
+func (t *Table) setReport(r Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report = r
+}
+
 // isEvicting reports whether a pod is being evicted for good, or was a moment ago.
 func (t *Table) isEvicting(uid string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.evicting[uid]
+	for _, uids := range t.evicting {
+		if uids[uid] {
+			return true
+		}
+	}
+	return false
 }
 
-// SetEvicting replaces the UIDs of the pods that are being evicted.
-func (t *Table) SetEvicting(uids map[string]bool) {
+// SetEvicting replaces the UIDs of the pods that are being evicted from a partition. Those of other
+// partitions stay.
+func (t *Table) SetEvicting(from unitname.PartitionName, uids map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.evicting = maps.Clone(uids)
+	if t.evicting == nil {
+		t.evicting = map[unitname.PartitionName]map[string]bool{}
+	}
+	t.evicting[from] = maps.Clone(uids)
 }

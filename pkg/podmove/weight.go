@@ -1,7 +1,6 @@
 package podmove
 
 import (
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,51 +38,61 @@ func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return found
 }
 
-// weights decides about the weights and the protected memory of the partition and of its burstable
+// weights decides about the weights and the protected memory of a partition and of its burstable
 // slice. They follow the requests of the pods that run there. Without any the weight is the
 // minimum, as for the kubelet's burstable slice (setCPUCgroupConfig,
 // pkg/kubelet/cm/qos_container_manager_linux.go).
-func (d *Decision) weights(s Snapshot, pods []Pod) {
-	if s.Config.Off {
+func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
+	if p.Off {
 		return // reverted at the end
 	}
-	whole, burstable := s.Config.Partition.Slice(), unitname.QoSSlice(s.Config.Partition, v1.PodQOSBurstable)
-	milli := map[string]int64{whole: 0, burstable: 0}
-	// A pod's protection has an effect as far as the slices above it have as much.
-	memory := map[string]cgroupfs.Protection{}
-	for _, pod := range pods {
-		if !pod.placed() {
-			if pod.PartitionCgroup.Exists {
-				// It may be charged for memory that its processes left behind, and stays protected as it was.
-				memory[whole] = memory[whole].Plus(pod.PartitionCgroup.Limits.Protection)
-				if pod.QoS == v1.PodQOSBurstable {
-					memory[burstable] = memory[burstable].Plus(pod.PartitionCgroup.Limits.Protection)
-				}
-			}
+	var whole, burstable load
+	for i := range pods {
+		pod := &pods[i]
+		cgroup := pod.find(p.Name)
+		if cgroup == nil {
 			continue
 		}
-		milli[whole] += pod.MilliCPU
-		memory[whole] = memory[whole].Plus(pod.DefaultCgroup.Limits.Protection)
+		share := load{memory: cgroup.Limits.Protection}
+		switch {
+		case pod.placed(cgroup):
+			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
+		case !cgroup.Exists:
+			continue
+		default:
+			// It may be charged for memory that its processes left behind, and stays protected as it was.
+		}
+		whole.add(share)
 		if pod.QoS == v1.PodQOSBurstable {
-			milli[burstable] += pod.MilliCPU
-			memory[burstable] = memory[burstable].Plus(pod.DefaultCgroup.Limits.Protection)
+			burstable.add(share)
 		}
 	}
-	memory[whole] = memory[whole].AtLeast(s.Config.Floor)
-	for _, slice := range slices.Sorted(maps.Keys(milli)) {
-		weight := s.Formula.Weight(cpuweight.SharesOfMilliCPU(milli[slice]))
-		if present, ok := s.Weights[slice]; ok && present != weight {
-			d.Weights = append(d.Weights, WeightSpec{slice, weight})
-		}
-		if present, ok := s.Protected[slice]; ok && present != memory[slice] {
-			d.Protect = append(d.Protect, ProtectSpec{slice, memory[slice]})
-		}
+	whole.memory = whole.memory.AtLeast(p.Floor)
+	d.weigh(s, unitname.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
+	d.weigh(s, p.Name.Slice(), whole)
+}
+
+// load holds the requests of the pods in a slice of a partition. A pod's protection has an effect
+// as far as the slices above it have as much.
+type load struct {
+	milli  int64
+	memory cgroupfs.Protection
+}
+
+func (l *load) add(m load) { l.milli, l.memory = l.milli+m.milli, l.memory.Plus(m.memory) }
+
+// weigh decides about the weight and the protected memory of one slice of a partition.
+func (d *Decision) weigh(s Snapshot, slice string, l load) {
+	weight := s.Formula.Weight(cpuweight.SharesOfMilliCPU(l.milli))
+	if present, ok := s.Weights[slice]; ok && present != weight {
+		d.Weights = append(d.Weights, WeightSpec{slice, weight})
+	}
+	if present, ok := s.Protected[slice]; ok && present != l.memory {
+		d.Protect = append(d.Protect, ProtectSpec{slice, l.memory})
 	}
 }
 
-// placed reports whether the pod has a container in the partition.
-func (pod Pod) placed() bool {
-	return slices.ContainsFunc(pod.Containers, func(c Container) bool {
-		return c.Running && c.Slice == pod.PartitionCgroup.Slice
-	})
+// placed reports whether the pod has a container in its slice of a partition.
+func (p *Pod) placed(in *PodCgroup) bool {
+	return slices.ContainsFunc(p.Containers, func(c Container) bool { return c.Running && c.Slice == in.Slice })
 }

@@ -78,10 +78,7 @@ func TestReconcilerWeightsFollowKubelet(t *testing.T) {
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
 		n.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
 	}
-	r := NewReconciler()
-	r.Placer = &fakePlacer{}
-	r.Gatherer, r.NRI = n.gatherer(), func() NRIState { return Working }
-	r.SetConfig(members)
+	r := made(t, idle(n.gatherer(), Working), members)
 	for range 20 {
 		s, err := r.snapshot(t.Context())
 		if err != nil {

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/coreos/go-systemd/v22/unit"
 
+	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/generator/golden"
 )
 
@@ -19,7 +21,7 @@ const sliceName = `[A-Za-z0-9:_.-]+\.slice`
 // allowedOptions lists all settings that units may have, with a pattern for their values. The units
 // contain nothing else, whatever the configuration holds.
 var allowedOptions = map[string]string{
-	"Unit.Description": `^(Kubernetes System Partition(, (Burstable|Best-Effort) Pods)?|` +
+	"Unit.Description": `^(Kubernetes (System Partition|Partition [a-z0-9-]{1,40})(, (Burstable|Best-Effort) Pods)?|` +
 		`(Watch for|Apply) Changed Limits of the System Partition|Kubernetes Node Resources, (kube|system)-reserved|` +
 		`Watch for a Configuration of the System Partition|Read the System Partition's Configuration Once There Is One|` +
 		`Slice Above ` + sliceName + `|Enable the hugetlb Controller for( ` + sliceName + `)+)$`,
@@ -47,7 +49,9 @@ var allowedOptions = map[string]string{
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
 	"Service.ExecCondition":        `^/bin/sh -c "sleep 1; test -e /etc/kubernetes/node-partition\.yaml"$`,
-	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-system\.slice Markers=|` +
+	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-[a-z0-9_]+\.slice Markers=|` +
+		`/bin/sh -c "cd /sys/fs/cgroup/kubepods\.slice && r=0; for s in kubepods-\*\.slice; do ` +
+		`systemctl is-active --quiet \$\$s \|\| continue; systemctl set-property --runtime \$\$s Markers= \|\| r=1; done; exit \$\$r"|` +
 		`/bin/sh -c "systemctl stop partition-generator-await-section\.path; ` +
 		`systemctl daemon-reload && systemctl start slices\.target"|` +
 		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
@@ -56,7 +60,7 @@ var allowedOptions = map[string]string{
 
 // foreign matches the unit files and drop-ins that are never written, whatever slice the kubelet is
 // configured to enforce its reservations on.
-var foreign = regexp.MustCompile(`^(system\.slice|user(-.*)?\.slice|init\.scope|-\.slice)|^kubepods(-[^s].*)?\.slice$`)
+var foreign = regexp.MustCompile(`^(system\.slice|user(-.*)?\.slice|init\.scope|-\.slice)|^kubepods\.slice$`)
 
 // FuzzUnits passes configurations to the generator: a main file and a drop-in. Whatever they hold,
 // the result is an error that names the file, or units of the allowed settings alone.
@@ -118,18 +122,27 @@ func planBelow(root string) (*Plan, error) {
 	return NewPlan(input), nil
 }
 
+// isForeignPartition reports whether a path is a unit file of a slice below kubepods.slice that no
+// partition of the plan has.
+func isForeignPartition(plan *Plan, path string) bool {
+	if !strings.HasPrefix(path, "kubepods-") || strings.Contains(path, "/") {
+		return false
+	}
+	return !slices.ContainsFunc(plan.Config.Partitions, func(p config.Partition) bool { return slices.Contains(p.Name.Slices(), path) })
+}
+
 func checkUnits(t *testing.T, plan *Plan) {
 	t.Helper()
-	none := plan.Config.Partition == nil && len(plan.Config.Reserved.Slices) == 0
+	none := len(plan.Config.Partitions) == 0 && len(plan.Config.Reserved.Slices) == 0
 	waiting := 0 // for a section: the path unit, its service, and the drop-in that starts it
 	if _, service := awaits(&Input{config: plan.Config}); none && service != "" {
 		waiting = 3
 	}
 	if none != (len(plan.Units) == waiting) {
-		t.Errorf("partition %+v, %+v with %d units", plan.Config.Partition, plan.Config.Reserved, len(plan.Units))
+		t.Errorf("partition %+v, %+v with %d units", plan.Config.Partitions, plan.Config.Reserved, len(plan.Units))
 	}
 	for _, file := range plan.Units {
-		if foreign.MatchString(file.Path) {
+		if foreign.MatchString(file.Path) || isForeignPartition(plan, file.Path) {
 			t.Errorf("%s is not ours to write", file.Path)
 		}
 		options, err := unit.DeserializeOptions(strings.NewReader(file.Content))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/utils/cpuset"
+
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/unitname"
@@ -29,12 +31,21 @@ type Input struct {
 	kept map[string]string
 	// keptWarning is the reason why those files could not be read.
 	keptWarning string
-	// running means that the partition's cgroup exists.
-	running bool
-	// keepsCPUs means that the partition has a list of CPUs that it cannot be without.
-	keepsCPUs bool
-	// deferral is nil if the limit does not have to wait for evictions.
-	deferral *decision.Deferral
+	// names lists the partitions that the node may have: by the configuration, and by an output of
+	// this boot.
+	names []unitname.PartitionName
+	// podsRun means that the kubelet has made its slices. It is set together with nodeCPUs.
+	podsRun bool
+	// running holds the partitions whose cgroup exists.
+	running map[unitname.PartitionName]bool
+	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
+	keepsCPUs map[unitname.PartitionName]bool
+	// exclusive holds the CPUs that are kept for one partition each.
+	exclusive cpuset.CPUSet
+	// nodeCPUs holds the CPUs of the node. It is set if CPUs are exclusive, or were in this boot.
+	nodeCPUs cpuset.CPUSet
+	// deferrals holds, by partition, the limits that have to wait for evictions.
+	deferrals map[unitname.PartitionName]*decision.Deferral
 }
 
 // Load reads the configuration and, if there is a partition to make, the facts that its units
@@ -43,10 +54,10 @@ type Input struct {
 // config.Load, and the input is for the units that may still lead to a partition.
 func Load(root string, output Output) (*Input, error) {
 	settings, err := config.Load(root)
-	in := &Input{config: settings, valid: err == nil}
+	in := &Input{config: settings, valid: err == nil, names: settings.Names}
 	node := hostfs.FS(root)
 	in.ownSlices = ownSlices(node, sliceNames(settings))
-	if settings.Partition != nil || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
+	if len(settings.Partitions) > 0 || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
 		in.services = installedServices(node)
 	}
 	if settings.Off {
@@ -54,28 +65,45 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	in.kubelets = ofInstalled(node, kubeletServices)
 	in.hasMonitor = installed(node, unitname.MonitorService)
-	in.running = node.Exists(settings.Name.Cgroup())
 	var keptErr error
-	if in.kept, keptErr = output.kept(keptUnits(settings.Name)); keptErr != nil {
-		in.kept, in.keptWarning = nil, fmt.Sprintf("%v, taking it for none", keptErr)
+	if in.names, keptErr = output.names(settings.Names); keptErr == nil {
+		in.kept, keptErr = output.kept(keptUnits(in.names))
 	}
-	if err == nil {
-		err = idleSource(output.source(settings.Name.Slice()), settings.Kubelet.Idle)
-		in.valid = err == nil
+	if keptErr != nil {
+		in.names, in.kept, in.keptWarning = settings.Names, nil, fmt.Sprintf("%v, ignoring it", keptErr)
+	}
+	in.running = map[unitname.PartitionName]bool{}
+	for _, name := range in.names {
+		in.running[name] = node.Exists(name.Cgroup())
+	}
+	for _, name := range in.names {
+		if err == nil {
+			err = idleSource(output.source(name.Slice()), settings.Kubelet.Idle)
+			in.valid = err == nil
+		}
 	}
 	if err != nil {
 		return in, err
 	}
-	if settings.Partition != nil {
-		in.deferral = lowering.Find(root, settings)
-		in.keepsCPUs = in.running && keepsCPUs(node, settings)
+	if in.exclusive = config.ExclusiveCPUs(settings.Partitions); !in.exclusive.IsEmpty() || in.wasExclusive() {
+		in.podsRun = node.Exists(unitname.Default.Cgroup())
+		if in.nodeCPUs, err = config.PresentCPUs(node); err != nil {
+			in.valid = false
+			return in, err
+		}
+	}
+	in.deferrals = lowering.Find(root, settings)
+	in.keepsCPUs = map[unitname.PartitionName]bool{}
+	for i := range settings.Partitions {
+		p := &settings.Partitions[i]
+		in.keepsCPUs[p.Name] = in.running[p.Name] && keepsCPUs(node, p)
 	}
 	return in, nil
 }
 
 // idleSource returns an error if the partition in place was made from a file at one of the idle
-// places. The file is still there, and cannot be seen: an automount with an idle timeout is no
-// reason to end the partition, or to take another section.
+// places. The file is still there, and cannot be seen: an automount with an idle timeout must
+// neither end the partition nor select another section.
 func idleSource(source string, idle []string) error {
 	for _, place := range idle {
 		if source == place || strings.HasPrefix(source, place+"/") {
@@ -90,15 +118,15 @@ func idleSource(source string, idle []string) error {
 
 // keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list
 // that an operator has set by hand is not a former one: ours would extend it to all CPUs.
-func keepsCPUs(root hostfs.FS, c *config.Config) bool {
-	return c.Partition.CPUs.IsEmpty() && boundToCPUs(root, c.Name.Cgroup()) &&
-		!lowering.OperatorSets(root, c.Name.Slice(), "AllowedCPUs")
+func keepsCPUs(root hostfs.FS, p *config.Partition) bool {
+	return p.CPUs.IsEmpty() && boundToCPUs(root, p.Name.Cgroup()) &&
+		!lowering.OperatorSets(root, p.Name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.
 const maxCPUList = 64 << 10
 
-// boundToCPUs reports whether a cgroup has a list of CPUs of its own, and processes.
+// boundToCPUs reports whether a cgroup has a private list of CPUs, and processes.
 func boundToCPUs(root hostfs.FS, cgroup string) bool {
 	list, err := root.ReadFile(cgroup+"/cpuset.cpus", maxCPUList)
 	if err != nil || strings.TrimSpace(string(list)) == "" {

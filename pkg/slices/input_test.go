@@ -27,10 +27,10 @@ func TestLoadUnreadableOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := NewPlan(input)
-	if plan.Config.Partition == nil || len(plan.Units) == 0 {
+	if len(plan.Config.Partitions) == 0 || len(plan.Units) == 0 {
 		t.Errorf("%+v; want a partition", plan)
 	}
-	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "last output: ") || !strings.HasSuffix(plan.Warnings[0], ", taking it for none") {
+	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "last output: ") || !strings.HasSuffix(plan.Warnings[0], ", ignoring it") {
 		t.Errorf("it warns %q", plan.Warnings)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 )
@@ -85,7 +86,7 @@ func (o Output) kept(names []string) (map[string]string, error) {
 	}
 	last := o.last()
 	for _, name := range names {
-		data, err := hostfs.FS("/").ReadFile(filepath.Join(last, name), maxUnitBytes)
+		data, err := hostfs.FS("").ReadFile(filepath.Join(last, name), maxUnitBytes)
 		switch {
 		case err == nil:
 			kept[name] = string(data)
@@ -94,6 +95,28 @@ func (o Output) kept(names []string) (map[string]string, error) {
 		}
 	}
 	return kept, nil
+}
+
+// names returns the partitions known, and after them those that an output of this boot was for. The
+// drop-ins of their slices stay for the rest of the boot. A slice that another program has made,
+// under a name that a partition could have, is not among them.
+func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName, error) {
+	if o.state == "" {
+		return known, nil
+	}
+	folders, err := os.ReadDir(o.last())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("last output: %w", err)
+	}
+	names := slices.Clone(known)
+	for _, folder := range folders {
+		slice, isDropins := strings.CutSuffix(folder.Name(), ".d")
+		name, ok := unitname.ParseSlice(slice)
+		if isDropins && ok && name != unitname.Default && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // source returns the file from which a unit of the valid output was made, empty if there is none.

@@ -192,7 +192,7 @@ func TestOutputWriteOtherDirectory(t *testing.T) {
 	if names, err := manual.Restore(true); err != nil || names != nil {
 		t.Errorf("restored %q, %v; want nothing", names, err)
 	}
-	if kept, err := manual.kept(keptUnits(unitname.System)); err != nil || len(kept) > 0 {
+	if kept, err := manual.kept(keptUnits([]unitname.PartitionName{unitname.System})); err != nil || len(kept) > 0 {
 		t.Errorf("kept %q, %v; want nothing", kept, err)
 	}
 }
@@ -272,7 +272,7 @@ func TestOutputWritePlain(t *testing.T) {
 	}
 	wantSeen(t, o, map[string]string{
 		"a.slice": "[Unit]\n", ApplyPath: "PathExists=" + generatorDir + "/" + applyFlag + "\n", applyFlag: "",
-		decision.FileName: `{"identity":"of the section"}` + "\n",
+		decision.FileName: `{"version":1,"identity":"of the section"}` + "\n",
 	})
 
 	other := NewOutput(t.TempDir(), t.TempDir())
@@ -373,7 +373,7 @@ func TestOutputKept(t *testing.T) {
 	all := maps.Clone(stays)
 	all[unitname.System.Slice()] = "slice"
 	write(t, o, all)
-	if kept, err := o.kept(keptUnits(unitname.System)); err != nil || !maps.Equal(kept, stays) {
+	if kept, err := o.kept(keptUnits([]unitname.PartitionName{unitname.System})); err != nil || !maps.Equal(kept, stays) {
 		t.Errorf("kept %q, %v; want %q", kept, err, stays)
 	}
 	late := filepath.Join(root, config.StateDir, unitsDir, LateService)
@@ -383,6 +383,6 @@ func TestOutputKept(t *testing.T) {
 	if err := os.Mkdir(late, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := o.kept(keptUnits(unitname.System))
+	_, err := o.kept(keptUnits([]unitname.PartitionName{unitname.System}))
 	wantErr(t, err, "last output: ")
 }

@@ -1,6 +1,9 @@
 package slices
 
 import (
+	"slices"
+
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 )
@@ -15,30 +18,48 @@ type Plan struct {
 	// Decision holds the part of the plan for the monitor. Its zero value says that the configuration
 	// is not valid, and that there is no partition.
 	Decision decision.Decision
-	// Apply means that the partition is active, so that ApplyService has to make its limits reach the
+	// Apply means that a partition is active, so that ApplyService has to make its limits reach the
 	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
 	// has loaded and lost again.
 	Apply bool
 	// Waits says which path unit begins to wait for what. It is empty if none does.
 	Waits string
-	// Warnings holds those of Config, and remarks about the units. Each says what happens next.
+	// Warnings holds the warnings of Config, and remarks about the units. Each says what happens next.
 	Warnings []string
 }
 
 // NewPlan returns the plan for an input.
 func NewPlan(in *Input) *Plan {
-	plan := &Plan{Config: in.config, Apply: in.running}
+	plan := &Plan{Config: in.config, Apply: in.anyRuns() || in.restrictsRunning()}
 	if in.keptWarning != "" {
 		plan.Warnings = append(plan.Warnings, in.keptWarning)
 	}
 	plan.Warnings = append(plan.Warnings, in.config.Warnings...)
-	if in.deferral != nil {
-		plan.Warnings = append(plan.Warnings, in.deferral.Warning)
+	for _, name := range in.names {
+		if d := in.deferrals[name]; d != nil {
+			plan.Warnings = append(plan.Warnings, d.Warning)
+		}
 	}
 	if in.valid {
-		plan.Decision = decision.New(in.config, in.deferral)
+		plan.Decision = decision.New(in.config, in.deferrals)
 	}
 	plan.Waits = waits(in)
 	plan.Units = units(in)
 	return plan
+}
+
+// present lists the partitions to make, and those that are active although they are not to be made.
+func (in *Input) present() []unitname.PartitionName {
+	names := partitionNames(in.config.Partitions)
+	for _, name := range in.names {
+		if in.running[name] && !slices.Contains(names, name) && !in.config.IsKubelets(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// anyRuns reports whether a partition is active.
+func (in *Input) anyRuns() bool {
+	return slices.ContainsFunc(in.names, func(name unitname.PartitionName) bool { return in.running[name] })
 }

@@ -24,7 +24,7 @@ const (
 	// reservedDocs is the URL that systemctl status shows for slices of services.
 	reservedDocs = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/"
 
-	cgroupMount = "/sys/fs/cgroup/"
+	cgroupMount = unitname.CgroupMount + "/"
 )
 
 // serviceSlice is a slice for services beside the pods.
@@ -79,7 +79,7 @@ func above(slice string) []string {
 	return levels[:len(levels)-1]
 }
 
-// ownSlices returns those of names for which the node has a unit file.
+// ownSlices returns the names that have a unit file on the node.
 func ownSlices(root hostfs.FS, names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !installed(root, name) })
 }

@@ -14,13 +14,13 @@ var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
-// installedServices returns those of kubeletServices, runtimeServices and unitname.MonitorService
-// that are installed.
+// installedServices returns kubeletServices, runtimeServices and unitname.MonitorService, without
+// services that are not installed.
 func installedServices(root hostfs.FS) []string {
 	return ofInstalled(root, slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}))
 }
 
-// ofInstalled returns those of services that are installed. Who names others in After= or Before=
+// ofInstalled returns the services that are installed. Who names others in After= or Before=
 // makes systemd load a unit for each, which "systemctl list-units --all" shows as not-found.
 func ofInstalled(root hostfs.FS, services []string) []string {
 	var list []string

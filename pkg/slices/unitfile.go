@@ -28,34 +28,45 @@ type UnitFile struct {
 	Content string
 }
 
-const header = `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. Change the systemPartition section of the kubelet's
+// header returns the beginning of a file that is made from a section of the configuration.
+func header(section string) string {
+	return `# Written by partition-generator at boot and at every daemon-reload; what is
+# changed here is lost. Change the ` + section + ` section of the kubelet's
 # configuration and run systemctl daemon-reload.
 
 `
+}
 
 // units returns the units for an input. Their values are numbers, CPU sets, fixed names, and paths
 // that are checked to be plain.
 func units(in *Input) []UnitFile {
 	var files []UnitFile
-	p, names := in.config.Partition, in.config.Name
+	partitions := in.config.Partitions
 	addTo := func(header string) func(string, ...*unit.UnitOption) {
 		return func(path string, options ...*unit.UnitOption) {
 			files = append(files, UnitFile{Path: path, Content: header + text(options)})
 		}
 	}
-	add, addForServices := addTo(header), addTo(servicesHeader)
-	shared := add // for files of the partition and of the slices for services
-	if p == nil {
-		shared = addForServices
+	field := kubeletconfig.SectionField
+	if len(partitions) > 0 && in.config.System() == nil {
+		field = kubeletconfig.WorkloadsField
 	}
-	if p != nil {
-		addSlices(add, in)
-		for _, path := range shutdownDropins(names) {
+	add, addForServices := addTo(header(field)), addTo(servicesHeader)
+	shared := add // for files of the partition and of the slices for services
+	if len(partitions) == 0 {
+		shared = addForServices
+	} else {
+		for i := range partitions {
+			p := &partitions[i]
+			addSlices(addTo(header(config.SectionPath(p.Name))), in, p)
+		}
+		for _, path := range shutdownDropins(partitionNames(partitions)) {
 			add(path, outlivesShutdown())
 		}
-		addApply(add, names)
+		addApply(add, in)
 	}
+	addExclusive(add, in)
+	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	for _, service := range in.services {
 		if options := serviceDropin(service, in); len(options) > 0 {
@@ -80,7 +91,7 @@ func units(in *Input) []UnitFile {
 	//     start what the boot has not.
 	//   - ApplyPath has to act at the end of a partition too.
 	//   - Slices that exist still have to outlive the shutdown.
-	for _, name := range keptUnits(names) {
+	for _, name := range keptUnits(in.names) {
 		content, kept := in.kept[name]
 		written := slices.ContainsFunc(files, func(f UnitFile) bool { return f.Path == name })
 		if kept && !written {
@@ -91,15 +102,32 @@ func units(in *Input) []UnitFile {
 	return files
 }
 
-func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
-	p, names := in.config.Partition, in.config.Name
+// partitionNames returns the names of partitions.
+func partitionNames(partitions []config.Partition) []unitname.PartitionName {
+	names := make([]unitname.PartitionName, 0, len(partitions))
+	for _, p := range partitions {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// title returns the name of a partition for people, in the descriptions of its units.
+func title(name unitname.PartitionName) string {
+	if name == unitname.First {
+		return "Kubernetes System Partition"
+	}
+	return "Kubernetes Partition " + string(name)
+}
+
+func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Partition) {
+	name := p.Name
 	// The section may be in a drop-in, and a drop-in's name may hold any character.
-	source := unitpath.Plain(in.config.Kubelet.SectionFile)
+	source := unitpath.Plain(in.config.SectionFile(name))
 	// The KEP's hierarchy is complete from the start, not only from the first pod on. And whatever
 	// starts the partition starts the units that belong to it.
 	wants := []string{
-		unitname.QoSSlice(names, unitname.Burstable),
-		unitname.QoSSlice(names, unitname.BestEffort),
+		unitname.QoSSlice(name, unitname.Burstable),
+		unitname.QoSSlice(name, unitname.BestEffort),
 		ApplyPath,
 	}
 	if slices.Contains(in.services, unitname.MonitorService) {
@@ -113,38 +141,46 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			outlivesShutdown(),
 		}, more...)
 	}
-	system := append(section("Kubernetes System Partition",
-		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferral)...)
-	system = append(system, memoryFloor(in.config.Settings.Floor)...)
-	if bytes := in.config.Settings.SwapMax; bytes != nil {
-		system = append(system, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
+	whole := append(section(title(name),
+		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
+	whole = append(whole, memoryFloor(p.Floor)...)
+	if bytes := p.SwapMax; bytes != nil {
+		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
 	}
-	if cpus := allowedCPUs(in); !cpus.IsEmpty() {
-		system = append(system, option("Slice", "AllowedCPUs", cpus.String()))
+	if cpus := allowedCPUs(in, p); !cpus.IsEmpty() {
+		whole = append(whole, option("Slice", "AllowedCPUs", cpus.String()))
 	}
-	add(names.Slice(), system...)
-	add(unitname.QoSSlice(names, unitname.Burstable), section("Kubernetes System Partition, Burstable Pods")...)
-	add(unitname.QoSSlice(names, unitname.BestEffort), section("Kubernetes System Partition, Best-Effort Pods",
+	add(name.Slice(), whole...)
+	add(unitname.QoSSlice(name, unitname.Burstable), section(title(name)+", Burstable Pods")...)
+	add(unitname.QoSSlice(name, unitname.BestEffort), section(title(name)+", Best-Effort Pods",
 		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
 }
 
-// allowedCPUs returns the CPUs of the partition; empty for no list. The kernel does not accept an
+// allowedCPUs returns the CPUs of the partition; empty for no list. A partition without a list has
+// the CPUs that other pods have.
+// The kernel does not accept an
 // empty list for a cpuset that had one and has processes (validate_change,
 // kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a partition gets all CPUs.
-func allowedCPUs(in *Input) cpuset.CPUSet {
-	if in.keepsCPUs {
-		return in.config.Partition.NodeCPUs
+func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
+	switch {
+	case !p.CPUs.IsEmpty():
+		return p.CPUs
+	case in.restrictsOthers():
+		return in.othersCPUs()
+	case in.keepsCPUs[p.Name]:
+		return p.NodeCPUs
+	default:
+		return p.CPUs
 	}
-	return in.config.Partition.CPUs
 }
 
 // wantedSlices returns the slices that must exist before a kubelet starts.
 func wantedSlices(in *Input) []string {
 	var wanted []string
-	if in.config.Partition != nil {
-		wanted = append(wanted, in.config.Name.Slice())
+	for _, p := range in.config.Partitions {
+		wanted = append(wanted, p.Name.Slice())
 	}
 	return append(wanted, reservedNames(in.config.Reserved)...)
 }
@@ -165,21 +201,21 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 //   - The partition itself is implicitly created when the section is removed while pods are in it.
 //
 // A drop-in does not keep a slice from being made transient (unit_is_pristine).
-func shutdownDropins(names unitname.Partition) []string {
-	return []string{
-		"kubepods.slice.d/" + dropinName,
-		names.Slice() + ".d/" + dropinName,
-		names.Below() + ".d/" + dropinName,
+func shutdownDropins(names []unitname.PartitionName) []string {
+	dropins := append(make([]string, 0, 1+2*len(names)), unitname.Default.Slice()+".d/"+dropinName)
+	for _, name := range names {
+		dropins = append(dropins, name.Slice()+".d/"+dropinName, name.Below()+".d/"+dropinName)
 	}
+	return dropins
 }
 
 // keptUnits lists the files that stay for the rest of the boot in which they were written.
-func keptUnits(names unitname.Partition) []string {
+func keptUnits(names []unitname.PartitionName) []string {
 	return append(
-		[]string{
+		append(exclusiveDropins(),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
 			ApplyPath, ApplyService,
-		},
+		),
 		shutdownDropins(names)...)
 }
 
@@ -206,7 +242,8 @@ func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.Unit
 // slice; systemd pull request 38190 has the discussion). Setting an empty list of markers is such a
 // reason, and leaves nothing behind. A generator cannot do it, because systemd waits for
 // generators. systemd checks a path unit again when the reload is over.
-func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
+func addApply(add func(string, ...*unit.UnitOption), in *Input) {
+	partitions := in.applied()
 	add(ApplyPath,
 		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
@@ -216,20 +253,56 @@ func addApply(add func(string, ...*unit.UnitOption), names unitname.Partition) {
 		// each starts the service. A limit that is met makes the path unit fail, and no later
 		// change would be applied. 255 and later keep the count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))
-	add(ApplyService,
+	writes := make([]*unit.UnitOption, 0, len(partitions))
+	for _, name := range partitions {
+		writes = append(writes,
+			option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+name.Slice()+" Markers="))
+	}
+	if in.restrictsOthers() {
+		writes = append(writes, option("Service", "ExecStart", applyToAll))
+	}
+	add(ApplyService, slices.Concat([]*unit.UnitOption{
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
 		// Remove the flag first: a flag that is raised during the call is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
-		option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+names.Slice()+" Markers="),
+	}, writes, []*unit.UnitOption{
 		// There is no start limit, so this delay keeps a service that cannot succeed from taking all of
 		// the node's time.
 		option("Service", "Restart", "on-failure"),
 		option("Service", "RestartSec", "5s"),
 		// It runs at every reload, so its start and end are not worth a log line.
-		option("Service", "LogLevelMax", "notice"))
+		option("Service", "LogLevelMax", "notice"),
+	})...)
+}
+
+// applied lists the partitions whose changed limits ApplyService writes. Those that are not active
+// are left out: systemd would make the cgroup of an inactive slice (unit_realize_cgroup). The
+// system partition is among them before there is any: then nothing starts the service.
+func (in *Input) applied() []unitname.PartitionName {
+	anyRuns := in.anyRuns()
+	return slices.DeleteFunc(in.present(), func(name unitname.PartitionName) bool {
+		return !in.running[name] && (anyRuns || in.config.System() == nil || name != in.config.System().Name)
+	})
+}
+
+// addMonitor lets the monitor start on a node with other partitions than the system partition, for
+// which the condition of its unit is. An empty value removes that condition.
+func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
+	names := in.present()
+	if !in.hasMonitor || !slices.ContainsFunc(names, func(p unitname.PartitionName) bool { return p != unitname.First }) {
+		return
+	}
+	after := make([]string, 0, len(names))
+	conditions := []*unit.UnitOption{option("Unit", "ConditionPathExists", "")}
+	for _, name := range names {
+		after = append(after, name.Slice())
+		conditions = append(conditions, option("Unit", "ConditionPathExists", "|"+name.Cgroup()))
+	}
+	options := append([]*unit.UnitOption{option("Unit", "After", strings.Join(after, " "))}, conditions...)
+	add(unitname.MonitorService+".d/"+dropinName, options...)
 }
 
 // serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
@@ -251,7 +324,7 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 				option("Unit", "After", strings.Join(wanted, " ")))
 		}
 	}
-	return append(options, serviceSettings(in.config.Services, in.config.Partition != nil)...)
+	return append(options, serviceSettings(in.config.Services, len(in.config.Partitions) > 0)...)
 }
 
 // addWaiting adds the units that wait for a configuration or a section: for a mount of the
@@ -378,7 +451,7 @@ func awaits(in *Input) (path, service string) {
 // not wait before the next start of slices.target.
 func waits(in *Input) string {
 	path, _ := awaits(in)
-	if _, kept := in.kept[path]; kept || in.running || in.config.Kubelet.Late.AtBoot() {
+	if _, kept := in.kept[path]; kept || in.anyRuns() || in.config.Kubelet.Late.AtBoot() {
 		return ""
 	}
 	switch path {

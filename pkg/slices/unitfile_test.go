@@ -5,16 +5,24 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/cpuset"
+
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/latemount"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // inputOf returns the input of a node whose configuration asks for the partition p; nil asks for
 // none.
 func inputOf(p *config.Partition) *Input {
-	return &Input{config: &config.Config{Partition: p, Name: unitname.System, Kubelet: &kubeletconfig.Config{}}}
+	c := &config.Config{Names: []unitname.PartitionName{unitname.System}, Kubelet: &kubeletconfig.Merged{}}
+	if p != nil {
+		p.Name = unitname.System
+		c.Partitions = []config.Partition{*p}
+	}
+	return &Input{config: c, names: c.Names}
 }
 
 // TestUnitsOtherPartition: the units use the partition's name from the configuration, and no
@@ -28,10 +36,89 @@ func TestUnitsOtherPartition(t *testing.T) {
 		want[i] = UnitFile{renamed.Replace(file.Path), renamed.Replace(file.Content)}
 	}
 	slices.SortFunc(want, func(a, b UnitFile) int { return strings.Compare(a.Path, b.Path) })
-	in.config.Name = "batch"
+	in.config.Names[0], in.config.Partitions[0].Name = "batch", "batch"
+	in.running = map[unitname.PartitionName]bool{"batch": true}
+	want = retitled(want)
 	if got := units(in); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// retitled replaces the title and the section of the system partition.
+func retitled(files []UnitFile) []UnitFile {
+	for i := range files {
+		section := "Change the workloadPartitions section"
+		if strings.HasSuffix(files[i].Path, ".slice") {
+			section = "Change the workloadPartitions.batch section"
+		}
+		files[i].Content = strings.NewReplacer(
+			"Kubernetes System Partition", "Kubernetes Partition batch", "Change the systemPartition section", section,
+		).Replace(files[i].Content)
+	}
+	return files
+}
+
+// TestUnitsTwoPartitions: each partition has its slices with its own limits, CPUs and floor. The
+// kubelet waits for both, the limits of both are applied after a reload, and what is of the system
+// partition is byte for byte what it is without the other one.
+func TestUnitsTwoPartitions(t *testing.T) {
+	swap := int64(1 << 20)
+	system := config.Partition{
+		Name: unitname.System, MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, CPUs: cpuset.New(0),
+		PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20}, SwapMax: &swap},
+	}
+	batch := config.Partition{Name: "my-batch", MemoryLimit: 2 << 30, Namespaces: []string{"batch"}, NodeCPUs: cpuset.New(0, 1)}
+	in := inputOf(&system)
+	in.services = []string{"kubelet.service", unitname.MonitorService}
+	alone := contents(units(in))
+	in.config.Names = append(in.config.Names, batch.Name)
+	in.config.Partitions = append(in.config.Partitions, batch)
+	in.keepsCPUs = map[unitname.PartitionName]bool{"my-batch": true}
+	in.deferrals = map[unitname.PartitionName]*decision.Deferral{"my-batch": {Limit: 2 << 30, InForce: 3 << 30}}
+	in.names = in.config.Names
+	in.running = map[unitname.PartitionName]bool{unitname.System: true, "my-batch": true}
+	both := contents(units(in))
+	for path, content := range alone {
+		shared := strings.HasPrefix(path, "partition-generator-apply") || strings.HasPrefix(path, "kubelet.service.d/") ||
+			strings.HasPrefix(path, "slices.target.d/")
+		if !shared && both[path] != content {
+			t.Errorf("%s of the system partition has changed: %q, was %q", path, both[path], content)
+		}
+	}
+	for path, parts := range map[string][]string{
+		"kubepods-my_batch.slice":            {"Kubernetes Partition my-batch", "MemoryMax=3221225472", "AllowedCPUs=0-1", unitname.MonitorService},
+		"kubepods-my_batch-burstable.slice":  {"Kubernetes Partition my-batch, Burstable Pods"},
+		"kubepods-my_batch-besteffort.slice": {"CPUWeight=1"},
+		"kubelet.service.d/" + dropinName:    {"After=kubepods-system.slice kubepods-my_batch.slice"},
+		"slices.target.d/" + dropinName:      {"Wants=kubepods-system.slice kubepods-my_batch.slice"},
+		ApplyService: {
+			"set-property --runtime kubepods-system.slice Markers=", "set-property --runtime kubepods-my_batch.slice Markers=",
+		},
+		"kubepods-my_batch.slice.d/" + dropinName:  {"DefaultDependencies=no"},
+		"kubepods-my_batch-.slice.d/" + dropinName: {"DefaultDependencies=no"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(both[path], part) {
+				t.Errorf("%s lacks %q: %q", path, part, both[path])
+			}
+		}
+	}
+	for _, other := range []string{"MemorySwapMax", "MemoryMin"} {
+		if strings.Contains(both["kubepods-my_batch.slice"], other) {
+			t.Errorf("my-batch has %s of the system partition: %q", other, both["kubepods-my_batch.slice"])
+		}
+	}
+	if got := keptUnits(in.config.Names); !slices.Contains(got, "kubepods-my_batch-.slice.d/"+dropinName) {
+		t.Errorf("pods of my-batch do not outlive a shutdown after its end: %q", got)
+	}
+}
+
+func contents(files []UnitFile) map[string]string {
+	byPath := map[string]string{}
+	for _, f := range files {
+		byPath[f.Path] = f.Content
+	}
+	return byPath
 }
 
 // TestUnitsKept: the units that apply changes stay until the end of a partition. The services
@@ -92,7 +179,7 @@ func TestUnitsOutliveShutdown(t *testing.T) {
 	in := inputOf(nil)
 	in.kept = map[string]string{}
 	for _, file := range now {
-		if slices.Contains(keptUnits(unitname.System), file.Path) {
+		if slices.Contains(keptUnits([]unitname.PartitionName{unitname.System}), file.Path) {
 			in.kept[file.Path] = file.Content
 		}
 	}

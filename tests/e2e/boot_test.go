@@ -53,7 +53,7 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string) {
 	becomes(t, n, "cat "+systemCgroup+"/cpu.weight", weight)
 	becomes(t, n, "cat "+systemCgroup+"/kubepods-system-burstable.slice/cpu.weight", weight)
 	if placing(flavour) {
-		wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="success"}`, 1)
-		wantMetric(t, n, `systempartition_placements_total{method="restart",partition="system",result="success"}`, 0)
+		wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="success"}`, 1)
+		wantMetric(t, n, `nodepartition_placements_total{method="restart",partition="system",result="success"}`, 0)
 	}
 }

@@ -32,11 +32,11 @@ func TestConfigured(t *testing.T) {
 				}
 			}},
 			{"verify", verify},
-			{"changed limit", changedLimit},
+			{"changed limit", limited("640Mi", "1", "671088640")},
 			{"ten reloads", tenReloads},
 			{"broken file", brokenFile},
 			{"kubelet restarted", kubeletRestarted},
-			{"repaired file", repairedFile},
+			{"repaired file", limited("768Mi", "", "805306368")},
 			{"killed generator", killedGenerator},
 			{"section removed", sectionRemoved},
 			{"configuration made later", madeLater},
@@ -87,10 +87,13 @@ func configure(t *testing.T, n *lab.Node, section string) {
 	reload(t, n)
 }
 
-func changedLimit(t *testing.T, n *lab.Node) {
-	t.Helper()
-	configure(t, n, reserved+partition("640Mi", "1"))
-	wantLimits(t, n, "671088640", "1")
+// limited returns a part that configures limits of the partition and awaits them.
+func limited(memory, cpus, bytes string) func(*testing.T, *lab.Node) {
+	return func(t *testing.T, n *lab.Node) {
+		t.Helper()
+		configure(t, n, reserved+partition(memory, cpus))
+		wantLimits(t, n, bytes, cpus)
+	}
 }
 
 // tenReloads: a script that reloads systemd again and again does not stop later changes from
@@ -106,8 +109,7 @@ func tenReloads(t *testing.T, n *lab.Node) {
 	run(t, n, "timeout 60 sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do touch "+flag+"; while test -e "+flag+"; do :; done; done'")
 	want(t, n, "systemctl is-active partition-generator-apply.path", "active")
 	for _, limit := range [][2]string{{"512Mi", "536870912"}, {"640Mi", "671088640"}} {
-		configure(t, n, reserved+partition(limit[0], "1"))
-		wantLimits(t, n, limit[1], "1")
+		limited(limit[0], "1", limit[1])(t, n)
 	}
 }
 
@@ -130,12 +132,6 @@ func wantSaid(t *testing.T, n *lab.Node, part string) {
 	if said := run(t, n, "journalctl -b -o cat -t partition-generator"); !strings.Contains(said, part) {
 		t.Errorf("the journal says\n%s\nwant %q", said, part)
 	}
-}
-
-func repairedFile(t *testing.T, n *lab.Node) {
-	t.Helper()
-	configure(t, n, reserved+partition("768Mi", ""))
-	wantLimits(t, n, "805306368", "")
 }
 
 // killedGenerator: a run that is killed before its last step leaves dangling links. From them

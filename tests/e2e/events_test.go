@@ -219,7 +219,7 @@ func (e *evictor) eventsRefused(t *testing.T) {
 	e.restarted(t, withCondition+" --kubeconfig=/etc/kubernetes/nobody.conf")
 	for n := range 3 {
 		e.refuse(t)
-		wantMetric(t, e.Node, `systempartition_cluster_events_total{result="dropped"}`, float64(n+1))
+		wantMetric(t, e.Node, `nodepartition_cluster_events_total{result="dropped"}`, float64(n+1))
 	}
 	e.repair(t)
 	if found, err := e.events(t.Context(), invalid, e.Hostname); err != nil || len(found) > 0 {
@@ -276,7 +276,7 @@ func (e *evictor) killsOnPod(t *testing.T) {
 	own := leaker("leaker-own", "20Mi")
 	own.limits = resources("1", "32Mi")
 	e.create(t, own)
-	wantOwn := fmt.Sprintf("systempartition_kernel_kills_total{limit=%q}", "pod")
+	wantOwn := fmt.Sprintf("nodepartition_kernel_kills_total{limit=%q,partition=\"system\"}", "pod")
 	eventually(t, e.Node, "a kill at the limit of the container", func(ctx context.Context) (bool, string, error) {
 		value, err := metric(ctx, e.Node, wantOwn)
 		return err == nil && value > 0, fmt.Sprint(value, err), nil

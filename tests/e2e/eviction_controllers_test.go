@@ -73,7 +73,7 @@ func (e *evictor) rampDaemonSetTmpfs(t *testing.T, d drawn) {
 // noCandidates returns how often a pod had to be evicted and there was no candidate.
 func (e *evictor) noCandidates(t *testing.T) float64 {
 	t.Helper()
-	value, err := metric(t.Context(), e.Node, "systempartition_eviction_no_candidates_total")
+	value, err := metric(t.Context(), e.Node, `nodepartition_eviction_no_candidates_total{partition="system"}`)
 	if err != nil {
 		t.Fatal(err)
 	}

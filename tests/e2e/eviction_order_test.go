@@ -95,16 +95,22 @@ func important(name string) bool { return name == "leaker-important" }
 func (e *evictor) ranked(t *testing.T, flags ...string) []string {
 	t.Helper()
 	var status struct {
-		Eviction struct {
-			Order []struct{ Name string }
+		Partitions []struct {
+			Eviction struct {
+				Order []struct{ Name string }
+			}
 		}
 	}
 	out := run(t, e.Node, monitorPath+" status -o json "+strings.Join(flags, " "))
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
 		t.Fatal(err)
 	}
-	names := make([]string, 0, len(status.Eviction.Order))
-	for _, c := range status.Eviction.Order {
+	if len(status.Partitions) != 1 {
+		t.Fatalf("%d partitions:\n%s", len(status.Partitions), out)
+	}
+	order := status.Partitions[0].Eviction.Order
+	names := make([]string, 0, len(order))
+	for _, c := range order {
 		names = append(names, c.Name)
 	}
 	return names

@@ -18,7 +18,7 @@ import (
 func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.leaks(t, leaker("leaker-final", "60Mi"))
 	pod := e.evicted(t, "leaker-final")
-	for _, part := range []string{"The system partition of the node was low on resource: memory. Threshold quantity: 128Mi, available: ",
+	for _, part := range []string{"Partition system of the node was low on resource: memory. Threshold quantity: 128Mi, available: ",
 		"Container main was using ", ", request is 16Mi, has larger consumption of memory."} {
 		if !strings.Contains(pod.Status.Message, part) {
 			t.Errorf("message %q lacks %q", pod.Status.Message, part)
@@ -83,11 +83,11 @@ func (e *evictor) onlyProtected(t *testing.T) {
 	s := leaker("static-leaker", "50Mi")
 	s.command[4] = "420Mi" // above the threshold, and below the limit: the kernel does not kill yet
 	apply(t, e.Node, s)
-	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 1)
+	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
 	if after := e.count(t); after != before {
 		t.Errorf("%v evictions, want %v", after, before)
 	}
 	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" MESSAGE_ID=998cfafe9eb4487eb25a0de77a72d557 | grep -c 'all its pods are protected'", "1")
 	remove(t, e.Node, s)
-	wantMetric(t, e.Node, "systempartition_eviction_no_candidates", 0)
+	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 0)
 }

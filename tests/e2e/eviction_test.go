@@ -85,16 +85,28 @@ func (e *evictor) placed(t *testing.T, name string) {
 // create creates a pod through the API and waits until it runs.
 func (e *evictor) create(t *testing.T, s spec) *v1.Pod {
 	t.Helper()
-	pod := s.pod()
-	pod.Spec.NodeName = e.Hostname
-	if _, err := e.control.Client().CoreV1().Pods(s.namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.submit(t, s)
 	created, err := e.control.WaitPod(t.Context(), s.namespace, s.name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return created
+}
+
+// submit creates a pod through the API and does not wait for it.
+func (e *evictor) submit(t *testing.T, s spec) {
+	t.Helper()
+	if err := e.begin(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin is submit for a goroutine that must not end the test.
+func (e *evictor) begin(ctx context.Context, s spec) error {
+	pod := s.pod()
+	pod.Spec.NodeName = e.Hostname
+	_, err := e.control.Client().CoreV1().Pods(s.namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
 }
 
 // containers returns the phases and container IDs of all pods that are not to be evicted.
@@ -271,7 +283,7 @@ func (e *evictor) count(t *testing.T) float64 {
 	sum := 0.0
 	for _, threshold := range []evict.Threshold{evict.Hard, evict.Soft} {
 		for _, method := range []evict.Method{evict.Evict, evict.Restart} {
-			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`systempartition_evictions_total{dry_run="false",method=%q,threshold=%q}`, method, threshold))
+			value, err := metric(t.Context(), e.Node, fmt.Sprintf(`nodepartition_evictions_total{dry_run="false",method=%q,partition="system",threshold=%q}`, method, threshold))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -73,7 +73,7 @@ func (e *evictor) apiServerGone(t *testing.T) {
 	if after := e.count(t); after < before+2 {
 		t.Errorf("%v evictions counted, want 2 more than %v", after, before)
 	}
-	if failures, err := metric(t.Context(), e.Node, `systempartition_eviction_failures_total{step="api"}`); err != nil || failures == 0 {
+	if failures, err := metric(t.Context(), e.Node, `nodepartition_eviction_failures_total{partition="system",step="api"}`); err != nil || failures == 0 {
 		t.Errorf("%v failures of the API counted: %v", failures, err)
 	}
 	now, err := e.control.Client().CoreV1().Pods(members).Get(t.Context(), "leaker-api", metav1.GetOptions{})

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/monitor/advice"
-	"nodepartition/internal/monitor/history"
-	"nodepartition/internal/monitor/recorder"
+	"nodepartition/internal/command/history"
+	"nodepartition/internal/command/recommend"
+	"nodepartition/internal/node"
 	"nodepartition/internal/samples"
 	"nodepartition/tests/lab"
 )
@@ -21,7 +21,7 @@ import (
 func TestHistory(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "crio"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "256Mi")
-		parent := strings.TrimSuffix(recorder.Dir, "/history")
+		parent := strings.TrimSuffix(node.HistoryDir, "/history")
 		if out := run(t, n, "ls -d "+parent+" 2>&1 || true"); !strings.Contains(out, "No such file") {
 			t.Errorf("without --history: %s", out)
 		}
@@ -50,7 +50,7 @@ func TestHistory(t *testing.T) {
 			if !slices.ContainsFunc(shown.Samples, func(s samples.Sample) bool { return s.Partition != nil }) {
 				return false, out, nil
 			}
-			out, err = n.Run(ctx, "cat "+recorder.Dir+"/tens-*.log")
+			out, err = n.Run(ctx, "cat "+node.HistoryDir+"/tens-*.log")
 			return strings.Contains(out, `"members":[{"uid":"`), out, err
 		})
 		last := shown.Samples[len(shown.Samples)-1]
@@ -68,7 +68,7 @@ func TestHistory(t *testing.T) {
 		if out := run(t, n, monitorPath+" recommend 2>&1 && echo applied || true"); !strings.Contains(out, "no section: the history has") || strings.Contains(out, "applied") {
 			t.Errorf("after some minutes: %s", out)
 		}
-		var a advice.Advice
+		var a recommend.Advice
 		if err := json.Unmarshal([]byte(run(t, n, monitorPath+" recommend --force -o json 2>/dev/null")), &a); err != nil {
 			t.Fatal(err)
 		}

@@ -95,7 +95,7 @@ func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 		t.Errorf("container restarted: %t, want %t", restarted, placing(flavour))
 	}
 	method := map[bool]string{true: "restart", false: "live"}[placing(flavour)]
-	wantMetric(t, n, `systempartition_placements_total{method="`+method+`",partition="system",result="success"}`, 1)
+	wantMetric(t, n, `nodepartition_placements_total{method="`+method+`",partition="system",result="success"}`, 1)
 	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
 	if after := containerID(t, n, "default", "user-app"); after != before {
 		t.Error("the user's container was restarted")

@@ -136,7 +136,7 @@ func movedBack(t *testing.T, n *lab.Node) {
 	t.Helper()
 	id := containerID(t, n, "kube-system", "system-agent")
 	eventually(t, n, "memory that stayed outside is shown", func(ctx context.Context) (bool, string, error) {
-		bytes, err := metric(ctx, n, "systempartition_memory_outside_bytes")
+		bytes, err := metric(ctx, n, `nodepartition_memory_outside_bytes{partition="system"}`)
 		return err == nil && bytes > 0, fmt.Sprint(bytes, err), nil
 	})
 	configure(t, n, "")

@@ -22,8 +22,9 @@ const (
 	systemCgroup  = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 )
 
-// generator and monitor are the programs under test, built once.
-var generator, monitor string
+// toInstall has the generator, the monitor and its unit in the places of make install. The programs
+// are built once.
+var toInstall []lab.File
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -33,12 +34,16 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		generator, monitor = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "partition-monitor")
-		for _, path := range []string{generator, monitor} {
-			if err := program.Build("nodepartition/cmd/"+filepath.Base(path), path); err != nil {
+		for _, name := range []string{"partition-generator", "partition-monitor"} {
+			if err := program.Build("nodepartition/cmd/"+name, filepath.Join(dir, name)); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}
+		}
+		toInstall, err = lab.Installed("../..", "deploy/installed", dir, "partition-generator", "partition-monitor", monitorUnit)
+		if err != nil || len(toInstall) != 3 || toInstall[0].Path != generatorPath {
+			fmt.Fprintln(os.Stderr, toInstall, err)
+			return 1
 		}
 		return m.Run()
 	}())
@@ -54,9 +59,7 @@ func partition(memory, cpus string) string {
 }
 
 // installed returns the generator in the place of make install.
-func installed() lab.File {
-	return lab.File{Path: generatorPath, Source: generator, Mode: 0o755}
-}
+func installed() lab.File { return toInstall[0] }
 
 // kubeletConfig is the configuration of the node's kubelet with a section at its end.
 func kubeletConfig(t *testing.T, section string) lab.File {

@@ -29,13 +29,7 @@ const (
 )
 
 // programs returns the generator, the monitor and its unit in the places of make install.
-func programs() []lab.File {
-	return []lab.File{
-		installed(),
-		{Path: monitorPath, Source: monitor, Mode: 0o755},
-		{Path: "/usr/lib/systemd/system/" + monitorUnit, Source: "../../units/" + monitorUnit, Mode: 0o644},
-	}
-}
+func programs() []lab.File { return slices.Clone(toInstall) }
 
 // protectingNoPod makes the monitor restart static pods too, because the node's member is one. Most
 // tests switch the partition on and off and do not test which pods are restarted for it. If
@@ -233,18 +227,23 @@ func scopeOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	return found
 }
 
-// uidOf returns a pod's UID in the form of slice names.
+// uidOf returns the UID of a static pod, once the kubelet, which may have just started, lists it.
 func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 	t.Helper()
-	p, err := n.Pod(t.Context(), namespace, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(p.UID)
+	var uid string
+	eventually(t, n, fmt.Sprintf("the kubelet has pod %s/%s", namespace, pod), func(ctx context.Context) (bool, string, error) {
+		p, err := n.Pod(ctx, namespace, pod)
+		if err != nil {
+			return false, "", err
+		}
+		uid = string(p.UID)
+		return true, "", nil
+	})
+	return uid
 }
 
 // inSlice waits until the container of a static pod is in the slice that it belongs in.
-func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p unitname.Partition, q v1.PodQOSClass) {
+func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p unitname.PartitionName, q v1.PodQOSClass) {
 	t.Helper()
 	wanted := unitname.PodSlice(p, q, uidOf(t, n, namespace, pod))
 	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {

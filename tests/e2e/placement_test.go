@@ -138,7 +138,7 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 		t.Errorf("the partition has grown by %d bytes, want at least the %d of the container", grown, size)
 	}
 	after := file(t, n, kubepods, "memory.current") - file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
-	// The sandbox and its creation are charged there (docs/architecture.md). The container has a
+	// The sandbox and its creation are charged there (docs/facts.md). The container has a
 	// multiple of that.
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
@@ -186,10 +186,10 @@ func streams(t *testing.T, n *lab.Node) {
 	for _, namespace := range []string{"kube-system", "default"} {
 		s := spec{namespace: namespace, name: "echo-" + namespace, command: []string{"/podtool", "echo", map[string]string{"kube-system": "7001", "default": "7002"}[namespace]}}
 		apply(t, n, s)
-		inSlice(t, n, namespace, s.name, map[string]unitname.Partition{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
+		inSlice(t, n, namespace, s.name, map[string]unitname.PartitionName{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
 		talker := spec{namespace: namespace, name: "talker-" + namespace, command: []string{"sh", "-c", "while true; do echo still here; sleep 1; done"}}
 		apply(t, n, talker)
-		inSlice(t, n, namespace, talker.name, map[string]unitname.Partition{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
+		inSlice(t, n, namespace, talker.name, map[string]unitname.PartitionName{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
 		out, err := n.Exec(t.Context(), namespace, talker.name, "main", "sh", "-c", "echo executed; cat /proc/self/cgroup")
 		if err != nil || !strings.Contains(out, "executed") {
 			t.Errorf("%s: exec says %q, %v", namespace, out, err)
@@ -386,7 +386,7 @@ func forgedSignals(t *testing.T, n *lab.Node) {
 	t.Helper()
 	noSlicesLeft(t, n)
 	passes := func() float64 {
-		value, err := metric(t.Context(), n, "systempartition_reconcile_duration_seconds_count")
+		value, err := metric(t.Context(), n, "nodepartition_reconcile_duration_seconds_count")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,7 +426,7 @@ func forgedSignals(t *testing.T, n *lab.Node) {
 func outlived(t *testing.T, n *lab.Node) {
 	t.Helper()
 	noSlicesLeft(t, n)
-	const scopes = "systempartition_outlived_scopes"
+	const scopes = `nodepartition_outlived_scopes{partition="system"}`
 	wantMetric(t, n, scopes, 0)
 	agent := run(t, n, "cat $(find "+systemCgroup+" -path '*-pod*/cgroup.procs') | sort | xargs")
 	slice := unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, "5b0c1d1e-0000-4000-8000-0123456789ab")
@@ -458,16 +458,16 @@ func metricsServed(t *testing.T, n *lab.Node, flavour string) {
 	wantMetric(t, n, `kubelet_partition_pod_count{partition="system"}`, 1)
 	wantMetric(t, n, `kubelet_partition_pod_count{partition="default"}`, 2)
 	for _, source := range []string{"systemd", "kubelet", "runtime"} {
-		wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
+		wantMetric(t, n, `nodepartition_source_connected{source="`+source+`"}`, 1)
 	}
-	wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="failure"}`, 0)
+	wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="failure"}`, 0)
 	if placing(flavour) {
 		// The log has the number within 5 ms. BenchmarkAnswer of pkg/podmove/nri measures it.
-		count, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_count{method="creation"}`)
+		count, err := metric(t.Context(), n, `nodepartition_placement_duration_seconds_count{method="creation"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		quick, err := metric(t.Context(), n, `systempartition_placement_duration_seconds_bucket{method="creation",le="0.005"}`)
+		quick, err := metric(t.Context(), n, `nodepartition_placement_duration_seconds_bucket{method="creation",le="0.005"}`)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/budget"
-	"nodepartition/internal/monitor/plan"
+	"nodepartition/internal/command/plan"
 	"nodepartition/tests/lab"
 )
 

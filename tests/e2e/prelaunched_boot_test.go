@@ -108,7 +108,7 @@ func nothingMisplaced(t *testing.T, n *lab.Node) {
 		t.Errorf("%d members, want %d", members, bootMembers+1)
 	}
 	for _, method := range []string{"restart", "live"} {
-		wantMetric(t, n, `systempartition_placements_total{method="`+method+`",partition="system",result="success"}`, 0)
+		wantMetric(t, n, `nodepartition_placements_total{method="`+method+`",partition="system",result="success"}`, 0)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestPrelaunchedBoot(t *testing.T) {
 		late := spec{namespace: "kube-system", name: "late"}
 		apply(t, n, late)
 		inSlice(t, n, "kube-system", "late", unitname.System, v1.PodQOSBestEffort)
-		wantMetric(t, n, `systempartition_placements_total{method="creation",partition="system",result="success"}`, 1)
+		wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="success"}`, 1)
 		want(t, n, "systemctl --failed --plain --no-legend", "")
 	})
 }

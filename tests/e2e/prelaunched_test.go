@@ -59,7 +59,7 @@ func runtimeWithoutMonitor(t *testing.T, n *lab.Node, flavour string) {
 
 // startsIn creates a member while the monitor does not run, and checks where it starts. Then it
 // starts the monitor, which finds the member in its place or moves it there.
-func startsIn(t *testing.T, n *lab.Node, name string, p unitname.Partition) {
+func startsIn(t *testing.T, n *lab.Node, name string, p unitname.PartitionName) {
 	t.Helper()
 	s := spec{namespace: "kube-system", name: name}
 	apply(t, n, s)
@@ -71,7 +71,7 @@ func startsIn(t *testing.T, n *lab.Node, name string, p unitname.Partition) {
 	if same := containerID(t, n, "kube-system", name) == before; same != (p == unitname.System) {
 		t.Errorf("%s: the container is the one from before the monitor: %t", name, same)
 	}
-	wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
+	wantMetric(t, n, `nodepartition_misplaced_pods{partition="system",reason="pending"}`, 0)
 	plugins(t, n, "0")
 	remove(t, n, s)
 	noSlicesLeft(t, n)

@@ -63,7 +63,7 @@ func TestNothingIsRestarted(t *testing.T) {
 
 // waitsForItsStart: the member is in a partition that is not its own, and the monitor's report has
 // the reason.
-func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.Partition) {
+func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.PartitionName) {
 	t.Helper()
 	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, n)
@@ -74,12 +74,12 @@ func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.Partition) {
 		}
 		return false, "not in the report", err
 	})
-	wantMetric(t, n, `systempartition_misplaced_pods{reason="next-start"}`, 1)
+	wantMetric(t, n, `nodepartition_misplaced_pods{partition="system",reason="next-start"}`, 1)
 }
 
 // startsAgain ends the member's container, as a crash does, and waits until the next one is in its
 // place.
-func startsAgain(t *testing.T, n *lab.Node, p unitname.Partition) {
+func startsAgain(t *testing.T, n *lab.Node, p unitname.PartitionName) {
 	t.Helper()
 	run(t, n, "echo 1 >"+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cgroup.kill")
 	inSlice(t, n, "kube-system", "system-agent", p, v1.PodQOSBurstable)

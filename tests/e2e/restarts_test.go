@@ -49,7 +49,7 @@ func TestSoakRestarts(t *testing.T) {
 			noSlicesLeft(t, n)
 			becomes(t, n, "systemctl is-active "+monitorUnit, "active")
 			for _, source := range []string{"systemd", "kubelet", "runtime"} {
-				wantMetric(t, n, `systempartition_source_connected{source="`+source+`"}`, 1)
+				wantMetric(t, n, `nodepartition_source_connected{source="`+source+`"}`, 1)
 			}
 		}
 		t.Run("made while the monitor was down", func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestSoakRestarts(t *testing.T) {
 			inSlice(t, n, "kube-system", "missed", unitname.Default, v1.PodQOSBestEffort)
 			run(t, n, "systemctl start "+monitorUnit)
 			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)
-			wantMetric(t, n, `systempartition_misplaced_pods{reason="pending"}`, 0)
+			wantMetric(t, n, `nodepartition_misplaced_pods{partition="system",reason="pending"}`, 0)
 			// A stop of the monitor changes nothing.
 			run(t, n, "systemctl stop "+monitorUnit)
 			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)

@@ -25,7 +25,7 @@ ExecStart=/bin/sh -c '` + conflicts + ` >/run/before-kubelet'
 
 // conflicts shows which units stop the slices of the partition, the slice above them and the scopes
 // of containers. The kubelet's other slices are not included: a shutdown stops those too, until
-// systemd is reloaded for the first time (see docs/architecture.md).
+// systemd is reloaded for the first time (see docs/generator.md#shutdown).
 const conflicts = `systemctl show -p Id -p Conflicts kubepods.slice "kubepods-system*.slice" "cri*.scope"`
 
 // TestShutdown: the members of the partition are shut down like the pods beside them, with their

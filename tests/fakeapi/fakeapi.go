@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -35,6 +36,8 @@ type Cluster struct {
 	Pod      *v1.Pod
 	Statuses []PodStatusPatch
 	Events   []v1.Event
+	// Namespaces holds the namespaces by name.
+	Namespaces map[string]*v1.Namespace
 	// Conditions holds the conditions of all nodes by type.
 	Conditions map[v1.NodeConditionType]v1.NodeCondition
 }
@@ -81,6 +84,23 @@ func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	return c
 }
 
+// SetNamespace makes a namespace with annotations, or changes it. It is gone if uid is empty.
+func (c *Cluster) SetNamespace(name, uid string, annotations map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Namespaces == nil {
+		c.Namespaces = map[string]*v1.Namespace{}
+	}
+	if uid == "" {
+		delete(c.Namespaces, name)
+		return
+	}
+	c.Namespaces[name] = &v1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Annotations: annotations},
+	}
+}
+
 // Requesting returns a container that requests memory.
 func Requesting(name, memory string) v1.Container {
 	return v1.Container{
@@ -120,6 +140,11 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(body, &patch)
 		c.Statuses = append(c.Statuses, patch)
 		c.Pod.Status = patch.Status
+	case r.Method == http.MethodGet && path.Dir(r.URL.Path) == "/api/v1/namespaces":
+		namespace, ok := c.Namespaces[path.Base(r.URL.Path)]
+		if object = namespace; !ok {
+			answer, object = http.StatusNotFound, status(http.StatusNotFound)
+		}
 	case line == PostEvent, line == PostNodeEvent:
 		var event v1.Event
 		err = json.Unmarshal(body, &event)

@@ -26,6 +26,8 @@ const (
 	newConfig   = kubeletHead + "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
 	badConfig   = kubeletHead + "systemPartition: {memoryLimit: 2 GB, namespaces: [kube-system]}\n"
 	noSection   = kubeletHead
+	threeConfig = goodConfig + "workloadPartitions:\n  batch: {memoryLimit: 1Gi, namespaces: [batch]}\n" +
+		"  node-agents: {cpuset: \"3\", exclusive: true, namespaces: [agents]}\n"
 )
 
 // killPoints lists the system calls before which the generator is killed: all with which it changes
@@ -34,7 +36,8 @@ var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat",
 
 // TestKilledAnywhere kills the generator before each of its system calls in turn. Afterwards
 // systemd finds the whole set of units or none. The next run, also one with a broken configuration,
-// finds all it needs.
+// finds all it needs. Only the killed run is a process: the runs before and after it, which are
+// three times as many, need none.
 func TestKilledAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -45,6 +48,8 @@ func TestKilledAnywhere(t *testing.T) {
 		{"at a reload with a changed limit", goodConfig, newConfig},
 		{"at a reload with a broken file", goodConfig, badConfig},
 		{"at a reload without the section", goodConfig, noSection},
+		{"at a reload with two more partitions", goodConfig, threeConfig},
+		{"at a reload with two partitions fewer", threeConfig, goodConfig},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,17 +59,17 @@ func TestKilledAnywhere(t *testing.T) {
 			root := newRoot(t, "01-kubeadm")
 			if test.before != "" {
 				configure(t, root, test.before)
-				before, beforeDecided = run(t, root).Units, decided(t, root)
+				before, beforeDecided = golden.Run(t, root, inProcess).Units, decided(t, root)
 				golden.Flush(t, root)
 			}
 			configure(t, root, test.after)
-			after, afterDecided = run(t, root).Units, decided(t, root)
+			after, afterDecided = golden.Run(t, root, inProcess).Units, decided(t, root)
 			killed, partial := 0, 0
 			for call, n := 0, 1; call < len(killPoints); n++ {
 				root := newRoot(t, "01-kubeadm")
 				if test.before != "" {
 					configure(t, root, test.before)
-					run(t, root)
+					golden.Run(t, root, inProcess)
 					golden.Flush(t, root)
 				}
 				configure(t, root, test.after)
@@ -84,14 +89,14 @@ func TestKilledAnywhere(t *testing.T) {
 				// new one. A removed section stays removed, or is still there, but never in part.
 				golden.Flush(t, root)
 				configure(t, root, badConfig)
-				kept := run(t, root).Units
+				kept := golden.Run(t, root, inProcess).Units
 				said := decided(t, root)
 				if (!maps.Equal(kept, before) || said != beforeDecided) && (!maps.Equal(kept, after) || said != afterDecided) {
 					t.Fatalf("%s: a broken file afterwards keeps\n%q, with the decision %s", at, golden.Names(kept), said)
 				}
 				golden.Flush(t, root)
 				configure(t, root, newConfig)
-				if next := run(t, root); next.Status != 0 || len(next.Units) == 0 {
+				if next := golden.Run(t, root, inProcess); next.Status != 0 || len(next.Units) == 0 {
 					t.Fatalf("%s: the next run: %+v", at, next)
 				}
 			}

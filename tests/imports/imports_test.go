@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -20,8 +21,10 @@ type rule struct {
 	packages []string // prefixes of import paths
 	except   []string // packages without this rule
 	forbid   []string // prefixes of import paths
+	allow    []string // prefixes of import paths that are not forbidden
 	why      string
 	direct   bool // checks only a package's own imports
+	tests    bool // checks the imports of a package's tests too
 }
 
 // dbus lists the packages that implement D-Bus.
@@ -38,16 +41,18 @@ var rules = []rule{
 	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base", "github.com/prometheus"},
 		why: "initialising what these import takes longer than the generator takes in all (docs/performance.md)"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"},
-		except: []string{"nodepartition/internal/monitor", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
+		except: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
 		why: "libraries return errors, programs log them"},
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor", "nodepartition/tests/lab"},
 		forbid: []string{"github.com/urfave/cli"},
 		why:    "the commands turn flags into plain options, and nothing below them has a command line"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor", "nodepartition/internal/monitor", "nodepartition/tests/lab"},
+	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor", "nodepartition/internal/daemon", "nodepartition/tests/lab"},
 		forbid: []string{"github.com/prometheus/client_golang"},
 		why:    "only the monitor, and the lab, have metrics"},
 	{packages: []string{"nodepartition/cmd"}, forbid: []string{"nodepartition/tests"},
 		why: "programs do not ship the lab"},
+	{packages: []string{"nodepartition/tests/lab"}, forbid: []string{"nodepartition"}, allow: []string{"nodepartition/tests/lab"}, tests: true,
+		why: "the lab is a product of its own, for nodes of any program"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"}, forbid: []string{"nodepartition/tests", "nodepartition/cmd"},
 		why: "libraries do not know programs"},
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/systemd"}, forbid: dbus, direct: true,
@@ -58,26 +63,52 @@ var rules = []rule{
 		why: "one package speaks NRI"},
 	{packages: []string{"nodepartition/internal/unitname"}, forbid: []string{"nodepartition/", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "names are computed from names, and the generator links them"},
+	{packages: []string{"nodepartition/internal/thresholds"}, forbid: []string{"nodepartition/", "os", "io", "net", "k8s.io"}, direct: true,
+		why: "thresholds are plain data, and the generator links them"},
+	{packages: []string{"nodepartition/internal/membership"}, forbid: []string{"os", "io", "net", "time", "k8s.io"}, direct: true,
+		why: "who is a member is computed from what is known of a pod, and the generator links it"},
 	{packages: []string{"nodepartition/internal/budget", "nodepartition/internal/audit"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},
 		why: "a budget, and the findings of an audit, are computed from their input alone"},
 	{packages: []string{"nodepartition/internal/recommend"}, forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
 		why: "a recommendation is computed from its input alone"},
+	{packages: []string{"nodepartition/internal/command"}, forbid: []string{"nodepartition/internal/daemon"},
+		why: "the commands work without the daemon: what both read is below internal/node"},
+	{packages: []string{"nodepartition/internal/daemon"}, forbid: []string{"nodepartition/internal/command"},
+		why: "the daemon runs no command: what both read is below internal/node"},
+	{packages: []string{"nodepartition/internal/command"}, except: []string{"nodepartition/internal/command/collect"},
+		forbid: []string{"nodepartition/internal/command"},
+		why:    "a command uses no other command; collect bundles what they write"},
+	{packages: []string{"nodepartition/internal/node"},
+		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon"},
+		why:    "what the commands and the daemon share uses neither"},
+	{packages: []string{"nodepartition/internal", "nodepartition/pkg"},
+		except: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
+		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
+		why:    "the core and its libraries know no program"},
+	{packages: []string{"nodepartition/internal"},
+		except: []string{
+			"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
+			"nodepartition/internal/generator", // the whole of the generator but its main
+			"nodepartition/internal/recommend", // replays evict.Decide over a history
+		},
+		forbid: []string{"nodepartition/pkg/evict", "nodepartition/pkg/podmove"},
+		why:    "a library does not use the core that uses it"},
 	{packages: []string{"nodepartition/pkg/evict"}, forbid: []string{"nodepartition/pkg/podmove"},
 		why: "placement and eviction meet in a table of pods that the program gives to both"},
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
 }
 
 func TestImports(t *testing.T) {
 	lookAtSources(t)
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "nodepartition/...").Output()
+	out, err := exec.Command("go", "list", "-tags=node", "-json=ImportPath,Imports,TestImports,XTestImports", "nodepartition/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	imports := map[string][]string{}
+	imports, ofTests := map[string][]string{}, map[string][]string{}
 	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
@@ -86,6 +117,7 @@ func TestImports(t *testing.T) {
 			t.Fatal(err)
 		}
 		imports[p.ImportPath] = p.Imports
+		ofTests[p.ImportPath] = slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 	}
 	for _, r := range rules {
 		used := 0
@@ -94,9 +126,14 @@ func TestImports(t *testing.T) {
 				continue
 			}
 			used++
-			for _, chain := range reach(imports, path, r.direct) {
+			of := imports
+			if r.tests {
+				of = maps.Clone(imports)
+				of[path] = ofTests[path]
+			}
+			for _, chain := range reach(of, path, r.direct) {
 				last := chain[len(chain)-1]
-				if underAny(last, r.forbid) {
+				if underAny(last, r.forbid) && !underAny(last, r.allow) {
 					t.Errorf("%s: %s", strings.Join(chain, " imports "), r.why)
 				}
 			}

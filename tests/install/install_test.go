@@ -10,8 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"nodepartition/tests/lab/filelist"
 	"nodepartition/tests/needs"
 )
+
+// record lists an installation's files, below its prefix.
+const record = "/share/doc/node-partition/installed"
 
 // run runs make in the repository, with placeholders for the programs, which need not be built.
 func run(t *testing.T, args ...string) (output string, err error) {
@@ -56,12 +60,29 @@ func TestInstall(t *testing.T) {
 			if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX="+prefix); err != nil {
 				t.Fatalf("%v: %s", err, text)
 			}
-			want := []string{
+			entries, err := filelist.Read("../..", "deploy/installed", map[string]string{"BIN": "bin", "PREFIX": prefix, "SYSTEMD_DIR": systemd})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := append(make([]string, 0, len(entries)+1), prefix+record)
+			for _, entry := range entries {
+				want = append(want, entry.Path)
+				if info, err := os.Stat(filepath.Join(dest, entry.Path)); err == nil && info.Mode() != entry.Mode {
+					t.Errorf("%s has the mode %v, want %v", entry.Path, info.Mode(), entry.Mode)
+				}
+			}
+			// Where systemd, journalctl, man and the documentation look for them.
+			for _, path := range []string{
 				systemd + "/system-generators/partition-generator", systemd + "/system/partition-monitor.service", prefix + "/bin/partition-monitor",
 				prefix + "/lib/systemd/catalog/node-partition.catalog", prefix + "/share/doc/node-partition/node-partition.default",
 				prefix + "/share/man/man8/partition-generator.8", prefix + "/share/man/man8/partition-monitor.8",
 				prefix + "/share/doc/node-partition/grafana/node-partition.json", prefix + "/share/doc/node-partition/prometheus/alerts.yaml",
 				prefix + "/share/doc/node-partition/prometheus/prometheusrule.yaml", prefix + "/share/doc/node-partition/prometheus/recording.yaml",
+				prefix + "/share/doc/node-partition/troubleshooting.md",
+			} {
+				if !slices.Contains(want, path) {
+					t.Errorf("deploy/installed does not have %s", path)
+				}
 			}
 			slices.Sort(want)
 			got := files(t, dest)
@@ -83,6 +104,87 @@ func TestInstall(t *testing.T) {
 				t.Errorf("left over: %q", left)
 			}
 		})
+	}
+}
+
+// TestInstallUpgrade: an installation over an older one leaves no file that only the older one has,
+// and no file of others is lost. So does the end of an installation of another version.
+func TestInstallUpgrade(t *testing.T) {
+	t.Parallel()
+	const docs = "/usr/share/doc/node-partition"
+	for _, action := range []string{"install", "uninstall"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			dest := t.TempDir()
+			if text, err := run(t, "install", "DESTDIR="+dest); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			want := files(t, dest)
+			if action == "uninstall" {
+				want = nil
+			}
+			theirs := docs + "/notes"
+			want = append(want, theirs)
+			older := []string{"/usr/lib/systemd/system/partition-other.service", docs + "/old/page.md"}
+			for _, path := range append(older, theirs) {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dest, path)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dest, path), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list, err := os.OpenFile(filepath.Join(dest, "/usr"+record), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := list.WriteString(strings.Join(older, "\n") + "\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := list.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := run(t, action, "DESTDIR="+dest); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			slices.Sort(want)
+			got := files(t, dest)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("there are %q\nwant %q", got, want)
+			}
+			if _, err := os.Stat(filepath.Join(dest, docs, "old")); err == nil {
+				t.Error("an empty folder is left")
+			}
+		})
+	}
+}
+
+// TestInstalledIsComplete: each program, unit, page of the manual and page of the documentation is
+// in the list of the installed files.
+func TestInstalledIsComplete(t *testing.T) {
+	t.Parallel()
+	entries, err := filelist.Read("../..", "deploy/installed", map[string]string{"BIN": "cmd", "PREFIX": "/usr", "SYSTEMD_DIR": "/usr/lib/systemd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, entry := range entries {
+		if listed[entry.Source] {
+			t.Errorf("%s twice", entry.Source)
+		}
+		listed[entry.Source] = true
+	}
+	for _, pattern := range []string{"cmd/*", "units/*", "man/*", "docs/*.md", "deploy/grafana/*.json"} {
+		sources, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(sources) == 0 {
+			t.Errorf("%s: %q, %v", pattern, sources, err)
+		}
+		for _, source := range sources {
+			if !listed[source] {
+				t.Errorf("deploy/installed does not have %s", strings.TrimPrefix(source, "../../"))
+			}
+		}
 	}
 }
 

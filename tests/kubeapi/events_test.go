@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/monitor/faults"
 )
 
 // node creates the Node of the kubelet, with a condition of its own.
@@ -43,7 +43,7 @@ func (c *cluster) ours() (condition *v1.NodeCondition, all int) {
 		c.t.Fatal(err)
 	}
 	for i := range now.Status.Conditions {
-		if now.Status.Conditions[i].Type == faults.Pressure {
+		if now.Status.Conditions[i].Type == kubeapi.Pressure {
 			condition = &now.Status.Conditions[i]
 		}
 	}
@@ -82,12 +82,12 @@ func eventsAboutNode(c *cluster) {
 // conditions stay, and so does ours when the kubelet writes its own.
 func nodeCondition(c *cluster) {
 	c.node()
-	c.want(c.monitor.ConditionRights(c.t.Context(), node, faults.Pressure), nil)
+	c.want(c.monitor.ConditionRights(c.t.Context(), node, kubeapi.Pressure), nil)
 	if got, _ := c.ours(); got != nil {
 		c.t.Errorf("%+v after a dry run", got)
 	}
 	condition := v1.NodeCondition{
-		Type: faults.Pressure, Status: v1.ConditionTrue, Reason: "Low", Message: "low.",
+		Type: kubeapi.Pressure, Status: v1.ConditionTrue, Reason: "Low", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}
 	c.want(c.monitor.SetNodeCondition(c.t.Context(), node, condition), nil)
@@ -107,11 +107,11 @@ func nodeCondition(c *cluster) {
 		c.t.Fatal(err)
 	}
 	c.want(c.monitor.SetNodeCondition(c.t.Context(), "two", condition), kubeapi.ErrForbidden)
-	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, faults.Pressure), nil)
+	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, kubeapi.Pressure), nil)
 	if got, all := c.ours(); got != nil || all != 1 {
 		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
 	}
-	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, faults.Pressure), nil)
+	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, kubeapi.Pressure), nil)
 }
 
 // asNode implements faults.API with a client.

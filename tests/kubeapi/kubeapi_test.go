@@ -27,14 +27,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/monitor/faults"
 	"nodepartition/tests/lab"
 )
 
 const (
 	node      = "one"
 	namespace = metav1.NamespaceSystem
-	message   = "The system partition of the node was low on resource: memory. "
+	message   = "Partition system of the node was low on resource: memory. "
 	// patience bounds the wait for changes that the API server applies soon, such as a new role.
 	patience = time.Minute
 )
@@ -450,7 +449,7 @@ func preconditions(c *cluster) {
 func anEvent(c *cluster) {
 	pod := c.pod("event", nil)
 	text, annotations := kubeapi.Message(kubeapi.Figures{
-		Threshold: resource.MustParse("100Mi"), Available: 52 << 20,
+		Partition: "system", Threshold: resource.MustParse("100Mi"), Available: 52 << 20,
 		Containers: []kubeapi.Usage{{Name: "app", WorkingSet: 700 << 20, Request: resource.MustParse("64Mi")}},
 	}, nil)
 	e := kubeapi.Event{
@@ -506,7 +505,7 @@ func withoutRights(c *cluster) {
 		client.MarkEvicted(c.t.Context(), eviction(pod)),
 		client.Event(c.t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Reason: kubeapi.ReasonEvicted}),
 		client.EventRights(c.t.Context(), node),
-		client.ConditionRights(c.t.Context(), node, faults.Pressure),
+		client.ConditionRights(c.t.Context(), node, kubeapi.Pressure),
 	} {
 		c.want(err, kubeapi.ErrForbidden)
 		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Kubeconfig())) {
@@ -551,5 +550,5 @@ func withRights(c *cluster) {
 	c.wantEvicted(pod)
 	c.want(client.EventRights(c.t.Context(), node), nil)
 	c.node()
-	c.want(client.ConditionRights(c.t.Context(), node, faults.Pressure), nil)
+	c.want(client.ConditionRights(c.t.Context(), node, kubeapi.Pressure), nil)
 }

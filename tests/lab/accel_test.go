@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/tests/script"
 )
 
 // Fake qemus, by the result of a guest under KVM.
@@ -42,7 +40,7 @@ func (h *accelHost) choose(t *testing.T, img image) (accel, error) {
 // otherwise replaces the script of the same qemu.
 func otherwise(t *testing.T, img image, text string) {
 	t.Helper()
-	script.Write(t, img.qemu, text)
+	writeScript(t, img.qemu, text)
 }
 
 func TestAccelIsAskedOnce(t *testing.T) {

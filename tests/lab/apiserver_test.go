@@ -24,8 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"nodepartition/tests/locked"
 )
 
 // TestControlPlane runs all tests that need no node on one control plane.
@@ -241,8 +239,8 @@ func TestControlPlaneChild(t *testing.T) {
 func TestControlPlaneEndsWithItsTest(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestControlPlaneChild$")
 	cmd.Env = append(os.Environ(), childControlPlane+"=1")
-	var output locked.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	var said output
+	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -255,9 +253,9 @@ func TestControlPlaneEndsWithItsTest(t *testing.T) {
 		cancel(fmt.Errorf("the child has ended: %w", err))
 	}()
 	err := waitFor(ctx, "a control plane", pollInterval, func(context.Context) (bool, string, error) {
-		return strings.Contains(output.String(), "started in "), output.String(), nil
+		return strings.Contains(said.String(), "started in "), said.String(), nil
 	})
-	_, after, _ := strings.Cut(output.String(), "started in ")
+	_, after, _ := strings.Cut(said.String(), "started in ")
 	dir := strings.TrimSpace(after)
 	before, findErr := programsIn(dir)
 	killErr := cmd.Process.Kill()

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"nodepartition/tests/locked"
 )
 
 // disk is an image file in one of qemu's formats.
@@ -179,10 +177,10 @@ const (
 type qemu struct {
 	process process
 	exited  chan struct{}
-	stderr  *locked.Buffer // the goroutine of os/exec writes it
-	log     string         // the file of its messages instead of stderr, if it has one
-	control *qmp           // nil without machine.Control
-	waitErr error          // set before exited is closed
+	stderr  *output // the goroutine of os/exec writes it
+	log     string  // the file of its messages instead of stderr, if it has one
+	control *qmp    // nil without machine.Control
+	waitErr error   // set before exited is closed
 }
 
 // startQemu starts a machine. The kernel kills a tied one when this process ends, however it ends.
@@ -191,7 +189,7 @@ func startQemu(ctx context.Context, m machine, life lifetime) (*qemu, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	q := &qemu{exited: make(chan struct{}), stderr: &locked.Buffer{}}
+	q := &qemu{exited: make(chan struct{}), stderr: &output{}}
 	cmd := exec.Command(m.Image.qemu, m.args()...)
 	if life == tiedToThisProcess {
 		cmd.Stderr = q.stderr

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"nodepartition/tests/script"
 )
 
 func TestMachineArgs(t *testing.T) {
@@ -74,11 +73,24 @@ func TestMachineArgsOfTwoMachinesAreIndependent(t *testing.T) {
 	}
 }
 
+// writeScript writes a script of /bin/sh to path, which may exist. No other test may fork while the
+// file is open for writing: the kernel does not execute a file that a child still holds open
+// (ETXTBSY, golang.org/issue/22315).
+func writeScript(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fakeQemu returns an image whose machines are a shell script.
 func fakeQemu(t *testing.T, text string) image {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "qemu-system-x86_64")
-	script.Write(t, path, text)
+	writeScript(t, path, text)
 	return image{qemu: path}
 }
 

@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"nodepartition/tests/script"
 )
 
 // TestSnapshotKey: a snapshot is never used for another image, another qemu, another machine or
@@ -14,7 +12,7 @@ func TestSnapshotKey(t *testing.T) {
 	dir := t.TempDir()
 	emulator := func(name, version string) string {
 		path := filepath.Join(dir, name)
-		script.Write(t, path, "echo "+version)
+		writeScript(t, path, "echo "+version)
 		return path
 	}
 	old := emulator("old", "QEMU emulator version 10.0.0")

@@ -204,11 +204,16 @@ func verdict(output string) (killers []string, err error) {
 }
 
 // testWith runs the tests of packages as "make test-unit" does, without the seeds of fuzz tests.
+// The overlay is in GOFLAGS, for the programs that tests build. The cache of results does not see
+// it there.
 func testWith(ctx context.Context, overlay string, packages []string) (output string, err error) {
 	args := []string{"test", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz"}
+	cmd := exec.CommandContext(ctx, "go")
 	if overlay != "" {
-		args = append(args, "-overlay="+overlay)
+		args = append(args, "-count=1")
+		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	}
-	text, err := exec.CommandContext(ctx, "go", append(args, packages...)...).CombinedOutput()
+	cmd.Args = append(cmd.Args, append(args, packages...)...)
+	text, err := cmd.CombinedOutput()
 	return string(text), err
 }

@@ -47,6 +47,20 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestPackages: make mutants finds what tests/mutants/packages lists.
+func TestPackages(t *testing.T) {
+	data, err := os.ReadFile("packages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("../..")
+	for line := range strings.Lines(string(data)) {
+		if _, err := parseTarget(strings.TrimSpace(line)); err != nil && !strings.HasPrefix(line, "#") {
+			t.Error(err)
+		}
+	}
+}
+
 func TestParseTarget(t *testing.T) {
 	got, err := parseTarget("./:main.go")
 	if err != nil || got.pkg != "." || !slices.Equal(got.skip, []string{"guards.go", "guards_test.go", "main_test.go"}) {

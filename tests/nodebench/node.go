@@ -31,8 +31,9 @@ const (
 // bench holds the programs that are built for all nodes.
 type bench struct {
 	options
-	dir      string
-	progress func(string)
+	dir       string
+	installed []lab.File // on each node
+	progress  func(string)
 }
 
 func build(o options, progress func(string)) (*bench, error) {
@@ -49,11 +50,13 @@ func build(o options, progress func(string)) (*bench, error) {
 	} {
 		err = errors.Join(err, program.Build(pkg, b.path(name)))
 	}
-	if b.monitor == "" {
-		b.monitor = b.path("partition-monitor")
+	installed, listErr := lab.Installed(".", "deploy/installed", dir, "partition-generator", "partition-monitor", unit)
+	if b.installed = installed; b.monitor != "" {
+		b.installed = append(b.installed, lab.File{Path: monitor, Source: b.monitor, Mode: 0o755})
 	}
+	err = errors.Join(err, listErr)
 	// BenchmarkScrape is in a test.
-	err = errors.Join(err, program.BuildTest("nodepartition/internal/monitor/metrics", b.path("metrics.test")))
+	err = errors.Join(err, program.BuildTest("nodepartition/internal/daemon/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -105,6 +108,7 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
 		{counting, []part{{"cost", true, b.cost}}},
 		{whole, []part{{"idle", true, b.idle}}},
+		{whole, []part{{"partitions", true, b.partitions}}},
 		{whole, []part{{"boot", false, b.boot}}},
 	} {
 		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
@@ -122,13 +126,10 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 
 // files returns what is installed on each node: the programs, and what measures.
 func (b *bench) files(config lab.File) []lab.File {
-	return append(allThreads(),
+	return slices.Concat(allThreads(), b.installed, []lab.File{
 		config,
-		lab.File{Path: generator, Source: b.path("partition-generator"), Mode: 0o755},
-		lab.File{Path: monitor, Source: b.monitor, Mode: 0o755},
-		lab.File{Path: "/usr/lib/systemd/system/" + unit, Source: "units/" + unit, Mode: 0o644},
-		lab.File{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
-	)
+		{Path: onNode, Source: b.path("onnode"), Mode: 0o755},
+	})
 }
 
 // allThreads lets kubelet and runtime use all CPUs at once, as they do on nodes that are not the
@@ -289,6 +290,11 @@ func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.
 	case <-time.After(calm):
 	}
 	return measure(ctx, n, fmt.Sprintf("idle -pods %d -for %s", b.pods, b.idleFor))
+}
+
+// partitions measures the monitor with one partition and with four.
+func (b *bench) partitions(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
+	return measure(ctx, n, fmt.Sprintf("partitions -for %s", b.idleFor))
 }
 
 // startPods returns when the pods run.

@@ -1,17 +1,9 @@
-// Package prose tests that comments and documents have no construction that a newcomer has to read
-// twice, and no line that is too long.
+// Package prose tests that comments, messages and documents have no construction that a newcomer
+// has to read twice, and no line that is too long.
 package prose
 
 import (
-	"bufio"
-	"fmt"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -32,155 +24,127 @@ type construction struct {
 // (CONTRIBUTING.md).
 var constructions = []construction{
 	{
-		"defined by a pronoun", regexp.MustCompile(`\b(is|are|was) (what|where|how|who|whose|those|that of)\b`),
+		"defined by a pronoun", words(`(is|are|was) (what|where|how|who|whose|those|that of)`),
 		"a verb: returns, reports whether, reads, holds, lists",
 	},
 	{
-		"tells whether", regexp.MustCompile(`\b[Tt]ells? (that|whether|what|how|who|of)\b`),
+		"tells whether", words(`[Tt]ells? (that|whether|what|how|who|of)`),
 		"reports whether",
 	},
 	{
-		"code that hears", regexp.MustCompile(`\b[Hh]ears?\b`),
+		"code that hears", words(`[Hh]ears?`),
 		"is notified of, is called with",
 	},
 	{
-		"word for word", regexp.MustCompile(`\b(belongs? into|stands? in (the|its|a)|in this moment|anew|for want of|goes by|go by|nobody)\b`),
+		"word for word", words(`(belongs? into|stands? in (the|its|a)|in this moment|anew|for want of|goes by|go by|nobody)`),
 		"belongs to, is in, now, again, without, follows, no pod, no candidate",
 	},
 }
 
-// sentence is a piece of prose and where it is.
-type sentence struct {
-	file string
-	line int
-	text string
+// tics are constructions that are right at times, and were too many.
+var tics = []construction{
+	{"that of, those of", words(`(that|those) of`), "the noun again"},
+	{"is no X", words(`([Tt]here )?(is|are|was|were) no \w+`), "is not a X, does not"},
+	{"of its own", words(`of (its|their) own`), "separate, own, private"},
+}
+
+// right matches what the patterns of tics find and is not meant.
+var right = words(`[Tt]here (is|are|was|were) no \w+|no (longer|more|less|later|earlier|larger|smaller|one)`)
+
+// ceilings has the number of each of the tics that a kind of text has. It only falls.
+var ceilings = map[kind][3]int{
+	comments:     {5, 0, 12},
+	testComments: {42, 30, 37},
+	literals:     {2, 0, 2},
+	paragraphs:   {5, 4, 21},
+	tables:       {0, 0, 3},
+	manuals:      {1, 0, 1},
+	units:        {0, 0, 0},
+	scripts:      {1, 0, 2},
+}
+
+// words compiles a pattern of whole words, between which a line may end.
+func words(pattern string) *regexp.Regexp {
+	return regexp.MustCompile(`\b(` + strings.ReplaceAll(pattern, " ", `\s+`) + `)\b`)
 }
 
 func TestConstructions(t *testing.T) {
-	prose := all(t)
+	texts := all(t)
 	for _, c := range constructions {
-		var found []sentence
-		for _, s := range prose {
-			for range c.pattern.FindAllString(s.text, -1) {
-				found = append(found, s)
+		for _, m := range find(texts, c.pattern) {
+			t.Errorf("%s:%d: %s: %q; write %s", m.file, m.line, c.name, m.words, c.better)
+		}
+	}
+}
+
+func TestTics(t *testing.T) {
+	texts := all(t)
+	for _, k := range kinds {
+		ceiling, lower := ceilings[k], ceilings[k]
+		for i, c := range tics {
+			found := find(only(texts, k), c.pattern)
+			lower[i] = min(lower[i], len(found))
+			if len(found) <= ceiling[i] {
+				continue
+			}
+			t.Errorf("%d times %q in %s, at most %d are allowed; write %s in the new one of:",
+				len(found), c.name, k, ceiling[i], c.better)
+			for _, m := range found {
+				t.Logf("%s:%d: %q", m.file, m.line, m.words)
 			}
 		}
-		judge(t, c.name, c.better, found)
+		if lower != ceiling {
+			t.Errorf("%s have fewer tics: lower their ceilings from %d to %d", k, ceiling, lower)
+		}
 	}
 }
 
 func TestWidth(t *testing.T) {
-	var long []sentence
-	for _, s := range all(t) {
-		if utf8.RuneCountInString(s.text) > width {
-			long = append(long, s)
-		}
-	}
-	judge(t, "lines of prose of more than "+strconv.Itoa(width)+" characters", "shorter lines", long)
-}
-
-// judge fails for what was found.
-func judge(t *testing.T, name, better string, found []sentence) {
-	t.Helper()
-	for _, s := range found {
-		t.Errorf("%s:%d: %s: %s; write %s", s.file, s.line, name, s.text, better)
-	}
-}
-
-// all returns the prose of the repository: comments of Go files, and documents without tables and
-// code.
-func all(t *testing.T) []sentence {
-	t.Helper()
-	var prose []sentence
-	root := "../.."
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(root, path)
-		switch {
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata" || entry.Name() == "bin" || name == "tests/prose" || name == "tests/lab/sources"):
-			return filepath.SkipDir
-		case entry.IsDir():
-			return nil
-		}
-		switch filepath.Ext(name) {
-		case ".go":
-			lines, err := comments(path)
-			prose = append(prose, named(name, lines)...)
-			return err
-		case ".md":
-			lines, err := document(path)
-			prose = append(prose, named(name, lines)...)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(prose) < 1000 {
-		t.Fatalf("%d lines of prose: this test does not find them any more", len(prose))
-	}
-	return prose
-}
-
-func named(file string, lines []sentence) []sentence {
-	for i := range lines {
-		lines[i].file = file
-	}
-	return lines
-}
-
-// comments returns the lines of the comments of a Go file. Directives are none.
-func comments(path string) ([]sentence, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	var lines []sentence
-	for _, group := range file.Comments {
-		for _, c := range group.List {
-			if strings.HasPrefix(c.Text, "//go:") || strings.HasPrefix(c.Text, "//nolint") {
+	for _, s := range only(all(t), comments, testComments, paragraphs, units, scripts) {
+		for i, line := range s.lines {
+			if unwrapped.MatchString(line) {
 				continue
 			}
-			first := files.Position(c.Pos())
-			for i, line := range strings.Split(c.Text, "\n") {
-				column := 0
-				if i == 0 {
-					column = first.Column - 1 // a tab is one character
-				}
-				lines = append(lines, sentence{line: first.Line + i, text: strings.Repeat(" ", column) + line})
+			if length := utf8.RuneCountInString(line); length > width {
+				t.Errorf("%s:%d: %d characters, at most %d: %s", s.file, s.line+i, length, width, line)
 			}
 		}
 	}
-	return lines, nil
 }
 
-// document returns the lines of a Markdown file that are neither in a table nor code.
-func document(path string) ([]sentence, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	var lines []sentence
-	code := false
-	scan := bufio.NewScanner(file)
-	for n := 1; scan.Scan(); n++ {
-		line := scan.Text()
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			code = !code
-			continue
+// unwrapped matches lines of a Makefile that stay in one piece: what make help prints, and a comment
+// that is still to be wrapped.
+var unwrapped = regexp.MustCompile(`^(## [a-z0-9-]+: |# Modules of their own)`)
+
+// match is what a pattern has found.
+type match struct {
+	file  string
+	line  int
+	words string
+}
+
+// find returns the matches of a pattern in texts, with the words around them.
+func find(texts []text, pattern *regexp.Regexp) []match {
+	var found []match
+	for _, s := range texts {
+		plain := s.plain()
+		for _, at := range pattern.FindAllStringIndex(plain, -1) {
+			if right.MatchString(plain[at[0]:at[1]]) {
+				continue
+			}
+			from, to := max(0, at[0]-30), min(len(plain), at[1]+30)
+			line := s.line + strings.Count(plain[:at[0]], "\n")
+			around := strings.Join(strings.Fields(plain[from:to]), " ")
+			found = append(found, match{s.file, line, around})
 		}
-		if code || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") {
-			continue
-		}
-		lines = append(lines, sentence{line: n, text: line})
 	}
-	if err := scan.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return lines, nil
+	return found
+}
+
+// leader is what stands before the words of a line: a comment's sign, or a macro of a manual page.
+var leader = regexp.MustCompile(`(?m)^(\s*(//|#+|\.[A-Z][a-z])[ \t]?)`)
+
+// plain returns the lines of a text without their leaders.
+func (s text) plain() string {
+	return leader.ReplaceAllString(strings.Join(s.lines, "\n"), "")
 }

@@ -64,53 +64,44 @@ func (c choice) chooses(name string) bool {
 	return false
 }
 
-// alternatives splits a pattern at each | outside of brackets, and each part at each such /.
+// alternatives splits a pattern at each |, and each part at each /.
 func alternatives(pattern string) ([]alternative, error) {
 	var all []alternative
-	var elements []string
-	brackets, parentheses := 0, 0
-	begin, start := 0, 0 // of the alternative, and of the element
-	part := func(end int) error {
-		a := alternative{pattern: pattern[begin:end]}
-		for _, e := range append(elements, pattern[start:end]) {
-			compiled, err := regexp.Compile(e)
+	for _, part := range split(pattern, '|') {
+		a := alternative{pattern: part}
+		for _, element := range split(part, '/') {
+			compiled, err := regexp.Compile(element)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			a.elements = append(a.elements, compiled)
 		}
-		all, elements = append(all, a), nil
-		begin, start = end+1, end+1
-		return nil
+		all = append(all, a)
 	}
+	return all, nil
+}
+
+// split splits a pattern at each separator outside of brackets.
+func split(pattern string, separator byte) []string {
+	var parts []string
+	brackets, parentheses, start := 0, 0, 0
 	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '[':
-			brackets++
-		case ']':
-			brackets = max(0, brackets-1) // an unmatched ] is an ordinary character
-		case '(':
-			if brackets == 0 {
-				parentheses++
-			}
-		case ')':
-			if brackets == 0 {
-				parentheses--
-			}
-		case '\\':
+		switch c := pattern[i]; {
+		case c == '\\':
 			i++
-		case '/':
-			if brackets == 0 && parentheses == 0 {
-				elements = append(elements, pattern[start:i])
-				start = i + 1
-			}
-		case '|':
-			if brackets == 0 && parentheses == 0 {
-				if err := part(i); err != nil {
-					return nil, err
-				}
-			}
+		case c == '[':
+			brackets++
+		case c == ']':
+			brackets = max(0, brackets-1) // an unmatched ] is an ordinary character
+		case brackets > 0:
+		case c == '(':
+			parentheses++
+		case c == ')':
+			parentheses--
+		case c == separator && parentheses == 0:
+			parts = append(parts, pattern[start:i])
+			start = i + 1
 		}
 	}
-	return all, part(len(pattern))
+	return append(parts, pattern[start:])
 }

@@ -55,13 +55,13 @@ func main() {
 
 // options holds the command line.
 type options struct {
-	tags, run, skip, jsonFile string
-	goTest                    []string // options that are passed to go test unchanged
-	lines                     lines
-	want                      []string // subtests, each of which must pass in at least one test
-	each                      bool     // each alternative of run must match a test that has run
-	ci                        bool     // a skipped test is a failure
-	packages                  []string
+	tags, run, skip string
+	goTest          []string // options that are passed to go test unchanged
+	lines           lines
+	want            []string // subtests, each of which must pass in at least one test
+	each            bool     // each alternative of run must match a test that has run
+	ci              bool     // a skipped test is a failure
+	packages        []string
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -75,7 +75,6 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.tags, "tags", "", "build `tags`, as of go test")
 	flags.StringVar(&o.run, "run", "", "run tests that match this `pattern`, as of go test")
 	flags.StringVar(&o.skip, "skip", "", "leave out tests that match this `pattern`, as of go test")
-	flags.StringVar(&o.jsonFile, "jsonfile", "", "write what go test -json says to this `file`, too")
 	flags.Var(&o.lines, "lines", "a line for each package, test or `subtest` one level down (default test)")
 	flags.Func(
 		"want",
@@ -115,16 +114,6 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	record := io.Discard
-	if o.jsonFile != "" {
-		f, err := os.Create(o.jsonFile)
-		if err != nil {
-			return false, err
-		}
-		defer f.Close()
-		record = f
-	}
-
 	cmd := goCommand(ctx, o, planned)
 	// An interrupted run stops its machines first, so it needs time.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -139,7 +128,7 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}
-	p := newProgress(out, record, o.lines, planned, time.Now())
+	p := newProgress(out, o.lines, planned, time.Now())
 	told := make(chan struct{})
 	stop := make(chan struct{})
 	go func() {

@@ -2,20 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
-	"io"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // test is a test at the top of a package: a test, a fuzz test, whose seeds run, or an example with
@@ -36,15 +32,13 @@ func plan(ctx context.Context, o options) ([]test, error) {
 	}
 	var planned []test
 	for _, p := range packages {
-		for _, files := range [][]string{p.TestGoFiles, p.XTestGoFiles} {
-			names, err := testsIn(p.Dir, files)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				if choose.chooses(name) {
-					planned = append(planned, test{p.ImportPath, name})
-				}
+		names, err := testsIn(p.files)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if choose.chooses(name) {
+				planned = append(planned, test{p.path, name})
 			}
 		}
 	}
@@ -68,12 +62,14 @@ func packagesOf(tests []test) []string {
 
 // listed is a package in the output of go list.
 type listed struct {
-	Dir, ImportPath           string
-	TestGoFiles, XTestGoFiles []string
+	path  string
+	files []string // with tests
 }
 
 func list(ctx context.Context, tags string, patterns []string) ([]listed, error) {
-	args := append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "-tags=" + tags}, patterns...)
+	const format = `{{$dir := .Dir}}{{.ImportPath}}{{range .TestGoFiles}}{{"\t"}}{{$dir}}/{{.}}{{end}}` +
+		`{{range .XTestGoFiles}}{{"\t"}}{{$dir}}/{{.}}{{end}}`
+	args := append([]string{"list", "-f", format, "-tags=" + tags}, patterns...)
 	out, err := exec.CommandContext(ctx, "go", args...).Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -83,36 +79,26 @@ func list(ctx context.Context, tags string, patterns []string) ([]listed, error)
 		return nil, fmt.Errorf("go list of %s: %w", strings.Join(patterns, " "), err)
 	}
 	var packages []listed
-	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
-		err := decoder.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("go list of %s: %w", strings.Join(patterns, " "), err)
-		}
-		packages = append(packages, p)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		packages = append(packages, listed{fields[0], fields[1:]})
 	}
+	return packages, nil
 }
 
-// testsIn returns the tests in files of one package, by the rules of go test.
-func testsIn(dir string, files []string) ([]string, error) {
+// testsIn returns the tests in files of one package, by the rules of go test. It does not look at
+// parameters: go test does not build a function with the name of a test and other parameters.
+func testsIn(files []string) ([]string, error) {
 	var parsed []*ast.File
 	var names []string
 	for _, file := range files {
-		f, err := parser.ParseFile(
-			token.NewFileSet(),
-			filepath.Join(dir, file),
-			nil,
-			parser.ParseComments|parser.SkipObjectResolution,
-		)
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
 		parsed = append(parsed, f)
 		for _, d := range f.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && isTest(f) {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && isTest.MatchString(f.Name.Name) && f.Name.Name != "TestMain" {
 				names = append(names, f.Name.Name)
 			}
 		}
@@ -126,26 +112,5 @@ func testsIn(dir string, files []string) ([]string, error) {
 	return names, nil
 }
 
-func isTest(f *ast.FuncDecl) bool {
-	if f.Recv != nil || f.Type.TypeParams.NumFields() > 0 || f.Type.Params.NumFields() != 1 {
-		return false
-	}
-	return hasPrefix(f.Name.Name, "Test") && takes(f, "T") || hasPrefix(f.Name.Name, "Fuzz") && takes(f, "F")
-}
-
-// hasPrefix reports whether name is one of a test: TestX is, Testx is not.
-func hasPrefix(name, prefix string) bool {
-	rest, found := strings.CutPrefix(name, prefix)
-	first, _ := utf8.DecodeRuneInString(rest)
-	return found && (rest == "" || !unicode.IsLower(first))
-}
-
-// takes distinguishes a TestMain, which takes a *testing.M, from a test.
-func takes(f *ast.FuncDecl, name string) bool {
-	pointer, ok := f.Type.Params.List[0].Type.(*ast.StarExpr)
-	if !ok {
-		return false
-	}
-	selector, ok := pointer.X.(*ast.SelectorExpr)
-	return ok && selector.Sel.Name == name
-}
+// isTest matches names of tests: TestX is one, Testx is not.
+var isTest = regexp.MustCompile(`^(Test|Fuzz)(\P{Ll}.*)?$`)

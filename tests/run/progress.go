@@ -48,7 +48,6 @@ type outcome struct {
 type progress struct {
 	mu      sync.Mutex
 	out     io.Writer
-	record  io.Writer
 	lines   lines
 	planned []test
 	began   time.Time
@@ -56,8 +55,8 @@ type progress struct {
 	ended   []outcome
 }
 
-func newProgress(out, record io.Writer, l lines, planned []test, now time.Time) *progress {
-	return &progress{out: out, record: record, lines: l, planned: planned, began: now, running: map[test]time.Time{}}
+func newProgress(out io.Writer, l lines, planned []test, now time.Time) *progress {
+	return &progress{out: out, lines: l, planned: planned, began: now, running: map[test]time.Time{}}
 }
 
 // Err prints go test's output beside its events, such as why a package is not built.
@@ -72,11 +71,6 @@ func (p *progress) Err(text string) error {
 func (p *progress) Event(e testjson.TestEvent, execution *testjson.Execution) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if line := e.Bytes(); len(line) > 0 { // testjson ends tests that go test has not ended
-		if _, err := fmt.Fprintf(p.record, "%s\n", line); err != nil {
-			return err
-		}
-	}
 	t := test{e.Package, e.Test}
 	switch {
 	case e.Action == testjson.ActionBuild:

@@ -11,7 +11,7 @@ import (
 
 func TestTell(t *testing.T) {
 	var out strings.Builder
-	p := newProgress(&out, io.Discard, bySubtest, make([]test, 3), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	p := newProgress(&out, bySubtest, make([]test, 3), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	event := func(second, action, name string) string {
 		return `{"Time":"2026-01-01T00:00:` + second + `Z","Action":"` + action + `","Package":"m/tests/e2e","Test":"` + name + `"}` + "\n"
 	}

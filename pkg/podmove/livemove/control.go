@@ -67,7 +67,7 @@ func controlNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readNamed reads those of the files that exist.
+// readNamed reads the files that exist.
 func readNamed(dir string, names []string) ([]control, error) {
 	d, err := openFolder(dir)
 	if err != nil {

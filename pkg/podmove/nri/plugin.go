@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,13 +13,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
-// Plugin answers the runtime over NRI. It makes each answer from the event and from memory and
-// never waits: the runtime waits for the answer, and after two seconds it ends the connection and
-// starts the container where it was (plugin_request_timeout of containerd and CRI-O).
+// Plugin answers the runtime over NRI. It makes each answer from the event and from memory. It
+// waits only for the namespace of a new sandbox, for a part of a second. The runtime waits for the
+// answer: after two seconds it ends the connection and starts the container where it was
+// (plugin_request_timeout of containerd and CRI-O).
 type Plugin struct {
 	// Wake is called when a pass has something to do, Announce when a sandbox of a member begins. They
 	// return at once.
@@ -28,9 +29,12 @@ type Plugin struct {
 	Announce func(cri.Sandbox, v1.PodQOSClass)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
+	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
+	// depends. It is nil for a plugin that asks no API server.
+	Await func(ctx context.Context, namespace string)
 
 	mu        sync.Mutex
-	config    podmove.Config
+	rules     podmove.Rules
 	runtime   string
 	announced map[string]announcement
 	answered  map[string]podmove.Answer
@@ -49,11 +53,11 @@ type announcement struct {
 // minutes).
 const announcedFor = 3 * time.Minute
 
-// SetConfig sets the member namespaces from now on.
-func (p *Plugin) SetConfig(c podmove.Config) {
+// SetRules sets which pods belong to which partition from now on.
+func (p *Plugin) SetRules(r podmove.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.config = c
+	p.rules = r
 }
 
 // Configure is the first call of the runtime. It subscribes to the events for which Plugin has a
@@ -107,25 +111,39 @@ func (p *Plugin) Connections() int {
 }
 
 // RunPodSandbox is called after a sandbox was created and before its first container.
-func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	member := memberOf(pod)
 	sandbox := cri.Sandbox{
 		ID:        pod.GetId(),
 		UID:       pod.GetUid(),
 		Namespace: pod.GetNamespace(),
 		Name:      pod.GetName(),
 		Ready:     true,
+		Origin:    member.Origin,
 	}
+	p.awaitNamespace(ctx, member)
 	p.mu.Lock()
-	isMember := member(p.config, pod.GetNamespace())
+	target := p.rules.Partition(member)
 	if p.announced != nil {
 		p.announced[sandbox.ID] = announcement{sandbox, time.Now()}
 	}
 	p.mu.Unlock()
 	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
-	if isMember && ok {
+	if target != unitname.Default && ok {
 		p.Announce(sandbox, v1.PodQOSClass(qos))
 	}
 	return nil
+}
+
+// awaitNamespace waits for what the API server says of the pod's namespace, if the pod's membership
+// depends on it and it is not known. Its containers are created after the sandbox.
+func (p *Plugin) awaitNamespace(ctx context.Context, pod membership.Pod) {
+	p.mu.Lock()
+	rules := p.rules
+	p.mu.Unlock()
+	if p.Await != nil && rules.Place(pod).Refused == membership.NamespaceUnknown {
+		p.Await(ctx, pod.Namespace)
+	}
 }
 
 // RemovePodSandbox is called when the runtime removes a sandbox.
@@ -137,7 +155,7 @@ func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error 
 	return nil
 }
 
-// CreateContainer answers the runtime with the cgroup of a member's container in the partition.
+// CreateContainer answers the runtime with the cgroup of a member's container in its partition.
 func (p *Plugin) CreateContainer(
 	_ context.Context,
 	pod *api.PodSandbox,
@@ -146,12 +164,13 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !member(p.config, pod.GetNamespace()) {
+	to := p.rules.Partition(memberOf(pod))
+	if to == unitname.Default {
 		return nil, nil, nil
 	}
-	target, err := cgroupsPath(p.config.Partition, pod, c, p.runtime)
+	target, err := cgroupsPath(to, pod, c, p.runtime)
 	if p.answered != nil {
-		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, Err: err}
+		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, To: to, Err: err}
 	}
 	if err != nil {
 		// An error here would prevent the creation of the container. The next pass reports it.
@@ -173,8 +192,8 @@ func adjustment(c *api.Container, target string) *api.ContainerAdjustment {
 	return adjust
 }
 
-// UpdateContainer is called before a container gets other limits: the kubelet has changed those of
-// its pod, or is about to.
+// UpdateContainer is called before a container gets other limits: the kubelet has changed the pod's
+// limits, or is about to.
 func (p *Plugin) UpdateContainer(
 	context.Context,
 	*api.PodSandbox,
@@ -185,9 +204,14 @@ func (p *Plugin) UpdateContainer(
 	return nil, nil
 }
 
-// member reports whether pods of a namespace are members.
-func member(config podmove.Config, namespace string) bool {
-	return !config.Off && slices.Contains(config.Namespaces, namespace)
+// memberOf returns what decides about a pod's membership. The kubelet's slice of the pod tells its
+// QoS class.
+func memberOf(pod *api.PodSandbox) membership.Pod {
+	_, qos, _, _ := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
+	return membership.Pod{
+		Namespace: pod.GetNamespace(), Guaranteed: qos == unitname.Guaranteed,
+		Origin: membership.OriginOf(pod.GetAnnotations()),
+	}
 }
 
 // errForeign means that a cgroup path is not one that the kubelet's systemd driver gives.
@@ -196,7 +220,7 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 // cgroupsPath returns the place of a container in the partition as SLICE:PREFIX:NAME, the form in
 // which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). If another plugin
 // has placed the container there, that is its present path.
-func cgroupsPath(target unitname.Partition, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
+func cgroupsPath(target unitname.PartitionName, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
 	case slice == "":

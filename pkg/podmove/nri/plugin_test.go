@@ -20,13 +20,13 @@ import (
 // newPlugin returns a plugin whose members are the pods of kube-system.
 func newPlugin() *Plugin {
 	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	p.SetConfig(members("kube-system"))
+	p.SetRules(members("kube-system").Rules())
 	return p
 }
 
 // members returns a configuration whose members are the pods of a namespace.
-func members(namespace string) podmove.Config {
-	return podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}}
+func members(namespace string) podmove.Policy {
+	return podmove.Policy{Partitions: []podmove.PartitionPolicy{{Name: unitname.System, Namespaces: []string{namespace}}}}
 }
 
 func TestCgroupsPath(t *testing.T) {
@@ -82,7 +82,9 @@ func TestPluginMembersByNamespace(t *testing.T) {
 			t.Errorf("namespace %q: placed is %t, want %t", namespace, got, member)
 		}
 	}
-	p.SetConfig(podmove.Config{Partition: unitname.System, Namespaces: []string{"kube-system"}, Off: true})
+	off := members("kube-system")
+	off.Partitions[0].Off = true
+	p.SetRules(off.Rules())
 	adjust, _, _ := p.CreateContainer(t.Context(), &api.PodSandbox{Uid: uidA, Namespace: "kube-system"}, container)
 	if adjust != nil {
 		t.Error("placed a container though the partition is switched off")
@@ -226,7 +228,7 @@ func TestPluginNotConnected(t *testing.T) {
 		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { calls = append(calls, "announce "+s.ID) },
 		Connection: func(up bool) { calls = append(calls, map[bool]string{true: "up", false: "down"}[up]) },
 	}
-	p.SetConfig(members("kube-system"))
+	p.SetRules(members("kube-system").Rules())
 	sandbox := func(parent string) *api.PodSandbox {
 		return &api.PodSandbox{
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},

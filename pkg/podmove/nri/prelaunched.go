@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -17,7 +18,7 @@ import (
 type Prelaunched struct {
 	// Config returns the present configuration. An error means that the members are not known. The
 	// runtime waits for it.
-	Config func() (podmove.Config, error)
+	Config func() (podmove.Policy, error)
 	// Placed is called for each container that the plugin has placed, NotPlaced with the reason why a
 	// container is left where it is, which may be that of a member.
 	Placed    func()
@@ -49,7 +50,7 @@ func (p *Prelaunched) Configure(_ context.Context, _, runtime, _ string) (api.Ev
 	return 0, nil
 }
 
-// CreateContainer answers the runtime with the cgroup of a member's container in the partition. If
+// CreateContainer answers the runtime with the cgroup of a member's container in its partition. If
 // the members are not known, the container stays where it is: an error would prevent its creation.
 func (p *Prelaunched) CreateContainer(
 	_ context.Context,
@@ -61,13 +62,14 @@ func (p *Prelaunched) CreateContainer(
 		p.NotPlaced(err)
 		return nil, nil, nil
 	}
-	if !member(config, pod.GetNamespace()) {
+	to := config.Rules().Partition(memberOf(pod))
+	if to == unitname.Default {
 		return nil, nil, nil
 	}
 	p.mu.Lock()
 	runtime := p.runtime
 	p.mu.Unlock()
-	target, err := cgroupsPath(config.Partition, pod, c, runtime)
+	target, err := cgroupsPath(to, pod, c, runtime)
 	if err != nil {
 		p.NotPlaced(err)
 		return nil, nil, nil

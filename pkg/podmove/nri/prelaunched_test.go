@@ -41,9 +41,11 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	_ = ServePrelaunched(ctx, &Prelaunched{
-		Config: func() (podmove.Config, error) {
+		Config: func() (podmove.Policy, error) {
 			members, err := os.ReadFile(filepath.Join(home, "members"))
-			return podmove.Config{Partition: unitname.System, Namespaces: strings.Fields(string(members))}, err
+			return podmove.Policy{Partitions: []podmove.PartitionPolicy{
+				{Name: unitname.System, Namespaces: strings.Fields(string(members))},
+			}}, err
 		},
 		Placed:    func() {},
 		NotPlaced: func(error) {},
@@ -207,11 +209,11 @@ func TestPrelaunchedBothConnected(t *testing.T) {
 				}
 			}
 			// What the other would not place, either places.
-			p.SetConfig(podmove.Config{Off: true})
+			p.SetRules(podmove.Rules{})
 			if got := r.create("kube-system"); got != placedSlice {
 				t.Errorf("with a service that has no members, placed at %q", got)
 			}
-			p.SetConfig(members("default"))
+			p.SetRules(members("default").Rules())
 			if got := r.create("default"); got != placedSlice {
 				t.Errorf("with a service that has other members, placed at %q", got)
 			}
@@ -344,9 +346,9 @@ func TestPrelaunchedReasons(t *testing.T) {
 	unknown := errors.New("not known")
 	var reasons []error
 	var placed int
-	config, problem := podmove.Config{}, unknown
+	config, problem := podmove.Policy{}, unknown
 	p := &Prelaunched{
-		Config:    func() (podmove.Config, error) { return config, problem },
+		Config:    func() (podmove.Policy, error) { return config, problem },
 		Placed:    func() { placed++ },
 		NotPlaced: func(err error) { reasons = append(reasons, err) },
 	}

@@ -1,6 +1,7 @@
-// Package config reads the operator's settings for a node: the systemPartition section of the
-// kubelet's configuration (KEP-5894), the off switch on the kernel command line, the kubelet's
-// feature gate and reserved cgroups, and the settings for services.
+// Package config reads the operator's settings for a node: the sections of partitions in the
+// kubelet's configuration (systemPartition of KEP-5894, and workloadPartitions), the off switch on
+// the kernel command line, the kubelet's feature gate and reserved cgroups, and the settings for
+// services.
 //
 // It reads everything before it validates anything. It validates a section against the kubelet's
 // own settings and against the node's memory, CPUs and cgroup controllers. Nothing here depends on
@@ -8,13 +9,13 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -22,8 +23,9 @@ const (
 	// Gate is the kubelet's own feature gate for KEP-5894. With the gate on, a kubelet makes the
 	// slices itself, under the same names.
 	Gate = "NodeSystemPartition"
-	// Documentation is the URL that systemctl status shows for our units. It is no man: URL, because
-	// systemd-analyze verify complains of one if the manual page is not installed (252 and 257).
+	// Documentation is the URL that systemctl status shows for our units. It is not a man: URL,
+	// because systemd-analyze verify complains of one if the manual page is not installed (252 and
+	// 257).
 	Documentation = "https://kep.k8s.io/5894"
 	// StateDir keeps the state of both programs until the next boot. The path is below the root.
 	StateDir = "/run/node-partition"
@@ -31,20 +33,21 @@ const (
 
 // Config holds the settings from the configuration and from the kernel command line.
 type Config struct {
-	// Partition is the valid section; nil if there is no partition to make.
-	Partition *Partition
-	// Name is the name of the partition. It is set even if there is no partition to make, because its
-	// cgroup may still exist. Only this package depends on there being exactly one partition.
-	Name unitname.Partition
+	// Partitions lists the partitions to make: the system partition first, and the others by name. It
+	// is empty if the configuration has no section, or switches all off.
+	Partitions []Partition
+	// Names lists the names of partitions that the node may have by the configuration: the system
+	// partition, whose cgroup may still exist, and the others of Partitions.
+	Names []unitname.PartitionName
+	// Workloads lists the workload types, by name: the partitions beside the system partition, and the
+	// types whose pods are members of that.
+	Workloads []membership.Workload
 	// Reserved holds the slices that the kubelet expects, with and without a partition. It is also set
 	// if Load returns an error: the kubelet does not start without them.
 	Reserved Reserved
 	// Services holds the settings for the services of the kubelet and of the runtime. They apply with
 	// and without a partition.
 	Services Services
-	// Settings holds the settings of the partition outside its section. It is the zero value without a
-	// partition.
-	Settings PartitionSettings
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error. Reserved is set all the same: without its slices the
 	// kubelet would not start on the very node that somebody tries to rescue.
@@ -59,27 +62,73 @@ type Config struct {
 	Warnings []string
 	// Kubelet is the configuration that holds the section. It is never nil, and it is empty if Off is
 	// set.
-	Kubelet *kubeletconfig.Config
+	Kubelet *kubeletconfig.Merged
 
-	section map[string]json.RawMessage // the fields of the section; nil if there is none
+	sections sections
+}
+
+// Partition returns the partition of that name, nil if none is to be made.
+func (c *Config) Partition(name unitname.PartitionName) *Partition {
+	for i := range c.Partitions {
+		if c.Partitions[i].Name == name {
+			return &c.Partitions[i]
+		}
+	}
+	return nil
+}
+
+// System returns the system partition of KEP-5894, nil if it is not to be made.
+func (c *Config) System() *Partition { return c.Partition(unitname.System) }
+
+// IsKubelets reports whether the kubelet makes the partition itself. Then nothing in it is ours:
+// its slices are not to be stopped, nor its pods moved.
+func (c *Config) IsKubelets(p unitname.PartitionName) bool {
+	return p == unitname.System && c.ManagedByKubelet != ""
+}
+
+// MayBeEmpty reports whether a partition is valid without a namespace.
+func MayBeEmpty(p unitname.PartitionName) bool { return p != unitname.System }
+
+// LeaveToKubelet removes the system partition, which the kubelet makes itself, and keeps why.
+func (c *Config) LeaveToKubelet(why string) {
+	c.ManagedByKubelet = why
+	c.Partitions = slices.DeleteFunc(c.Partitions, func(p Partition) bool { return p.Name == unitname.System })
+	c.Workloads = slices.DeleteFunc(c.Workloads, func(w membership.Workload) bool {
+		return w.Partition == unitname.System
+	})
+}
+
+// Members returns the rules of who belongs to which partition. allows knows the annotations of
+// namespaces; nil for none.
+func (c *Config) Members(allows membership.Allows) membership.Rules {
+	return membership.New(claims(c.Partitions)...).With(c.Workloads, allows)
+}
+
+func claims(partitions []Partition) []membership.Claim {
+	claims := make([]membership.Claim, 0, len(partitions))
+	for _, p := range partitions {
+		claims = append(claims, membership.Claim{Partition: p.Name, Namespaces: p.Namespaces})
+	}
+	return claims
 }
 
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
-// nothing of the configuration is applied but Reserved: Partition is nil, and the error joins one
-// error for each problem in the section and in the settings for services and of the partition.
+// nothing of the configuration is applied but Reserved: Partitions is empty, and the error joins
+// one error for each problem in the section and in the settings for services and of the partition.
 func Load(root string) (*Config, error) { return load(hostfs.FS(root), kubeletconfig.Load) }
 
 // LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
 // document name. It validates a section before the section is in force.
 func LoadWith(root, name string, data []byte) (*Config, error) {
-	return load(hostfs.FS(root), func(node hostfs.FS) (*kubeletconfig.Config, error) {
+	return load(hostfs.FS(root), func(node hostfs.FS) (*kubeletconfig.Merged, error) {
 		return kubeletconfig.LoadWith(node, name, data)
 	})
 }
 
-func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (*Config, error) {
-	c := &Config{Name: unitname.System, Kubelet: &kubeletconfig.Config{}}
+func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (*Config, error) {
+	c := &Config{Kubelet: &kubeletconfig.Merged{}}
 	var err error
+	defer c.nameAll()
 	if c.Off, err = switchedOff(root); err != nil || c.Off {
 		c.reserveOnly(root, read)
 		return c, err
@@ -95,7 +144,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 	services, err := newServices(c.Kubelet.Services)
 	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
 	if err = errors.Join(c.partition(root), err, settingsErr); err != nil {
-		c.Partition = nil
+		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err
 	}
 	c.Services = services
@@ -106,44 +155,62 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) (
 
 // reserveOnly finds the reserved slices and nothing else. It ignores errors: with the off switch no
 // broken file is in the way.
-func (c *Config) reserveOnly(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Config, error)) {
+func (c *Config) reserveOnly(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) {
 	var alone Config
 	alone.Kubelet, _ = read(root)
 	_ = alone.reserve(root)
 	c.Reserved, c.Warnings = alone.Reserved, alone.Warnings
 }
 
-// partition reads the section, and the facts of the node that it is validated against.
+// partition reads the sections, and the facts of the node that they are validated against.
 func (c *Config) partition(root hostfs.FS) error {
-	var err error
-	if c.section, err = decodeSection(c.Kubelet); err != nil || c.section == nil {
+	found, err := decodeSections(c.Kubelet)
+	if len(found) == 0 {
 		return err
 	}
-	n, err := readNode(root)
-	if err != nil {
-		return err
+	c.sections = found
+	n, readErr := readNode(root)
+	if readErr != nil {
+		return errors.Join(err, readErr)
 	}
-	return c.judge(n)
+	return errors.Join(err, c.judge(n))
 }
 
-// judge validates the section for the node n and fills in the rest of c.
+// judge validates the sections for the node n and fills in the rest of c.
 func (c *Config) judge(n *node) error {
-	if c.Kubelet.Kubelet.FeatureGates[Gate] {
+	if _, ok := c.sections[unitname.System]; ok && c.Kubelet.Kubelet.FeatureGates[Gate] {
 		c.ManagedByKubelet = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
 			c.Kubelet.FileWith("featureGates"), Gate)
+	}
+	var names []unitname.PartitionName
+	for _, name := range c.sections.names() {
+		if !c.IsKubelets(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
-	p, warnings, err := newPartition(c.Kubelet, c.section, n)
-	c.Warnings = slices.Concat(c.Warnings, warnings)
-	if err != nil {
+	warnings, err := newRequirements(c.Kubelet, n)
+	var kubelets []Partition
+	if c.ManagedByKubelet != "" {
+		// What is wrong with it is the kubelet's business.
+		p, _, _ := newPartition(c.Kubelet, unitname.System, c.sections[unitname.System], n)
+		kubelets = append(kubelets, *p)
+	}
+	partitions, more, sectionsErr := newPartitions(c.Kubelet, c.sections, names, n, kubelets...)
+	c.Warnings = slices.Concat(c.Warnings, warnings, more)
+	workloads, more, workloadsErr := newWorkloads(c.Kubelet, c.sections, c.ManagedByKubelet)
+	c.Warnings = slices.Concat(c.Warnings, more)
+	if err = errors.Join(err, sectionsErr, workloadsErr); err != nil {
 		return err
 	}
-	c.Partition = p
-	if c.Kubelet.SectionFile != kubeletconfig.OverridePath {
+	c.Partitions, c.Workloads = partitions, workloads
+	if file := c.Kubelet.System.File; c.System() != nil && file != kubeletconfig.OverridePath {
 		c.KubeletsFile = fmt.Sprintf(
 			"%s: the section %s is in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
 				"feature gate %s is off, and kubeadm upgrade rewrites the file; move the section to %s",
-			c.Kubelet.SectionFile,
+			file,
 			kubeletconfig.SectionField,
 			Gate,
 			kubeletconfig.OverridePath,
@@ -152,11 +219,41 @@ func (c *Config) judge(n *node) error {
 	return nil
 }
 
-// At returns the file and the name of a field of the section, and its value, as the beginning of a
-// message.
-func (c *Config) At(field string) string {
-	return fmt.Sprintf(
-		"%s: %s.%s: %s",
-		c.Kubelet.SectionFileWith(field), kubeletconfig.SectionField, field, shown(c.section[field]),
-	)
+// newPartitions validates the sections of partitions, alone and beside each other and those that
+// the kubelet makes. With an error it returns the fields that have none.
+func newPartitions(
+	config *kubeletconfig.Merged, all sections, names []unitname.PartitionName, n *node, kubelets ...Partition,
+) (list []Partition, warnings []string, err error) {
+	for _, name := range names {
+		if all[name].isTypeAlone() {
+			continue
+		}
+		p, more, sectionErr := newPartition(config, name, all[name], n)
+		list, warnings = append(list, *p), append(warnings, more...)
+		err = errors.Join(err, sectionErr)
+	}
+	more, beside := besideEachOther(config, slices.Concat(kubelets, list), n)
+	return list, append(warnings, more...), errors.Join(err, beside)
+}
+
+// nameAll lists the partitions that the node may have.
+func (c *Config) nameAll() {
+	c.Names = []unitname.PartitionName{unitname.System}
+	for _, p := range c.Partitions {
+		if p.Name != unitname.System {
+			c.Names = append(c.Names, p.Name)
+		}
+	}
+}
+
+// SectionFile returns the last file that contributed to the section of a partition.
+func (c *Config) SectionFile(p unitname.PartitionName) string {
+	return c.Kubelet.SectionFileWith(SectionPath(p))
+}
+
+// At returns the file and the name of a field in the section of a partition, and its value, as the
+// beginning of a message.
+func (c *Config) At(p unitname.PartitionName, field string) string {
+	path := SectionPath(p) + "." + field
+	return fmt.Sprintf("%s: %s: %s", c.Kubelet.SectionFileWith(path), path, shown(c.sections[p][field]))
 }

@@ -16,10 +16,10 @@ func TestLoadWith(t *testing.T) {
 	}
 	section := golden.KubeletHead + "systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}\n"
 	config, err := LoadWith(root, "mine.yaml", []byte(section))
-	if err != nil || config.Partition == nil || config.Partition.MemoryLimit != 512<<20 {
-		t.Errorf("%+v, %v; want a partition of 512Mi", config.Partition, err)
+	if err != nil || config.System() == nil || config.System().MemoryLimit != 512<<20 {
+		t.Errorf("%+v, %v; want a partition of 512Mi", config.Partitions, err)
 	}
-	if config, err = Load(root); err != nil || config.section != nil {
-		t.Errorf("%s, %v; want that nothing is in force", config.section, err)
+	if config, err = Load(root); err != nil || config.sections != nil {
+		t.Errorf("%s, %v; want that nothing is in force", config.sections, err)
 	}
 }

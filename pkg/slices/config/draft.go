@@ -1,24 +1,26 @@
 package config
 
 import (
+	"errors"
+
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
 )
 
-// Draft returns the section of a configuration for a node with memoryBytes of memory and these
-// CPUs, which need not be the node that runs us. It returns nil without a section. It compares the
-// section with none of the kubelet's own settings. With an error, which joins one error for each
-// problem, it returns the rest of the section: a plan shows figures that do not fit, too.
-func Draft(k *kubeletconfig.Config, memoryBytes int64, cpus cpuset.CPUSet) (*Partition, []string, error) {
+// Draft returns the partitions and types of a configuration for a node with memoryBytes of memory
+// and these CPUs, which need not be the node that runs us. It compares the sections with none of
+// the kubelet's own settings. With an error, which joins one error for each problem, it returns the
+// rest of the sections: a plan shows figures that do not fit, too.
+func Draft(k *kubeletconfig.Merged, memoryBytes int64, cpus cpuset.CPUSet) (*Config, error) {
 	alone := *k
 	alone.Kubelet = kubeletconfig.Kubelet{}
-	section, err := decodeSection(&alone)
-	if err != nil || section == nil {
-		return nil, nil, err
+	all, err := decodeSections(&alone)
+	n := &node{memoryBytes: memoryBytes, present: cpus, online: cpus}
+	list, warnings, sectionsErr := newPartitions(&alone, all, all.names(), n)
+	workloads, more, workloadsErr := newWorkloads(&alone, all, "")
+	c := &Config{
+		Kubelet: &alone, sections: all, Partitions: list, Workloads: workloads, Warnings: append(warnings, more...),
 	}
-	c := checker{config: &alone, section: section, node: &node{memoryBytes: memoryBytes, present: cpus, online: cpus}}
-	c.unknownFields()
-	p := c.partition()
-	return p, c.warnings, c.problems.err()
+	return c, errors.Join(err, sectionsErr, workloadsErr)
 }

@@ -17,17 +17,21 @@ func TestDraft(t *testing.T) {
 	t.Parallel()
 	const memory = 8 << 30
 	cpus := cpuset.New(0, 1, 2, 3)
-	k := &kubeletconfig.Config{
+	k := &kubeletconfig.Merged{
 		// A kubelet whose settings do not fit.
-		Kubelet:     kubeletconfig.Kubelet{CgroupRoot: "/elsewhere", CPUManagerPolicy: "static", ReservedSystemCPUs: "3"},
-		SectionFile: "partition.yaml",
+		Kubelet: kubeletconfig.Kubelet{CgroupRoot: "/elsewhere", CPUManagerPolicy: "static", ReservedSystemCPUs: "3"},
+		System:  kubeletconfig.Section{File: "partition.yaml"},
 	}
-	if p, _, err := Draft(k, memory, cpus); p != nil || err != nil {
-		t.Errorf("without a section: %+v, %v", p, err)
+	if c, err := Draft(k, memory, cpus); c.Partitions != nil || err != nil {
+		t.Errorf("without a section: %+v, %v", c, err)
 	}
-	k.Section = json.RawMessage(`{"memoryLimit":"4Gi","cpuset":"0-1","namespaces":["kube-system"],"memorylimit":"1"}`)
-	p, warnings, err := Draft(k, memory, cpus)
-	if err != nil || p.MemoryLimit != 4<<30 || !p.CPUs.Equals(cpuset.New(0, 1)) || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
+	k.System.JSON = json.RawMessage(`{"memoryLimit":"4Gi","cpuset":"0-1","namespaces":["kube-system"],"memorylimit":"1"}`)
+	c, err := Draft(k, memory, cpus)
+	if err != nil || len(c.Partitions) != 1 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	warnings := c.Warnings
+	if p := c.Partitions[0]; p.MemoryLimit != 4<<30 || !p.CPUs.Equals(cpuset.New(0, 1)) || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "is memoryLimit meant?") {
@@ -37,13 +41,14 @@ func TestDraft(t *testing.T) {
 		t.Error("the configuration was changed")
 	}
 	// A larger limit than the node's memory, and a CPU that it does not have.
-	k.Section = json.RawMessage(`{"memoryLimit":"8Gi","cpuset":"3-4","namespaces":["kube-system"]}`)
-	p, _, err = Draft(k, memory, cpus)
-	if len(Problems(err)) != 2 || p == nil || p.MemoryLimit != 8<<30 || !p.CPUs.IsEmpty() {
-		t.Errorf("%+v, %v", p, err)
+	k.System.JSON = json.RawMessage(`{"memoryLimit":"8Gi","cpuset":"3-4","namespaces":["kube-system"]}`)
+	c, err = Draft(k, memory, cpus)
+	list := c.Partitions
+	if len(Problems(err)) != 2 || len(list) != 1 || list[0].MemoryLimit != 8<<30 || !list[0].CPUs.IsEmpty() {
+		t.Errorf("%+v, %v", list, err)
 	}
-	k.Section = json.RawMessage(`[]`)
-	if p, _, err = Draft(k, memory, cpus); p != nil || err == nil {
-		t.Errorf("%+v, %v; want an error", p, err)
+	k.System.JSON = json.RawMessage(`[]`)
+	if c, err = Draft(k, memory, cpus); c.Partitions != nil || err == nil {
+		t.Errorf("%+v, %v; want an error", c, err)
 	}
 }

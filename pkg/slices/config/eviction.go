@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"nodepartition/internal/kubeletconfig"
 )
 
 // The fields of eviction. They follow the names and rules of the kubelet's fields for the node
@@ -98,8 +96,8 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 	}
 	bytes, _ := soft.Of(p.MemoryLimit)
 	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
-		c.warn(softField, "%s.%s: %s: %d bytes are not above the %d of %s, which acts first and at once; want more",
-			kubeletconfig.SectionField, softField, shown(value), bytes, hard, hardField)
+		c.warn(softField, "%s: %d bytes are not above the %d of %s, which acts first and at once; want more",
+			shown(value), bytes, hard, hardField)
 	}
 	return &soft
 }
@@ -109,7 +107,7 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 func (c *checker) withoutLimit() {
 	for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, "memoryHigh"} {
 		if c.section[field] != nil {
-			c.warn(field, "%s.%s: does nothing without memoryLimit", kubeletconfig.SectionField, field)
+			c.warn(field, "does nothing without memoryLimit")
 		}
 	}
 }
@@ -118,7 +116,7 @@ func (c *checker) withoutLimit() {
 func (c *checker) idle() {
 	for _, field := range []string{softPeriodField, podPeriodField} {
 		if c.section[field] != nil && c.section[softField] == nil {
-			c.warn(field, "%s.%s: does nothing without %s", kubeletconfig.SectionField, field, softField)
+			c.warn(field, "does nothing without %s", softField)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func isTiny(value string) bool {
 	return err == nil && bytes < smallSetting
 }
 
-// PartitionSettings holds the settings of the partition that its section has no fields for.
+// PartitionSettings holds the settings of a partition that its section has no fields for.
 type PartitionSettings struct {
 	// Floor is the protected memory of the partition.
 	Floor Floor
@@ -99,19 +99,19 @@ func newPartitionSettings(settings kubeletconfig.PartitionSettings) (PartitionSe
 }
 
 // limitFloor lowers the floor of the partition to its limit, and warns. More would protect nothing
-// in the partition. It is no error: the two are in different files, and a node whose limit was
-// lowered keeps its partition.
-func (c *Config) limitFloor(floor *Floor, warn func(key, format string, args ...any)) {
-	if c.Partition == nil || c.Partition.MemoryLimit == 0 {
+// in the partition. It does not return an error: the two are in different files, and a node whose
+// limit was lowered keeps its partition.
+func (c *Config) limitFloor(p *Partition, warn func(key, format string, args ...any)) {
+	if p.MemoryLimit == 0 {
 		return
 	}
-	limit := wholePages(c.Partition.MemoryLimit)
+	limit := wholePages(p.MemoryLimit)
 	for _, of := range []struct {
 		key, value string
 		bytes      *uint64
 	}{
-		{kubeletconfig.PartitionMemoryMinKey, c.Kubelet.Partition.MemoryMin, &floor.Min},
-		{kubeletconfig.PartitionMemoryLowKey, c.Kubelet.Partition.MemoryLow, &floor.Low},
+		{kubeletconfig.PartitionMemoryMinKey, c.Kubelet.Partition.MemoryMin, &p.Floor.Min},
+		{kubeletconfig.PartitionMemoryLowKey, c.Kubelet.Partition.MemoryLow, &p.Floor.Low},
 	} {
 		if *of.bytes > uint64(limit) {
 			warn(of.key, "%s is above memoryLimit of %s: protecting that, %d bytes", quote(of.value), kubeletconfig.SectionField, limit)
@@ -120,8 +120,8 @@ func (c *Config) limitFloor(floor *Floor, warn func(key, format string, args ...
 	}
 }
 
-// placeFloors completes the settings of the partition once it is known, and compares the floors
-// with the node's memory.
+// placeFloors completes the settings of the system partition once it is known, and compares the
+// floors with the node's memory. Other partitions have no such settings.
 func (c *Config) placeFloors(root hostfs.FS, s PartitionSettings) {
 	warn := func(key, format string, args ...any) {
 		c.Warnings = append(c.Warnings, kubeletconfig.SettingsPath+": "+key+": "+fmt.Sprintf(format, args...))
@@ -130,17 +130,20 @@ func (c *Config) placeFloors(root hostfs.FS, s PartitionSettings) {
 	if key := settings.Unknown; key != "" {
 		warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(settings.Keys(), ", "))
 	}
-	if c.Partition != nil {
-		c.limitFloor(&s.Floor, warn)
-		c.Settings = s
+	var floor Floor
+	p := c.System()
+	if p != nil {
+		p.PartitionSettings = s
+		c.limitFloor(p, warn)
+		floor = p.Floor
 	}
 	for _, of := range []struct {
 		key, value string
 		applies    bool
 	}{
-		{kubeletconfig.PartitionMemoryMinKey, settings.MemoryMin, c.Partition != nil},
-		{kubeletconfig.PartitionMemoryLowKey, settings.MemoryLow, c.Partition != nil},
-		{kubeletconfig.SwapMaxKey, settings.SwapMax, c.Partition != nil},
+		{kubeletconfig.PartitionMemoryMinKey, settings.MemoryMin, p != nil},
+		{kubeletconfig.PartitionMemoryLowKey, settings.MemoryLow, p != nil},
+		{kubeletconfig.SwapMaxKey, settings.SwapMax, p != nil},
 		{kubeletconfig.ServicesMemoryMinKey, c.Kubelet.Services.MemoryMin, true},
 		{kubeletconfig.ServicesMemoryLowKey, c.Kubelet.Services.MemoryLow, true},
 	} {
@@ -156,14 +159,14 @@ func (c *Config) placeFloors(root hostfs.FS, s PartitionSettings) {
 		key   string
 		floor Floor
 	}{
-		{kubeletconfig.PartitionMemoryLowKey, c.Settings.Floor},
+		{kubeletconfig.PartitionMemoryLowKey, floor},
 		{kubeletconfig.ServicesMemoryLowKey, c.Services.Floor},
 	} {
 		if of.floor.Low > 0 && of.floor.Low <= of.floor.Min {
 			warn(of.key, "does nothing: it is not above the %d bytes that are never reclaimed", of.floor.Min)
 		}
 	}
-	sum := c.Settings.Floor.most() + c.Services.Floor.most()
+	sum := floor.most() + c.Services.Floor.most()
 	if sum == 0 {
 		return
 	}

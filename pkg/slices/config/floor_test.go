@@ -7,6 +7,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
 )
 
 // TestNewPartitionSettings: amounts in whole pages. 0 is a bound for swap, and no floor.
@@ -62,10 +63,11 @@ func TestLimitFloor(t *testing.T) {
 		{1<<30 + 5, Floor{2 << 30, 3 << 30}, Floor{1 << 30, 1 << 30}, 2},
 		{0, Floor{2 << 30, 2 << 30}, Floor{2 << 30, 2 << 30}, 0},
 	} {
-		c := Config{Partition: &Partition{MemoryLimit: test.limit}, Kubelet: &kubeletconfig.Config{}}
-		got, warnings := test.floor, 0
-		c.limitFloor(&got, func(string, string, ...any) { warnings++ })
-		if got != test.want || warnings != test.warnings {
+		c, p := Config{Kubelet: &kubeletconfig.Merged{}}, Partition{MemoryLimit: test.limit}
+		p.Floor = test.floor
+		warnings := 0
+		c.limitFloor(&p, func(string, string, ...any) { warnings++ })
+		if got := p.Floor; got != test.want || warnings != test.warnings {
 			t.Errorf("limit %d, floor %+v: %+v with %d warnings, want %+v with %d",
 				test.limit, test.floor, got, warnings, test.want, test.warnings)
 		}
@@ -76,7 +78,7 @@ func TestLimitFloor(t *testing.T) {
 func TestPlaceFloorsTiny(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{"": false, "0": false, "1Mi": false, "256Mi": false, "256": true, "1048575": true, "512k": true} {
-		c := Config{Partition: &Partition{}, Kubelet: &kubeletconfig.Config{
+		c := Config{Partitions: []Partition{{Name: unitname.First}}, Kubelet: &kubeletconfig.Merged{
 			Partition: kubeletconfig.PartitionSettings{MemoryMin: value, MemoryLow: value, SwapMax: value},
 			Services:  kubeletconfig.ServiceSettings{MemoryMin: value, MemoryLow: value},
 		}}
@@ -96,7 +98,7 @@ func TestPlaceFloorsTiny(t *testing.T) {
 func TestPlaceFloorsLow(t *testing.T) {
 	t.Parallel()
 	for low, want := range map[uint64]bool{0: false, 32 << 20: true, 64 << 20: true, 64<<20 + 4096: false} {
-		c := Config{Partition: &Partition{}, Kubelet: &kubeletconfig.Config{}}
+		c := Config{Partitions: []Partition{{Name: unitname.First}}, Kubelet: &kubeletconfig.Merged{}}
 		c.placeFloors(hostfs.FS(t.TempDir()), PartitionSettings{Floor: Floor{Min: 64 << 20, Low: low}})
 		found := slices.ContainsFunc(c.Warnings, func(w string) bool {
 			return strings.Contains(w, "PARTITION_MEMORY_LOW: does nothing: it is not above the 67108864 bytes")

@@ -12,17 +12,7 @@ import (
 // TestGolden runs the cases of tests/generator in this package too. They hold the package to its
 // rules, so its own tests alone judge a change and kill a mutant.
 func TestGolden(t *testing.T) {
-	const dir = "../../../tests/generator"
-	cases, err := golden.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.Check(t, dir, func(root, dir string, messages io.Writer) int {
-				return generator.Run(root, dir, trialend.Moment{}, generator.NewLog(messages))
-			})
-		})
-	}
+	golden.CheckAll(t, "../../../tests/generator", func(root, dir string, messages io.Writer) int {
+		return generator.Run(root, dir, trialend.Moment{}, generator.NewLog(messages))
+	})
 }

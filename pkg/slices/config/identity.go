@@ -6,20 +6,25 @@ import (
 	"encoding/json"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
 )
 
-// Identity returns a digest of what the operator has written: the section, the settings, the gate
+// Identity returns a digest of what the operator has written: the sections, the settings, the gate
 // and the off switch. Two configurations with the same identity ask for the same. Facts of the node
-// have no part in it, because they may change between two readings, and neither has the file that
-// the section is in: "partition-monitor keep" moves it.
+// have no part in it, because they may change between two readings, and neither has the file that a
+// section is in: "partition-monitor keep" moves it.
 func (c *Config) Identity() string {
 	// The fields are maps, strings and booleans, which JSON can always express. It sorts the keys.
 	text, _ := json.Marshal(struct {
 		Off, Gate bool
-		Section   map[string]json.RawMessage
+		Section   section
 		Partition kubeletconfig.PartitionSettings
 		Services  kubeletconfig.ServiceSettings
-	}{c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.section, c.Kubelet.Partition, c.Kubelet.Services})
+		Workloads sections `json:",omitempty"` // left out without one: the digest of earlier versions
+	}{
+		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
+		c.Kubelet.Partition, c.Kubelet.Services, c.sections.workloads(),
+	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
 }

@@ -12,12 +12,13 @@ import (
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/meminfo"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/unitname"
 )
 
 // The files with facts about the node. The paths are on the node; tests put a root in front of
 // them.
 const (
-	controllersPath = "/sys/fs/cgroup/cgroup.controllers"
+	controllersPath = unitname.CgroupMount + "/cgroup.controllers"
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
 )
@@ -54,6 +55,9 @@ func readNode(root hostfs.FS) (*node, error) {
 	}
 	return n, nil
 }
+
+// PresentCPUs returns the CPUs that the node has, online or not.
+func PresentCPUs(root hostfs.FS) (cpuset.CPUSet, error) { return readCPUs(root, presentPath) }
 
 // readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not
 // at the top of /sys/fs/cgroup.

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,18 +13,24 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/unitname"
 )
 
-// Partition is a valid systemPartition section.
+// Partition is a partition to make: a valid section, and the settings outside of it.
 type Partition struct {
-	// MemoryLimit is in bytes. 0 means no limit: the partition measures and weighs, and nothing is
-	// limited or evicted.
+	Name unitname.PartitionName
+	PartitionSettings
+	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
+	// usage, and nothing is limited or evicted.
 	MemoryLimit int64
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
+	// Exclusive keeps all other pods off CPUs, which is not empty then.
+	Exclusive bool
 	// NodeCPUs holds the CPUs that the node has.
 	NodeCPUs cpuset.CPUSet
-	// Namespaces lists the namespaces whose pods are members. It is not empty and has no duplicates.
+	// Namespaces lists the namespaces whose pods are members. It has no duplicates, and no namespace
+	// of another partition. The system partition has at least one.
 	Namespaces []string
 	// MemoryHigh is in bytes and below MemoryLimit. Above it the kernel slows the partition down. 0
 	// means none.
@@ -44,6 +48,9 @@ type Partition struct {
 	MinimumReclaim int64
 }
 
+// IsSystem reports whether it is the system partition of KEP-5894.
+func (p *Partition) IsSystem() bool { return p.Name == unitname.System }
+
 const (
 	// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
 	staticPolicy = "static"
@@ -57,84 +64,84 @@ const (
 
 // checker validates configuration and node in the order in which an operator meets the rules.
 type checker struct {
-	config   *kubeletconfig.Config
+	config   *kubeletconfig.Merged
 	node     *node
-	section  map[string]json.RawMessage
+	name     unitname.PartitionName
+	section  section
 	problems problems
 	warnings []string
 }
 
-// newPartition validates the section of config for the node. The error lists every problem.
+// newPartition validates the section of a partition for the node. With an error, which lists every
+// problem, it returns the fields that have none.
 func newPartition(
-	config *kubeletconfig.Config,
-	section map[string]json.RawMessage,
+	config *kubeletconfig.Merged,
+	name unitname.PartitionName,
+	fields section,
 	n *node,
 ) (*Partition, []string, error) {
-	c := checker{config: config, node: n, section: section}
+	c := checker{config: config, node: n, name: name, section: fields}
 	c.unknownFields()
+	p := c.partition()
+	return p, c.warnings, c.problems.err()
+}
+
+// newRequirements validates what all partitions need of the node, and of the kubelet's settings.
+func newRequirements(config *kubeletconfig.Merged, n *node) (warnings []string, err error) {
+	c := checker{config: config, node: n, name: unitname.First}
 	c.cgroups()
 	c.kubelet()
-	p := c.partition()
-	if err := c.problems.err(); err != nil {
-		return nil, c.warnings, err
-	}
-	return p, c.warnings, nil
+	return c.warnings, c.problems.err()
 }
 
 // partition reads the fields of the section. A field with a problem has its zero value, or the
 // value that does not fit.
 func (c *checker) partition() *Partition {
-	p := Partition{NodeCPUs: c.node.present}
+	p := Partition{Name: c.name, NodeCPUs: c.node.present}
 	p.Namespaces = c.namespaces()
 	p.MemoryLimit = c.memoryLimit()
 	p.CPUs = c.cpus()
+	p.Exclusive = c.exclusive(p.CPUs)
 	c.eviction(&p)
 	p.MemoryHigh = c.memoryHigh(&p)
 	return &p
 }
 
-// decodeSection splits the section into its fields. It returns nil, which means switched off, for a
-// missing section, for null and for {}.
-func decodeSection(config *kubeletconfig.Config) (map[string]json.RawMessage, error) {
-	if len(config.Section) == 0 || isNull(config.Section) {
-		return nil, nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(config.Section, &fields); err != nil {
-		return nil, &problem{
-			config.SectionFile,
-			kubeletconfig.SectionField,
-			shown(config.Section),
-			"is not an object; want e.g. {memoryLimit: 4Gi, namespaces: [kube-system]}",
-		}
-	}
-	// A null is an absent field, here as in the rest of the kubelet's configuration.
-	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
-	if len(fields) == 0 {
-		return nil, nil
-	}
-	return fields, nil
-}
-
-func isNull(raw json.RawMessage) bool { return bytes.Equal(raw, []byte("null")) }
-
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
 func (c *checker) bad(field, value, format string, args ...any) {
 	name, _, _ := strings.Cut(field, "[")
-	c.problems.add(c.config.SectionFileWith(name), kubeletconfig.SectionField+"."+field, value, format, args...)
+	c.problems.add(c.fileWith(name), SectionPath(c.name)+"."+field, value, format, args...)
 }
 
 // warn reports something in a field of the section that leaves the section valid.
 func (c *checker) warn(field, format string, args ...any) {
-	c.warnings = append(c.warnings, c.config.SectionFileWith(field)+": "+fmt.Sprintf(format, args...))
+	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+"."+field+": "+fmt.Sprintf(format, args...))
 }
 
-var knownFields = []string{
-	"memoryLimit", "memoryHigh", "cpuset", "namespaces",
-	"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
+// fileWith returns the file to change for a field of the section.
+func (c *checker) fileWith(field string) string {
+	return c.config.SectionFileWith(SectionPath(c.name) + "." + field)
+}
+
+// remark reports something in the section, at a field of it, that leaves the section valid.
+func (c *checker) remark(field, format string, args ...any) {
+	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+": "+fmt.Sprintf(format, args...))
+}
+
+// knownFields lists the fields that the section of a partition may have.
+func (c *checker) knownFields() []string {
+	fields := []string{
+		"memoryLimit", "memoryHigh", "cpuset", "exclusive", "namespaces",
+		"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
+	}
+	if c.name != unitname.System {
+		fields = append(fields, partitionField, allowedField, annotationField)
+	}
+	return fields
 }
 
 func (c *checker) unknownFields() {
+	knownFields := c.knownFields()
 	var unknown []string
 	for name := range c.section {
 		if !slices.Contains(knownFields, name) {
@@ -145,20 +152,14 @@ func (c *checker) unknownFields() {
 	const named = 10
 	for i, name := range unknown {
 		if i == named {
-			c.warn(name, "%s: %d more unknown fields, ignoring", kubeletconfig.SectionField, len(unknown)-named)
+			c.remark(name, "%d more unknown fields, ignoring", len(unknown)-named)
 			break
 		}
 		if near := kubeletconfig.Near(name, knownFields...); near != "" {
-			c.warn(name, "%s: unknown field %s, ignoring; is %s meant?", kubeletconfig.SectionField, quote(name), near)
+			c.remark(name, "unknown field %s, ignoring; is %s meant?", quote(name), near)
 			continue
 		}
-		c.warn(
-			name,
-			"%s: unknown field %s, ignoring; known are %s",
-			kubeletconfig.SectionField,
-			quote(name),
-			strings.Join(knownFields, ", "),
-		)
+		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(knownFields, ", "))
 	}
 }
 
@@ -207,45 +208,59 @@ func (c *checker) kubelet() {
 		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
 	}
 	if k.CgroupRoot != "" && k.CgroupRoot != "/" {
-		bad("cgroupRoot", quote(k.CgroupRoot), "the partition is kubepods-system.slice below the root; want / or no value")
+		bad("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
 	}
 }
 
 func (c *checker) namespaces() []string {
 	const field = "namespaces"
-	var list []string
-	raw := c.section[field]
-	if raw != nil {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			c.bad(field, shown(raw), "is not a list of strings; want e.g. [kube-system]")
-			return nil
-		}
-	}
-	if len(list) == 0 {
+	list, ok := c.namespaceList(field, "kube-system")
+	if ok && len(list) == 0 && !MayBeEmpty(c.name) {
 		c.bad(field, "", "names no namespace; want at least one, e.g. [kube-system]")
-		return nil
+	}
+	return list
+}
+
+// namespaceList reads a field with a list of namespaces. It reports false for what is not one. A
+// namespace with a problem stays in the list.
+func (c *checker) namespaceList(field, example string) (list []string, ok bool) {
+	raw := c.section[field]
+	if raw == nil {
+		return nil, true
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		c.bad(field, shown(raw), "is not a list of strings; want e.g. [%s]", example)
+		return nil, false
 	}
 	if len(list) > maxNamespaces {
 		c.bad(field, "", "has %d entries; want at most %d", len(list), maxNamespaces)
-		return nil
+		return nil, false
 	}
-	seen := map[string]int{}
+	first := map[string]int{}
 	for i, name := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		if len(content.IsDNS1123Label(name)) > 0 {
+		earlier, taken := first[name]
+		switch {
+		case len(content.IsDNS1123Label(name)) > 0:
 			c.bad(
 				at, quote(name),
 				"is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63",
 			)
-			continue
+		case taken:
+			c.bad(at, quote(name), "is in %s[%d] already; remove one", field, earlier)
+		default:
+			first[name] = i
 		}
-		if first, ok := seen[name]; ok {
-			c.bad(at, quote(name), "is in namespaces[%d] already; remove one", first)
-			continue
-		}
-		seen[name] = i
 	}
-	return list
+	return list, true
+}
+
+// pods returns the pods that the partition is for, in the words of a message.
+func (c *checker) pods() string {
+	if c.name == unitname.System {
+		return "system pods"
+	}
+	return "pods"
 }
 
 func (c *checker) memoryLimit() int64 {
@@ -269,12 +284,8 @@ func (c *checker) memoryLimit() int64 {
 	}
 	if limit < smallLimit {
 		c.warn(
-			field,
-			"%s.%s: %s is less than %d MiB, system pods will hardly start in it; is a unit such as Gi missing?",
-			kubeletconfig.SectionField,
-			field,
-			shown(raw),
-			smallLimit>>20,
+			field, "%s is less than %d MiB, %s will hardly start in it; is a unit such as Gi missing?",
+			shown(raw), smallLimit>>20, c.pods(),
 		)
 	}
 	return limit
@@ -305,9 +316,7 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
 		c.warn(
 			field,
-			"%s.%s: %s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
-			kubeletconfig.SectionField,
-			field,
+			"%s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
 			shown(raw),
 			high,
 			p.MemoryLimit-margin,
@@ -331,10 +340,8 @@ func (c *checker) cpus() cpuset.CPUSet {
 		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
 			c.warn(
 				field,
-				"%s.%s: is missing: with cpuManagerPolicy static the pods of the partition run on the CPUs that the kubelet gives them, "+
+				"is missing: with cpuManagerPolicy static the pods of the partition run on the CPUs that the kubelet gives them, "+
 					"beside those of users; want a part of reservedSystemCPUs to keep them there",
-				kubeletconfig.SectionField,
-				field,
 			)
 		}
 		return none
@@ -354,6 +361,25 @@ func (c *checker) cpus() cpuset.CPUSet {
 	}
 	c.reserved(cpus, list)
 	return cpus
+}
+
+// exclusive reads the field of that name. Whether the CPUs are in no other partition is validated
+// when all of them are known.
+func (c *checker) exclusive(cpus cpuset.CPUSet) bool {
+	const field = "exclusive"
+	raw := c.section[field]
+	if raw == nil {
+		return false
+	}
+	var is bool
+	if err := json.Unmarshal(raw, &is); err != nil {
+		c.bad(field, shown(raw), "is not true or false")
+		return false
+	}
+	if is && cpus.IsEmpty() && !c.problems.about(SectionPath(c.name)+".cpuset") {
+		c.bad(field, shown(raw), "needs a cpuset, from which other pods are kept off")
+	}
+	return is && !cpus.IsEmpty()
 }
 
 // reserved checks that the CPUs of the partition are among those the kubelet keeps for the system.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -12,20 +13,24 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
 )
 
 // planned validates a section, given as JSON, on a node of 4 GiB and four CPUs, of which the last
 // is offline.
 func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Partition, []string, error) {
 	t.Helper()
-	config := &kubeletconfig.Config{Kubelet: kubelet, Section: json.RawMessage(section), SectionFile: "/c"}
-	fields, err := decodeSection(config)
+	config := &kubeletconfig.Merged{Kubelet: kubelet, System: kubeletconfig.Section{JSON: json.RawMessage(section), File: "/c"}}
+	all, err := decodeSections(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPartition(config, fields, &node{
+	n := &node{
 		controllers: []string{"cpuset", "memory"}, memoryBytes: 4 << 30, present: cpuset.New(0, 1, 2, 3), online: cpuset.New(0, 1, 2),
-	})
+	}
+	warnings, err := newRequirements(config, n)
+	list, more, sectionErr := newPartitions(config, all, all.names(), n)
+	return &list[0], append(warnings, more...), errors.Join(err, sectionErr)
 }
 
 // TestNewPartition: every field is read, in the unit that it has in Partition.
@@ -36,7 +41,7 @@ func TestNewPartition(t *testing.T) {
 		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
 	half := 30 * time.Second
 	want := &Partition{
-		MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
+		Name: unitname.First, MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
 		Eviction: Threshold{Bytes: 64 << 20}, EvictionSoft: &SoftThreshold{Threshold{Percent: 20}, 90 * time.Second},
 		MaxPodGracePeriod: &half, MinimumReclaim: 16 << 20,
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"nodepartition/internal/oneline"
 )
@@ -40,11 +41,19 @@ func (l *problems) add(file, field, value, format string, args ...any) {
 	*l = append(*l, &problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
 }
 
+// about reports whether there is a problem in a field.
+func (l problems) about(field string) bool {
+	return slices.ContainsFunc(l, func(err error) bool {
+		var p *problem
+		return errors.As(err, &p) && p.Field == field
+	})
+}
+
 func (l problems) err() error { return errors.Join(l...) }
 
 func quote(s string) string { return oneline.Quote(s) }
 
-// Problems splits an error made by errors.Join, so that each problem gets a line of its own.
+// Problems splits an error made by errors.Join, so that each problem gets a separate line.
 func Problems(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -168,7 +168,7 @@ func TestReserveNames(t *testing.T) {
 		{"", "", "", "kubeReservedCgroup is missing: the kubelet does not start"},
 	} {
 		for _, enforcement := range []string{"kube-reserved", "kube-reserved-compressible"} {
-			c := &Config{Kubelet: &kubeletconfig.Config{Kubelet: kubeletconfig.Kubelet{
+			c := &Config{Kubelet: &kubeletconfig.Merged{Kubelet: kubeletconfig.Kubelet{
 				EnforceNodeAllocatable: []string{"pods", enforcement}, KubeReservedCgroup: test.cgroup, CgroupDriver: test.driver,
 			}}}
 			if err := c.reserve(testNode(t)); err != nil {
@@ -198,7 +198,7 @@ func TestReserveEnforced(t *testing.T) {
 		"": "", "pods": "", "none": "", "kube-reserved": "/a.slice", "pods,system-reserved": "/b.slice",
 		"kube-reserved,system-reserved-compressible": "/a.slice /b.slice",
 	} {
-		c := &Config{Kubelet: &kubeletconfig.Config{Kubelet: kubeletconfig.Kubelet{
+		c := &Config{Kubelet: &kubeletconfig.Merged{Kubelet: kubeletconfig.Kubelet{
 			EnforceNodeAllocatable: strings.Split(enforced, ","), KubeReservedCgroup: "a", SystemReservedCgroup: "b",
 		}}}
 		if err := c.reserve(testNode(t)); err != nil {
@@ -219,7 +219,7 @@ func TestReserveEnforced(t *testing.T) {
 
 // TestReserveTwice: one slice may be for both, and is made once.
 func TestReserveTwice(t *testing.T) {
-	c := &Config{Kubelet: &kubeletconfig.Config{Kubelet: kubeletconfig.Kubelet{
+	c := &Config{Kubelet: &kubeletconfig.Merged{Kubelet: kubeletconfig.Kubelet{
 		EnforceNodeAllocatable: []string{"kube-reserved", "system-reserved"},
 		KubeReservedCgroup:     "/a.slice", SystemReservedCgroup: "a", ReservedSystemCPUs: "0",
 	}}}

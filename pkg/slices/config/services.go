@@ -118,8 +118,8 @@ func (c *Config) placeServices() {
 		warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(c.Kubelet.Services.Keys(), ", "))
 	}
 	if c.Kubelet.Services.CPUs != "" {
-		if c.Partition != nil {
-			c.Services.CPUs = c.Partition.CPUs
+		if p := c.System(); p != nil {
+			c.Services.CPUs = p.CPUs
 		}
 		if c.Services.CPUs.IsEmpty() {
 			warn(kubeletconfig.CPUsKey, "does nothing without cpuset of %s", kubeletconfig.SectionField)

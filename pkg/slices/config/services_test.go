@@ -72,7 +72,7 @@ func TestPlaceServicesWeight(t *testing.T) {
 	t.Parallel()
 	for reserved, want := range map[string]bool{"kube.slice": true, "kube-services.slice": true, "kube-other.slice": false, "ku.slice": false} {
 		c := Config{
-			Kubelet:  &kubeletconfig.Config{},
+			Kubelet:  &kubeletconfig.Merged{},
 			Services: Services{Slice: "kube-services.slice", CPUWeight: 500},
 			Reserved: Reserved{Slices: []ReservedSlice{{Name: reserved, For: "system-reserved", File: "/config"}}},
 		}

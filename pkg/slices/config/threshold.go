@@ -92,7 +92,7 @@ func parseGracePeriod(raw json.RawMessage) (time.Duration, error) {
 		return 0, errors.New("is not a duration; " + want)
 	}
 	if period <= 0 {
-		return 0, errors.New("must be above zero, for evictionHard is what acts at once; " + want)
+		return 0, errors.New("must be above zero; evictionHard evicts at once; " + want)
 	}
 	return period, nil
 }

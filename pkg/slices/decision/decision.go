@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -25,42 +27,39 @@ const FileName = ".decision.json"
 // maxBytes bounds the file: a thousand namespaces of the longest name take 66 KB.
 const maxBytes = 1 << 20
 
+// version is the version of the file. A reader takes earlier ones, and refuses later ones.
+const version = 1
+
 // Decision is the content of the file. It is plain data: equal input of the generator gives an
 // equal decision.
 type Decision struct {
+	Version int `json:"version"`
 	// Identity is Config.Identity of the configuration that was applied. It is empty if that was not
 	// valid, which no configuration equals.
 	Identity string `json:"identity"`
-	// Members is nil if no partition was made.
-	Members *Members `json:"members,omitempty"`
+	// Partitions lists the partitions that were made, in the order of the configuration.
+	Partitions []Partition `json:"partitions,omitempty"`
+	// Workloads lists the workload types, by name.
+	Workloads []membership.Workload `json:"workloads,omitempty"`
+}
+
+// Partition holds what the monitor follows of a partition.
+type Partition struct {
+	Name       unitname.PartitionName `json:"name"`
+	Namespaces []string               `json:"namespaces"`
+	// Eviction is nil in a file that an earlier version of the monitor has written.
+	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
+	// Floor is the protected memory of the partition.
+	Floor Floor `json:"floor,omitzero"`
 	// Deferral is nil if the units have the configured limit.
 	Deferral *Deferral `json:"deferral,omitempty"`
 }
 
-// Members holds what the monitor follows of a partition.
-type Members struct {
-	Namespaces []string `json:"namespaces"`
-	// Eviction is nil in a file that an earlier version of the monitor has written.
-	Eviction *Thresholds `json:"eviction,omitempty"`
-	// Floor is the protected memory of the partition.
-	Floor Floor `json:"floor,omitzero"`
-}
-
-// Equal reports whether the members are equal. Those of an earlier version equal any thresholds.
-func (m Members) Equal(other Members) bool {
-	same := m.Eviction == nil || other.Eviction != nil && *m.Eviction == *other.Eviction
-	return same && m.Floor == other.Floor && slices.Equal(m.Namespaces, other.Namespaces)
-}
-
-// Thresholds holds the settings of eviction, in bytes and nanoseconds. A negative MaxPodGrace means
-// the pod's own grace period.
-type Thresholds struct {
-	Limit          uint64        `json:"limit"`
-	Hard           uint64        `json:"hard"`
-	Soft           uint64        `json:"soft"`
-	SoftGrace      time.Duration `json:"softGrace"`
-	MaxPodGrace    time.Duration `json:"maxPodGrace"`
-	MinimumReclaim uint64        `json:"minimumReclaim"`
+// Equal reports whether the same is to be followed. Thresholds that an earlier version has not
+// stored equal any. Which limit is in force meanwhile makes no difference.
+func (p Partition) Equal(other Partition) bool {
+	same := p.Eviction == nil || other.Eviction != nil && *p.Eviction == *other.Eviction
+	return same && p.Name == other.Name && p.Floor == other.Floor && slices.Equal(p.Namespaces, other.Namespaces)
 }
 
 // Floor is protected memory in bytes: memory.min and memory.low.
@@ -80,25 +79,34 @@ type Deferral struct {
 }
 
 // New returns the decision for a configuration that config.Load has returned without an error.
-func New(c *config.Config, deferral *Deferral) Decision {
-	return Decision{Identity: c.Identity(), Members: MembersOf(c), Deferral: deferral}
+// deferrals holds the limits that wait, by the name of the partition.
+func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral) Decision {
+	d := Decision{Version: version, Identity: c.Identity(), Partitions: PartitionsOf(c), Workloads: c.Workloads}
+	for i := range d.Partitions {
+		d.Partitions[i].Deferral = deferrals[d.Partitions[i].Name]
+	}
+	return d
 }
 
-// MembersOf returns the members of a valid configuration, nil without a partition.
-func MembersOf(c *config.Config) *Members {
-	if c.Partition == nil {
+// PartitionsOf returns what is to be followed of a valid configuration, without deferrals.
+func PartitionsOf(c *config.Config) []Partition {
+	if len(c.Partitions) == 0 {
 		return nil
 	}
-	floor := c.Settings.Floor
-	return &Members{
-		Namespaces: c.Partition.Namespaces, Eviction: ThresholdsOf(c.Partition), Floor: Floor{floor.Min, floor.Low},
+	list := make([]Partition, 0, len(c.Partitions))
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		list = append(list, Partition{
+			Name: p.Name, Namespaces: p.Namespaces, Eviction: ThresholdsOf(p), Floor: Floor{p.Floor.Min, p.Floor.Low},
+		})
 	}
+	return list
 }
 
 // ThresholdsOf returns the thresholds of a partition.
-func ThresholdsOf(p *config.Partition) *Thresholds {
+func ThresholdsOf(p *config.Partition) *thresholds.Thresholds {
 	limit := p.MemoryLimit
-	t := Thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
+	t := thresholds.Thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
 	if p.MaxPodGracePeriod != nil {
 		t.MaxPodGrace = *p.MaxPodGracePeriod
 	}
@@ -113,15 +121,28 @@ func ThresholdsOf(p *config.Partition) *Thresholds {
 	return &t
 }
 
-// Text returns the content of the file.
+// Text returns the content of the file. It has the system partition a second time, as it was before
+// there were versions: a monitor of that time runs until it is restarted, and would take a file
+// without members for the end of the partition, and move its pods out.
 func (d Decision) Text() (string, error) {
-	text, err := json.Marshal(d)
+	d.Version = version
+	var old unversioned
+	for i := range d.Partitions {
+		if p := d.Partitions[i]; p.Name == unitname.First {
+			old.Deferral, p.Deferral = p.Deferral, nil
+			old.Members = &p
+		}
+	}
+	text, err := json.Marshal(struct {
+		Decision
+		unversioned
+	}{d, old})
 	return string(text) + "\n", err
 }
 
 // ErrNone means that units are in place, and no decision: an earlier version of the generator has
 // written them.
-var ErrNone = errors.New("the units in place are those of an earlier version of partition-generator")
+var ErrNone = errors.New("an earlier version of partition-generator wrote the units in place")
 
 // The directories of the generator's output (slices.Output), below the root. The file is in the
 // generator's own directory only if units had to be written there.
@@ -130,6 +151,36 @@ const (
 	unitsDir     = config.StateDir + "/units"
 	oldDir       = config.StateDir + "/units.old"
 )
+
+// unversioned is the file of the versions before Version: it is of the system partition alone.
+type unversioned struct {
+	Members  *Partition `json:"members,omitempty"`
+	Deferral *Deferral  `json:"deferral,omitempty"`
+}
+
+// parse parses the file of this version and of those before.
+func parse(data []byte) (*Decision, error) {
+	d := &Decision{}
+	if err := json.Unmarshal(data, d); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Version > version:
+		return nil, fmt.Errorf("has version %d, and this program reads up to %d: restart partition-monitor", d.Version, version)
+	case d.Version == version:
+		return d, nil
+	}
+	var old unversioned
+	if err := json.Unmarshal(data, &old); err != nil {
+		return nil, err
+	}
+	d.Version = version
+	if old.Members != nil {
+		old.Members.Name, old.Members.Deferral = unitname.First, old.Deferral
+		d.Partitions = []Partition{*old.Members}
+	}
+	return d, nil
+}
 
 // Read returns the decision that is in force on the node at root. It returns nil without an error
 // if there is no output of the generator, and ErrNone for units without a decision.
@@ -143,9 +194,9 @@ func Read(root string) (*Decision, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		d := &Decision{}
+		var d *Decision
 		if err == nil {
-			err = json.Unmarshal(data, d)
+			d, err = parse(data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w; systemctl daemon-reload writes it again", path, err)

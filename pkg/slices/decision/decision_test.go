@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -64,14 +67,14 @@ func TestDecisionText(t *testing.T) {
 	t.Parallel()
 	grace := 20 * time.Second
 	want := New(&config.Config{
-		Kubelet: &kubeletconfig.Config{},
-		Partition: &config.Partition{
-			MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, MaxPodGracePeriod: &grace, MinimumReclaim: 7,
-			Eviction:     config.Threshold{Bytes: 100 << 20},
-			EvictionSoft: &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
-		},
-		Settings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20, Low: 2 << 20}},
-	}, &Deferral{Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`})
+		Kubelet: &kubeletconfig.Merged{},
+		Partitions: []config.Partition{{
+			Name: "system", MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, MaxPodGracePeriod: &grace, MinimumReclaim: 7,
+			Eviction:          config.Threshold{Bytes: 100 << 20},
+			EvictionSoft:      &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
+			PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20, Low: 2 << 20}},
+		}, {Name: "telemetry", MemoryLimit: 2 << 30, Namespaces: []string{"monitoring"}}},
+	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}})
 	text, err := want.Text()
 	if err != nil {
 		t.Fatal(err)
@@ -82,32 +85,97 @@ func TestDecisionText(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	all := Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
-	if got.Members == nil || *got.Members.Eviction != all || got.Members.Floor != (Floor{1 << 20, 2 << 20}) {
-		t.Errorf("%+v; want %+v", got.Members, all)
+	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
+	if len(got.Partitions) != 2 {
+		t.Fatalf("%+v; want two partitions", got.Partitions)
+	}
+	system, telemetry := got.Partitions[0], got.Partitions[1]
+	if *system.Eviction != all || system.Floor != (Floor{1 << 20, 2 << 20}) || system.Deferral == nil {
+		t.Errorf("%+v; want %+v", system, all)
+	}
+	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Floor != (Floor{}) {
+		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
 	}
 }
 
-// TestMembersEqual: every value that the monitor follows counts, except thresholds that an earlier
-// version has not stored.
-func TestMembersEqual(t *testing.T) {
+// TestTextForEarlier: a monitor of before there were versions reads what it read then.
+func TestTextForEarlier(t *testing.T) {
 	t.Parallel()
-	now := Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}
+	waits := &Deferral{Limit: 1 << 30, InForce: 2 << 30, Warning: "w"}
+	text, err := Decision{Identity: "a", Partitions: []Partition{
+		{Name: "telemetry", Namespaces: []string{"monitoring"}},
+		{Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30}, Floor: Floor{1, 2}, Deferral: waits},
+	}}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var then struct {
+		Identity string `json:"identity"`
+		Members  *struct {
+			Namespaces []string               `json:"namespaces"`
+			Eviction   *thresholds.Thresholds `json:"eviction"`
+			Floor      Floor                  `json:"floor"`
+		} `json:"members"`
+		Deferral *Deferral `json:"deferral"`
+	}
+	if err := json.Unmarshal([]byte(text), &then); err != nil {
+		t.Fatal(err)
+	}
+	if m := then.Members; then.Identity != "a" || m == nil || m.Namespaces[0] != "kube-system" || m.Eviction.Limit != 1<<30 ||
+		m.Floor != (Floor{1, 2}) || then.Deferral == nil || *then.Deferral != *waits {
+		t.Errorf("%s is read as %+v", text, then)
+	}
+	if text, err = (Decision{Identity: "a"}).Text(); err != nil || strings.Contains(text, "members") {
+		t.Errorf("%s, %v; want no members without a partition", text, err)
+	}
+}
+
+// TestReadEarlier: a decision of a version that knew one partition is of the system partition, and
+// one of a later version is not guessed at.
+func TestReadEarlier(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	path := filepath.Join(root, unitsDir, FileName)
+	put(t, path, `{"identity":"a","members":{"namespaces":["kube-system"],"eviction":{"limit":1073741824,"hard":7,"soft":0,"softGrace":0,`+
+		`"maxPodGrace":-1,"minimumReclaim":0},"floor":{"min":1,"low":2}},"deferral":{"limit":1,"inForce":2,"warning":"w"}}`)
+	want := &Decision{Version: version, Identity: "a", Partitions: []Partition{{
+		Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30, Hard: 7, MaxPodGrace: -1},
+		Floor: Floor{1, 2}, Deferral: &Deferral{Limit: 1, InForce: 2, Warning: "w"},
+	}}}
+	if got, err := Read(root); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	put(t, path, `{"identity":""}`)
+	if got, err := Read(root); err != nil || got.Identity != "" || len(got.Partitions) != 0 {
+		t.Errorf("%+v, %v; want that no partition was made", got, err)
+	}
+	put(t, path, `{"version":2,"identity":"a"}`)
+	if got, err := Read(root); err == nil || got != nil || !strings.Contains(err.Error(), "restart partition-monitor") {
+		t.Errorf("%+v, %v; want an error", got, err)
+	}
+}
+
+// TestPartitionEqual: every value that the monitor follows counts, except thresholds that an
+// earlier version has not stored.
+func TestPartitionEqual(t *testing.T) {
+	t.Parallel()
+	now := Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}
 	for name, test := range map[string]struct {
-		former Members
+		former Partition
 		want   bool
 	}{
-		"the same":              {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, true},
-		"other namespaces":      {Members{Namespaces: []string{"b"}, Eviction: &Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
-		"other thresholds":      {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 2}, Floor: Floor{Min: 1}}, false},
-		"another floor":         {Members{Namespaces: []string{"a"}, Eviction: &Thresholds{Limit: 1}}, false},
-		"of an earlier version": {Members{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}, true},
+		"the same":              {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, true},
+		"other namespaces":      {Partition{Namespaces: []string{"b"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
+		"other thresholds":      {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 2}, Floor: Floor{Min: 1}}, false},
+		"another partition":     {Partition{Name: "telemetry", Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
+		"another floor":         {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}}, false},
+		"of an earlier version": {Partition{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}, true},
 	} {
 		if got := test.former.Equal(now); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if now.Equal(Members{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}) {
+	if now.Equal(Partition{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}) {
 		t.Error("thresholds that are gone")
 	}
 }

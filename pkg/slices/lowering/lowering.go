@@ -41,7 +41,7 @@ const EvictsFile = config.StateDir + "/monitor/evicts"
 // service that has ended. The lock that a monitor holds would also show a monitor that was started
 // by hand. But trying that lock means holding it for a moment, and a monitor that starts at that
 // moment would exit. And /proc/locks grows with the locks of all pods.
-const monitorCgroup = cgroupfs.Mount + "/system.slice/" + unitname.MonitorService
+const monitorCgroup = unitname.CgroupMount + "/system.slice/" + unitname.MonitorService
 
 const (
 	// maxBytes bounds a file that holds one fact.
@@ -50,46 +50,58 @@ const (
 	maxDropins = 1000
 )
 
-// Announce records for the generator whether the monitor evicts. The generator defers a lowered
-// limit only to a monitor that does.
-func Announce(evicts bool) error {
+// Announce records on the node at root for the generator whether the monitor evicts. The generator
+// defers a lowered limit only to a monitor that does.
+func Announce(root string, evicts bool) error {
+	file, err := hostfs.FS(root).Path(EvictsFile)
+	if err != nil {
+		return err
+	}
 	if evicts {
 		own, err := os.ReadFile("/proc/self/cgroup")
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(EvictsFile, own, 0o644)
+		return os.WriteFile(file, own, 0o644)
 	}
-	if err := os.Remove(EvictsFile); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Find returns the deferral of the limit that c sets, on the node at root. It returns nil if the
-// limit does not have to wait.
-func Find(root string, c *config.Config) *decision.Deferral {
-	if c.Partition == nil {
+// Find returns the deferrals of the limits that c sets, on the node at root, by the name of the
+// partition. A limit that does not have to wait has none.
+func Find(root string, c *config.Config) map[unitname.PartitionName]*decision.Deferral {
+	found := map[unitname.PartitionName]*decision.Deferral{}
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		if d := find(hostfs.FS(root), c, p); d != nil {
+			found[p.Name] = d
+		}
+	}
+	return found
+}
+
+func find(root hostfs.FS, c *config.Config, p *config.Partition) *decision.Deferral {
+	s := readState(root, p.Name)
+	if !s.defers(p) {
 		return nil
 	}
-	s := readState(hostfs.FS(root), c.Name)
-	if !s.defers(c.Partition) {
-		return nil
-	}
-	used := s.memory.Used()
-	d := &decision.Deferral{Limit: uint64(c.Partition.MemoryLimit), InForce: s.memory.Max}
+	used, at := s.memory.Used(), c.At(p.Name, "memoryLimit")
+	d := &decision.Deferral{Limit: uint64(p.MemoryLimit), InForce: s.memory.Max}
 	if d.InForce == cgroupfs.Unlimited {
 		d.Warning = fmt.Sprintf(
 			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
 				"until partition-monitor has evicted down to this one; it reloads systemd then",
-			c.At("memoryLimit"),
+			at,
 			used,
 		)
 	} else {
 		d.Warning = fmt.Sprintf(
 			"%s: is not above the %d bytes that the partition uses without page cache: keeping the present limit of "+
 				"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then",
-			c.At("memoryLimit"),
+			at,
 			used,
 			d.InForce,
 		)
@@ -116,7 +128,7 @@ func (s state) defers(p *config.Partition) bool {
 	return evicts && s.monitor && !s.operator && limit > 0 && limit < s.memory.Max && limit <= s.memory.Used()
 }
 
-func readState(root hostfs.FS, names unitname.Partition) state {
+func readState(root hostfs.FS, names unitname.PartitionName) state {
 	memory, runs := readMemory(root, names.Cgroup())
 	if !runs {
 		return state{}
@@ -149,12 +161,12 @@ func monitorEvicts(root hostfs.FS) bool {
 }
 
 // serviceCgroup returns the cgroup of a service by its /proc/self/cgroup, "0::/path" in cgroup v2.
-// Only the cgroup of our service counts: that of a login, from which somebody starts a monitor by
-// hand, has processes after the monitor, too.
+// Only the cgroup of our service counts: the cgroup of a login, from which somebody starts a
+// monitor by hand, has processes after the monitor, too.
 func serviceCgroup(own string) string {
 	_, cgroup, _ := strings.Cut(strings.TrimSpace(own), "0::")
 	if cgroup != path.Clean("/"+cgroup) || path.Base(cgroup) != unitname.MonitorService {
 		return monitorCgroup
 	}
-	return cgroupfs.Mount + cgroup
+	return unitname.CgroupMount + cgroup
 }

@@ -149,9 +149,14 @@ func TestFind(t *testing.T) {
 		}
 		put(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
 		put(t, filepath.Join(root, EvictsFile), "")
-		got := Find(root, &config.Config{
-			Name: names, Kubelet: &kubeletconfig.Config{}, Partition: &config.Partition{MemoryLimit: test.limit},
+		others := config.Partition{Name: "telemetry", MemoryLimit: 1}
+		deferrals := Find(root, &config.Config{
+			Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{{Name: names, MemoryLimit: test.limit}, others},
 		})
+		if deferrals["telemetry"] != nil {
+			t.Errorf("%s: the limit of a partition that does not run waits: %+v", name, deferrals["telemetry"])
+		}
+		got := deferrals[names]
 		if got == nil {
 			got = &decision.Deferral{}
 		}
@@ -159,7 +164,7 @@ func TestFind(t *testing.T) {
 			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
 			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
 		}
-		if got := Find(root, &config.Config{Name: names}); got != nil {
+		if got := Find(root, &config.Config{Names: []unitname.PartitionName{names}}); len(got) != 0 {
 			t.Errorf("%s: without a partition: %+v", name, got)
 		}
 	}

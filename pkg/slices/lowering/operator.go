@@ -24,7 +24,7 @@ var dropinPlaces = []string{
 	"/usr/lib/systemd/system",
 }
 
-// unitPlaces lists the directories of units that systemd reads in place of those of generators. It
+// unitPlaces lists the directories of units that systemd reads in place of a generator's units. It
 // leaves out transient units, which a container runtime makes, too (the source of dropinPlaces).
 var unitPlaces = []string{
 	"/etc/systemd/system",
@@ -35,8 +35,8 @@ var unitPlaces = []string{
 
 // OperatorSets reports whether an operator has set a property of a slice by hand, such as
 // MemoryMax: with "systemctl set-property", "systemctl edit" or a drop-in of any kind. The
-// operator's value wins over that of our unit file. A unit file of the operator's own replaces ours
-// and sets every property, because a property that it leaves out is not ours either. For
+// operator's value wins over the value in our unit file. A unit file of the operator's own replaces
+// ours and sets every property, because a property that it leaves out is not ours either. For
 // AllowedCPUs, systemd adds the lists of a unit file and of its drop-ins up.
 func OperatorSets(root hostfs.FS, slice, property string) bool {
 	for _, place := range unitPlaces {
@@ -90,8 +90,8 @@ func dropins(root hostfs.FS, slice string) []string {
 	return sorted
 }
 
-// dropinDirs returns the folders of a slice's drop-ins: those of its name and of each prefix of it
-// that ends with a dash, and then those of all slices.
+// dropinDirs returns the folders of a slice's drop-ins: for its name, for each prefix of it that
+// ends with a dash, and then for all slices.
 func dropinDirs(slice string) []string {
 	var dirs []string
 	for _, place := range dropinPlaces {

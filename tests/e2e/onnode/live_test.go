@@ -220,10 +220,7 @@ func TestLiveMoveKeepsProperties(t *testing.T) {
 			t.Errorf("control files before:\n%s\nafter %s:\n%s", controls, command, got)
 		}
 	}
-	if err := livemove.StopScope(t.Context(), c, name); err != nil {
-		t.Fatal(err)
-	}
-	wantNothingLeft(t, id)
+	stopScope(t, c, name)
 }
 
 // carried returns the carried properties in a form that can be compared.
@@ -319,10 +316,7 @@ func TestDeviceRules(t *testing.T) {
 	if seen("open") || seen("no null") || !seen("refused") {
 		t.Errorf("the device rules do not hold: %s", shell(t, "sort $OUT | uniq -c"))
 	}
-	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
-		t.Fatal(err)
-	}
-	wantNothingLeft(t, id)
+	stopScope(t, c, box.request.NewName)
 
 	t.Run("not carried", func(t *testing.T) {
 		box := startContainer(t, "devn", 1, probe, rules...)
@@ -334,11 +328,17 @@ func TestDeviceRules(t *testing.T) {
 		if !seen("open") {
 			t.Error("without the rules the device is not to be opened either: this test shows nothing")
 		}
-		if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
-			t.Fatal(err)
-		}
-		wantNothingLeft(t, id)
+		stopScope(t, c, box.request.NewName)
 	})
+}
+
+// stopScope stops a scope, of which nothing may stay behind.
+func stopScope(t *testing.T, c *systemd.Client, name string) {
+	t.Helper()
+	if err := livemove.StopScope(t.Context(), c, name); err != nil {
+		t.Fatal(err)
+	}
+	wantNothingLeft(t, id)
 }
 
 // forgetful is a systemd that does not return the device rules.
@@ -366,7 +366,7 @@ func (k killer) Freeze(ctx context.Context, name string) error {
 
 // moveAndDie runs in the process that is to be killed.
 func moveAndDie() {
-	c := systemd.New(systemd.Options{})
+	c := systemd.New(systemd.Options{Cgroups: cgroups})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() { _ = c.Run(ctx) }()
@@ -414,10 +414,7 @@ func TestKilledWhileFrozen(t *testing.T) {
 	}
 	t.Logf("%+v", moved)
 	box.wantWhole(t, m)
-	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
-		t.Error(err)
-	}
-	wantNothingLeft(t, id)
+	stopScope(t, c, box.request.NewName)
 }
 
 // TestHalfMoved: a move was killed after it had moved some processes.
@@ -445,10 +442,7 @@ func TestHalfMoved(t *testing.T) {
 	if got := file(t, box.newCgroup, "memory.max"); got != "104857600" {
 		t.Errorf("memory.max is %s", got)
 	}
-	if err := livemove.StopScope(t.Context(), c, box.request.NewName); err != nil {
-		t.Error(err)
-	}
-	wantNothingLeft(t, id)
+	stopScope(t, c, box.request.NewName)
 }
 
 // TestRefusals: a refused move changes nothing.

@@ -3,7 +3,6 @@
 package onnode
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
+	"nodepartition/tests/background"
 )
 
 // onNode is set in the environment by the tests that run this.
@@ -48,17 +48,11 @@ func connect(tb testing.TB, o systemd.Options) *systemd.Client {
 	if o.Timeout == 0 {
 		o.Timeout = patience
 	}
+	if o.Cgroups == "" {
+		o.Cgroups = cgroups
+	}
 	c := systemd.New(o)
-	ctx, cancel := context.WithCancel(tb.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = c.Run(ctx)
-	}()
-	tb.Cleanup(func() {
-		cancel()
-		<-done
-	})
+	background.Run(tb, c.Run)
 	eventually(tb, "connected", c.Connected)
 	return c
 }

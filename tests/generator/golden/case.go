@@ -14,7 +14,7 @@
 //
 // testdata/errors.txtar is the table of configurations that are refused. A case has two entries:
 // "N-what-it-shows", the kubelet's configuration after its apiVersion and kind, and
-// "N-what-it-shows says", the messages before the line that no system partition is made. Such a
+// "N-what-it-shows says", the messages before the line that no partition is made. Such a
 // case has the exit status 1, and no unit.
 package golden
 
@@ -43,7 +43,7 @@ const (
 	expected   = "expected/"
 	// prefix is the start of every message. refused is the last message if a configuration is refused.
 	prefix  = "partition-generator: "
-	refused = prefix + "no system partition is made. Repair the configuration and run systemctl daemon-reload\n"
+	refused = prefix + "no partition is made. Repair the configuration and run systemctl daemon-reload\n"
 )
 
 // Case is a node and the generator's result on it.

@@ -36,6 +36,21 @@ func (c Case) Check(t *testing.T, dir string, program Program) string {
 	return root
 }
 
+// CheckAll runs all cases below dir.
+func CheckAll(t *testing.T, dir string, program Program) {
+	t.Helper()
+	cases, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Check(t, dir, program)
+		})
+	}
+}
+
 // withoutWaiting returns messages without those about a path unit that begins to wait: they come
 // once.
 func withoutWaiting(messages string) string {

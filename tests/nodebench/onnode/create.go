@@ -62,7 +62,8 @@ func (m *monitor) start(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(3 * late)
-	for !strings.Contains(get("/metrics"), "systempartition_source_connected{source=\"nri\"} 1\n") || !strings.HasPrefix(get("/readyz"), "ok") {
+	const connected = "nodepartition_source_connected{source=\"nri\"} 1\n"
+	for !strings.Contains(get("/metrics"), connected) || !strings.HasPrefix(get("/readyz"), "ok") {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

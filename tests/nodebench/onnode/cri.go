@@ -43,7 +43,7 @@ var limits = cgroupfs.Limits{
 	TasksMax:       cgroupfs.Unlimited,
 }
 
-func (p *pod) slice(part unitname.Partition) string {
+func (p *pod) slice(part unitname.PartitionName) string {
 	return unitname.PodSlice(part, v1.PodQOSBurstable, p.uid)
 }
 
@@ -145,7 +145,7 @@ func (p *pod) end(ctx context.Context) error {
 	_, stopErr := p.runtime.StopPodSandbox(ctx, &runtime.StopPodSandboxRequest{PodSandboxId: p.sandbox})
 	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
 	err := errors.Join(stopErr, removeErr)
-	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
+	for _, part := range []unitname.PartitionName{unitname.System, unitname.Default} {
 		path := unitname.CgroupPath(p.slice(part))
 		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
 			populated, err := cgroups.Populated(path)
@@ -159,8 +159,8 @@ func (p *pod) end(ctx context.Context) error {
 func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 
 // where returns the partition that a container runs in.
-func (p *pod) where(id string) (unitname.Partition, error) {
-	for _, part := range []unitname.Partition{unitname.System, unitname.Default} {
+func (p *pod) where(id string) (unitname.PartitionName, error) {
+	for _, part := range []unitname.PartitionName{unitname.System, unitname.Default} {
 		populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id))
 		if err != nil || populated {
 			return part, err

@@ -130,7 +130,7 @@ func memory() (charged, resident float64, err error) {
 // serviceAddress is the address of the monitor's service.
 const serviceAddress = "127.0.0.1:9948"
 
-const passCount = "systempartition_reconcile_duration_seconds_count"
+const passCount = "nodepartition_reconcile_duration_seconds_count"
 
 // monitorSays returns the metrics of a monitor, by series.
 func monitorSays(address string) (map[string]float64, error) {

@@ -20,6 +20,7 @@ import (
 // parts holds the measurements, by the first argument.
 var parts = map[string]func(context.Context, settings) ([]figure.Figure, error){
 	"create": create, "cost": cost, "move": move, "reconcile": reconcile, "idle": idle,
+	"partitions": partitions,
 }
 
 // settings holds the flags.
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 		return watch(ctx, args[1:])
 	}
 	if len(args) == 0 || parts[args[0]] == nil {
-		return errors.New("want create, cost, move, reconcile, idle or watch")
+		return errors.New("want create, cost, move, reconcile, idle, partitions or watch")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -99,7 +100,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // connect returns a client that is connected until ctx ends.
 func connect(ctx context.Context) (*systemd.Client, error) {
 	// Longer than the monitor's timeout, because slow answers are to be measured.
-	c := systemd.New(systemd.Options{Timeout: time.Minute})
+	c := systemd.New(systemd.Options{Cgroups: cgroups, Timeout: time.Minute})
 	go func() { _ = c.Run(ctx) }()
 	return c, eventually(ctx, "connected with systemd", c.Connected)
 }

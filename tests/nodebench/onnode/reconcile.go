@@ -64,7 +64,9 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 		return nil, err
 	}
 	defer client.Close()
-	n.build(client)
+	if err := n.build(client); err != nil {
+		return nil, err
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- n.reconciler.Run(ctx) }()
 	for range 2 { // the first one, and one for the configuration
@@ -217,25 +219,29 @@ func (n *node) wantAllPlaced(size int) error {
 }
 
 // build creates the reconciler as partition-monitor does.
-func (n *node) build(client *cri.Client) {
-	n.reconciler = podmove.NewReconciler()
-	placer := &nri.Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	n.reconciler.Gatherer = &podmove.Gatherer{
-		Partition: unitname.System,
-		Cgroups:   cgroups,
-		Runtime:   client,
-		Kubelet:   n.kubelet,
-		Announced: placer,
+func (n *node) build(client *cri.Client) error {
+	signals := podmove.NewSignals()
+	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
+	var err error
+	n.reconciler, err = podmove.New(podmove.Options{
+		Gatherer: &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer},
+		Units:    units{n.systemd},
+		Mover:    nobodyMoves{},
+		Placer:   placer,
+		Events:   observer{n},
+		NRI:      func() podmove.NRIState { return podmove.Working },
+		Table:    &podmove.Table{},
+		Signals:  signals,
+		Tick:     time.Hour,
+	})
+	if err != nil {
+		return err
 	}
-	n.reconciler.Units = units{n.systemd}
-	n.reconciler.Mover = nobodyMoves{}
-	n.reconciler.Placer = placer
-	n.reconciler.Events = observer{n}
-	n.reconciler.NRI = func() podmove.NRIState { return podmove.Working }
-	n.reconciler.Tick = time.Hour
-	n.reconciler.SetConfig(
-		podmove.Config{Partition: unitname.System, Namespaces: []string{namespace}, Mode: podmove.Never},
-	)
+	n.reconciler.SetConfig(podmove.Policy{
+		Partitions: []podmove.PartitionPolicy{{Name: unitname.System, Namespaces: []string{namespace}}},
+		Mode:       podmove.Never,
+	})
+	return nil
 }
 
 // pass waits for one pass, which it requests if wake is true. It returns how long the pass took and

@@ -81,6 +81,11 @@ func newApp() *cli.App {
 				Action:    logs,
 			},
 			{
+				Name:   "demo",
+				Usage:  "boot a node with a system partition and show it; make demo builds the programs first",
+				Action: demo,
+			},
+			{
 				Name:      "collect",
 				Usage:     "write the journal, cgroups, units and pods of a node into a folder",
 				ArgsUsage: "NAME DIR",

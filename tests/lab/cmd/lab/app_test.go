@@ -28,6 +28,7 @@ func TestApp(t *testing.T) {
 		{args: "up --file x", fail: "HOST:GUEST"},
 		{args: "up extra", fail: "not expected"},
 		{args: "prepare x", fail: "not known"},
+		{args: "demo", fail: "make demo"},
 	} {
 		var out bytes.Buffer
 		app := newApp()

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs inside the new root (chroot): packs the lab's initial RAM disk. initramfs-tools is not used: its
-# udev and its scripts cost 5 s of a boot under software emulation, and the lab knows its own disks.
+# Runs inside the new root (chroot): packs the lab's initial RAM disk. initramfs-tools is not used:
+# its udev and its scripts cost 5 s of a boot under software emulation, and the lab knows its own
+# disks.
 set -e
 kernel=$(ls /lib/modules)
 work=$(mktemp -d)

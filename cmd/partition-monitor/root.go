@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/host"
+)
+
+const flagRoot = "root"
+
+// readers lists the commands that can read another node.
+var readers = []string{"plan", "check", "status", "history", "audit"}
+
+// rootFlag returns the flag for the root of another node. It stands before the command or after it.
+func rootFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name:  flagRoot,
+		Usage: "read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one",
+	}
+}
+
+// givenRoot returns the value of the flag, wherever it stands.
+func givenRoot(c *cli.Context) (dir string, given bool) {
+	for _, level := range c.Lineage() {
+		if level.Command != nil && slices.Contains(level.LocalFlagNames(), flagRoot) {
+			return level.String(flagRoot), true
+		}
+	}
+	return "", false
+}
+
+// nodeOf returns the node that a command reads: n without the flag.
+func nodeOf(c *cli.Context, n host.Node) (host.Node, error) {
+	dir, given := givenRoot(c)
+	if !given {
+		return n, nil
+	}
+	if dir == "" {
+		return n, usageError{fmt.Errorf("--%s: want a folder", flagRoot)}
+	}
+	other, err := host.Open(dir)
+	if err != nil {
+		return n, fmt.Errorf("--%s: %w", flagRoot, err)
+	}
+	return other, nil
+}
+
+// noRoot returns an error if a command that reads this node alone has the flag.
+func noRoot(c *cli.Context) error {
+	if _, given := givenRoot(c); given {
+		return rootRefused(c.Command.Name)
+	}
+	return nil
+}
+
+func rootRefused(command string) error {
+	return usageError{fmt.Errorf("%s: --%s is for %s", command, flagRoot, strings.Join(readers, ", "))}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/host"
+	"nodepartition/tests/fakenode"
+)
+
+// otherNode returns the files of a node that does not run here.
+func otherNode(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// disk has the files of a disk: nothing of the kernel.
+var disk = map[string]string{"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system"), "/proc/.keep": "", "/sys/.keep": ""}
+
+// report has the files of a sosreport.
+var report = map[string]string{
+	"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system") + "kubeReserved: {memory: 1Gi}\n", "/proc/cmdline": "quiet", "/proc/meminfo": "MemTotal: 16777216 kB",
+	"/sys/devices/system/cpu/present": "0-3", "/sys/devices/system/cpu/online": "0-3", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids",
+	fakenode.SystemCgroup + "/memory.max": "67108864", fakenode.SystemCgroup + "/memory.current": "1048576", fakenode.SystemCgroup + "/cpu.weight": "79",
+	fakenode.SystemCgroup + "/cpu.max": "max 100000", fakenode.SystemCgroup + "/pids.max": "max",
+	fakenode.SystemCgroup + "/memory.stat":       "anon 1048576\ninactive_file 0\nactive_file 0\nslab_reclaimable 0",
+	"/run/node-partition/monitor/evictions.json": `{"last":[{"namespace":"kube-system","name":"dns","time":"2026-11-20T10:00:00Z"}]}`,
+}
+
+// TestRoot: the commands read another node, and report what is missing.
+func TestRoot(t *testing.T) {
+	t.Parallel()
+	const notAsked = "not asked: --root is another node's"
+	for _, test := range []struct {
+		name   string
+		files  map[string]string
+		args   string
+		status int
+		want   []string
+	}{
+		{"a disk", disk, "plan", exitProblem, []string{"/sys/devices/system/cpu/online: no such file or directory: it is not among the files of --root; give it with --capacity"}},
+		{"a disk and its capacity", disk, "plan --capacity=cpu=4,memory=16Gi", exitOK, []string{"= left for user pods  4    16220Mi"}},
+		{"a disk", disk, "check", exitOK, []string{
+			"warning configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
+			"file: /var/lib/kubelet/config.yaml: read", "warning slice: cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
+			"warning systemd: " + notAsked, "warning runtime: " + notAsked, "warning nri: " + notAsked, "warning pods-api: " + notAsked,
+			"warning eviction-api: " + notAsked, "warning events: " + notAsked, "warning systemd-oomd: " + notAsked, "warning service: " + notAsked,
+		}},
+		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "the section is not checked: ", "cgroups: not among the files of --root", "pods: " + notAsked}},
+		{"a disk", disk, "history", exitProblem, []string{"no history in "}},
+		{"a disk", disk, "audit", exitUsage, []string{"cgroups: not among the files of --root"}},
+		{"a report", report, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
+		{"a report", report, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
+		{"a report", report, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
+		{"a report", report, "audit", exitOK, []string{"systemd's properties: " + notAsked, "OOM scores of pods and containers: " + notAsked}},
+	} {
+		t.Run(test.name+", "+test.args, func(t *testing.T) {
+			t.Parallel()
+			dir := otherNode(t, test.files)
+			words := strings.Fields(test.args)
+			for _, args := range [][]string{append([]string{"--root", dir}, words...), append(words, "--root="+dir)} {
+				status, stdout, stderr := command(t, args...)
+				if status != test.status {
+					t.Errorf("%q: status %d, %q; want %d", args, status, stderr, test.status)
+				}
+				for _, want := range test.want {
+					if !strings.Contains(stdout+stderr, want) {
+						t.Errorf("%q: want %q in\n%s%s", args, want, stdout, stderr)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRootAsksNothing: whatever answers on this machine, another node's report has nothing of it.
+func TestRootAsksNothing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(server.Close)
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			_ = conn.Close() // only the connection counts
+		}
+	}()
+	dir := otherNode(t, report)
+	here := host.Below(otherNode(t, map[string]string{
+		"/var/lib/kubelet/config.yaml": fakenode.Valid("of-this-machine"), "/proc/meminfo": "MemTotal: 1 kB", "/proc/swaps": "Filename\n/swap of-this-machine",
+	}))
+	here.Cgroups = cgroupfs.FS(t.TempDir())
+	listen := "--listen=" + strings.TrimPrefix(server.URL, "http://")
+	for _, args := range [][]string{
+		{"plan", "--pods-api-socket=" + socket}, {"audit", "--pods-api-socket=" + socket},
+		{"check", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
+		{"status", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
+	} {
+		var out, errs bytes.Buffer
+		status := run(t.Context(), here, append([]string{"partition-monitor", "--root", dir}, args...), &out, &errs)
+		if status != exitOK || strings.Contains(out.String()+errs.String(), "of-this-machine") {
+			t.Errorf("%q: status %d, %s%s", args, status, &out, &errs)
+		}
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("this machine was asked %d times", n)
+	}
+}
+
+// TestRootRefused: what changes a node, or needs the running one, has no other root.
+func TestRootRefused(t *testing.T) {
+	t.Parallel()
+	dir := otherNode(t, disk)
+	for _, name := range []string{"run", "recommend", "move", "try", "keep", "collect", "version"} {
+		for _, args := range [][]string{{"--root", dir, name}, {name, "--root", dir}} {
+			status, _, stderr := command(t, args...)
+			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, audit") {
+				t.Errorf("%q: status %d, %q", args, status, stderr)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"plan --root=":                          "--root: want a folder",
+		"plan --root=" + dir + "/none":          "no such file",
+		"plan --root=/dev/null":                 "/dev/null: not a directory",
+		"status --wait --root=" + dir:           "--wait: want no --root beside it",
+		"history --root=" + dir + " --dir=/tmp": "--root: want no --dir beside it",
+	} {
+		status, stdout, stderr := command(t, strings.Fields(args)...)
+		if status == exitOK || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: status %d, %q, %q; want %q", args, status, stdout, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+// Package check compares the node with the requirements of the configuration and the programs. It
+// returns findings: what is wrong, and what to change.
+package check
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
+)
+
+// Grade is the severity of a finding.
+type Grade string
+
+// The grades.
+const (
+	OK      Grade = "ok"
+	Warning Grade = "warning"
+	Error   Grade = "error"
+	// Ignored is a warning or an error of a check that the user ignores.
+	Ignored Grade = "ignored"
+)
+
+// Finding is a result of a check. Its JSON is for scripts: new versions add fields and do not
+// change them.
+type Finding struct {
+	// Check is the name of the check. One check may find several things.
+	Check string `json:"check"`
+	Grade Grade  `json:"grade"`
+	// Found describes the state of the node, or the problem.
+	Found string `json:"found"`
+	// Change is the remedy. It is empty if Found contains it, or if there is nothing to do.
+	Change string `json:"change,omitempty"`
+	// Docs is the page and section that explains it, for all grades but OK.
+	Docs string `json:"docs,omitempty"`
+	// Looked lists the files that were read or skipped, with the reason.
+	Looked []kubeletconfig.Look `json:"looked,omitempty"`
+}
+
+// Node checks the node, in the order in which an operator needs the results: first the
+// configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
+func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
+	c := &checks{options: o, runtime: node.NewRuntime(o.Node, o.Runtime, func(bool) {}), cgroups: o.Node.Cgroups}
+	var found []Finding
+	for _, k := range allChecks {
+		for _, f := range c.run(ctx, k) {
+			f.Check = k.name
+			if f.Grade != OK {
+				f.Docs = filepath.Join(prefix(), k.docs)
+				if slices.Contains(ignored, k.name) {
+					f.Grade = Ignored
+				}
+			}
+			found = append(found, f)
+		}
+		if c.yields {
+			break // the kubelet makes the partition itself
+		}
+	}
+	return found
+}
+
+// prefix returns the folder below which this program and its documentation are installed.
+func prefix() string {
+	program, err := os.Executable()
+	if dir := filepath.Dir(program); err == nil && filepath.Base(dir) == "bin" {
+		return filepath.Dir(dir)
+	}
+	return "/usr"
+}
+
+// run runs a check. On another node it leaves out those that ask a service of this one.
+func (c *checks) run(ctx context.Context, k check) []Finding {
+	n := c.options.Node
+	switch err := n.NoCgroups(); {
+	case n.Answers() != nil && k.needs == services:
+		return saying(Warning, "%v", n.Answers())
+	case err != nil && k.needs == cgroups:
+		return saying(Warning, "%v", err)
+	}
+	return k.look(c, ctx)
+}
+
+// WriteText writes findings for people.
+func WriteText(w io.Writer, found []Finding) error {
+	var text strings.Builder
+	for _, f := range found {
+		fmt.Fprintf(&text, "%-8s%s: %s\n", f.Grade, f.Check, oneline.Terminal(f.Found))
+		for _, l := range f.Looked {
+			fmt.Fprintf(&text, "        file: %s: %s\n", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
+		}
+		if f.Change != "" {
+			fmt.Fprintf(&text, "        change: %s\n", oneline.Terminal(f.Change))
+		}
+		if f.Docs != "" {
+			fmt.Fprintf(&text, "        see: %s\n", f.Docs)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// WriteJSON writes findings for scripts.
+func WriteJSON(w io.Writer, found []Finding) error {
+	return output.JSON(w, struct {
+		Findings []Finding `json:"findings"`
+	}{append([]Finding{}, found...)})
+}

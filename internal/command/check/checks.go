@@ -1,0 +1,221 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/control"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/slices/config"
+)
+
+// check is a named check of the node. Names never change, because --ignore takes them.
+type check struct {
+	name string
+	// docs is the page and section of our documentation that explains the check.
+	docs string
+	look func(*checks, context.Context) []Finding
+	// needs says what the check reads beside files of the configuration.
+	needs needs
+}
+
+// needs names a kind of facts that another node may lack.
+type needs int
+
+const (
+	files needs = iota
+	cgroups
+	services
+)
+
+// docsPage is the page that explains the checks, below the prefix of the installation.
+const docsPage = "share/doc/node-partition/troubleshooting.md#"
+
+// allChecks lists the checks in the order in which Node runs them. Later checks use what earlier
+// ones have read.
+var allChecks = []check{
+	{"configuration", docsPage + "configuration", (*checks).configuration, files},
+	{"trial", docsPage + "trials", (*checks).trial, files},
+	{"kubelet", docsPage + "questions", (*checks).kubelet, files},
+	{"systemd", docsPage + "systemd", (*checks).systemd, services},
+	{"slice", docsPage + "configuration", (*checks).slice, cgroups},
+	{"reserved", docsPage + "warnings", (*checks).reserved, cgroups},
+	{"floor", docsPage + "protected-memory", (*checks).floor, cgroups},
+	{"runtime", docsPage + "errors-of-a-pass", (*checks).container, services},
+	{"cgroup-driver", docsPage + "errors", (*checks).driver, services},
+	{"nri", docsPage + "nri", (*checks).served, services},
+	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
+	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager, files},
+	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},
+	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI, services},
+	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},
+	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap, files},
+	{"systemd-oomd", docsPage + "swap-and-systemd-oomd", (*checks).oomd, services},
+	{"service", docsPage + "messages-of-the-monitor", (*checks).service, services},
+}
+
+// Names returns the names of all checks, in their order.
+func Names() []string {
+	names := make([]string, 0, len(allChecks))
+	for _, c := range allChecks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// checks holds the input of the checks, and what they have read for later ones.
+type checks struct {
+	runtime *node.Runtime
+	cgroups cgroupfs.FS
+	options options.Options
+
+	desired *node.Desired
+	config  *kubeletconfig.Merged
+	yields  bool
+}
+
+func saying(g Grade, format string, args ...any) []Finding {
+	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...)}}
+}
+
+// changing is saying with a change.
+func changing(g Grade, change, format string, args ...any) []Finding {
+	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...), Change: change}}
+}
+
+// slice compares the running partitions with the configuration.
+func (c *checks) slice(context.Context) []Finding {
+	found := make([]Finding, 0, len(c.desired.Partitions))
+	for i := range c.desired.Partitions {
+		found = append(found, c.sliceOf(&c.desired.Partitions[i])...)
+	}
+	return found
+}
+
+// sliceOf compares one running partition with the configuration.
+func (c *checks) sliceOf(want *config.Partition) []Finding {
+	slice := want.Name.Slice()
+	path := unitname.CgroupPath(slice)
+	limits, err := c.cgroups.Limits(path)
+	const reload = "systemctl daemon-reload"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return changing(
+			Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?",
+			"%s is not active", slice,
+		)
+	case err != nil:
+		return saying(Error, "%v", err)
+	case c.desired.Deferrals[want.Name] != nil:
+		return saying(Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
+			slice, maxText(limits.MemoryMax), want.MemoryLimit)
+	}
+	var found []Finding
+	differs := func(file, is, wanted string) {
+		found = append(
+			found,
+			changing(Error, reload, "%s: %s is %s; the configuration asks for %s", slice, file, is, wanted)...)
+	}
+	if want.MemoryLimit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
+		differs("memory.max", maxText(limits.MemoryMax), "none")
+	}
+	if limit := uint64(want.MemoryLimit); want.MemoryLimit > 0 && limits.MemoryMax != wholePages(limit) {
+		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.MemoryLimit))
+	}
+	if high, ok := c.file(path, "memory.high"); ok {
+		wanted := "max"
+		if want.MemoryHigh > 0 {
+			wanted = fmt.Sprint(wholePages(uint64(want.MemoryHigh)))
+		}
+		if high != wanted {
+			differs("memory.high", high, wanted)
+		}
+	}
+	if text, ok := c.file(path, "cpuset.cpus"); ok {
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
+			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
+		}
+	}
+	if found == nil {
+		found = saying(OK, "%s is active with its limits", slice)
+	}
+	return found
+}
+
+// all reports whether these are all CPUs that pods have. A partition that had a cpuset and has
+// processes gets all CPUs in place of none.
+func (c *checks) all(cpus cpuset.CPUSet) bool {
+	_, pods, err := c.cgroups.CPUs(unitname.CgroupPath(unitname.Default.Slice()))
+	return err == nil && pods.IsSubsetOf(cpus)
+}
+
+// reserved checks the cgroups that the kubelet expects: it does not start without them, nor without
+// the controllers.
+func (c *checks) reserved(context.Context) []Finding {
+	expected := c.desired.Reserved.Slices
+	if len(expected) == 0 {
+		return saying(OK, "the kubelet expects no cgroup for reserved resources")
+	}
+	const file = "cgroup.controllers"
+	root, _ := c.file("", file)
+	var found []Finding
+	for _, s := range expected {
+		cgroup := unitname.CgroupPath(s.Name)
+		text, _ := c.file(cgroup, file)
+		needs := []string{"cpu", "cpuset", "memory", "pids"}
+		if strings.Contains(cgroup, "/") { // below the root the kubelet enables this one itself
+			needs = append(needs, "hugetlb")
+		}
+		missing := slices.DeleteFunc(needs, func(controller string) bool {
+			return !slices.Contains(strings.Fields(root), controller) || slices.Contains(strings.Fields(text), controller)
+		})
+		if len(missing) > 0 {
+			found = append(found, changing(
+				Error, "systemctl daemon-reload, and then systemctl restart kubelet",
+				"%s: no cgroup with the controllers %s; the kubelet does not start with %s in enforceNodeAllocatable (%s)",
+				s.Name, strings.Join(missing, ", "), s.For, s.File,
+			)...)
+		}
+	}
+	if found == nil {
+		found = saying(OK, "the cgroups that the kubelet expects exist, with their controllers")
+	}
+	return found
+}
+
+// wholePages rounds a limit down to whole pages, as the kernel does.
+func wholePages(bytes uint64) uint64 { return bytes &^ (uint64(os.Getpagesize()) - 1) }
+
+// file reads a file of a cgroup. It returns false if the file cannot be read, for example because
+// its controller is off.
+func (c *checks) file(cgroup, name string) (string, bool) {
+	data, err := os.ReadFile(filepath.Join(c.cgroups.Path(cgroup), name))
+	return strings.TrimSpace(string(data)), err == nil
+}
+
+func maxText(value uint64) string {
+	if value == cgroupfs.Unlimited {
+		return "max"
+	}
+	return fmt.Sprint(value)
+}
+
+func (c *checks) service(ctx context.Context) []Finding {
+	if service := control.Ready(ctx, c.options.Listen); service != "ready" {
+		return saying(Warning, "%s", service)
+	}
+	return saying(OK, "ready, metrics at http://%s/metrics", c.options.Listen)
+}

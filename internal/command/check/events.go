@@ -1,0 +1,42 @@
+package check
+
+import (
+	"context"
+	"errors"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/node/cluster"
+	"nodepartition/internal/node/options"
+)
+
+// events asks the API server whether it would accept Events, and the condition of the node.
+func (c *checks) events(ctx context.Context) []Finding {
+	if c.options.Eviction.Kubeconfig == options.KubeconfigNone || !c.options.Events && !c.options.NodeCondition {
+		return saying(
+			OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s)",
+			options.FlagEvents, options.FlagCondition, options.FlagKubeconfig,
+		)
+	}
+	client, path, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	if err != nil {
+		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+			"%v: Events wait for it", err)
+	}
+	name := cluster.NodeName(c.options.Node, client)
+	if c.options.Events {
+		err = client.EventRights(ctx, name)
+	}
+	if err == nil && c.options.NodeCondition {
+		err = client.ConditionRights(ctx, name, kubeapi.Pressure)
+	}
+	switch {
+	case errors.Is(err, kubeapi.ErrGone):
+		return changing(
+			Warning, "set a kubeconfig of the kubelet with --"+options.FlagKubeconfig,
+			"the cluster has no node %q, and Events about it are hard to find: %v", name, err,
+		)
+	case err != nil:
+		return saying(Warning, "%v", err)
+	}
+	return saying(OK, "%s accepts them for the node %s, with %s", client.Server(), name, path)
+}

@@ -1,0 +1,364 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/internal/node/options"
+	"nodepartition/tests/fakenode"
+)
+
+// flag changes the options as a flag does.
+type flag func(o *options.Options, n *fakenode.Node)
+
+func listen(address string) flag {
+	return func(o *options.Options, _ *fakenode.Node) { o.Listen = address }
+}
+
+func endpoint(socket string) flag {
+	return func(o *options.Options, n *fakenode.Node) { o.Runtime = n.Host().Endpoint(socket) }
+}
+
+// text returns what check writes for people about a node, with the paths of the node.
+func text(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (out string, found []Finding) {
+	t.Helper()
+	o := n.Options()
+	for _, set := range flags {
+		set(&o, n)
+	}
+	found = Node(t.Context(), o, ignored)
+	var text bytes.Buffer
+	if err := WriteText(&text, found); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(text.String(), n.Root, ""), found
+}
+
+// The two results of a check: without an error, and with one.
+const (
+	passes = true
+	fails  = false
+)
+
+// expect runs check, and expects a result and parts of the output.
+func expect(t *testing.T, n *fakenode.Node, result bool, want []string, flags ...flag) {
+	t.Helper()
+	expectIgnoring(t, n, nil, result, want, flags...)
+}
+
+func expectIgnoring(t *testing.T, n *fakenode.Node, ignored []string, result bool, want []string, flags ...flag) {
+	t.Helper()
+	stdout, found := text(t, n, ignored, flags...)
+	if failed := slices.ContainsFunc(found, func(f Finding) bool { return f.Grade == Error }); failed == result {
+		t.Errorf("an error: %t; want %t", failed, !result)
+	}
+	for line := range strings.Lines(stdout) {
+		grade, _, _ := strings.Cut(line, " ")
+		if grade != "" && grade != "ok" && grade != "warning" && grade != "error" && grade != "ignored" {
+			t.Errorf("a line that begins neither with a grade nor with a space: %q", line)
+		}
+	}
+	for _, part := range want {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("want %q in\n%s", part, stdout)
+		}
+	}
+	if errors := strings.Count(stdout, "\nerror "); (errors > 0 || strings.HasPrefix(stdout, "error")) == result {
+		t.Errorf("passes %t with\n%s", result, stdout)
+	}
+}
+
+// TestCheckOK: each check reports its finding in a line. The first lists the files that it read,
+// and why it skipped others.
+func TestCheckOK(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	stdout, _ := text(t, n, nil, listen(fakenode.MonitorAnswers(t, http.StatusOK, "ok\n")))
+	if strings.Count("\n"+stdout, "\nok ") != len(Names()) {
+		t.Errorf("want %d times ok:\n%s", len(Names()), stdout)
+	}
+	for _, part := range []string{
+		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
+		"file: /var/lib/kubelet/config.yaml: read", "file: /etc/kubernetes/kubelet.conf: not read, /var/lib/kubelet/config.yaml exists",
+		"file: /etc/kubernetes/node-partition.yaml: not there", "accepts evictions with /var/lib/kubelet/kubeconfig",
+	} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("want %q in\n%s", part, stdout)
+		}
+	}
+}
+
+// TestCheckWarnings: the partition works, although not as well. The exit status stays 0.
+func TestCheckWarnings(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition(fmt.Sprint(64 << 20))
+	n.Serve(&fakenode.Runtime{})
+	expect(t, n, passes, []string{
+		"warning nri: dial unix /run/nri/nri.sock", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock",
+		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
+		"warning eviction-kernel: the kernel reports no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
+		"see: /usr/share/doc/node-partition/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",
+	}, listen(fakenode.MonitorAnswers(t, http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n")))
+	expect(t, n, passes, []string{"warning service: not running"}, listen("127.0.0.1:1"))
+	expect(t, n, passes, []string{"warning service: not queried"})
+}
+
+// TestCheckProtectedPageCache: page cache that the kernel does not reclaim is used memory.
+func TestCheckProtectedPageCache(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	for name, text := range map[string]string{
+		"memory.min": "1073741824", "memory.max": "1073741824", "memory.current": "943718400",
+		"memory.stat": "anon 104857600\ninactive_file 838860800\nactive_file 0\nslab_reclaimable 0",
+	} {
+		n.Write(fakenode.SystemCgroup+"/kubepods-system-pod1.slice/"+name, text)
+	}
+	expect(t, n, passes, []string{
+		"ok      eviction-kernel: 838860800 bytes of page cache in the partition count as used: memory.min of their pods protects them",
+	})
+	n.Write(fakenode.SystemCgroup+"/kubepods-system-pod1.slice/memory.min", "much")
+	expect(t, n, fails, []string{"error   eviction-kernel: the memory of the partition: "})
+}
+
+// TestCheckReserved: the kubelet does not start without the cgroups that it enforces its
+// reservations on.
+func TestCheckReserved(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system")+"enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube-reserved\n")
+	n.Write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+	const cgroup, missing = "/sys/fs/cgroup/kube.slice/kube-reserved.slice", "error   reserved: kube-reserved.slice: no cgroup with the controllers "
+	expect(t, n, fails, []string{missing + "cpu, cpuset, memory, pids, hugetlb; the kubelet does not start with kube-reserved"})
+	n.Write(cgroup+"/cgroup.controllers", "cpuset cpu memory pids\n")
+	expect(t, n, fails, []string{missing + "hugetlb;"})
+	n.Write(cgroup+"/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+	n.Partition(fmt.Sprint(64 << 20))
+	expect(t, n, fails, []string{"ok      reserved: the cgroups that the kubelet expects exist"})
+}
+
+// TestCheckFloor: the kernel protects the partition as far as kubepods.slice is protected, which
+// the kubelet resets.
+func TestCheckFloor(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Write("/etc/default/node-partition", "PARTITION_MEMORY_MIN=16Mi\nPARTITION_MEMORY_LOW=32Mi\nPARTITION_SWAP_MAX=8Mi\n"+
+		"SERVICES_SLICE=kubernetes.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
+	expect(t, n, fails, []string{
+		"error   floor: kubepods-system.slice: memory.min is 0; the floor is 16777216 (/etc/default/node-partition)",
+		"warning floor: kubernetes.slice is not active",
+		"error   swap: kubepods-system.slice: memory.swap.max is 0; PARTITION_SWAP_MAX asks for 8388608",
+	})
+	n.Write(fakenode.SystemCgroup+"/memory.min", "16777216")
+	n.Write(fakenode.SystemCgroup+"/memory.low", "33554432")
+	n.Write(fakenode.SystemCgroup+"/memory.swap.max", "8388608")
+	n.Write(fakenode.SystemCgroup+"/../memory.min", "16777216")
+	n.Write(fakenode.SystemCgroup+"/../memory.low", "0")
+	n.Write("/sys/fs/cgroup/kubernetes.slice/memory.min", "67108864")
+	n.Write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "39")
+	expect(t, n, passes, []string{
+		"warning floor: kubepods.slice: memory.low is 0; the floor is 33554432: the floor of the partition is effective only as far",
+		"warning floor: kubernetes.slice: cpu.weight is 39; SERVICES_CPU_WEIGHT asks for 500",
+		"ok      swap: the partition uses at most 8388608 bytes",
+	})
+	n.Write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "500")
+	expect(t, n, passes, []string{"ok      floor: kubernetes.slice has its protected memory and its weight"})
+
+	// Pods and services share by the outermost slice.
+	n.Write("/etc/default/node-partition", "SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
+	n.Write("/sys/fs/cgroup/kube.slice/memory.min", "0")
+	n.Write("/sys/fs/cgroup/kube.slice/cpu.weight", "100")
+	n.Write("/sys/fs/cgroup/kube.slice/kube-services.slice/memory.min", "67108864")
+	n.Write("/sys/fs/cgroup/kube.slice/kube-services.slice/cpu.weight", "500")
+	expect(t, n, passes, []string{
+		"warning floor: kube.slice: memory.min is 0; the floor is 67108864",
+		"warning floor: kube.slice: cpu.weight is 100; SERVICES_CPU_WEIGHT asks for 500",
+	})
+}
+
+func TestCheckErrors(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	const slice = "error   slice: kubepods-system.slice"
+	n.Partition(fmt.Sprint(32 << 20))
+	expect(t, n, fails, []string{slice + ": memory.max is 33554432; the configuration asks for 67108864", "change: systemctl daemon-reload"})
+	n.Partition("max")
+	expect(t, n, fails, []string{slice + ": memory.max is max;"})
+	n.Partition(fmt.Sprint(64 << 20))
+	n.Write(fakenode.SystemCgroup+"/memory.high", "4096")
+	n.Write(fakenode.SystemCgroup+"/cpuset.cpus", "0-1")
+	expect(t, n, fails, []string{slice + ": memory.high is 4096; the configuration asks for max", slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`})
+	n.Write(fakenode.SystemCgroup+"/memory.high", "max")
+	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus", "")
+	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-3")
+	expect(t, n, fails, []string{slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`})
+	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-1")
+	expect(t, n, passes, []string{"ok      slice: "})
+	if err := os.RemoveAll(n.Root + fakenode.SystemCgroup); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, n, fails, []string{slice + " is not active"})
+	expect(t, n, fails, []string{"error   runtime: container runtime: /run/other.sock"}, endpoint("/run/other.sock"))
+	// Each problem of a configuration is in a line of its own.
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
+	expect(t, n, fails, []string{"memoryLimit", "error   configuration: /var/lib/kubelet/config.yaml: ", "namespaces[0]"})
+}
+
+func TestCheckSystemd(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Systemctl("249.11-0ubuntu3", "", "")
+	expect(t, n, fails, []string{"error   systemd: systemd 249.11-0ubuntu3: want 252 or later"})
+	n.Systemctl("v262.1", "Id=partition-generator-apply.path\nLoadState=loaded\nActiveState=failed\nResult=trigger-limit-hit\n\nId=partition-monitor.service\n"+
+		"LoadState=masked\nActiveState=inactive\nResult=success", "")
+	expect(t, n, fails, []string{
+		"error   systemd: partition-generator-apply.path has failed (trigger-limit-hit)", "warning systemd: partition-monitor.service is masked",
+		"change: systemctl status partition-generator-apply.path",
+	})
+	const kills = "Id=kubepods.slice\nActiveState=active\nManagedOOMSwap=auto\nManagedOOMMemoryPressure=kill"
+	n.Systemctl("257", "", "Id=systemd-oomd.service\nActiveState=active\n\n"+kills)
+	expect(t, n, passes, []string{"warning systemd-oomd: kubepods.slice has ManagedOOMMemoryPressure=kill"})
+	n.Systemctl("257", "", "Id=systemd-oomd.service\nActiveState=inactive\n\n"+kills)
+	expect(t, n, passes, []string{"ok      systemd-oomd: "})
+	if err := os.Remove(filepath.Join(n.Root, "bin/systemctl")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, n, passes, []string{"warning systemd: systemctl show: "})
+}
+
+// TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read
+// here.
+func TestCheckKubelet(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags []string
+		want  []string
+	}{
+		"the same":       {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
+		"another file":   {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
+		"another folder": {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
+		// Without a cpuset the partition has all CPUs.
+		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}},
+		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
+		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := fakenode.Whole(t)
+			n.RunKubelet(test.flags...)
+			result := !strings.HasPrefix(test.want[0], "error")
+			expect(t, n, result, test.want)
+		})
+	}
+}
+
+func TestCheckCgroupDriver(t *testing.T) {
+	t.Parallel()
+	of := func(driver runtime.CgroupDriver) *runtime.RuntimeConfigResponse {
+		return &runtime.RuntimeConfigResponse{Linux: &runtime.LinuxRuntimeConfiguration{CgroupDriver: driver}}
+	}
+	for name, test := range map[string]struct {
+		config *runtime.RuntimeConfigResponse
+		file   string
+		result bool
+		want   string
+	}{
+		"the runtime's":        {of(runtime.CgroupDriver_SYSTEMD), "", passes, "ok      cgroup-driver: systemd, reported by the runtime"},
+		"the runtime's, other": {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", fails, "error   cgroup-driver: the runtime uses cgroupfs"},
+		"the file's":           {nil, "cgroupDriver: systemd\n", passes, "ok      cgroup-driver: systemd, set by the kubelet's configuration"},
+		"neither, so cgroupfs": {nil, "", passes, "warning cgroup-driver: the runtime does not report its driver"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := fakenode.New(t, strings.Replace(fakenode.Valid("kube-system"), "cgroupDriver: systemd\n", test.file, 1))
+			n.Partition(fmt.Sprint(64 << 20))
+			n.Serve(&fakenode.Runtime{Config: test.config})
+			expect(t, n, test.result, []string{test.want})
+		})
+	}
+}
+
+// TestCheckRights: the check sends the requests of an eviction, and changes nothing.
+func TestCheckRights(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	const noPod = "/api/v1/namespaces/kube-system/pods/node-partition-asks-for-its-rights"
+	for _, answers := range []map[string]int{
+		{"GET " + noPod: http.StatusNotFound, "PATCH " + noPod + "/status": http.StatusForbidden},
+		{"GET " + noPod: http.StatusUnauthorized},
+		{"POST /api/v1/namespaces/kube-system/events": http.StatusForbidden},
+	} {
+		n.Cluster.Answers = answers
+		expect(t, n, fails, []string{"error   eviction-api: API server " + n.Cluster.URL})
+	}
+	// The answers that a kubelet gets for a pod that does not exist.
+	n.Cluster.Answers = map[string]int{"GET " + noPod: http.StatusForbidden, "PATCH " + noPod + "/status": http.StatusNotFound}
+	expect(t, n, passes, []string{"ok      eviction-api: "})
+	n.Cluster.Close()
+	expect(t, n, passes, []string{"warning eviction-api: API server ", "cannot be reached"})
+	expect(t, n, passes, []string{"ok      eviction-api: evictions are not reported to the API server"}, func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
+}
+
+// TestCheckIgnore: an ignored finding does not count, and is shown.
+func TestCheckIgnore(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Partition("max")
+	expectIgnoring(t, n, []string{"slice", "service"}, passes, []string{"ignored slice: kubepods-system.slice: memory.max is max", "ignored service: "})
+}
+
+func TestCheckJSON(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Partition("max")
+	_, found := text(t, n, nil)
+	var document bytes.Buffer
+	var got struct{ Findings []Finding }
+	if err := errors.Join(WriteJSON(&document, found), json.Unmarshal(document.Bytes(), &got)); err != nil {
+		t.Fatalf("%v:\n%s", err, &document)
+	}
+	i := slices.IndexFunc(got.Findings, func(f Finding) bool { return f.Check == "slice" })
+	if i < 0 || got.Findings[i].Grade != Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
+		!slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
+		t.Errorf("%+v", got.Findings)
+	}
+}
+
+// TestCheckWithoutPartition: a node without a partition is not an error.
+func TestCheckWithoutPartition(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Write("/proc/cmdline", "quiet node_partition=0")
+	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions, or switched off by node_partition=0"})
+	n.Write("/proc/cmdline", "quiet")
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions"})
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
+	expect(t, n, passes, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"})
+}
+
+// TestCheckCPUManager: a user pod that may run on the partition's CPUs is a warning.
+func TestCheckCPUManager(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Audited(t)
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration("systemPartition: {namespaces: [kube-system], memoryLimit: 64Mi, cpuset: '0'}\n"))
+	const scope = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_shop.slice/cri-containerd-abc.scope"
+	for cpus, want := range map[string]string{
+		"0-1": "warning cpu-manager: /sys/fs/cgroup/" + scope + "/cpuset.cpus.effective is 0-1; expected ",
+		"1":   "ok      cpu-manager: found no user pod on the partition's CPUs, and no member with others\n",
+	} {
+		n.Cgroup(scope, map[string]string{"cpuset.cpus.effective": cpus})
+		if stdout, _ := text(t, n, nil); !strings.Contains(stdout, want) {
+			t.Errorf("want %q in\n%s", want, stdout)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"nodepartition/tests/fakenode"
+)
+
+// dockers serves the containerd of Docker, which answers each call of the CRI with Unimplemented.
+func dockers(n *fakenode.Node) {
+	n.ServeGRPC("/run/containerd/containerd.sock", func(*grpc.Server) {})
+}
+
+const (
+	crio       = "/run/crio/crio.sock"
+	elsewhere  = "/run/elsewhere.sock"
+	containerd = "/run/containerd/containerd.sock"
+)
+
+// TestRuntimeEndpoint: the flag selects the runtime, else the kubelet's configuration, else the
+// first that answers is used.
+func TestRuntimeEndpoint(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare func(*fakenode.Node)
+		flags   []flag
+		want    string
+	}{
+		"the first that answers": {func(n *fakenode.Node) {
+			dockers(n)
+			n.ServeAt(crio, &fakenode.Runtime{})
+		}, nil, crio},
+		"the kubelet's": {func(n *fakenode.Node) {
+			n.Serve(&fakenode.Runtime{})
+			n.ServeAt(elsewhere, &fakenode.Runtime{})
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"containerRuntimeEndpoint: unix://"+elsewhere)
+		}, nil, elsewhere},
+		"the kubelet's, by a drop-in and without a section": {func(n *fakenode.Node) {
+			n.Serve(&fakenode.Runtime{})
+			n.ServeAt(elsewhere, &fakenode.Runtime{})
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+			n.Write("/etc/kubernetes/kubelet/config.json.d/1.conf", fakenode.Configuration("containerRuntimeEndpoint: unix://"+elsewhere))
+		}, nil, elsewhere},
+		"the flag's": {func(n *fakenode.Node) {
+			n.ServeAt(crio, &fakenode.Runtime{})
+			n.ServeAt(elsewhere, &fakenode.Runtime{})
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"containerRuntimeEndpoint: unix://"+elsewhere)
+		}, []flag{endpoint(crio)}, crio},
+		"another type is ignored": {func(n *fakenode.Node) {
+			n.Serve(&fakenode.Runtime{})
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"containerRuntimeEndpoint: [7]")
+		}, nil, containerd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := fakenode.New(t, fakenode.Valid("kube-system"))
+			n.Partition("67108864")
+			test.prepare(n)
+			stdout, _ := text(t, n, nil, test.flags...)
+			if !strings.Contains(stdout, "containerd v2.3.7 at ") || !strings.Contains(stdout, test.want+"\n") {
+				t.Errorf("want %s in\n%s", test.want, stdout)
+			}
+		})
+	}
+}

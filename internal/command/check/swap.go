@@ -1,0 +1,51 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+)
+
+// swap warns if a partition may use swap, which eviction does not count.
+func (c *checks) swap(context.Context) []Finding {
+	found := make([]Finding, 0, len(c.desired.Names))
+	for _, name := range c.desired.Names {
+		var want *int64
+		if p := c.desired.Partition(name); p != nil {
+			want = p.SwapMax
+		}
+		found = append(found, c.swapOf(name.Slice(), want)...)
+	}
+	return found
+}
+
+// swapOf checks one partition, which may use want bytes of swap; nil for no bound.
+func (c *checks) swapOf(slice string, want *int64) []Finding {
+	limit, has := c.file(unitname.CgroupPath(slice), "memory.swap.max")
+	if want != nil && has {
+		if limit != fmt.Sprint(*want) {
+			return changing(
+				Error, "systemctl daemon-reload; a MemorySwapMax= of your own wins, see systemctl cat "+slice,
+				"%s: memory.swap.max is %s; %s asks for %d (%s)",
+				slice, limit, kubeletconfig.SwapMaxKey, *want, kubeletconfig.SettingsPath,
+			)
+		}
+		return saying(OK, "the partition uses at most %s bytes", limit)
+	}
+	data, err := c.options.Node.Root.ReadFile("/proc/swaps", maxSysfs)
+	if err != nil && c.options.Node.Answers() != nil {
+		return saying(Warning, "not known: %v", err)
+	}
+	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
+		return saying(OK, "the node has none")
+	}
+	if !has || limit == "0" {
+		return saying(OK, "the partition uses none")
+	}
+	return changing(Warning,
+		fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath),
+		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
+}

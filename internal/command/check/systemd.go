@@ -1,0 +1,114 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"nodepartition/internal/unitname"
+	partition "nodepartition/pkg/slices"
+)
+
+// oldestSystemd is the minimum that README names. 249 of Ubuntu 22.04 sets no SYSTEMD_SCOPE for
+// generators.
+const oldestSystemd = 252
+
+// ourUnits lists the units whose failure keeps the configuration from being applied, beside the
+// slices of partitions.
+var ourUnits = []string{
+	partition.ApplyPath,
+	partition.ApplyService,
+	partition.LateService,
+	partition.AwaitPath,
+	partition.AwaitService,
+	partition.AwaitSectionPath,
+	partition.AwaitSectionService,
+	partition.ControllersService,
+	unitname.MonitorService,
+}
+
+// slices returns the slices of the partitions that the node may have.
+func (c *checks) slices() []string {
+	names := make([]string, 0, len(c.desired.Names))
+	for _, name := range c.desired.Names {
+		names = append(names, name.Slice())
+	}
+	return names
+}
+
+func (c *checks) systemd(ctx context.Context) []Finding {
+	properties, err := c.options.Node.Systemd.Show(ctx, "Version")
+	if err != nil {
+		return saying(Warning, "%v", err)
+	}
+	version := properties[0]["Version"]
+	digits := strings.TrimLeft(version, "v")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	var found []Finding
+	if number, err := strconv.Atoi(digits); err == nil && number < oldestSystemd {
+		found = append(
+			found,
+			changing(Error, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
+	}
+	units, err := c.options.Node.Systemd.Show(ctx, "Id,LoadState,ActiveState,Result", append(c.slices(), ourUnits...)...)
+	if err != nil {
+		return append(found, saying(Warning, "%v", err)...)
+	}
+	for _, u := range units {
+		switch {
+		case u["ActiveState"] == "failed":
+			found = append(
+				found,
+				changing(
+					Error,
+					fmt.Sprintf(
+						"systemctl status %s shows why; then systemctl reset-failed %s && systemctl daemon-reload",
+						u["Id"], u["Id"],
+					),
+					"%s has failed (%s)",
+					u["Id"],
+					u["Result"],
+				)...)
+		case u["LoadState"] == "masked":
+			found = append(found, changing(Warning, "systemctl unmask "+u["Id"], "%s is masked", u["Id"])...)
+		}
+	}
+	if found == nil {
+		found = saying(OK, "systemd %s, and none of our units has failed", version)
+	}
+	return found
+}
+
+// oomd warns if systemd-oomd may kill in the partition. It kills whole cgroups below one that it
+// watches, by rules of its own.
+func (c *checks) oomd(ctx context.Context) []Finding {
+	watched := append([]string{"systemd-oomd.service", "-.slice", unitname.Default.Slice()}, c.slices()...)
+	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", watched...)
+	if err != nil {
+		return nil // reported by the check systemd
+	}
+	var found []Finding
+	running := false
+	for _, u := range units {
+		if u["Id"] == "systemd-oomd.service" {
+			running = u["ActiveState"] == "active"
+			continue
+		}
+		for _, property := range []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure"} {
+			if running && u[property] == "kill" {
+				found = append(found, changing(
+					Warning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
+					"%s has %s=kill: systemd-oomd may kill pods of the partition, in a different order",
+					u["Id"], property,
+				)...)
+			}
+		}
+	}
+	if found == nil {
+		found = saying(OK, "does not kill in the partition")
+	}
+	return found
+}

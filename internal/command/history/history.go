@@ -1,0 +1,112 @@
+// Package history shows what the monitor has recorded, for people and for scripts. It changes
+// nothing, and works without the service.
+package history
+
+import (
+	"context"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
+)
+
+// Options holds the flags of the command history.
+type Options struct {
+	// Dir is the folder of the history.
+	Dir string
+	// Since and Until bound the samples.
+	Since, Until time.Time
+	// At is a moment to show in detail, zero for none. Since and Until are then ignored.
+	At time.Time
+}
+
+// View holds the output of the command history. Its JSON is for scripts: new versions add fields
+// and do not change them.
+type View struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Samples have the length of a minute, of ten, or of an hour.
+	Samples []samples.Sample `json:"samples"`
+	// Partitions lists the partitions whose pods are known at the sample closest to At.
+	Partitions []Partition `json:"partitions,omitempty"`
+	// BrokenLines counts lines that could not be read.
+	BrokenLines int `json:"brokenLines,omitempty"`
+}
+
+// Partition lists the pods of a partition.
+type Partition struct {
+	Name    unitname.PartitionName `json:"name"`
+	Slice   string                 `json:"slice"`
+	Members []samples.Member       `json:"members"`
+	// MembersTime is the end of the minute that Members are from.
+	MembersTime time.Time `json:"membersTime"`
+}
+
+const (
+	// around is shown before and after a moment.
+	around = 5 * time.Minute
+	// allMinutes and allTens are the longest times that are shown by the minute, and in ten minutes.
+	allMinutes = 2 * time.Hour
+	allTens    = 24 * time.Hour
+)
+
+// Read reads the samples to show.
+func Read(ctx context.Context, o Options) (View, error) {
+	h, err := node.ReadHistory(ctx, o.Dir)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Since: o.Since, Until: o.Until, BrokenLines: h.Broken}
+	if !o.At.IsZero() {
+		v.Since, v.Until = o.At.Add(-around), o.At.Add(around)
+		v.Partitions = membersAt(h, o.At)
+	}
+	v.Samples = []samples.Sample{}
+	switch length := v.Until.Sub(v.Since); {
+	case length <= allMinutes:
+		v.Samples = append(v.Samples, h.Between(v.Since, v.Until)...)
+		if len(v.Samples) == 0 && !o.At.IsZero() {
+			v.Samples = append(v.Samples, closest(h, o.At)...)
+		}
+	case length <= allTens:
+		v.Samples = append(v.Samples, samples.Fold(h.Between(v.Since, v.Until), 10*time.Minute)...)
+	default:
+		v.Samples = append(v.Samples, samples.Fold(h.Between(v.Since, v.Until), time.Hour)...)
+	}
+	for i := range v.Samples {
+		v.Samples[i].Members = nil
+	}
+	return v, nil
+}
+
+// closest returns the sample of ten minutes that a moment belongs to.
+func closest(h samples.History, at time.Time) []samples.Sample {
+	for _, s := range h.Tens {
+		if !s.Time.Before(at) && s.Time.Add(-10*time.Minute).Before(at) {
+			return []samples.Sample{s}
+		}
+	}
+	return nil
+}
+
+// membersAt returns the pods of the partition closest to a moment, at most a quarter of an hour
+// away.
+func membersAt(h samples.History, at time.Time) []Partition {
+	const most = 15 * time.Minute
+	p := Partition{Name: unitname.First, Slice: unitname.First.Slice()}
+	for i := range h.Tens {
+		s := &h.Tens[i]
+		if s.Partition == nil || len(s.Members) == 0 {
+			continue
+		}
+		away := s.Partition.PeakTime.Sub(at).Abs()
+		if away <= most && (p.MembersTime.IsZero() || away < p.MembersTime.Sub(at).Abs()) {
+			p.Members, p.MembersTime = s.Members, s.Partition.PeakTime
+		}
+	}
+	if p.Members == nil {
+		return nil
+	}
+	return []Partition{p}
+}

@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/podsapi"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/fakenode"
+)
+
+// made returns the plan of a node as it is written in JSON. The options lack the node and the
+// socket.
+func made(t *testing.T, n *fakenode.Node, o Options) Plan {
+	t.Helper()
+	o.Node, o.PodsAPI = n.Host(), n.Host().Path(podsapi.DefaultSocket)
+	read, err := Read(t.Context(), o)
+	if err != nil {
+		t.Fatalf("%+v: %v", o, err)
+	}
+	var text bytes.Buffer
+	p := Plan{}
+	if err := errors.Join(WriteJSON(&text, read), json.Unmarshal(text.Bytes(), &p)); err != nil {
+		t.Fatalf("%v:\n%s", err, &text)
+	}
+	p.Invalid = read.Invalid
+	return p
+}
+
+// capacityOf returns the capacity of a flag.
+func capacityOf(t *testing.T, text string) *allocatable.Capacity {
+	t.Helper()
+	c, err := ParseCapacity(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// warns reports whether a warning begins with a text.
+func warns(p Plan, text string) bool {
+	for _, w := range p.Warnings {
+		if strings.HasPrefix(w, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestPlanNode: the plan of a node has the kubelet's configuration with its drop-ins, the flags of
+// the running kubelet over them, the pods of the partition, and the memory of the slices.
+func TestPlanNode(t *testing.T) {
+	t.Parallel()
+	const gibi = 1 << 30
+	// The file of the well-known path is not the one of this kubelet. The section is read from it.
+	n := fakenode.New(t, fakenode.Valid("kube-system")+"kubeReserved: {memory: 7Gi}\n")
+	n.Write("/etc/k.yaml", fakenode.Configuration("kubeReserved: {memory: 16Mi}\nsystemReserved: {memory: 32Mi}\n"))
+	n.Write("/etc/k.d/1.conf", fakenode.Configuration("evictionHard: {nodefs.available: 1Mi}\nsystemReserved: {ephemeral-storage: 1Mi}\n"))
+	n.Partition("67108864")
+	n.Write(fakenode.SystemCgroup+"/memory.peak", "2097152")
+	for name, text := range map[string]string{"memory.current": "10485760", "memory.stat": "inactive_file 1048576", "cpu.stat": "usage_usec 1"} {
+		n.Write("/sys/fs/cgroup/system.slice/"+name, text)
+	}
+	ended := fakenode.PodOf("kube-system", "job", "1Gi", "1Gi")
+	ended.Status.Phase = v1.PodSucceeded
+	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
+		podsv1alpha1.RegisterPodsServer(s, fakenode.Kubelet{Pods: []*v1.Pod{
+			fakenode.PodOf("kube-system", "dns", "70Mi", "170Mi"), fakenode.PodOf("kube-system", "proxy", "10Mi", ""), fakenode.PodOf("web", "shop", "1Gi", "1Gi"), ended,
+		}})
+	})
+	n.RunKubelet("--config=/etc/k.yaml", "--config-dir", "/etc/k.d", "--kube_reserved", "memory=64Mi", "--max-pods=20")
+	p := made(t, n, Options{})
+	if p.Invalid != nil {
+		t.Errorf("%v", p.Invalid)
+	}
+	// The flag replaces kubeReserved; 100Mi is the default of a main file without evictionHard, which
+	// a drop-in does not remove.
+	if p.KubeReserved.MemoryBytes != 64<<20 || p.SystemReserved.MemoryBytes != 32<<20 || p.EvictionThreshold.MemoryBytes != 100<<20 ||
+		p.Allocatable.MemoryBytes > p.Capacity.MemoryBytes-196<<20 || p.Remainder.MemoryBytes != p.Allocatable.MemoryBytes-64<<20 {
+		t.Errorf("%+v", p.Budget)
+	}
+	if s := p.EvictionThreshold.StorageBytes; s == nil || *s != 1<<20 || *p.SystemReserved.StorageBytes != 1<<20 {
+		t.Errorf("storage: %+v", p.EvictionThreshold)
+	}
+	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf" {
+		t.Errorf("%+v", p.Configuration)
+	}
+	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Members == nil || *p.Members != want {
+		t.Errorf("members %+v; want %+v", p.Members, want)
+	}
+	if len(p.Usage) != 2 || p.Usage[0].PeakBytes == nil || *p.Usage[0].PeakBytes != 2<<20 || p.Usage[1].WorkingSetBytes != 9<<20 || p.Usage[1].PeakBytes != nil {
+		t.Errorf("usage %+v", p.Usage)
+	}
+	for _, want := range []string{"systemPartition.memoryLimit of 64Mi is below the requests of its 2 pods, 80Mi", "systemPartition.memoryLimit of 64Mi is below the sum of the memory limits"} {
+		if !warns(p, want) {
+			t.Errorf("want %q in %q", want, p.Warnings)
+		}
+	}
+	if eks := p.Providers[1]; eks.Reserved.MemoryBytes != (11*20+255)<<20 {
+		t.Errorf("%+v; want the formula for 20 pods", eks)
+	}
+	// A flag without a value overrides the files, too, and another one removes the threshold.
+	n.RunKubelet("--config=/etc/k.yaml", "--eviction-hard=", "--reserved-cpus=0", "--system-reserved-cgroup=/system.slice")
+	p = made(t, n, Options{})
+	if p.EvictionThreshold.MemoryBytes != 0 || p.SystemReserved.MilliCPU != 1000 || p.CPUPools.Reserved.CPUs != "0" || !warns(p, "reservedSystemCPUs is set together") {
+		t.Errorf("%+v", p.Budget)
+	}
+	n.RunKubelet("--config=/etc/k.yaml", "--experimental-allocatable-ignore-eviction", "--local-storage-capacity-isolation=false", "--cpu-manager-policy=static")
+	p = made(t, n, Options{})
+	if p.EvictionThreshold.MemoryBytes != 0 || p.Capacity.StorageBytes != nil || !warns(p, "cpuManagerPolicy is static") {
+		t.Errorf("%+v", p.Budget)
+	}
+	// A kubelet without a configuration file has no thresholds.
+	n.RunKubelet("--kube-reserved=cpu=1m")
+	p = made(t, n, Options{})
+	if p.EvictionThreshold.MemoryBytes != 0 || p.KubeReserved.MilliCPU != 1 || p.KubeReserved.MemoryBytes != 0 {
+		t.Errorf("%+v", p.Budget)
+	}
+	if p.Capacity.MemoryBytes > 7*gibi && p.KubeReserved.MemoryBytes == 7*gibi {
+		t.Error("the kubelet does not read the file of the well-known path")
+	}
+}
+
+// TestPlanNoKubelet: without a running kubelet the well-known files are read.
+func TestPlanNoKubelet(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration("kubeReserved: {memory: 16Mi}\n"))
+	p := made(t, n, Options{})
+	if p.KubeReserved.MemoryBytes != 16<<20 || p.EvictionThreshold.MemoryBytes != 100<<20 || len(p.Partitions) != 0 ||
+		p.Remainder.MemoryBytes != p.Allocatable.MemoryBytes || p.Members != nil || !warns(p, "no kubelet runs as kubelet.service: flags") {
+		t.Errorf("%+v", p)
+	}
+	// The partition is switched off for this boot, and not for another node.
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Valid("kube-system"))
+	if p = made(t, n, Options{}); p.Partitions[0].MemoryBytes != 64<<20 {
+		t.Errorf("%+v", p.Partitions)
+	}
+	n.Write("/proc/cmdline", "quiet node_partition=0")
+	if p = made(t, n, Options{}); len(p.Partitions) != 0 || !warns(p, "node_partition=0 on the kernel command line") {
+		t.Errorf("%+v, %q", p.Partitions, p.Warnings)
+	}
+	if p = made(t, n, Options{Capacity: capacityOf(t, "cpu=2,memory=4Gi")}); p.Partitions[0].MemoryBytes != 64<<20 || p.Capacity.MemoryBytes != 4<<30 || p.Usage != nil {
+		t.Errorf("%+v", p)
+	}
+	// A value that the kubelet refuses is an error.
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("kubeReserved: {memory: 1x}\nevictionHard: {memory.available: 200%}\n"))
+	_, err := Read(t.Context(), Options{Node: n.Host()})
+	if err == nil || !strings.Contains(err.Error(), `kubeReserved[memory]: "1x" is not a quantity; the kubelet does not start with it`) ||
+		len(config.Problems(err)) != 2 {
+		t.Errorf("%v", err)
+	}
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("kubeReserved: 5\n"))
+	_, err = Read(t.Context(), Options{Node: n.Host()})
+	if err == nil || !strings.Contains(err.Error(), "/var/lib/kubelet/config.yaml: kubeReserved: 5 has the wrong type") || len(config.Problems(err)) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPlanOther plans another node from files, on a machine without a kubelet. TestComputeExample
+// of internal/budget explains the numbers.
+func TestPlanOther(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, "")
+	n.Write("/etc/example.yaml", fakenode.Configuration(`kubeReserved: {cpu: "1", memory: 2Gi, ephemeral-storage: 1Gi}
+systemReserved: {cpu: 500m, memory: 1Gi, ephemeral-storage: 1Gi}
+evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
+`))
+	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 2Gi, cpuset: 0-3, namespaces: [kube-system]}"))
+	capacity := capacityOf(t, "cpu=16,memory=32Gi,storage=100Gi")
+	files := []string{"/etc/example.yaml", "/etc/partition.yaml"}
+	p := made(t, n, Options{Capacity: capacity, Files: files})
+	if p.Invalid != nil || p.Allocatable.MilliCPU != 14500 || p.Allocatable.MemoryBytes != 29196<<20 || *p.Allocatable.StorageBytes != 88<<30-160 ||
+		p.Remainder.MemoryBytes != (29196-2048)<<20 || p.CPUPools.Shared.CPUs != "4-15" || len(p.Warnings) != 0 {
+		t.Errorf("%v, %+v", p.Invalid, p.Budget)
+	}
+	// A section that the generator refuses: the plan is there, and the status is 1.
+	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 32Gi, cpuset: 15-16, namespaces: [kube-system]}"))
+	p = made(t, n, Options{Capacity: capacity, Files: files})
+	if len(p.Problems) != 2 || p.Invalid == nil || !strings.Contains(p.Invalid.Error(), "the node has no CPU 16") || p.Remainder.MemoryBytes != 0 ||
+		!warns(p, "systemPartition.memoryLimit of 32Gi takes all of the 29196Mi") {
+		t.Errorf("%v, %+v", p.Invalid, p)
+	}
+	_, err := Read(t.Context(), Options{Node: n.Host(), Capacity: capacity, Files: []string{"/etc/none.yaml"}})
+	if err == nil || !strings.Contains(err.Error(), "/etc/none.yaml") || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("%v", err)
+	}
+	// Table and YAML.
+	p = made(t, n, Options{Capacity: capacity, Files: files[:1]})
+	var table, document bytes.Buffer
+	if err := errors.Join(WriteTable(&table, p), WriteYAML(&document, p)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "= Node Allocatable    14500m  29196Mi") {
+		t.Errorf("%s", &table)
+	}
+	if text := document.String(); !strings.Contains(text, "allocatable:\n  memoryBytes: 30614224896\n") || !strings.Contains(text, "\nwarnings: []\n") {
+		t.Errorf("%s", text)
+	}
+}

@@ -1,0 +1,127 @@
+// Package plan reads what the budget of a node is computed from, and writes the budget for people
+// and for scripts. It changes nothing.
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/allocatable"
+	"nodepartition/pkg/slices/config"
+)
+
+// Options holds the flags of the command plan.
+type Options struct {
+	// Node is the node that is planned.
+	Node host.Node
+	// Capacity is the capacity of another node, nil for this one. With it, no pods and no cgroups are
+	// read.
+	Capacity *allocatable.Capacity
+	// Files lists configuration files to use in place of the node's: the first is the kubelet's, and
+	// the others are merged over it. It is empty for the configuration of this node.
+	Files []string
+	// PodsAPI is the socket of the kubelet's Pods API.
+	PodsAPI string
+}
+
+// Plan holds the output of the command plan. Its JSON is for scripts: new versions add fields and
+// do not change them.
+type Plan struct {
+	budget.Budget
+	// Configuration is the configuration that the budget is computed from.
+	Configuration allocatable.Origin `json:"configuration"`
+	// Members is of the system partition. It is absent where the pods are not known.
+	Members *budget.Members `json:"members,omitempty"`
+	// Usage lists the slices that are there. It is absent for another node.
+	Usage []Usage `json:"usage,omitempty"`
+	// Problems lists the reasons why the generator refuses the section.
+	Problems []string `json:"problems,omitempty"`
+
+	// Invalid is the error that Problems lists, nil without one.
+	Invalid error `json:"-"`
+}
+
+// Read computes the budget. If the section is not valid, the plan has the values that are, and
+// Invalid.
+func Read(ctx context.Context, o Options) (Plan, error) {
+	var p Plan
+	kubelet, err := allocatable.ReadSettings(o.Node.Root, o.Files)
+	if err != nil {
+		return p, err
+	}
+	p.Configuration = kubelet.From
+	capacity := o.Capacity
+	if capacity == nil {
+		if capacity, err = allocatable.ReadCapacity(o.Node, kubelet.RootDir); err != nil {
+			return p, missingCapacity(o.Node, err)
+		}
+	}
+	in := kubelet.Input(capacity)
+	notes := kubelet.Notes
+	draft, invalid := config.Draft(kubelet.Section, in.Capacity.Memory().Value(), in.CPUs)
+	partitions := draft.Partitions
+	notes = append(notes, draft.Warnings...)
+	if invalid != nil {
+		for _, problem := range config.Problems(invalid) {
+			p.Problems = append(p.Problems, problem.Error())
+		}
+	}
+	if len(partitions) > 0 && kubelet.Off && o.Capacity == nil {
+		partitions = nil
+		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
+	}
+	in.Partitions = shares(partitions)
+	if o.Capacity == nil && !o.Node.Foreign {
+		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)
+	}
+	if len(partitions) > 0 && partitions[0].IsSystem() {
+		p.Members = in.Partitions[0].Members
+	}
+	if o.Capacity == nil {
+		notes = append(notes, unread(o.Node)...)
+		p.Usage = readUsage(o.Node.Cgroups, in.Partitions)
+		in.HostBytes = hostBytes(p.Usage)
+	}
+	if p.Budget, err = budget.Compute(in); err != nil {
+		return p, err
+	}
+	p.Invalid = invalid
+	p.Warnings = append(append([]string{}, notes...), p.Warnings...)
+	return p, nil
+}
+
+// shares returns the partitions for the budget, without their members.
+func shares(partitions []config.Partition) []budget.Share {
+	list := make([]budget.Share, 0, len(partitions))
+	for _, p := range partitions {
+		list = append(list, budget.Share{Name: p.Name, MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive})
+	}
+	return list
+}
+
+// unread returns notes on what a plan of another node leaves out.
+func unread(n host.Node) []string {
+	err := n.Answers()
+	if err == nil {
+		return nil
+	}
+	notes := []string{
+		fmt.Sprintf("pods of the partition: %v", err),
+		"storage: not read: the file system of --root may be another than the node's",
+	}
+	if err := n.NoCgroups(); err != nil {
+		notes = append(notes, err.Error())
+	}
+	return notes
+}
+
+// missingCapacity returns an error of reading the capacity. That of another node can be given.
+func missingCapacity(n host.Node, err error) error {
+	if n.Foreign {
+		return fmt.Errorf("%w: it is not among the files of --root; give it with --capacity", err)
+	}
+	return err
+}

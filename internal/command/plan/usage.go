@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
+)
+
+// Usage is the memory that a slice uses, in bytes.
+type Usage struct {
+	Slice string `json:"slice"`
+	// MemoryBytes is memory.current, with page cache, and WorkingSetBytes without inactive page cache.
+	MemoryBytes     uint64 `json:"memoryBytes"`
+	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	// PeakBytes is memory.peak: the largest memory.current since the slice was started. It is absent
+	// before Linux 5.19.
+	PeakBytes *uint64 `json:"peakBytes,omitempty"`
+}
+
+// services is the slice of the services of the node.
+const services = "system.slice"
+
+// readUsage reads the slices of the budget. A slice that is not there, or whose memory is not
+// accounted, is left out.
+func readUsage(root cgroupfs.FS, partitions []budget.Share) []Usage {
+	var list []Usage
+	for _, slice := range budgeted(partitions) {
+		path := unitname.CgroupPath(slice)
+		usage, err := root.Usage(path)
+		if err != nil || !usage.HasMemory {
+			continue
+		}
+		u := Usage{Slice: slice, MemoryBytes: usage.MemoryCurrent, WorkingSetBytes: usage.WorkingSet()}
+		if peak, err := root.MemoryPeak(path); err == nil {
+			u.PeakBytes = &peak
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// budgeted lists the slices of the budget: of all pods, of the partitions, and of the services of
+// the node.
+func budgeted(partitions []budget.Share) []string {
+	all := []string{unitname.Default.Slice(), unitname.First.Slice()} // which may be a kubelet's own
+	for _, p := range partitions {
+		if p.Name != unitname.First {
+			all = append(all, p.Name.Slice())
+		}
+	}
+	return append(all, services)
+}
+
+// hostBytes returns the working set of the services of the node, 0 if it is not known.
+func hostBytes(usage []Usage) int64 {
+	for _, u := range usage {
+		if u.Slice == services {
+			return int64(u.WorkingSetBytes)
+		}
+	}
+	return 0
+}
+
+// countMembers adds to each share the sums over the members of its partition, where the kubelet
+// serves its Pods API.
+func countMembers(ctx context.Context, socket string, rules membership.Rules, shares []budget.Share) {
+	if len(shares) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pods, known := node.ListPods(ctx, socket).Pods()
+	if !known {
+		return
+	}
+	of := map[unitname.PartitionName]*budget.Members{}
+	for i := range shares {
+		shares[i].Members = &budget.Members{}
+		of[shares[i].Name] = shares[i].Members
+	}
+	for _, pod := range pods {
+		m := of[rules.Partition(membership.Pod{
+			Namespace: pod.Namespace, Guaranteed: pod.QoS == v1.PodQOSGuaranteed, Origin: pod.Origin,
+		})]
+		if pod.Ended || m == nil {
+			continue
+		}
+		m.Pods++
+		m.MemoryRequestBytes += pod.MemoryRequest
+		m.MemoryLimitBytes += pod.MemoryLimit
+		if pod.MemoryLimit == 0 {
+			m.Unlimited++
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
+)
+
+// WriteJSON writes a plan for scripts.
+func WriteJSON(w io.Writer, p Plan) error {
+	return output.JSON(w, p)
+}
+
+// WriteYAML writes a plan as YAML, with the fields of the JSON.
+func WriteYAML(w io.Writer, p Plan) error {
+	text, err := yaml.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// WriteTable writes a plan for people.
+func WriteTable(w io.Writer, p Plan) error {
+	fmt.Fprintf(w, "Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
+	for _, write := range []func(io.Writer, *Plan){writeBudget, writePools, writeProviders, writeUsage} {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		write(table, &p)
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, warning := range p.Warnings {
+		fmt.Fprintf(w, "\nwarning: %s\n", oneline.Terminal(warning))
+	}
+	return nil
+}
+
+func origin(c allocatable.Origin) string {
+	from := append([]string{}, c.Files...)
+	if c.KubeletPID != 0 {
+		from = append(from, fmt.Sprintf("command line of process %d", c.KubeletPID))
+	}
+	if len(from) == 0 {
+		return "none"
+	}
+	return strings.Join(from, ", ")
+}
+
+func writeBudget(w io.Writer, p *Plan) {
+	fmt.Fprintln(w, "BUDGET\tCPU\tMEMORY\tSTORAGE")
+	row := func(name string, amount budget.Resources) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, cpuText(amount.MilliCPU),
+			bytesize.Round(amount.MemoryBytes), storageText(amount.StorageBytes))
+	}
+	row("capacity", p.Capacity)
+	row("- kubeReserved", p.KubeReserved)
+	row("- systemReserved", p.SystemReserved)
+	row("- eviction threshold", p.EvictionThreshold)
+	if p.HugePagesBytes != 0 {
+		row("- huge pages", budget.Resources{MemoryBytes: p.HugePagesBytes})
+	}
+	row("= Node Allocatable", p.Allocatable)
+	for i := range p.Partitions {
+		row("- partition "+string(p.Partitions[i].Name), p.Partitions[i].Resources)
+	}
+	row("= left for user pods", p.Remainder)
+	if m := p.Members; m != nil {
+		fmt.Fprintf(w, "\nThe %d pods of the partition request %s. Their limits are %s; %d have none.\n",
+			m.Pods, bytesize.Round(m.MemoryRequestBytes), bytesize.Round(m.MemoryLimitBytes), m.Unlimited)
+	}
+}
+
+func writePools(w io.Writer, p *Plan) {
+	fmt.Fprintln(w, "\nPOOL\tCPUS\tCOUNT")
+	row := func(name string, pool budget.Pool) {
+		cpus := pool.CPUs
+		if cpus == "" {
+			cpus = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\n", name, cpus, pool.Count)
+	}
+	for _, partition := range p.CPUPools.Partitions {
+		row("partition "+string(partition.Name), partition.Pool)
+	}
+	row("reserved", p.CPUPools.Reserved)
+	row("shared", p.CPUPools.Shared)
+}
+
+func writeProviders(w io.Writer, p *Plan) {
+	fmt.Fprintln(w, "\nPROVIDER\tRULE OF\tRESERVES CPU\tMEMORY\tALLOCATABLE CPU\tMEMORY")
+	sum := budget.Resources{
+		MilliCPU:    p.KubeReserved.MilliCPU + p.SystemReserved.MilliCPU,
+		MemoryBytes: p.KubeReserved.MemoryBytes + p.SystemReserved.MemoryBytes,
+	}
+	row := func(name, date string, reserved, left budget.Resources) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, date, cpuText(reserved.MilliCPU),
+			bytesize.Round(reserved.MemoryBytes), cpuText(left.MilliCPU), bytesize.Round(left.MemoryBytes))
+	}
+	row("this node", "-", sum, p.Allocatable)
+	for i := range p.Providers {
+		provider := &p.Providers[i]
+		row(provider.Name, provider.Date, provider.Reserved, provider.Allocatable)
+	}
+}
+
+func writeUsage(w io.Writer, p *Plan) {
+	if len(p.Usage) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nSLICE\tMEMORY\tWORKING SET\tPEAK")
+	for _, u := range p.Usage {
+		peak := "-"
+		if u.PeakBytes != nil {
+			peak = bytesize.Text(*u.PeakBytes)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Slice, bytesize.Text(u.MemoryBytes), bytesize.Text(u.WorkingSetBytes), peak)
+	}
+}
+
+// cpuText returns thousandths of a CPU as Kubernetes writes them.
+func cpuText(milli int64) string {
+	return resource.NewMilliQuantity(milli, resource.DecimalSI).String()
+}
+
+func storageText(bytes *int64) string {
+	if bytes == nil {
+		return "-"
+	}
+	return bytesize.Round(*bytes)
+}

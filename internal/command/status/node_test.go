@@ -1,0 +1,213 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/fakenode"
+)
+
+// evictionsFile holds the evictions of the system partition.
+const evictionsFile = "/run/node-partition/monitor/evictions.json"
+
+// flag changes the options as a flag does.
+type flag func(*options.Options)
+
+// shown returns the status of a node, as it is written in JSON, and the table.
+func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s Status, table string) {
+	t.Helper()
+	o := n.Options()
+	for _, set := range flags {
+		set(&o)
+	}
+	read, err := Read(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, rows bytes.Buffer
+	if err := errors.Join(WriteJSON(&text, read), WriteTable(&rows, read), json.Unmarshal(text.Bytes(), &s)); err != nil {
+		t.Fatalf("%v:\n%s", err, &text)
+	}
+	return s, strings.ReplaceAll(rows.String(), n.Root, "")
+}
+
+// TestStatusNode: status reads the node itself, and changes nothing.
+func TestStatusNode(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
+	const (
+		id        = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+		burstable = "/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	)
+	n.Write(burstable+"/memory.max", "max")
+	n.Write(burstable+"/cri-containerd-"+id+".scope/cpu.weight", "39")
+	n.Serve(&fakenode.Runtime{
+		Sandboxes: []*runtime.PodSandbox{{Id: "s", Metadata: &runtime.PodSandboxMetadata{Name: "dns", Namespace: "kube-system", Uid: fakenode.UID}}},
+		Containers: []*runtime.Container{{
+			Id: id, PodSandboxId: "s", State: runtime.ContainerState_CONTAINER_RUNNING, Metadata: &runtime.ContainerMetadata{Name: "dns"},
+		}},
+	})
+	n.Listen("/run/nri/nri.sock")
+	s, _ := shown(t, n)
+	if len(s.Pods) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	// Without the Pods API it is unknown whether the kubelet would start the container again.
+	pod := s.Pods[0]
+	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != podmove.ReasonUnknownPolicy {
+		t.Errorf("%+v", pod)
+	}
+	if p := s.Partitions[0]; p.Name != unitname.System || p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
+		t.Errorf("%+v", p)
+	}
+	for _, path := range []string{node.MembersFile, "/run/node-partition"} {
+		if _, err := os.Stat(n.Root + path); err == nil {
+			t.Errorf("status has made %s", path)
+		}
+	}
+	// With --move, status shows the effect of that mode.
+	_, stdout := shown(t, n, func(o *options.Options) { o.Mode = podmove.Never })
+	if !strings.Contains(stdout, "forbidden: partition-monitor move kube-system/dns, or delete the pod") {
+		t.Errorf("%s", stdout)
+	}
+}
+
+// TestStatusWithoutLimit: without a limit, status reports that no pod is evicted.
+func TestStatusWithoutLimit(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n  namespaces: [kube-system]\n"))
+	n.Partition("max")
+	n.Write(fakenode.SystemCgroup+"/memory.current", "94371840")
+	n.Write(fakenode.SystemCgroup+"/memory.stat", "inactive_file 0\nactive_file 0\nslab_reclaimable 0")
+	n.Serve(&fakenode.Runtime{})
+	s, stdout := shown(t, n)
+	e := s.Partitions[0].Eviction
+	if e == nil || !e.NoLimit || e.AvailableBytes != 0 || e.HardBytes != 0 || e.Crossed != "" {
+		t.Fatalf("%+v", e)
+	}
+	if !strings.Contains(stdout, "without a memory limit: the partition only sets CPU weights and reports usage") {
+		t.Errorf("%s", stdout)
+	}
+}
+
+// TestStatusEviction: status ranks the pods as the service would, and evicts none.
+func TestStatusEviction(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Guarded(t)
+	n.TellPods()
+	n.Write(fakenode.SystemCgroup+"/memory.current", fakenode.Scarce)
+	s, _ := shown(t, n)
+	e := s.Partitions[0].Eviction
+	if e == nil || e.Mode != "on" || e.AvailableBytes != 10<<20 || e.WorkingSetBytes != 89<<20 || e.HardBytes != 32<<20 || e.SoftBytes != 0 || e.Crossed != evict.Hard || e.Estimated {
+		t.Fatalf("%+v", e)
+	}
+	if e.Open == nil || e.Last == nil || len(e.Open)+len(e.Last) > 0 {
+		t.Errorf("open %v, last %v; want [] and not null", e.Open, e.Last)
+	}
+	// etcd exceeds its request by more, and has a higher priority. No pod outside the partition is in
+	// the list.
+	want := []Candidate{
+		{Namespace: "kube-system", Name: "dns", UID: fakenode.UID, Priority: 10, WorkingSetBytes: 30 << 20, RequestBytes: 10 << 20},
+		{Namespace: "kube-system", Name: "etcd", UID: fakenode.Pods[1].UID, Priority: 2_000_001_000, WorkingSetBytes: 32 << 20, RequestBytes: 1 << 20, Skip: evict.SkipStatic},
+	}
+	if !slices.Equal(e.Order, want) {
+		t.Errorf("%+v; want %+v", e.Order, want)
+	}
+	if killed := n.Killed(); len(killed) > 0 {
+		t.Errorf("status has killed %v", killed)
+	}
+	if _, err := os.Stat(n.Root + evictionsFile); err == nil {
+		t.Error("status has written evictions.json")
+	}
+	// With flags, status shows their effect.
+	protect := func(text string) flag {
+		protected, err := evict.ParseProtected(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(o *options.Options) { o.Eviction.Protected = protected }
+	}
+	for name, test := range map[string]struct {
+		set   flag
+		parts []string
+	}{
+		"--eviction=off":                          {func(o *options.Options) { o.Eviction.Off = true }, []string{"Eviction    off\n"}},
+		"--eviction=dry-run":                      {func(o *options.Options) { o.Eviction.DryRun = true }, []string{"Eviction    dry-run, 10Mi available"}},
+		"--eviction-protect=none":                 {protect("none"), []string{"2.              kube-system  etcd"}},
+		"--eviction-protect=node-critical":        {protect("node-critical"), []string{"never: node-critical  kube-system  etcd"}},
+		"--eviction-protect=static,node-critical": {protect("static,node-critical"), []string{"never: static   kube-system  etcd", "next            kube-system  dns"}},
+	} {
+		_, table := shown(t, n, test.set)
+		for _, part := range test.parts {
+			if !strings.Contains(table, part) {
+				t.Errorf("%s: want %q in\n%s", name, part, table)
+			}
+		}
+	}
+}
+
+// TestStatusEvictionEstimated: without the kubelet, requests and priorities are estimates, and
+// status reports that.
+func TestStatusEvictionEstimated(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Guarded(t)
+	_, stdout := shown(t, n)
+	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next            kube-system  dns ", "never: static   kube-system  etcd "} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("want %q in\n%s", part, stdout)
+		}
+	}
+	if _, table, _ := strings.Cut(stdout, "EVICTION ORDER"); strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
+		t.Errorf("a pod outside the partition is in the order:\n%s", stdout)
+	}
+}
+
+// TestStatusBrokenEvictionsFile: status names an invalid state file and the remedy, and shows the
+// rest.
+func TestStatusBrokenEvictionsFile(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Guarded(t)
+	n.TellPods()
+	for _, text := range []string{"", "{", `{"last": 1}`, "\x00"} {
+		n.Write(evictionsFile, text)
+		_, stdout := shown(t, n)
+		for _, part := range []string{"Problem     state of evictions: " + evictionsFile, "; remove it\n", "kube-system  dns"} {
+			if !strings.Contains(stdout, part) {
+				t.Errorf("want %q in\n%s", part, stdout)
+			}
+		}
+	}
+	n.Write(evictionsFile, "{}")
+	if s, _ := shown(t, n); s.Partitions[0].Eviction == nil || len(s.Partitions[0].Eviction.Last) > 0 {
+		t.Errorf("%+v", s.Partitions)
+	}
+}
+
+// TestStatusWithoutPartition: without a partition, status has no section about eviction.
+func TestStatusWithoutPartition(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration(""))
+	n.Serve(&fakenode.Runtime{})
+	n.ServePods()
+	n.Write(evictionsFile, "{") // left by an earlier partition
+	_, stdout := shown(t, n)
+	if strings.Contains(stdout, "Eviction") || !strings.Contains(stdout, "Partition   none") {
+		t.Errorf("%s", stdout)
+	}
+	if s, _ := shown(t, n); s.Partitions == nil || len(s.Partitions) > 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,289 @@
+// Package status reads the state of the partition from the node and the service, and writes it for
+// people and for scripts. It changes nothing.
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/node/control"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/node/trial"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// Status holds the output of the command status. Its JSON is for scripts: from 0.1.0 on, versions
+// add fields and do not change them.
+type Status struct {
+	// Partitions lists the active partitions. It is empty, and not absent, if there is none.
+	Partitions []Active `json:"partitions"`
+	// Problem is the reason why the configuration is not applied, or why there is no partition, and
+	// what could not be read.
+	Problem string `json:"problem,omitempty"`
+	// Trial is absent if none is running.
+	Trial *trial.Trial `json:"trial,omitempty"`
+	// Service is "ready", or the reason why the service is not.
+	Service string `json:"service"`
+	podmove.Report
+}
+
+// Active is an active partition. Amounts are in bytes.
+type Active struct {
+	Name        unitname.PartitionName `json:"name"`
+	Slice       string                 `json:"slice"`
+	Namespaces  []string               `json:"namespaces"`
+	MemoryBytes uint64                 `json:"memoryBytes"`
+	// LimitBytes is absent without a limit.
+	LimitBytes *uint64 `json:"limitBytes,omitempty"`
+	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
+	SwapBytes uint64 `json:"swapBytes,omitempty"`
+	// MinBytes and LowBytes are its protected memory, memory.min and memory.low.
+	MinBytes uint64 `json:"minBytes,omitempty"`
+	LowBytes uint64 `json:"lowBytes,omitempty"`
+	CPUs     string `json:"cpuset,omitempty"`
+	// Exclusive means that no other pod runs on CPUs.
+	Exclusive bool   `json:"exclusive,omitempty"`
+	CPUWeight uint64 `json:"cpuWeight"`
+	// Eviction is nil if its state could not be read.
+	Eviction *Eviction `json:"eviction,omitempty"`
+}
+
+// Read reads the node and queries the service, if it is running.
+func Read(ctx context.Context, o options.Options) (Status, error) {
+	status := Status{Partitions: []Active{}, Service: service(ctx, o)}
+	config, err := node.LoadApplied(o.Node, o.Mode, node.ReadOnly)
+	switch {
+	case errors.Is(err, node.ErrFacts):
+		status.Problem = config.Problem.Error()
+	case err != nil:
+		status.Problem = err.Error()
+	case config.Problem != nil:
+		status.Problem = config.Problem.Error()
+	case config.NotApplied:
+		status.Problem = node.NotApplied
+	default:
+		status.Problem = config.Desired.ManagedByKubelet
+	}
+	unread := func(err error) { status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ") }
+	if status.Trial, err = trial.Read(o.Node); err != nil {
+		unread(err)
+	}
+	if err := o.Node.NoCgroups(); err != nil {
+		unread(err)
+	}
+	fs := o.Node.Cgroups
+	for _, p := range config.Partitions {
+		active, ok := readActive(fs, p.Name)
+		if !ok {
+			continue
+		}
+		active.Namespaces = p.Namespaces
+		if desired := config.Desired.Partition(p.Name); desired != nil {
+			active.CPUs, active.Exclusive = desired.CPUs.String(), desired.Exclusive
+		}
+		status.Partitions = append(status.Partitions, active)
+	}
+	report, pods, err := readPods(ctx, o, config.Policy())
+	if errors.Is(err, host.ErrNotAsked) {
+		unread(err)
+	} else if err != nil {
+		return status, err
+	}
+	for i := range status.Partitions {
+		p := &status.Partitions[i]
+		settings := node.EvictionSettings(config.Of(p.Name).Thresholds, o.Eviction)
+		if p.Eviction, err = readEviction(o.Node, p.Name, settings, pods(p.Name)); err != nil {
+			unread(err) // the places of the pods are shown nevertheless
+		}
+	}
+	// Only the service knows which pods are being moved, and which moves have failed.
+	var known map[string]podmove.PodReport
+	if len(report.Pods) > 0 {
+		known = control.Reasons(ctx, o.Listen)
+	}
+	for i := range report.Pods {
+		pod := &report.Pods[i]
+		if said, ok := known[pod.UID]; ok && pod.Reason != "" && said.Reason != "" {
+			pod.Reason, pod.Next = said.Reason, said.Next
+		}
+	}
+	status.Report = report
+	return status, nil
+}
+
+// readActive reads the cgroup of a partition. It returns false if the partition is not active.
+func readActive(fs cgroupfs.FS, name unitname.PartitionName) (Active, bool) {
+	active := Active{Name: name, Slice: name.Slice()}
+	path := unitname.CgroupPath(active.Slice)
+	limits, err := fs.Limits(path)
+	if err != nil {
+		return active, false
+	}
+	active.CPUWeight = limits.CPUWeight
+	active.MinBytes, active.LowBytes = limits.Protection.Min, limits.Protection.Low
+	if limits.MemoryMax != cgroupfs.Unlimited {
+		active.LimitBytes = &limits.MemoryMax
+	}
+	if bytes, err := fs.MemoryCurrent(path); err == nil {
+		active.MemoryBytes = bytes
+	}
+	if bytes, err := fs.SwapCurrent(path); err == nil {
+		active.SwapBytes = bytes
+	}
+	return active, true
+}
+
+// service returns whether the service is ready, or why it was not asked.
+func service(ctx context.Context, o options.Options) string {
+	if err := o.Node.Answers(); err != nil {
+		return err.Error()
+	}
+	return control.Ready(ctx, o.Listen)
+}
+
+// inventory returns the pods of a partition that an eviction can choose from.
+type inventory func(unitname.PartitionName) []evict.Pod
+
+// readPods reads the node as a pass of the service does, and changes nothing. It returns a report
+// of all pods, and the inventory of the partitions.
+func readPods(ctx context.Context, o options.Options, config podmove.Policy) (podmove.Report, inventory, error) {
+	if err := o.Node.Answers(); err != nil {
+		return podmove.Report{Time: time.Now(), Pods: []podmove.PodReport{}}, noPods, fmt.Errorf("pods: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kubelet := node.ListPods(ctx, o.PodsAPI)
+	gatherer := podmove.Gatherer{
+		Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet,
+		Runtime: node.NewRuntime(o.Node, o.Runtime, func(bool) {}),
+	}
+	state := podmove.Unavailable
+	if node.Served(ctx, o.NRI) == nil {
+		state = podmove.Working
+	}
+	snapshot, err := gatherer.Snapshot(ctx, config, state)
+	if err != nil {
+		return podmove.Report{}, nil, err
+	}
+	known, _ := kubelet.Pods()
+	d := podmove.Decide(snapshot)
+	// The JSON document has [] and not null.
+	report := podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, d.Pods...), Outlived: d.Outlived}
+	capacity := node.MemoryCapacity(o.Node.Root)
+	return report, func(name unitname.PartitionName) []evict.Pod {
+		return candidates.Inventory(name, snapshot.Pods, known, capacity)
+	}, nil
+}
+
+// noPods returns no pods: a node that is not asked has none to rank.
+func noPods(unitname.PartitionName) []evict.Pod { return nil }
+
+// WriteJSON writes a status for scripts.
+func WriteJSON(w io.Writer, status Status) error {
+	return output.JSON(w, status)
+}
+
+// WriteTable writes a status for people.
+func WriteTable(w io.Writer, status Status) error {
+	for i := range status.Partitions {
+		status.Partitions[i].write(w)
+	}
+	if len(status.Partitions) == 0 {
+		fmt.Fprintln(w, "Partition   none is active")
+	}
+	if t := status.Trial; t != nil {
+		fmt.Fprintf(
+			w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n",
+			oneline.Terminal(t.From), t.Until.Format(trial.TimeOfDay),
+		)
+	}
+	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
+	if status.Problem != "" {
+		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
+	}
+	for _, o := range status.Outlived {
+		fmt.Fprintf(
+			w, "Outlived    %s in %s: its processes have outlived their pod\n",
+			oneline.Terminal(o.Scope), oneline.Terminal(o.Slice),
+		)
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
+	for _, pod := range status.Pods {
+		member := "no"
+		if pod.Member {
+			member = "yes"
+		}
+		fmt.Fprintf(
+			table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n",
+			oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(), pod.Containers,
+			pod.Misplaced, oneline.Terminal(why(pod)),
+		)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for i := range status.Partitions {
+		p := &status.Partitions[i]
+		title := ""
+		if len(status.Partitions) > 1 {
+			title = " of " + string(p.Name)
+		}
+		if err := writeEviction(w, title, p.Eviction); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Active) write(w io.Writer) {
+	fmt.Fprintf(w, "Partition   %s\n", a.Slice)
+	fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(a.Namespaces, ", "))
+	limit := "no limit"
+	if a.LimitBytes != nil {
+		limit = bytesize.Text(*a.LimitBytes)
+	}
+	fmt.Fprintf(w, "Memory      %s of %s\n", bytesize.Text(a.MemoryBytes), limit)
+	if a.SwapBytes > 0 {
+		fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(a.SwapBytes))
+	}
+	if a.MinBytes > 0 || a.LowBytes > 0 {
+		low := max(a.MinBytes, a.LowBytes)
+		fmt.Fprintf(w, "Protected   %s always, %s if possible\n", bytesize.Text(a.MinBytes), bytesize.Text(low))
+	}
+	if a.CPUs != "" {
+		exclusive := ""
+		if a.Exclusive {
+			exclusive = ", without other pods"
+		}
+		fmt.Fprintf(w, "CPUs        %s%s\n", a.CPUs, exclusive)
+	}
+	fmt.Fprintf(w, "CPU weight  %d\n", a.CPUWeight)
+}
+
+func why(pod podmove.PodReport) string {
+	switch {
+	case pod.Reason != "":
+		return string(pod.Reason) + ": " + pod.Next
+	case pod.IdleCPUs != "":
+		return "has CPUs " + pod.IdleCPUs + " exclusively, outside the partition's cpuset: they are idle"
+	case pod.LiveMoved > 0:
+		return "moved live, " + bytesize.Text(pod.OutsideBytes) + " stayed outside"
+	}
+	return "-"
+}

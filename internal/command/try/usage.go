@@ -1,0 +1,76 @@
+package try
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/slices/config"
+)
+
+// checkUsage refuses a limit below which pods would be evicted as soon as it is in force. A trial
+// is for a section that may be wrong, and the pods that it evicts do not come back with its end. A
+// partition that does not exist yet uses nothing.
+func checkUsage(n host.Node, asked *node.Desired) error {
+	for i := range asked.Partitions {
+		if err := checkUsageOf(n.Cgroups, &asked.Partitions[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
+	limit := uint64(asked.MemoryLimit)
+	if limit == 0 {
+		return nil
+	}
+	reading, err := readPartition(cgroups, asked.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the usage of the partition cannot be compared with memoryLimit: %w; --force tries it nevertheless", err)
+	}
+	hard := threshold(asked, limit)
+	if used := reading.Used(); used+hard > limit {
+		return fmt.Errorf(
+			"memoryLimit %s, with a threshold of %s, is below what the partition uses now, %s: pods would be evicted at once; "+
+				"want %s or more (partition-monitor recommend), or --force",
+			bytesize.Text(limit), bytesize.Text(hard), bytesize.Text(used), bytesize.Text(enough(asked, used)),
+		)
+	}
+	return nil
+}
+
+// readPartition reads the memory of the partition as evictions do.
+func readPartition(root cgroupfs.FS, name unitname.PartitionName) (cgroupfs.MemoryReading, error) {
+	meter, err := root.MemoryMeter(unitname.CgroupPath(name.Slice()))
+	if err != nil {
+		return cgroupfs.MemoryReading{}, err
+	}
+	defer meter.Close()
+	return meter.Read(func(uint64, uint64) bool { return false })
+}
+
+// threshold returns the threshold of a limit in bytes, 0 for none.
+func threshold(asked *config.Partition, limit uint64) uint64 {
+	bytes, _ := asked.Eviction.Of(int64(limit))
+	return uint64(max(bytes, 0))
+}
+
+// enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold may
+// be a percentage, which grows with the limit.
+func enough(asked *config.Partition, used uint64) uint64 {
+	const mebi, most = 1 << 20, 100
+	limit := used
+	for range most {
+		limit = (used + threshold(asked, limit) + mebi - 1) / mebi * mebi
+	}
+	return limit
+}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/node"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/nri"
+)
+
+// hangingAPI blocks each poll from the second one on until its context ends.
+type hangingAPI struct {
+	evict.API
+	ctx   context.Context
+	polls int
+}
+
+func (a *hangingAPI) Available() bool {
+	if a.polls++; a.polls > 1 {
+		<-a.ctx.Done()
+	}
+	return false
+}
+
+// idleReconciler returns a reconciler that is not run. Without a pass it is alive all the same.
+func idleReconciler(t *testing.T) *podmove.Reconciler {
+	t.Helper()
+	r, err := podmove.New(podmove.Options{
+		Gatherer: &podmove.Gatherer{Cgroups: cgroupfs.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &podsapi.Watcher{}},
+		Units:    units{}, Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
+		NRI:   func() podmove.NRIState { return podmove.Working },
+		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestAliveEviction: the watchdog and the health check notice that eviction hangs, also while
+// placement goes on.
+func TestAliveEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		evictor, err := evict.New(evict.Options{
+			Partition: unitname.System,
+			Cgroups:   cgroupfs.FS(t.TempDir()),
+			Inventory: evict.Inventory{
+				Pods: func() []evict.Pod { return nil }, Known: func() bool { return true }, Refresh: func() {},
+				Scopes: func(string) (map[string]string, error) { return nil, nil },
+				Rest:   func(string) []evict.Container { return nil },
+			},
+			Actions: evict.Actions{
+				Kill: func(string, bool) error { return nil }, Runtime: mover{}, Mark: func(map[string]bool) {},
+				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
+			},
+			Files:  evict.Files{Store: evict.Store(t.TempDir() + "/evictions.json")},
+			Events: evict.NoEvents{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &monitor{}
+		m.partitions.add(&partition{name: unitname.System, evictor: evictor})
+		m.reconciler = idleReconciler(t)
+		ended := make(chan error, 1)
+		go func() { ended <- evictor.Run(ctx) }()
+		<-time.After(20 * time.Second)
+		if err := m.alive(); err != nil {
+			t.Errorf("after 20 s: %v", err)
+		}
+		<-time.After(20 * time.Second)
+		if err := m.alive(); err == nil || !strings.Contains(err.Error(), "eviction: ") {
+			t.Errorf("after 40 s without a poll: %v; want an error of eviction", err)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}

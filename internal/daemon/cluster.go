@@ -1,0 +1,199 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// The reasons of our events about the system partition. They never change, because programs select
+// events by them. Those about another partition begin with Partition.
+const (
+	reasonKilled      = "SystemPartitionOOMKilling"
+	reasonNoCandidate = "SystemPartitionNoEvictionCandidate"
+	reasonInvalid     = "SystemPartitionConfigurationInvalid"
+)
+
+// The messages of our events about kills in the system partition. They hold no number, so that
+// equal faults are counted in one event.
+const (
+	killedPod = "the kernel has killed processes of this pod at the memory limit of the system partition: eviction came too late, " +
+		"or had no candidate"
+	killedUnknown = "the kernel has killed processes of a pod that has ended, or is not known, at the memory limit of the system " +
+		"partition: eviction came too late, or had no candidate"
+)
+
+// cluster records faults of the node where operators of the cluster look. Its methods return at
+// once. A nil cluster records nothing.
+type cluster struct {
+	cgroups   cgroupfs.FS
+	recorder  *faults.Recorder  // nil without events
+	condition *faults.Condition // nil without the condition
+}
+
+// newCluster returns nil if the options ask for nothing, or if there is no kubeconfig to do it
+// with.
+func (m *monitor) newCluster() *cluster {
+	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
+		return nil
+	}
+	c := &cluster{cgroups: m.options.Node.Cgroups}
+	if m.options.Events {
+		c.recorder = faults.NewRecorder(m.api, m.log, m.metrics.EventWritten)
+	}
+	if m.options.NodeCondition {
+		c.condition = faults.NewCondition(m.api, unitname.First, m.log, m.metrics.ConditionWritten)
+	}
+	if c.recorder == nil && c.condition == nil {
+		return nil
+	}
+	return c
+}
+
+// sinks returns the sinks of the evictions of a partition, and what records the kernel's kills; nil
+// if nothing does. pods lists the pods of the partition. The condition of the node is about the
+// system partition.
+func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
+	if c == nil {
+		return nil, nil
+	}
+	var sinks evict.Sinks
+	if c.condition != nil && isFirst(partition) {
+		sinks = append(sinks, pressure{condition: c.condition})
+	}
+	if c.recorder == nil {
+		return sinks, nil
+	}
+	events := &clusterEvents{
+		recorder: c.recorder, partition: partition, pods: pods,
+		kills:  faults.Kills{Cgroups: c.cgroups, Partition: partition},
+		killed: make(chan evict.KilledAt, 16),
+	}
+	return append(sinks, events), events
+}
+
+// runs returns the parts that run until their context ends. report returns the last poll of the
+// system partition, and false without one.
+func (c *cluster) runs(report func() (evict.Report, bool)) []func(context.Context) error {
+	if c == nil {
+		return nil
+	}
+	var runs []func(context.Context) error
+	if c.recorder != nil {
+		runs = append(runs, c.recorder.Run)
+	}
+	if c.condition != nil {
+		runs = append(runs, func(ctx context.Context) error { return c.condition.Run(ctx, report) })
+	}
+	return runs
+}
+
+// withdraw removes the condition of a partition that is no longer ours.
+func (c *cluster) withdraw(ctx context.Context) {
+	if c != nil && c.condition != nil {
+		c.condition.Remove(ctx)
+	}
+}
+
+// restore allows the condition again of a partition that came back.
+func (c *cluster) restore() {
+	if c != nil && c.condition != nil {
+		c.condition.Restore()
+	}
+}
+
+// invalid records a configuration that was refused.
+func (c *cluster) invalid(what string, err error) {
+	if c != nil && c.recorder != nil {
+		c.recorder.Record(faults.Fault{Reason: reasonInvalid, Message: what + ": " + err.Error()})
+	}
+}
+
+// pressure notes in the condition of the node when a threshold is crossed.
+type pressure struct {
+	evict.NoEvents
+	condition *faults.Condition
+}
+
+// Evicting implements evict.Events.
+func (p pressure) Evicting(evict.Eviction, time.Duration) { p.condition.Pressed() }
+
+// NoCandidate implements evict.Events.
+func (p pressure) NoCandidate(evict.Decision) { p.condition.Pressed() }
+
+// clusterEvents records faults of a partition as events of the cluster.
+type clusterEvents struct {
+	evict.NoEvents
+	recorder  *faults.Recorder
+	partition unitname.PartitionName
+	pods      func() []evict.Pod
+	kills     faults.Kills
+	killed    chan evict.KilledAt
+}
+
+// NoCandidate implements evict.Events. It records that no pod can be evicted.
+func (c *clusterEvents) NoCandidate(d evict.Decision) {
+	c.recorder.Record(c.about(faults.Fault{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
+}
+
+// KernelKilled implements evict.Events. It has the pods found whose processes were killed.
+func (c *clusterEvents) KernelKilled(limit evict.KilledAt, _ uint64) {
+	select {
+	case c.killed <- limit:
+	default: // a reading is pending, and finds these kills, too
+	}
+}
+
+// about returns a fault of the system partition as the same fault of this one.
+func (c *clusterEvents) about(f faults.Fault) faults.Fault {
+	if !isFirst(c.partition) {
+		f.Reason, f.Message = strings.TrimPrefix(f.Reason, "System"), textAbout(c.partition, f.Message)
+	}
+	return f
+}
+
+// attribute records kills at the partition's limit on the pods of the processes, until ctx ends.
+func (c *clusterEvents) attribute(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case limit := <-c.killed:
+			for _, fault := range c.killedSince(limit) {
+				c.recorder.Record(c.about(fault))
+			}
+		}
+	}
+}
+
+// killedSince returns the faults of the kills since the last call. There are none if the reading
+// for an earlier call has found them already.
+func (c *clusterEvents) killedSince(limit evict.KilledAt) []faults.Fault {
+	killed, unknown := c.kills.Since()
+	if limit != evict.AtPartition || len(killed) == 0 && unknown == 0 {
+		return nil
+	}
+	return killFaults(killed, c.pods())
+}
+
+// killFaults returns the faults of kills, by the cgroup of the pod, in pods of the partition. A
+// kill in none of them is one on the node.
+func killFaults(killed map[string]uint64, pods []evict.Pod) []faults.Fault {
+	var found []faults.Fault
+	for _, p := range pods {
+		if killed[p.Cgroup] > 0 && !p.Unknown {
+			pod := faults.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+			found = append(found, faults.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
+		}
+	}
+	if len(found) == 0 {
+		return []faults.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+	}
+	return found
+}

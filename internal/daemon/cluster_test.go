@@ -1,0 +1,271 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/tests/fakeapi"
+)
+
+// TestKillFaults: a kill is recorded on the pod, and on the node if no pod is known.
+func TestKillFaults(t *testing.T) {
+	t.Parallel()
+	pods := []evict.Pod{
+		{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: "a"}},
+		{PodMeta: evict.PodMeta{UID: "2", Namespace: "kube-system", Name: "log", Cgroup: "b"}},
+		{PodMeta: evict.PodMeta{UID: "3", Name: "(pod 3)", Cgroup: "c"}, Unknown: true},
+	}
+	onNode := []faults.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+	for name, test := range map[string]struct {
+		killed map[string]uint64
+		want   []faults.Fault
+	}{
+		"a pod":                  {map[string]uint64{"b": 2}, []faults.Fault{{Pod: faults.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
+		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
+		"a pod that had no time": {nil, onNode},
+	} {
+		if got := killFaults(test.killed, pods); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestClusterKilledSince: kills that follow one another are recorded once, and those at a pod's own
+// limit not at all.
+func TestClusterKilledSince(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	const system = "kubepods.slice/kubepods-system.slice"
+	const pod = system + "/kubepods-system-pod1.slice"
+	write := func(cgroup string, oom, killed int) {
+		t.Helper()
+		dir := filepath.Join(root, cgroup)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "memory.events"), fmt.Appendf(nil, "oom %d\noom_kill %d\n", oom, killed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dns := evict.Pod{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}}
+	c := &clusterEvents{
+		kills: faults.Kills{Cgroups: cgroupfs.FS(root), Partition: unitname.System},
+		pods:  func() []evict.Pod { return []evict.Pod{dns} },
+	}
+	reasons := func(limit evict.KilledAt) string {
+		killed := c.killedSince(limit)
+		all := make([]string, 0, len(killed))
+		for _, f := range killed {
+			all = append(all, f.Pod.Name+" "+f.Message)
+		}
+		return strings.Join(all, "; ")
+	}
+	write(system, 0, 0)
+	write(pod, 0, 0)
+	reasons(evict.AtPartition)
+	write(system, 2, 2)
+	write(pod, 0, 2)
+	if got := reasons(evict.AtPartition); got != "dns "+killedPod {
+		t.Errorf("%q; want the pod", got)
+	}
+	if got := reasons(evict.AtPartition); got != "" {
+		t.Errorf("%q for a kill that the reading before has found", got)
+	}
+	write(system, 4, 3)
+	write(pod, 1, 3)
+	if got := reasons(evict.AtPartition); got != "" {
+		t.Errorf("%q for a kill at the pod's own limit", got)
+	}
+	write(system, 5, 4)
+	if got := reasons(evict.AtPartition); got != " "+killedUnknown {
+		t.Errorf("%q; want an unknown pod, on the node", got)
+	}
+}
+
+// clusterOf returns a cluster that records in an API server, and the results of its recorder, which
+// runs until the test ends.
+func clusterOf(t *testing.T, api *apiserver.Reporter) (c *cluster, results chan faults.Result) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	results = make(chan faults.Result, 10)
+	c = &cluster{recorder: faults.NewRecorder(api, log, func(r faults.Result, _ int) { results <- r })}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.recorder.Run(ctx) // it ends with its context
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return c, results
+}
+
+// TestClusterOnNode: faults without a pod are events on the node. Equal ones are counted, because
+// their text has no figures.
+func TestClusterOnNode(t *testing.T) {
+	t.Parallel()
+	api := fakeapi.New(t, httptest.NewServer)
+	c, results := clusterOf(t, apiserver.New(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
+	next := func(want faults.Result) {
+		t.Helper()
+		if got := <-results; got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
+	sinks, _ := c.sinks(unitname.System, nil)
+	sinks.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
+	next(faults.Created)
+	sinks.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
+	next(faults.Repeated)
+	c.invalid("the configuration is not valid; following the last good one of this boot", errors.New("memoryLimit: bad\nmore"))
+	next(faults.Created)
+	events := api.Happened()
+	if len(events) != 2 {
+		t.Fatalf("%d events; want 2", len(events))
+	}
+	if e := events[0]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonNoCandidate || e.Count != 2 || !strings.Contains(e.Message, "all its pods are protected") {
+		t.Errorf("%+v", e)
+	}
+	if e := events[1]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonInvalid || !strings.Contains(e.Message, "memoryLimit: bad") || e.Type != v1.EventTypeWarning {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestClusterForbidden: without the right to create events evictions are still reported.
+func TestClusterForbidden(t *testing.T) {
+	t.Parallel()
+	api := fakeapi.New(t, httptest.NewServer)
+	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
+	reporter := apiserver.New(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
+	c, results := clusterOf(t, reporter)
+	c.invalid("x", errors.New("y"))
+	if got := <-results; got != faults.Dropped {
+		t.Errorf("%s; want that it is dropped", got)
+	}
+	if !reporter.Available() {
+		t.Error("evictions are not reported, because an event was refused")
+	}
+}
+
+// TestClusterNone: without a kubeconfig, and if nothing is asked for, nothing is recorded and no
+// method fails.
+func TestClusterNone(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]options.Options{
+		"no kubeconfig": {Events: true, NodeCondition: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigNone}},
+		"not asked for": {Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}},
+	} {
+		m := &monitor{shared: shared{options: Options{Options: o}}}
+		m.cluster = m.newCluster()
+		if m.cluster != nil || len(m.cluster.runs(func() (evict.Report, bool) { return evict.Report{}, true })) != 0 {
+			t.Errorf("%s: something runs", name)
+		}
+		m.cluster.invalid("x", errors.New("y"))
+		m.cluster.withdraw(t.Context())
+	}
+	m := &monitor{shared: shared{options: Options{Options: options.Options{
+		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},
+	}}}}
+	m.metrics = &metrics.Metrics{}
+	if c := m.newCluster(); c == nil || c.recorder == nil || c.condition != nil {
+		t.Errorf("%+v; want events and no condition by default", c)
+	}
+}
+
+// TestClusterPartition: the events about another partition name it. Their reasons differ from the
+// reasons of the system partition, which programs select by.
+func TestClusterPartition(t *testing.T) {
+	t.Parallel()
+	api := fakeapi.New(t, httptest.NewServer)
+	c, results := clusterOf(t, apiserver.New(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
+	c.condition = &faults.Condition{}
+	system, kills := c.sinks(unitname.System, nil)
+	other, otherKills := c.sinks("telemetry", nil)
+	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {
+		t.Fatalf("the sinks are %v and %v, want the condition of the node only in the first", system, other)
+	}
+	none := evict.Decision{}
+	system.NoCandidate(none)
+	other.NoCandidate(none)
+	<-results
+	<-results
+	events := api.Happened()
+	if len(events) != 2 {
+		t.Fatalf("%d events; want 2", len(events))
+	}
+	if e := events[0]; e.Reason != reasonNoCandidate || !strings.Contains(e.Message, "the system partition is low") {
+		t.Errorf("%+v", e)
+	}
+	if e := events[1]; e.Reason != "PartitionNoEvictionCandidate" || !strings.Contains(e.Message, "partition telemetry is low") {
+		t.Errorf("%+v", e)
+	}
+	for text, want := range map[string]string{
+		killedPod: "at the memory limit of partition telemetry", killedUnknown: "at the memory limit of partition telemetry",
+	} {
+		killed := (&clusterEvents{partition: "telemetry"}).about(faults.Fault{Reason: reasonKilled, Message: text})
+		if killed.Reason != "PartitionOOMKilling" || !strings.Contains(killed.Message, want) {
+			t.Errorf("%+v", killed)
+		}
+	}
+}
+
+// TestClusterPartitionKills: a kill in one partition is recorded on a pod of it, and not for
+// another.
+func TestClusterPartitionKills(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(cgroup string, killed int) {
+		t.Helper()
+		dir := filepath.Join(root, cgroup)
+		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "memory.events"), fmt.Appendf(nil, "oom 0\noom_kill %d\n", killed), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(partition unitname.PartitionName) (c *clusterEvents, pod string) {
+		pod = unitname.CgroupPath(unitname.PodSlice(partition, unitname.Guaranteed, "1"))
+		write(unitname.CgroupPath(partition.Slice()), 0)
+		write(pod, 0)
+		c = &clusterEvents{
+			partition: partition, kills: faults.Kills{Cgroups: cgroupfs.FS(root), Partition: partition},
+			pods: func() []evict.Pod {
+				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(partition), Cgroup: pod}}}
+			},
+		}
+		c.kills.Since()
+		return c, pod
+	}
+	system, _ := of(unitname.System)
+	other, pod := of("telemetry")
+	write(unitname.CgroupPath(other.partition.Slice()), 1)
+	write(pod, 1)
+	if found := other.killedSince(evict.AtPartition); len(found) != 1 || found[0].Pod.Name != "telemetry" {
+		t.Errorf("%+v; want the pod of the partition", found)
+	}
+	if found := system.killedSince(evict.AtPartition); len(found) != 0 {
+		t.Errorf("%+v; want nothing in the other partition", found)
+	}
+}

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"sync"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/unitname"
+)
+
+// configured computes the metrics of the configuration and of the budget of the node.
+type configured struct {
+	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
+	partitions []budget.Share
+}
+
+// setConfigured records a configuration.
+func (m *monitor) setConfigured(c node.Followed) {
+	state := configurationMetrics(c)
+	m.metrics.SetConfiguration(state)
+	m.configured.mu.Lock()
+	m.configured.partitions = shares(c)
+	m.configured.mu.Unlock()
+	m.setBudget()
+}
+
+// setBudget computes the budget, for another configuration and for another kubelet.
+func (m *monitor) setBudget() {
+	m.configured.mu.Lock()
+	defer m.configured.mu.Unlock()
+	budget, err := allocatable.Budget(m.options.Node, m.configured.partitions)
+	if err != nil {
+		m.log.Debug("there are no metrics of the budget", "error", err)
+		m.metrics.SetBudget(nil)
+		return
+	}
+	m.metrics.SetBudget(&budget)
+}
+
+// shares returns the memory limits that are followed, for the budget.
+func shares(c node.Followed) []budget.Share {
+	list := make([]budget.Share, 0, len(c.Partitions))
+	for _, p := range c.Partitions {
+		share := budget.Share{Name: p.Name}
+		if p.Thresholds != nil && !p.Off {
+			share.MemoryLimit = int64(p.Thresholds.Limit)
+		}
+		list = append(list, share)
+	}
+	return list
+}
+
+// configurationMetrics returns the state of a configuration for the metrics.
+func configurationMetrics(c node.Followed) metrics.Configured {
+	var state metrics.Configured
+	add := func(problem metrics.Problem, is bool) {
+		if is {
+			state.Problems = append(state.Problems, problem)
+		}
+	}
+	add(metrics.Refused, c.Problem != nil)
+	add(metrics.NotApplied, c.NotApplied)
+	if c.Desired != nil {
+		add(metrics.KubeletsFile, c.Desired.Config != nil && c.Desired.KubeletsFile != "")
+	}
+	state.Partitions = map[unitname.PartitionName]metrics.ConfiguredPartition{}
+	for _, p := range c.Partitions {
+		of := metrics.ConfiguredPartition{Lowering: p.Deferral != nil}
+		if p.Thresholds != nil && !p.Off {
+			of.MemoryLimit = p.Thresholds.Limit
+		}
+		state.Partitions[p.Name] = of
+	}
+	return state
+}

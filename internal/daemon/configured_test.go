@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/node"
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
+)
+
+func TestConfigurationMetrics(t *testing.T) {
+	t.Parallel()
+	limited := &thresholds.Thresholds{Limit: 512 << 20}
+	system := func(limit uint64, lowering bool) map[unitname.PartitionName]metrics.ConfiguredPartition {
+		return map[unitname.PartitionName]metrics.ConfiguredPartition{unitname.System: {MemoryLimit: limit, Lowering: lowering}}
+	}
+	on, off := podmove.PartitionPolicy{Name: unitname.System}, podmove.PartitionPolicy{Name: unitname.System, Off: true}
+	for name, test := range map[string]struct {
+		from node.Followed
+		want metrics.Configured
+	}{
+		"good": {
+			node.Followed{Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{}}},
+			metrics.Configured{Partitions: system(512<<20, false)},
+		},
+		"refused, and the last good limit is followed": {
+			node.Followed{Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{}}, Problem: errors.New("memoryLimit: lots")},
+			metrics.Configured{Partitions: system(512<<20, false), Problems: []metrics.Problem{metrics.Refused}},
+		},
+		"edited, in the kubelet's file, and below the usage": {
+			node.Followed{Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited, Deferral: &decision.Deferral{}}}, NotApplied: true, Desired: &node.Desired{Config: &config.Config{KubeletsFile: "move it"}}},
+			metrics.Configured{Partitions: system(512<<20, true), Problems: []metrics.Problem{metrics.NotApplied, metrics.KubeletsFile}},
+		},
+		"switched off": {
+			node.Followed{Partitions: []node.FollowedPartition{{PartitionPolicy: off, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{}}},
+			metrics.Configured{Partitions: system(0, false)},
+		},
+	} {
+		if got := configurationMetrics(test.from); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+// Package control serves the requests of an operator at a socket that only root may open: the move
+// of a pod, and the wait until the service is ready. The commands send them
+// (internal/node/control).
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/daemon/web"
+	"nodepartition/internal/node/control"
+	"nodepartition/pkg/podmove"
+)
+
+// Mover moves one pod. *podmove.Reconciler is one.
+type Mover interface {
+	MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error)
+}
+
+// errStops is the cause that ends waiting requests when the service stops.
+var errStops = errors.New("the service is stopping")
+
+// Readiness waits until the partition is active and its pods are managed.
+type Readiness interface {
+	// AwaitReady returns nil when they are, and the cause of the end of ctx otherwise.
+	AwaitReady(ctx context.Context) error
+}
+
+// Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
+// a socket that exists is left from a run that was killed.
+func Serve(ctx context.Context, path string, pods Mover, ready Readiness) error {
+	listener, err := listen(ctx, path)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	handle := func(pattern string, answer func(context.Context, http.ResponseWriter, *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			waits, cancel := context.WithCancelCause(r.Context())
+			defer cancel(nil)
+			defer context.AfterFunc(ctx, func() { cancel(errStops) })()
+			// A container may take as long to end as its grace period, and a pod minutes to get Ready.
+			if patient(w) {
+				answer(waits, w, r)
+			}
+		})
+	}
+	handle(control.MovePattern, func(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+		answerMove(ctx, w, r, pods)
+	})
+	handle(control.ReadyPattern, func(ctx context.Context, w http.ResponseWriter, _ *http.Request) {
+		answerReady(ctx, w, ready)
+	})
+	return web.Serve(ctx, listener, mux)
+}
+
+// patient removes the deadlines of a response. It reports false if that failed, which it has
+// answered then.
+func patient(w http.ResponseWriter) bool {
+	answer := http.NewResponseController(w)
+	if err := errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return false
+	}
+	return true
+}
+
+func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pods Mover) {
+	slice, err := pods.MoveNow(ctx, types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
+	switch {
+	case errors.Is(err, podmove.ErrNoPod):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, podmove.ErrNotMoved):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, slice) // the client may have disconnected
+	}
+}

@@ -1,0 +1,315 @@
+// Package daemon implements partition-monitor.service: it places pods, updates limits and weights,
+// evicts, and serves metrics and health.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/daemon/control"
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/daemon/namespaces"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/livemove"
+	"nodepartition/pkg/podmove/nri"
+	"nodepartition/pkg/slices/config"
+)
+
+// Options holds the settings of the daemon. All fields are needed.
+type Options struct {
+	options.Options
+	// Tick is the longest time between two passes.
+	Tick time.Duration
+	// PerPod adds metrics of each pod.
+	PerPod bool
+	// History keeps a history of samples, and HistoryMembers adds the pods of the partition to it.
+	History, HistoryMembers bool
+	// Version of the program.
+	Version string
+	Log     *slog.Logger
+}
+
+// monitor is the daemon: the partitions, what they share, and what the program does besides.
+type monitor struct {
+	shared
+	partitions  partitions
+	connections connections
+	problem     problem // of the configuration
+	service     service
+	history     *history // nil if none is kept
+	cluster     *cluster // nil if nothing is recorded in the cluster
+	listening   *listening
+	configured  configured
+	changes     changes
+	seen        kubeletSeen // used by passes
+	overdue     overdue
+	reloaded    chan struct{} // has an element after systemd has reloaded its units
+	cancel      context.CancelFunc
+}
+
+// Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
+// is switched off and empty, or the kubelet makes it itself.
+func Run(ctx context.Context, o Options) error {
+	log := o.Log
+	lock, err := lockState(o.Node)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	c, err := node.LoadApplied(o.Node, o.Mode, node.WriteMembers)
+	if err != nil {
+		for _, problem := range config.Problems(err) {
+			log.Error("the configuration is not valid", "error", problem)
+		}
+		return errors.New("the configuration is not valid: see above")
+	}
+	m := &monitor{shared: shared{options: o, log: log}, reloaded: make(chan struct{}, 1)}
+	if why := c.Desired.ManagedByKubelet; why != "" {
+		log.Info(why)
+		if len(c.Partitions) == 0 {
+			m.service.status(why)
+			return nil
+		}
+	}
+	if err := checkListen(ctx, o.Listen); err != nil {
+		return err
+	}
+	if err := m.build(); err != nil {
+		return err
+	}
+	m.recordNRI() // a killed run may have left a connection
+	m.follow(c)
+	return m.serve(ctx)
+}
+
+// build makes the parts that the partitions share, in the order in which they need one another.
+func (m *monitor) build() error {
+	m.signals = podmove.NewSignals()
+	m.metrics = metrics.New(metrics.Options{
+		Cgroups:    m.options.Node.Cgroups,
+		PerPod:     m.options.PerPod,
+		Version:    m.options.Version,
+		ReadFailed: m.complaints("a scrape could not read a cgroup"),
+	})
+	m.listening = &listening{address: m.options.Listen, log: m.log, failed: m.metrics.ListenFailed}
+	m.units = systemd.New(systemd.Options{
+		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
+		Wake: m.signals.Wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"),
+		Documentation: config.Documentation,
+	})
+	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}
+	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, m.connected("kubelet"))
+	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.connected("runtime"))
+	m.live = livemove.Mover{
+		Systemd:  m.units,
+		Cgroups:  m.options.Node.Cgroups,
+		StateDir: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "moving")),
+	}
+	m.api = apiserver.New(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
+	m.namespaces = namespaces.New(namespaces.Options{
+		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
+	})
+	m.plugin = &nri.Plugin{
+		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
+	}
+	m.history = m.newHistory()
+	m.cluster = m.newCluster()
+	m.measureBurst()
+	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, sinks: m.sinks}
+	m.partitions.units = m.units
+	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
+	m.metrics.Follow(&m.table)
+	return m.buildReconciler()
+}
+
+// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
+// what records the kernel's kills; nil if nothing does. The history is about the first partition.
+func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
+	var sinks evict.Sinks
+	if m.history != nil && isFirst(name) {
+		sinks = append(sinks, evictionRecord{recorder: m.history.recorder})
+	}
+	recorded, kills := m.cluster.sinks(name, pods)
+	return append(sinks, recorded...), kills
+}
+
+func (m *monitor) buildReconciler() error {
+	var err error
+	m.reconciler, err = podmove.New(podmove.Options{
+		Gatherer: &podmove.Gatherer{
+			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
+			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
+		},
+		Units:      units{m.units},
+		Mover:      mover{runtime: m.runtime, live: m.live},
+		Placer:     m.plugin,
+		Events:     &placementEvents{metrics: m.metrics, log: m.log, passed: m.afterPass},
+		NRI:        m.nri,
+		Recover:    m.recoverMoves,
+		Table:      &m.table,
+		Signals:    m.signals,
+		Tick:       m.options.Tick,
+		RaisedFile: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "raised.json")),
+	})
+	return err
+}
+
+// recoverMoves finishes a move that a kill interrupted. It may have left a container frozen.
+func (m *monitor) recoverMoves(ctx context.Context) {
+	if err := m.live.Recover(ctx); err != nil {
+		m.log.Error("finishing an interrupted move failed; the next start tries again", "error", err)
+	}
+}
+
+// afterPass is called after each pass.
+func (m *monitor) afterPass() {
+	for _, p := range m.partitions.all() {
+		p.note(&m.shared)
+	}
+	m.comeAndGo()
+	m.passed()
+	m.lookAtKubelet()
+	m.overdue.look(m.options.Node.Root)
+}
+
+// comeAndGo starts the slices of new partitions, and ends those that are empty. It takes a few
+// calls of systemd at most, and less time than a pass may.
+func (m *monitor) comeAndGo() {
+	ctx, cancel := context.WithTimeout(context.Background(), comeAndGoTimeout)
+	defer cancel()
+	m.startSlices(ctx)
+	m.removeEmpty(ctx, m.table.Report().Empty)
+}
+
+// comeAndGoTimeout bounds comeAndGo while systemd does not answer.
+const comeAndGoTimeout = 10 * time.Second
+
+// serve runs all parts until ctx ends, one of them fails, or the partition is switched off and
+// empty.
+func (m *monitor) serve(ctx context.Context) error {
+	ctx, m.cancel = context.WithCancel(ctx)
+	defer m.cancel()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // first of all: an unhandled SIGHUP would end us
+	defer signal.Stop(hangup)
+	group, ctx := errgroup.WithContext(ctx)
+	quiet := func(f func() error) func() error {
+		return func() error {
+			if err := f(); ctx.Err() == nil {
+				return err
+			}
+			return nil // ended by ctx
+		}
+	}
+	complain := m.complaints("no connection, trying again")
+	group.Go(quiet(func() error { return m.units.Run(ctx) }))
+	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
+	group.Go(quiet(func() error {
+		return nri.Serve(ctx, m.options.NRI, m.plugin, complain)
+	}))
+	m.api.Look() // before the first poll of the memory
+	group.Go(quiet(func() error { return m.api.Run(ctx) }))
+	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
+	for _, run := range m.cluster.runs(systemPolls{&m.partitions}.last) {
+		group.Go(quiet(func() error { return run(ctx) }))
+	}
+	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
+	if m.history != nil {
+		group.Go(func() error {
+			m.history.recorder.Run(ctx, m.history.ring, systemPolls{&m.partitions})
+			return nil
+		})
+	}
+	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
+	group.Go(quiet(func() error { return m.overdue.run(ctx) }))
+	group.Go(quiet(func() error {
+		if err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), m.reconciler, m); err != nil &&
+			ctx.Err() == nil {
+			m.log.Error(
+				"partition-monitor move does not work until the service is restarted",
+				"error", err, "socket", node.ControlSocket,
+			)
+		}
+		return nil // only the command move depends on it
+	}))
+	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
+	if m.options.Listen != "" {
+		group.Go(quiet(func() error { return m.serveWeb(ctx) }))
+	}
+	group.Go(quiet(func() error {
+		defer m.cancel()
+		for {
+			if err := m.reconciler.Run(ctx); err != nil {
+				return err
+			}
+			if !m.cameBack() {
+				break
+			}
+		}
+		m.removePartitions(ctx)
+		return nil
+	}))
+	return group.Wait()
+}
+
+// alive returns an error when a part of the program hangs: placement or eviction.
+func (m *monitor) alive() error {
+	err := m.reconciler.Alive()
+	for _, p := range m.partitions.all() {
+		err = errors.Join(err, p.evictor.Alive())
+	}
+	return err
+}
+
+// cameBack reports whether there is a partition again: its section may have been restored while the
+// last pods left.
+func (m *monitor) cameBack() bool {
+	config, err := node.LoadApplied(m.options.Node, m.options.Mode, node.WriteMembers)
+	if err != nil || config.Problem != nil || config.Off() {
+		return false
+	}
+	m.follow(config)
+	return true
+}
+
+// removePartitions stops the slices of the partitions, which are switched off.
+func (m *monitor) removePartitions(ctx context.Context) {
+	for _, name := range m.partitions.names() {
+		m.stopSlices(ctx, name)
+	}
+	m.cluster.withdraw(ctx)
+	m.service.status("All partitions are switched off")
+}
+
+// complaints returns a function that logs an error, unless it has logged one with the same text.
+func (m *monitor) complaints(what string) func(error) {
+	var mu sync.Mutex
+	last := map[string]bool{}
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(last) > 100 {
+			clear(last)
+		}
+		if text := err.Error(); !last[text] {
+			last[text] = true
+			m.log.Warn(what, "error", err)
+		}
+	}
+}

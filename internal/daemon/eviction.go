@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/trialend"
+	"nodepartition/pkg/evict"
+)
+
+// kubeletPatience delays evictions after our start while the kubelet serves its Pods API but has
+// not answered yet: until then requests and priorities are estimates.
+const kubeletPatience = 2 * time.Second
+
+// measureBurst logs the growth that may set in without warning on this machine. The evictors assume
+// the largest, and poll for it: that a slow machine may be polled less often was not seen on one.
+func (m *monitor) measureBurst() {
+	burst, err := evict.MeasureBurst()
+	if err != nil {
+		m.log.Warn("eviction", "error", err)
+	}
+	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
+}
+
+// newEvictor connects the eviction manager of a partition to the parts of the node. It also returns
+// what records the kernel's kills, nil if nothing does.
+func (s *shared) newEvictor(
+	remembered *candidates.Memory, basis evictionBasis,
+) (*evict.Manager, *clusterEvents, error) {
+	partition, fs := remembered.Partition, s.options.Node.Cgroups
+	capacity, started := node.MemoryCapacity(s.options.Node.Root), time.Now()
+	pods := func() []evict.Pod {
+		known, told := s.kubelet.Pods()
+		return remembered.Candidates(s.options.Node, s.table.Pods(), known, told, capacity)
+	}
+	journal := newEvictionJournal(s.log, partition)
+	files := node.EvictionFiles(s.options.Node, partition)
+	files.SinceBoot = func() (string, time.Duration, error) {
+		now, err := trialend.Now()
+		return now.Boot, now.Since, err
+	}
+	sinks, kills := basis.sinks(partition, pods)
+	manager, err := evict.New(evict.Options{
+		Partition: partition,
+		Cgroups:   fs,
+		Inventory: evict.Inventory{
+			Pods: pods,
+			Known: func() bool {
+				_, told := s.kubelet.Pods()
+				return told || time.Since(started) >= kubeletPatience || !node.IsSocket(s.options.PodsAPI)
+			},
+			Refresh: s.signals.Urge,
+			Scopes:  candidates.Scopes(fs),
+			Rest:    func(uid string) []evict.Container { return candidates.Containers(s.table.Pods(), uid) },
+		},
+		Actions: evict.Actions{
+			Kill:    func(cgroup string, atLimit bool) error { return basis.killer.Kill(fs.Path(cgroup), atLimit) },
+			Runtime: mover{runtime: s.runtime},
+			Mark:    func(uids map[string]bool) { s.table.SetEvicting(partition, uids) },
+			API:     s.api,
+			LowerLimit: func(ctx context.Context) error {
+				journal.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
+				return s.units.Reload(ctx)
+			},
+		},
+		Files:  files,
+		Events: evictionSinks(s.metrics.Evictions(partition), journal, sinks),
+	})
+	return manager, kills, err
+}

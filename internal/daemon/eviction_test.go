@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// TestNewPartition: the partitions of a node have the evictors, files, sinks and memories of their
+// own, and share the table of pods, in which neither removes the marks of the other.
+func TestNewPartition(t *testing.T) {
+	t.Parallel()
+	m := &monitor{shared: shared{
+		options: Options{Options: options.Options{Node: host.Below(t.TempDir())}}, log: slog.New(slog.DiscardHandler),
+		metrics: metrics.New(metrics.Options{}), signals: podmove.NewSignals(), units: &systemd.Client{}, runtime: &node.Runtime{},
+		kubelet: &podsapi.Watcher{},
+	}}
+	m.api = apiserver.New(m.options.Node, options.KubeconfigNone, m.log)
+	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, sinks: m.sinks}
+	m.keep(followed(unitname.System, "telemetry"))
+	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")
+	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
+		t.Errorf("the evictors are of %s and %s", system.evictor.Partition, other.evictor.Partition)
+	}
+	if system.evictor.Store == other.evictor.Store || system.evictor.Shortage == other.evictor.Shortage {
+		t.Errorf("the evictors share the files %s and %s", system.evictor.Store, system.evictor.Shortage)
+	}
+	if sinks, ok := other.evictor.Events.(evict.Sinks); !ok || len(sinks) != 2 {
+		t.Errorf("the sinks are %v; want the metrics and the journal", other.evictor.Events)
+	}
+	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry"}) {
+		t.Errorf("the node has %v", got)
+	}
+	m.keep(followed("telemetry", "batch", unitname.System))
+	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry", "batch"}) ||
+		m.partitions.of("telemetry") != other {
+		t.Errorf("then the node has %v; want batch too, and the others as they are", got)
+	}
+}
+
+// keep makes the partitions of a configuration, and ends the others.
+func (m *monitor) keep(c node.Followed) {
+	settings, _ := m.settings(c)
+	m.keepPartitions(c, settings)
+}
+
+// followed returns a configuration with these partitions.
+func followed(names ...unitname.PartitionName) node.Followed {
+	var f node.Followed
+	for _, name := range names {
+		f.Partitions = append(f.Partitions, node.FollowedPartition{PartitionPolicy: podmove.PartitionPolicy{Name: name}})
+	}
+	return f
+}

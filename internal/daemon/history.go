@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/daemon/recorder"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
+)
+
+// history holds the parts that keep the history.
+type history struct {
+	recorder *recorder.Recorder
+	ring     *samples.Ring
+}
+
+// newHistory opens the history, if it is asked for. If the history cannot be opened, newHistory
+// logs that and returns nil: the partition matters more.
+func (m *monitor) newHistory() *history {
+	if !m.options.History {
+		return nil
+	}
+	ring, err := samples.Open(
+		m.options.Node.Path(node.HistoryDir),
+		func(err error) { m.log.Warn("the history is damaged", "error", err) },
+	)
+	if errors.Is(err, unix.EROFS) {
+		// ReadWritePaths= of the unit leaves out a folder that was missing when the service started.
+		err = fmt.Errorf(
+			"%w; mkdir -m 0700 %s, and systemctl restart partition-monitor",
+			err,
+			filepath.Dir(node.HistoryDir),
+		)
+	}
+	if err != nil {
+		m.log.Error("no history is kept", "error", err)
+		return nil
+	}
+	o := recorder.Options{
+		Cgroups: m.options.Node.Cgroups, Partition: unitname.First, Boot: bootID(m.options.Node.Proc), Up: sinceBoot,
+		Node: func() (samples.Node, error) { return node.Has(m.options.Node.Root) }, Placement: m.placement,
+		Members: m.options.HistoryMembers,
+		Warn:    m.complaints("a sample of the history is not complete, or is not written yet"),
+	}
+	return &history{recorder: recorder.New(o), ring: ring}
+}
+
+// placement returns where the pods are by the last pass, and false before the first.
+func (m *monitor) placement() (candidates.Placement, bool) {
+	report := m.table.Report()
+	if report.Time.IsZero() {
+		return candidates.Placement{}, false
+	}
+	known, _ := m.kubelet.Pods()
+	return candidates.Place(
+		unitname.First, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
+	), true
+}
+
+// sinceBoot returns the seconds since the boot, by a clock that cannot be set, and that runs
+// while the node is suspended. It returns 0 where the kernel does not tell.
+func sinceBoot() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Sec)
+}
+
+// bootID returns the first eight digits of the kernel's boot ID, "" if it cannot be read.
+func bootID(proc string) string {
+	id, err := os.ReadFile(filepath.Join(proc, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(id), "-")
+	return strings.TrimSpace(first)
+}

@@ -1,0 +1,165 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/unitname"
+)
+
+// Configured is the configuration that the monitor follows.
+type Configured struct {
+	// Problems lists the problems that it has.
+	Problems []Problem
+	// Partitions holds what it says of partitions.
+	Partitions map[unitname.PartitionName]ConfiguredPartition
+}
+
+// ConfiguredPartition holds the settings of a partition, and whether they are in force.
+type ConfiguredPartition struct {
+	// MemoryLimit is the limit that the partition should have, in bytes; 0 means none.
+	MemoryLimit uint64
+	// Lowering means that a lowered memoryLimit is not in force yet, because the partition uses more.
+	Lowering bool
+}
+
+// Problem is a problem of the configuration of the node.
+type Problem string
+
+// The problems.
+const (
+	// Refused means that the files are not valid, and that the last good configuration of this boot is
+	// followed.
+	Refused Problem = "refused"
+	// NotApplied means that the files were changed, and that systemd was not reloaded.
+	NotApplied Problem = "not-applied"
+	// KubeletsFile means that the section is in the kubelet's own configuration.
+	KubeletsFile Problem = "kubelets-file"
+)
+
+// problems lists all problems.
+var problems = [...]Problem{Refused, NotApplied, KubeletsFile}
+
+// configurationCollector collects the state of the configuration, and the budget of the node. It
+// has no metrics before the first configuration.
+type configurationCollector struct {
+	partitions *series
+
+	problem, limit, lowering, memory *prometheus.Desc
+
+	mu     sync.Mutex
+	config *Configured
+	budget *budget.Budget
+}
+
+func newConfigurationCollector(partitions *series) *configurationCollector {
+	return &configurationCollector{
+		partitions: partitions,
+		problem: prometheus.NewDesc(
+			prefix+"configuration_problem",
+			"1 while the configuration has a problem, else 0.",
+			[]string{"problem"},
+			nil,
+		),
+		limit: prometheus.NewDesc(
+			prefix+"configured_memory_limit_bytes",
+			"Limit that the configuration sets for the memory of a partition; absent if memoryLimit is not set.",
+			[]string{"partition"},
+			nil,
+		),
+		lowering: prometheus.NewDesc(
+			prefix+"memory_limit_lowering",
+			"1 while a lowered limit of a partition is not in force yet, because the partition uses more; else 0.",
+			[]string{"partition"},
+			nil,
+		),
+		memory: prometheus.NewDesc(
+			prefix+"budget_memory_bytes",
+			"Memory of the node, and the parts of it that are reserved, allocatable, of the partitions together, and left for user pods.",
+			[]string{"part"},
+			nil,
+		),
+	}
+}
+
+// SetConfiguration records the configuration that is followed from now on.
+func (m *Metrics) SetConfiguration(c Configured) {
+	m.configuration.mu.Lock()
+	defer m.configuration.mu.Unlock()
+	m.configuration.config = &c
+}
+
+// SetBudget records the budget of the node; nil if it is not known.
+func (m *Metrics) SetBudget(b *budget.Budget) {
+	m.configuration.mu.Lock()
+	defer m.configuration.mu.Unlock()
+	m.configuration.budget = b
+}
+
+// Describe implements prometheus.Collector.
+func (c *configurationCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.problem
+	to <- c.limit
+	to <- c.lowering
+	to <- c.memory
+}
+
+// Collect implements prometheus.Collector.
+func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	config, nodes := c.config, c.budget
+	c.mu.Unlock()
+	if config != nil {
+		for _, problem := range problems {
+			value := 0.0
+			if slices.Contains(config.Problems, problem) {
+				value = 1
+			}
+			send(to, c.problem, prometheus.GaugeValue, value, string(problem))
+		}
+		for _, p := range c.partitions.all() {
+			c.partition(to, string(p.name), config.Partitions[p.name])
+		}
+	}
+	if nodes != nil {
+		c.parts(to, nodes)
+	}
+}
+
+func (c *configurationCollector) partition(to chan<- prometheus.Metric, name string, p ConfiguredPartition) {
+	if p.MemoryLimit > 0 {
+		send(to, c.limit, prometheus.GaugeValue, float64(p.MemoryLimit), name)
+	}
+	lowering := 0.0
+	if p.Lowering {
+		lowering = 1
+	}
+	send(to, c.lowering, prometheus.GaugeValue, lowering, name)
+}
+
+// parts collects the parts of the node's memory. The partitions are one part, because the parts add
+// up.
+func (c *configurationCollector) parts(to chan<- prometheus.Metric, nodes *budget.Budget) {
+	var partitions int64
+	for i := range nodes.Partitions {
+		partitions += nodes.Partitions[i].MemoryBytes
+	}
+	for _, part := range []struct {
+		name  string
+		bytes int64
+	}{
+		{"capacity", nodes.Capacity.MemoryBytes},
+		{"kube-reserved", nodes.KubeReserved.MemoryBytes},
+		{"system-reserved", nodes.SystemReserved.MemoryBytes},
+		{"eviction-threshold", nodes.EvictionThreshold.MemoryBytes},
+		{"huge-pages", nodes.HugePagesBytes},
+		{"allocatable", nodes.Allocatable.MemoryBytes},
+		{"partitions", partitions},
+		{"left", nodes.Remainder.MemoryBytes},
+	} {
+		send(to, c.memory, prometheus.GaugeValue, float64(part.bytes), part.name)
+	}
+}

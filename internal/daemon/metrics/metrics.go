@@ -1,0 +1,148 @@
+// Package metrics has the Prometheus metrics of partition-monitor: its own work, counted as it
+// happens, and the usage of the partitions' cgroups, read at each scrape.
+package metrics
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// Options holds the sources of the metrics.
+type Options struct {
+	// Version of the program.
+	Version string
+	// Cgroups is the root of the cgroups; needed.
+	Cgroups cgroupfs.FS
+	// PerPod adds series for each pod of the partitions. They remain in Prometheus after the pod is
+	// gone.
+	PerPod bool
+	// ReadFailed, if it is not nil, is called for each cgroup that a scrape could not read, from any
+	// goroutine. Such cgroups are counted in any case.
+	ReadFailed func(error)
+}
+
+// Polls returns the report of the last poll of a partition's memory.
+type Polls interface {
+	Report() evict.Report
+}
+
+// Reports returns the report of the last pass; its Time is zero before the end of the first.
+type Reports interface {
+	Report() podmove.Report
+}
+
+// Metrics is a prometheus.Gatherer with its own registry. Its other methods count events.
+type Metrics struct {
+	registry   *prometheus.Registry
+	options    Options
+	read       reader
+	partitions series
+	pods       *podMetrics // nil without metrics of pods
+	events     events
+	evictions  evictions
+	sources    *sources
+	cluster    cluster
+	listens    prometheus.Counter
+
+	configuration *configurationCollector
+}
+
+var (
+	_ prometheus.Gatherer = (*Metrics)(nil)
+)
+
+// New returns the metrics of what is counted. It has no partition before the first Add.
+func New(o Options) *Metrics {
+	m := &Metrics{
+		registry:  prometheus.NewRegistry(),
+		options:   o,
+		events:    newEvents(),
+		evictions: newEvictions(),
+		sources:   newSources(),
+
+		cluster: newCluster(),
+		listens: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "listen_failures_total",
+			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
+		}),
+	}
+	failures := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: prefix + "cgroup_read_failures_total",
+		Help: "Cgroups that a scrape failed to read; their series are missing. Removed cgroups are not counted.",
+	})
+	m.configuration = newConfigurationCollector(&m.partitions)
+	m.read = reader{cgroups: o.Cgroups, failed: func(err error) {
+		failures.Inc()
+		if o.ReadFailed != nil {
+			o.ReadFailed(err)
+		}
+	}}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: prefix + "info", Help: "The program that runs; the value is 1.",
+		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	m.registry.MustRegister(
+		info,
+		failures,
+		m.listens,
+		m.configuration,
+		newSliceCollector(m.read, &m.partitions),
+		newMarginCollector(&m.partitions),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	m.events.register(m.registry)
+	m.evictions.register(m.registry)
+	m.sources.register(m.registry)
+	m.cluster.register(m.registry)
+	return m
+}
+
+// Follow adds the metrics of what passes report. It is called once, before the first scrape.
+func (m *Metrics) Follow(passes Reports) {
+	m.registry.MustRegister(newReportCollector(passes, &m.partitions))
+	if m.options.PerPod {
+		m.pods = &podMetrics{m.read, passes, &m.partitions}
+	}
+}
+
+// ListenFailed counts an attempt to serve these metrics.
+func (m *Metrics) ListenFailed() { m.listens.Inc() }
+
+// Gather implements prometheus.Gatherer.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	families, err := m.registry.Gather()
+	if m.pods == nil {
+		return families, err
+	}
+	pods, podsErr := m.pods.gather()
+	return merge(families, pods), errors.Join(err, podsErr)
+}
+
+// prefix is the prefix of all metrics that the KEP does not define.
+const prefix = "nodepartition_"
+
+// send sends a value to a scrape. A label that is not UTF-8 adds an error to the scrape, and the
+// other series remain.
+func send(
+	to chan<- prometheus.Metric,
+	desc *prometheus.Desc,
+	kind prometheus.ValueType,
+	value float64,
+	labels ...string,
+) {
+	metric, err := prometheus.NewConstMetric(desc, kind, value, labels...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+	to <- metric
+}

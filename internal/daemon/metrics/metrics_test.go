@@ -1,0 +1,323 @@
+package metrics
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/thresholds"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/openfiles"
+)
+
+var update = flag.Bool("update", false, "write the expected text")
+
+// report is a podmove.Report that does not change.
+type report podmove.Report
+
+func (r report) Report() podmove.Report { return podmove.Report(r) }
+
+// uid is the UID of a pod of testdata/node without its last digit.
+const uid = "0a1b2c3d-0000-4000-8000-00000000000"
+
+func sampleReport() report {
+	return report{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []podmove.PodReport{
+		{
+			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: v1.PodQOSGuaranteed, Member: true, Belongs: unitname.System,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
+		},
+		{
+			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
+		},
+		{ // its slice was just removed
+			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System,
+			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
+		},
+		{
+			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: podmove.ReasonPending,
+		},
+		{
+			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
+		},
+	}, Outlived: []podmove.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
+}
+
+// margin is an evict.Report that does not change.
+func margin() evict.Report {
+	return evict.Report{Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Thresholds: thresholds.Thresholds{Hard: 100 << 20, Soft: 200 << 20}}
+}
+
+// options holds what a test serves.
+type options struct {
+	Version    string
+	Cgroups    cgroupfs.FS
+	PerPod     bool
+	ReadFailed func(error)
+	Partitions []partition
+	Reports    Reports
+}
+
+// partition is a partition with the report of its last poll.
+type partition struct {
+	Name      unitname.PartitionName
+	Evictions pollsFunc
+}
+
+type pollsFunc func() evict.Report
+
+func (f pollsFunc) Report() evict.Report { return f() }
+
+// served returns metrics that follow the passes and polls of a test.
+func served(o options) *Metrics {
+	m := New(Options{Version: o.Version, Cgroups: o.Cgroups, PerPod: o.PerPod, ReadFailed: o.ReadFailed})
+	for _, p := range o.Partitions {
+		m.Add(p.Name, p.Evictions)
+	}
+	m.Follow(o.Reports)
+	return m
+}
+
+// system returns the partition that a node has today.
+func system() []partition { return []partition{{Name: unitname.System, Evictions: margin}} }
+
+// observe counts each kind of event.
+func observe(o *Metrics) {
+	evictions := o.Evictions(unitname.System)
+	evictions.Signalled(300 * time.Microsecond)
+	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Hard, Method: evict.Evict}})
+	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Soft, Method: evict.Restart}, DryRun: true})
+	evictions.Failed(evict.StepAPI)
+	evictions.NoCandidate()
+	evictions.KernelKilled(evict.AtPod, 2)
+	o.Placed(podmove.Placement{Method: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
+	o.Placed(podmove.Placement{Method: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
+	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
+	o.Reconciled(20*time.Millisecond, nil)
+	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
+	o.SetConfiguration(Configured{
+		Problems:   []Problem{NotApplied, KubeletsFile},
+		Partitions: map[unitname.PartitionName]ConfiguredPartition{unitname.System: {MemoryLimit: 512 << 20, Lowering: true}},
+	})
+	o.SetBudget(&budget.Budget{
+		Capacity:     budget.Resources{MemoryBytes: 8 << 30},
+		KubeReserved: budget.Resources{MemoryBytes: 1 << 30},
+		Allocatable:  budget.Resources{MemoryBytes: 7 << 30},
+		Partitions: []budget.Partition{
+			{Name: unitname.System, Resources: budget.Resources{MemoryBytes: 384 << 20}},
+			{Name: telemetry, Resources: budget.Resources{MemoryBytes: 128 << 20}},
+		},
+		Remainder: budget.Resources{MemoryBytes: 7<<30 - 512<<20},
+	})
+	o.EventWritten(faults.Created, 1)
+	o.EventWritten(faults.Dropped, 3)
+	o.ConditionWritten(false)
+	o.Connected("systemd", true)
+	o.Connected("nri", false)
+	for range 3 {
+		o.Connected("nri", true)
+		o.Connected("nri", true) // a second time
+		o.Connected("nri", false)
+		o.Connected("nri", false)
+	}
+}
+
+// scrape returns our metrics in the text format.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	promhttp.HandlerFor(m, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(recorder.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recorder.Code != 200 {
+		t.Fatalf("status %d: %s", recorder.Code, body)
+	}
+	var ours strings.Builder
+	for line := range strings.Lines(string(body)) {
+		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+		if strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "kubelet_") {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("not %s; go test -update writes it, read the difference. Got:\n%s", path, got)
+	}
+}
+
+// withoutGo removes the version of Go, which differs between builds.
+func withoutGo(text string) string {
+	before, after, _ := strings.Cut(text, `goversion="`)
+	_, after, _ = strings.Cut(after, `"`)
+	return before + `goversion=""` + after
+}
+
+func TestMetricsText(t *testing.T) {
+	t.Parallel()
+	m := served(options{Version: "v1.2.3", Cgroups: "testdata/node", Partitions: system(), Reports: sampleReport(), PerPod: true})
+	observe(m)
+	golden(t, "expected.txt", withoutGo(scrape(t, m)))
+}
+
+// TestMetricsTextAtStart: the metrics before any event, on a node without a partition, without
+// controllers and before the first pass.
+func TestMetricsTextAtStart(t *testing.T) {
+	t.Parallel()
+	m := served(options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: report{}, PerPod: true})
+	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
+}
+
+func TestMetricsLint(t *testing.T) {
+	t.Parallel()
+	m := served(options{Version: "v1.2.3", Cgroups: "testdata/node", Partitions: system(), Reports: sampleReport(), PerPod: true})
+	observe(m)
+	problems, err := testutil.GatherAndLint(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if p.Metric == "kubelet_partition_pod_count" {
+			continue // the KEP gave it the suffix of a histogram's series
+		}
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestMetricsUnreadableCgroup(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(root, "kubepods.slice/kubepods-system.slice/memory.current")
+	if err := os.WriteFile(broken, []byte("lots\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var failed []error
+	m := served(options{Cgroups: cgroupfs.FS(root), Partitions: system(), Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
+	text := scrape(t, m)
+	if len(failed) != 1 || !strings.Contains(failed[0].Error(), broken) {
+		t.Errorf("told of %v, want one error that names %s", failed, broken)
+	}
+	for _, want := range []string{
+		`nodepartition_memory_usage_bytes{partition="system",slice="kubepods-system-burstable.slice"}`, "nodepartition_misplaced_pods",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing, although it could be read", want)
+		}
+	}
+	for _, never := range []string{`slice="kubepods-system.slice"}`, "kubelet_partition_memory_usage_bytes"} {
+		if strings.Contains(text, never) {
+			t.Errorf("%s is there, although what it says is unknown:\n%s", never, text)
+		}
+	}
+	if text = scrape(t, m); !strings.Contains(text, "nodepartition_cgroup_read_failures_total ") ||
+		strings.Contains(text, "nodepartition_cgroup_read_failures_total 0") {
+		t.Errorf("the failure is not counted:\n%s", text)
+	}
+}
+
+// TestPodMetricsHostileName: a name that is not UTF-8 costs its own series and no other.
+func TestPodMetricsHostileName(t *testing.T) {
+	t.Parallel()
+	r := sampleReport()
+	r.Pods[0].Name = "etcd\xff"
+	m := served(options{Cgroups: "testdata/node", Partitions: system(), Reports: r, PerPod: true})
+	families, err := m.Gather()
+	if err == nil {
+		t.Error("no error for a name that is not UTF-8")
+	}
+	for _, f := range families {
+		if f.GetName() == prefix+"pod_cpu_seconds_total" && len(f.GetMetric()) == 1 {
+			return
+		}
+	}
+	t.Error("the other pod is missing")
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	m := served(options{Partitions: system(), Reports: report{}})
+	m.Connected("kubelet", true)
+	got := m.Sources()
+	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestMetricsLeaveNothingOpen: a scrape closes the folders that it opened.
+func TestMetricsLeaveNothingOpen(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
+		t.Fatal(err)
+	}
+	m := served(options{Cgroups: cgroupfs.FS(root), Partitions: system(), Reports: sampleReport(), PerPod: true})
+	if text := scrape(t, m); !strings.Contains(text, "nodepartition_pod_cpu_seconds_total{") {
+		t.Errorf("no pod was read:\n%s", text)
+	}
+	if left := openfiles.Below(t, root); len(left) > 0 {
+		t.Errorf("these are open: %v", left)
+	}
+}
+
+// TestMetricsConcurrent: scrapes and events come from many goroutines. The race detector is the
+// judge.
+func TestMetricsConcurrent(t *testing.T) {
+	t.Parallel()
+	m := served(options{Cgroups: "testdata/node", Partitions: system(), Reports: sampleReport(), PerPod: true})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				observe(m)
+			}
+		})
+		all.Go(func() {
+			for range 20 {
+				if _, err := m.Gather(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if text := scrape(t, m); !strings.Contains(text, `nodepartition_placements_total{method="creation",partition="system",result="success"} 200`) {
+		t.Errorf("200 placements were made, and there are:\n%s", text)
+	}
+}

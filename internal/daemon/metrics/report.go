@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// reportCollector collects the results of the last pass. It has no metrics before the end of the
+// first: zero pods would be wrong.
+type reportCollector struct {
+	reports                                                     Reports
+	partitions                                                  *series
+	podCount, pods, misplaced, outside, outlived, lastReconcile *prometheus.Desc
+}
+
+func newReportCollector(reports Reports, partitions *series) *reportCollector {
+	partition := []string{"partition"}
+	return &reportCollector{
+		reports:    reports,
+		partitions: partitions,
+		podCount: prometheus.NewDesc("kubelet_partition_pod_count",
+			"Pods that run containers in a partition (KEP-5894).", partition, nil),
+		// The KEP has the name above, and the implementation in the kubelet (kubernetes#142200) this one.
+		pods: prometheus.NewDesc("kubelet_partition_pods",
+			"Pods that run containers in a partition (kubernetes#142200).", partition, nil),
+		misplaced: prometheus.NewDesc(
+			prefix+"misplaced_pods",
+			"Pods of a partition that are not in it, and pods in it that do not belong there, by the reason why they are not moved yet.",
+			[]string{"partition", "reason"},
+			nil,
+		),
+		outside: prometheus.NewDesc(
+			prefix+"memory_outside_bytes",
+			"Memory of pods of a partition that is charged outside of it, because their processes were moved live.",
+			partition,
+			nil,
+		),
+		outlived: prometheus.NewDesc(prefix+"outlived_scopes",
+			"Scopes in a partition with processes that have outlived their pod.", partition, nil),
+		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
+			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.podCount
+	to <- c.pods
+	to <- c.misplaced
+	to <- c.outside
+	to <- c.outlived
+	to <- c.lastReconcile
+}
+
+// Collect implements prometheus.Collector.
+func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
+	report := c.reports.Report()
+	if report.Time.IsZero() {
+		return
+	}
+	send(to, c.lastReconcile, prometheus.GaugeValue, float64(report.Time.UnixMilli())/1000)
+	counts := count(report)
+	for _, p := range c.partitions.all() {
+		name := p.name
+		c.running(to, name, counts)
+		for _, reason := range podmove.Reasons() {
+			n := counts.misplaced[placeAndReason{name, reason}]
+			send(to, c.misplaced, prometheus.GaugeValue, float64(n), string(name), string(reason))
+		}
+		send(to, c.outside, prometheus.GaugeValue, float64(counts.outside[name]), string(name))
+		send(to, c.outlived, prometheus.GaugeValue, float64(counts.outlived[name]), string(name))
+	}
+	c.running(to, unitname.Default, counts)
+}
+
+func (c *reportCollector) running(to chan<- prometheus.Metric, name unitname.PartitionName, counts counts) {
+	send(to, c.podCount, prometheus.GaugeValue, float64(counts.pods[name]), string(name))
+	send(to, c.pods, prometheus.GaugeValue, float64(counts.pods[name]), string(name))
+}
+
+// counts holds the sums of a report by partition.
+type counts struct {
+	pods, outlived map[unitname.PartitionName]int
+	outside        map[unitname.PartitionName]uint64
+	misplaced      map[placeAndReason]int
+}
+
+type placeAndReason struct {
+	partition unitname.PartitionName
+	reason    podmove.Reason
+}
+
+func count(report podmove.Report) counts {
+	c := counts{
+		pods:      map[unitname.PartitionName]int{},
+		outlived:  map[unitname.PartitionName]int{},
+		outside:   map[unitname.PartitionName]uint64{},
+		misplaced: map[placeAndReason]int{},
+	}
+	for _, pod := range report.Pods {
+		if pod.Containers > 0 {
+			c.pods[pod.Partition()]++
+		}
+		if pod.Reason != "" {
+			c.misplaced[placeAndReason{concerned(pod), pod.Reason}]++
+		}
+		if pod.OutsideBytes > 0 {
+			c.outside[concerned(pod)] += pod.OutsideBytes
+		}
+	}
+	for _, scope := range report.Outlived {
+		if partition, _, _, ok := unitname.ParsePodSlice(scope.Slice); ok {
+			c.outlived[partition]++
+		}
+	}
+	return c
+}
+
+// concerned returns the partition that a pod belongs to. If a pod belongs to none, it returns the
+// partition that the pod is in.
+func concerned(pod podmove.PodReport) unitname.PartitionName {
+	if pod.Member {
+		return pod.Belongs
+	}
+	return pod.Partition()
+}

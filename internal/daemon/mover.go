@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/systemd"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/livemove"
+)
+
+// mover moves and stops single containers for passes and evictions.
+type mover struct {
+	runtime *node.Runtime
+	live    livemove.Mover
+}
+
+func (m mover) Restart(ctx context.Context, id string, grace time.Duration) error {
+	return m.runtime.Stop(ctx, id, grace)
+}
+
+// Stop is Restart for an eviction: the runtime only stops the container, the kubelet may start it
+// again.
+func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
+	return m.runtime.Stop(ctx, id, grace)
+}
+
+func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
+	_, err := m.live.Move(ctx, livemove.Request{
+		Scope:       scope,
+		Cgroup:      unitname.CgroupPath(from) + "/" + scope,
+		TargetSlice: to,
+		NewName:     newScope,
+		Description: description,
+	})
+	return err
+}
+
+// units is the client of systemd with the methods that a pass needs.
+type units struct{ *systemd.Client }
+
+func (u units) StopScope(ctx context.Context, name string) error {
+	return livemove.StopScope(ctx, u.Client, name)
+}

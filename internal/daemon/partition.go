@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// partition holds the parts that each partition of the node has. All of them exist when it does.
+type partition struct {
+	name unitname.PartitionName
+	// remembered holds what was known of its pods.
+	remembered *candidates.Memory
+	evictor    *evict.Manager
+	// kills records the kernel's kills in it; nil if nothing does.
+	kills *clusterEvents
+	// end ends the parts; nil before they run.
+	end   context.CancelFunc
+	parts sync.WaitGroup
+}
+
+// evictionBasis holds what the evictors of all partitions have in common.
+type evictionBasis struct {
+	killer *evict.Killer
+	// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
+	// what records the kernel's kills; nil if nothing does.
+	sinks func(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents)
+}
+
+// newPartition returns a partition, with the parts of the node that it shares with others.
+func (s *shared) newPartition(name unitname.PartitionName, basis evictionBasis) (*partition, error) {
+	p := &partition{name: name, remembered: &candidates.Memory{Partition: name}}
+	var err error
+	p.evictor, p.kills, err = s.newEvictor(p.remembered, basis)
+	return p, err
+}
+
+// start runs the parts of the partition until stop, or until ctx ends.
+func (p *partition) start(ctx context.Context) {
+	ctx, p.end = context.WithCancel(ctx)
+	if p.kills != nil {
+		p.kills.kills.Since() // before the evictor's first reading
+		p.parts.Go(func() { p.kills.attribute(ctx) })
+	}
+	p.parts.Go(func() { _ = p.evictor.Run(ctx) }) // it ends with its context
+}
+
+// stop ends the parts, and waits for that.
+func (p *partition) stop() {
+	if p.end != nil {
+		p.end()
+	}
+	p.parts.Wait()
+}
+
+// note remembers the pods that a pass has found in the partition.
+func (p *partition) note(s *shared) {
+	known, _ := s.kubelet.Pods()
+	p.remembered.Note(s.options.Node.Cgroups, s.table.Pods(), known)
+}

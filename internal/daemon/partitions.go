@@ -1,0 +1,261 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// partitions lists the partitions of the daemon. They come and go with the configuration.
+type partitions struct {
+	basis evictionBasis
+	units sliceUnits
+	// failed logs that the slice of a partition could not be started.
+	failed func(error)
+
+	// changing is held while a configuration is followed, and while partitions are ended: what a pass
+	// found empty may be switched on again meanwhile.
+	changing sync.Mutex
+	// made lists the partitions whose units the generator has written.
+	made []unitname.PartitionName
+
+	mu   sync.Mutex
+	list []*partition    // replaced as a whole
+	ctx  context.Context // ends the parts; nil before they run
+}
+
+// sliceUnits starts and stops the slices of partitions. *systemd.Client implements it.
+type sliceUnits interface {
+	Connected() bool
+	StartConfiguredSlice(ctx context.Context, name string) error
+	StopConfiguredSlice(ctx context.Context, name string) error
+}
+
+// all returns the partitions. The result must not be changed.
+func (l *partitions) all() []*partition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.list
+}
+
+// of returns the partition of that name, nil if there is none.
+func (l *partitions) of(name unitname.PartitionName) *partition {
+	for _, p := range l.all() {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// names returns the names of the partitions.
+func (l *partitions) names() []unitname.PartitionName {
+	all := l.all()
+	names := make([]unitname.PartitionName, 0, len(all))
+	for _, p := range all {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// add adds a partition, and runs its parts if the others run.
+func (l *partitions) add(p *partition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(slices.Clip(l.list), p)
+	if l.ctx != nil && l.ctx.Err() == nil {
+		p.start(l.ctx)
+	}
+}
+
+// remove removes a partition, and waits until its parts have ended.
+func (l *partitions) remove(p *partition) {
+	l.mu.Lock()
+	l.list = slices.DeleteFunc(slices.Clone(l.list), func(q *partition) bool { return q == p })
+	l.mu.Unlock()
+	p.stop()
+}
+
+// run runs the parts of the partitions until ctx ends, also of partitions that are added meanwhile.
+func (l *partitions) run(ctx context.Context) error {
+	l.mu.Lock()
+	l.ctx = ctx
+	for _, p := range l.list {
+		p.start(ctx)
+	}
+	l.mu.Unlock()
+	<-ctx.Done()
+	for _, p := range l.all() {
+		p.stop()
+	}
+	return ctx.Err()
+}
+
+// settings returns the settings of eviction by partition, and whether there is one that evicts.
+func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Settings, bool) {
+	all, evicts := map[unitname.PartitionName]evict.Settings{}, false
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		s := node.EvictionSettings(p.Thresholds, m.options.Eviction)
+		s.Lowering = p.Deferral != nil
+		all[p.Name] = s
+		evicts = evicts || !s.Off && !s.DryRun
+	}
+	return all, evicts
+}
+
+// keepPartitions makes the partitions that a configuration has and the daemon does not, and ends
+// those that it has no more, whose slices are not ours: the kubelet makes them itself. It is called
+// with changing held.
+func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.PartitionName]evict.Settings) {
+	for _, p := range m.partitions.all() {
+		if _, known := settings[p.name]; !known {
+			m.endPartition(p)
+		}
+	}
+	for i := range c.Partitions {
+		name := c.Partitions[i].Name
+		if m.partitions.of(name) != nil {
+			continue
+		}
+		p, err := m.newPartition(name, m.partitions.basis)
+		if err != nil {
+			m.log.Error("the partition has no eviction; restart partition-monitor", "partition", name, "error", err)
+			continue
+		}
+		p.evictor.SetConfig(settings[name]) // before it reads its state
+		m.metrics.Add(name, p.evictor)
+		m.partitions.add(p)
+		if isFirst(name) {
+			m.cluster.restore()
+		}
+	}
+}
+
+// endPartition ends the parts of a partition, and forgets it.
+func (m *monitor) endPartition(p *partition) {
+	m.partitions.remove(p)
+	m.table.SetEvicting(p.name, nil)
+	m.metrics.Remove(p.name)
+	if isFirst(p.name) {
+		go m.cluster.withdraw(context.Background()) // the API server may take its time
+	}
+}
+
+// startSlices starts the slices of partitions that were added while the daemon runs. The boot
+// starts the others. Without a unit of the generator systemd would make a slice without limits.
+func (m *monitor) startSlices(ctx context.Context) {
+	l := &m.partitions
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	for _, name := range m.on() {
+		if m.exists(name) || !slices.Contains(l.made, name) || !l.units.Connected() {
+			continue
+		}
+		if err := l.units.StartConfiguredSlice(ctx, name.Slice()); err != nil {
+			l.failed(err)
+		}
+	}
+}
+
+// on lists the partitions that are switched on.
+func (m *monitor) on() []unitname.PartitionName {
+	var names []unitname.PartitionName
+	for _, p := range m.reconciler.Config().Partitions {
+		if !p.Off {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// exists reports whether a partition has a cgroup.
+func (m *monitor) exists(name unitname.PartitionName) bool {
+	return node.HasCgroup(m.options.Node, name)
+}
+
+// removeEmpty ends the partitions that are switched off and empty while others stay. One with an
+// eviction that is not reported yet stays until that is over.
+func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionName) {
+	m.partitions.changing.Lock()
+	defer m.partitions.changing.Unlock()
+	on := m.on()
+	if len(on) == 0 {
+		return // all have come to their end: see serve
+	}
+	for _, name := range empty {
+		p := m.partitions.of(name)
+		if p == nil || slices.Contains(on, name) || p.evictor.Open() > 0 {
+			continue
+		}
+		if m.exists(name) {
+			if m.stopSlices(ctx, name); m.exists(name) {
+				continue // the next pass tries again
+			}
+		}
+		m.endPartition(p)
+	}
+}
+
+// stopSlices stops the slices of a partition that is switched off and empty. A failure is logged
+// but not returned: exiting with an error would make systemd restart this program, again and again.
+func (m *monitor) stopSlices(ctx context.Context, name unitname.PartitionName) {
+	m.log.Info("a partition is switched off and empty: stopping its slices", "partition", name)
+	for _, slice := range slices.Backward(name.Slices()) {
+		if err := m.partitions.units.StopConfiguredSlice(ctx, slice); err != nil && !errors.Is(err, os.ErrNotExist) {
+			m.log.Error(
+				"stopping a slice of the partition failed; stop it with systemctl stop",
+				"slice",
+				slice,
+				"error",
+				err,
+			)
+		}
+	}
+}
+
+// systemPolls returns the polls of the system partition's memory. Without one it has none.
+type systemPolls struct{ partitions *partitions }
+
+func (s systemPolls) evictor() *evict.Manager {
+	if p := s.partitions.of(unitname.First); p != nil {
+		return p.evictor
+	}
+	return nil
+}
+
+// Report returns the last poll; its Time is zero without one.
+func (s systemPolls) Report() evict.Report {
+	report, _ := s.last()
+	return report
+}
+
+// last returns the last poll, and false if there is no system partition.
+func (s systemPolls) last() (evict.Report, bool) {
+	if evictor := s.evictor(); evictor != nil {
+		return evictor.Report(), true
+	}
+	return evict.Report{}, false
+}
+
+// TakePeak implements recorder.Polls.
+func (s systemPolls) TakePeak() evict.Peak {
+	if evictor := s.evictor(); evictor != nil {
+		return evictor.TakePeak()
+	}
+	return evict.Peak{}
+}
+
+// Candidates implements recorder.Polls.
+func (s systemPolls) Candidates() []evict.Pod {
+	if evictor := s.evictor(); evictor != nil {
+		return evictor.Candidates()
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/fakenode"
+)
+
+// sliceCalls is systemd for slices of partitions: it removes the cgroup of a slice that is stopped.
+type sliceCalls struct {
+	calls []string
+	// before is called before a slice is stopped.
+	before func()
+	root   string
+	err    error
+	gone   bool // the connection
+}
+
+func (s *sliceCalls) Connected() bool { return !s.gone }
+
+func (s *sliceCalls) StartConfiguredSlice(_ context.Context, name string) error {
+	s.calls = append(s.calls, "start "+name)
+	return s.err
+}
+
+func (s *sliceCalls) StopConfiguredSlice(_ context.Context, name string) error {
+	s.calls = append(s.calls, "stop "+name)
+	if s.before != nil {
+		s.before()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	return os.RemoveAll(filepath.Join(s.root, "sys/fs/cgroup", unitname.CgroupPath(name)))
+}
+
+const twoSections = "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n" +
+	"workloadPartitions: {telemetry: {memoryLimit: 1Gi, namespaces: [telemetry]}}\n"
+
+// built returns a monitor of a node with two partitions, whose parts do not run, and the calls of
+// systemd.
+func built(t *testing.T) (*monitor, *fakeNode, *sliceCalls, *bytes.Buffer) {
+	t.Helper()
+	n := newNode(t, fakenode.Configuration(twoSections))
+	var log bytes.Buffer
+	o := Options{Options: n.Options(), Tick: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	m := &monitor{shared: shared{options: o, log: o.Log}, reloaded: make(chan struct{}, 1)}
+	if err := m.build(); err != nil {
+		t.Fatal(err)
+	}
+	calls := &sliceCalls{root: n.Root}
+	m.partitions.units = calls
+	for _, p := range []unitname.PartitionName{unitname.System, "telemetry"} {
+		n.slice(p)
+	}
+	return m, n, calls, &log
+}
+
+// slice makes the cgroup of a partition.
+func (n *fakeNode) slice(p unitname.PartitionName) {
+	n.Write(p.Cgroup()+"/cgroup.events", "populated 0")
+	n.Write(p.Cgroup()+"/memory.max", "67108864")
+}
+
+// switched returns two partitions, of which telemetry is off.
+func switched(off bool) node.Followed {
+	f := followed(unitname.System, "telemetry")
+	f.Partitions[1].Off = off
+	f.Desired, f.Made = &node.Desired{}, []unitname.PartitionName{unitname.System, "telemetry"}
+	return f
+}
+
+// apply is follow without what it says of a configuration.
+func (m *monitor) apply(c node.Followed) {
+	m.partitions.changing.Lock()
+	defer m.partitions.changing.Unlock()
+	m.partitions.made = c.Made
+	m.keep(c)
+	m.reconciler.SetConfig(c.Policy())
+}
+
+// TestRemoveEmpty: a partition that is off and empty loses its slices, its evictor and its series
+// while the other one stays. What a pass found does not count any more once it is on again.
+func TestRemoveEmpty(t *testing.T) {
+	t.Parallel()
+	m, n, calls, _ := built(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	m.apply(switched(false))
+	go func() { ended <- m.partitions.run(ctx) }()
+	empty := []unitname.PartitionName{"telemetry"}
+	m.removeEmpty(t.Context(), empty)
+	if p := m.partitions.of("telemetry"); p == nil || len(calls.calls) > 0 {
+		t.Fatalf("a partition that is on is ended: %q", calls.calls)
+	}
+	m.apply(switched(true))
+	calls.err = errors.New("busy")
+	m.removeEmpty(t.Context(), empty)
+	if m.partitions.of("telemetry") == nil {
+		t.Error("forgotten although its slice is there")
+	}
+	calls.calls, calls.err = nil, nil
+	old := m.partitions.of("telemetry")
+	m.table.SetEvicting("telemetry", map[string]bool{"uid": true})
+	m.removeEmpty(t.Context(), empty)
+	want := []string{"stop kubepods-telemetry-besteffort.slice", "stop kubepods-telemetry-burstable.slice", "stop kubepods-telemetry.slice"}
+	if !slices.Equal(calls.calls, want) || m.exists("telemetry") || m.partitions.of("telemetry") != nil || m.partitions.of(unitname.System) == nil {
+		t.Errorf("calls %q, partitions %v", calls.calls, m.partitions.names())
+	}
+	old.parts.Wait() // or the test hangs: its evictor runs on
+	if text := metricsOf(t, m); strings.Contains(text, "telemetry") || !strings.Contains(text, `partition="system"`) {
+		t.Errorf("series:\n%s", text)
+	}
+	// It comes back, with an evictor that runs.
+	n.slice("telemetry")
+	m.apply(switched(false))
+	if p := m.partitions.of("telemetry"); p == nil || p == old || p.end == nil {
+		t.Error("the partition that came back has no evictor that runs")
+	}
+	if text := metricsOf(t, m); !strings.Contains(text, `partition="telemetry"`) {
+		t.Error("the partition that came back has no series")
+	}
+	stop()
+	<-ended
+	m.apply(followed(unitname.System, "telemetry", "late"))
+	if p := m.partitions.of("late"); p == nil || p.end != nil {
+		t.Error("parts of a partition run after the end of all")
+	}
+}
+
+// TestRemovedAndAddedAgain: a reload that adds a partition again waits until its removal is over,
+// and makes a new one.
+func TestRemovedAndAddedAgain(t *testing.T) {
+	t.Parallel()
+	m, n, calls, _ := built(t)
+	m.apply(switched(false))
+	m.apply(switched(true))
+	added := make(chan bool)
+	calls.before = func() {
+		calls.before = nil
+		go func() {
+			m.apply(switched(false))
+			close(added)
+		}()
+	}
+	m.removeEmpty(t.Context(), []unitname.PartitionName{"telemetry"})
+	<-added
+	if p := m.partitions.of("telemetry"); p == nil || !slices.Contains(m.on(), "telemetry") {
+		t.Errorf("telemetry is on %v, and the daemon has %v", m.on(), m.partitions.names())
+	}
+	calls.calls = nil
+	m.removeEmpty(t.Context(), []unitname.PartitionName{"telemetry"})
+	m.startSlices(t.Context())
+	if !slices.Equal(calls.calls, []string{"start kubepods-telemetry.slice"}) {
+		t.Errorf("%q; want its slice started", calls.calls)
+	}
+	n.slice("telemetry")
+}
+
+// TestRemoveAllIsServes: if all partitions are off, the end of the daemon stops their slices.
+func TestRemoveAllIsServes(t *testing.T) {
+	t.Parallel()
+	m, _, calls, _ := built(t)
+	off := switched(true)
+	off.Partitions[0].Off = true
+	m.apply(off)
+	m.removeEmpty(t.Context(), []unitname.PartitionName{unitname.System, "telemetry"})
+	if len(calls.calls) > 0 {
+		t.Errorf("%q; want nothing before the reconciler has ended", calls.calls)
+	}
+	m.removePartitions(t.Context())
+	if len(calls.calls) != 6 {
+		t.Errorf("%q; want all slices stopped", calls.calls)
+	}
+}
+
+// TestStartSlices: the slice of a partition that came while the daemon runs is started, if the
+// generator has made its unit.
+func TestStartSlices(t *testing.T) {
+	t.Parallel()
+	m, n, calls, log := built(t)
+	if err := os.RemoveAll(filepath.Join(n.Root, unitname.PartitionName("telemetry").Cgroup())); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(*node.Followed)
+		gone   bool
+		want   []string
+	}{
+		"made":          {func(*node.Followed) {}, false, []string{"start kubepods-telemetry.slice"}},
+		"off":           {func(f *node.Followed) { f.Partitions[1].Off = true }, false, nil},
+		"no unit":       {func(f *node.Followed) { f.Made = f.Made[:1] }, false, nil},
+		"not connected": {func(*node.Followed) {}, true, nil},
+	} {
+		c := switched(false)
+		test.change(&c)
+		m.apply(c)
+		calls.calls, calls.gone = nil, test.gone
+		m.startSlices(t.Context())
+		if !slices.Equal(calls.calls, test.want) {
+			t.Errorf("%s: %q; want %q", name, calls.calls, test.want)
+		}
+	}
+	calls.gone, calls.err = false, errors.New("masked")
+	m.apply(switched(false))
+	m.startSlices(t.Context())
+	if !strings.Contains(log.String(), "masked") {
+		t.Errorf("log %q", log)
+	}
+}
+
+// TestGateThenEnd: the slices of a system partition that the kubelet makes from now on are not
+// stopped, neither then nor when the last other partition ends.
+func TestGateThenEnd(t *testing.T) {
+	t.Parallel()
+	m, n, calls, log := built(t)
+	c, err := node.LoadApplied(m.options.Node, podmove.Auto, node.WriteMembers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.follow(c)
+	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
+	m.reload(node.LoadReloaded)
+	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{"telemetry"}) {
+		t.Errorf("with the gate the daemon has %v", got)
+	}
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n"))
+	m.reload(node.LoadReloaded)
+	m.removePartitions(t.Context())
+	if len(calls.calls) != 3 || slices.ContainsFunc(calls.calls, func(call string) bool { return strings.Contains(call, "kubepods-system") }) {
+		t.Errorf("%q\n%s", calls.calls, log)
+	}
+}
+
+// metricsOf returns the metrics of a monitor.
+func metricsOf(t *testing.T, m *monitor) string {
+	t.Helper()
+	families, err := m.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, f := range families {
+		text.WriteString(f.String() + "\n")
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text.String(), `name:"partition"  value:`, "partition="), `name:"partition" value:`, "partition=")
+}

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/pkg/podmove"
+)
+
+// placementEvents counts and logs the placements of pods. It implements podmove.Events.
+type placementEvents struct {
+	metrics *metrics.Metrics
+	log     *slog.Logger
+	// passed is called after each pass.
+	passed func()
+
+	mu   sync.Mutex
+	last string // error of the last pass, as text
+}
+
+// Reconciled logs a pass that fails for a new reason, and the first one that succeeds after that.
+func (e *placementEvents) Reconciled(took time.Duration, err error) {
+	e.metrics.Reconciled(took, err)
+	e.mu.Lock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == e.last:
+	case err != nil:
+		e.log.Error("reconciling failed, retrying", "error", err)
+	default:
+		e.log.Info("reconciling succeeds again")
+	}
+	e.last = text
+	e.mu.Unlock()
+	e.passed()
+}
+
+func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
+	what := "moving the processes of a container, because its pod is in the wrong partition"
+	if m.Method == podmove.Restart {
+		what = "stopping a container, which the kubelet starts again, because its pod is in the wrong partition"
+	}
+	e.of(m).Info(what, "container", c.Name, "id", c.ID, "from", c.Slice)
+}
+
+func (e *placementEvents) Placed(p podmove.Placement) {
+	e.metrics.Placed(p)
+	switch {
+	case p.Err == nil:
+	case p.Move == nil:
+		e.log.Error("a container was not placed at its creation", "container", p.Container.ID, "error", p.Err)
+	case errors.Is(p.Err, podmove.ErrWrongPlace):
+		e.of(*p.Move).
+			Error("a restart did not move a pod; no pod is restarted until the runtime connects over NRI again or the configuration changes",
+				"container", p.Container.Name, "error", p.Err)
+	case errors.Is(p.Err, podmove.ErrInVain):
+		e.of(*p.Move).
+			Error("a restart did not move a pod; it is not restarted again", "container", p.Container.Name, "error", p.Err)
+	default:
+		e.of(*p.Move).Error("moving a pod failed, retrying later", "container", p.Container.Name, "error", p.Err)
+	}
+}
+
+func (e *placementEvents) NotPrepared(namespace, pod string, err error) {
+	e.log.Error(
+		"a pod's slice could not be created before its first container; the next pass creates it",
+		"namespace", namespace, "pod", pod, "error", err,
+	)
+}
+
+func (e *placementEvents) NotReady(m podmove.Move) {
+	e.of(m).Warn("a restarted pod is in the right partition, but not Ready yet; no other pod is restarted until it is")
+}
+
+func (e *placementEvents) Killing(scope string) {
+	e.log.Info("ending a scope whose container is gone", "scope", scope)
+}
+
+func (e *placementEvents) Outlived(o podmove.Outlived) {
+	log := e.log.With("scope", o.Scope, "slice", o.Slice)
+	if o.Kill {
+		log.Warn("processes have outlived their pod, which neither the runtime nor the kubelet knows: killing them")
+		return
+	}
+	log.Warn("processes have outlived their pod; the kubelet does not report its pods, so that they are left alone")
+}
+
+func (e *placementEvents) of(m podmove.Move) *slog.Logger {
+	return e.log.With("namespace", m.Namespace, "pod", m.Name, "uid", m.UID, "to", m.To, "method", m.Method)
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/pkg/podmove"
+)
+
+// nriPatience is the longest time for which NRI may be unavailable while the runtime itself
+// answers. After that NRI counts as switched off: its socket file remains when it is.
+const nriPatience = time.Minute
+
+// nri returns the state of creation-time placement. While a runtime restarts we wait for it,
+// instead of moving pods.
+func (m *monitor) nri() podmove.NRIState {
+	if m.plugin.Connected() {
+		return podmove.Working
+	}
+	if !node.IsSocket(m.options.NRI) {
+		return podmove.Unavailable
+	}
+	c := &m.connections
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since := c.runtimeSince; !since.IsZero() && time.Since(since) > nriPatience &&
+		time.Since(c.nriLost) > nriPatience {
+		return podmove.Unavailable
+	}
+	return podmove.Awaited
+}
+
+// ready returns what keeps us from placing pods, nil if nothing does. The kubelet is not needed: it
+// starts after us.
+func (m *monitor) ready() error {
+	errs := []error{m.reconciler.Ready()}
+	if m.nri() == podmove.Awaited {
+		errs = append(errs, fmt.Errorf("NRI: %s: not connected to the runtime", m.options.NRI))
+	}
+	if !m.units.Connected() {
+		errs = append(errs, errors.New("systemd: not connected"))
+	}
+	return errors.Join(append(errs, m.problem.get())...)
+}
+
+// prepared is ready without the problems that an operator has to repair: the kubelet does not wait
+// for those.
+func (m *monitor) prepared() error {
+	if m.nri() == podmove.Awaited {
+		return errors.New("NRI")
+	}
+	return m.reconciler.Ready()
+}
+
+func (m *monitor) passed() {
+	m.service.status(
+		summary(m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), m.problem.get(), m.listening.Err()),
+	)
+	m.changes.note()
+}
+
+func (m *monitor) connected(source string) func(bool) {
+	return func(up bool) {
+		if m.metrics.Sources()[source] != up {
+			m.metrics.Connected(source, up)
+			m.recordConnection(source, up)
+			m.log.Info("connection", "to", source, "up", up)
+			m.changes.note()
+		}
+	}
+}
+
+// nriConnected is called when the runtime has connected over NRI, or disconnected.
+func (m *monitor) nriConnected(up bool) {
+	m.connected("nri")(up)
+	m.recordNRI()
+}
+
+// recordNRI records for the pre-launched plugin whether we are connected. It takes the present
+// state, because the calls for the beginning and the end of a short connection may overlap.
+func (m *monitor) recordNRI() {
+	m.connections.recording.Lock()
+	defer m.connections.recording.Unlock()
+	if err := node.AnnounceConnection(m.options.Node, m.plugin.Connected()); err != nil {
+		m.log.Error(
+			"recording the connection over NRI failed; the pre-launched plugin may exit too late or too early",
+			"error",
+			err,
+		)
+	}
+}
+
+// recordConnection stores the times that nri uses.
+func (m *monitor) recordConnection(source string, up bool) {
+	c := &m.connections
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case source == "runtime" && up:
+		c.runtimeSince = time.Now()
+	case source == "runtime":
+		c.runtimeSince = time.Time{}
+	case source == "nri" && !up:
+		c.nriLost = time.Now()
+	}
+}

@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/tests/fakenode"
+)
+
+// freeAddress returns an address of this machine that no process listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// scraped returns the metrics of a service, empty while it does not serve them.
+func scraped(ctx context.Context, address string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return ""
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	return string(text)
+}
+
+// TestRunServes: all parts of the service run. What passes have found and what the evictor has
+// polled is in the metrics, the configuration and its problem too, and the service ends with its
+// context.
+func TestRunServes(t *testing.T) {
+	t.Parallel()
+	n := &fakeNode{fakenode.Guarded(t), t}
+	n.TellPods()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	o := Options{Options: n.Options(), Tick: time.Second, PerPod: true, Log: slog.New(slog.DiscardHandler)}
+	o.Listen = freeAddress(t)
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	wanted := []string{
+		`nodepartition_memory_available_bytes{partition="system"} `,
+		`nodepartition_eviction_threshold_bytes{partition="system",threshold="hard"} 3.3554432e+07`,
+		`nodepartition_configured_memory_limit_bytes{partition="system"} 1.00663296e+08`,
+		`nodepartition_source_connected{source="runtime"} 1`,
+		`nodepartition_source_connected{source="kubelet"} 1`,
+		`kubelet_partition_pods{partition="system"} 2`,
+		`nodepartition_pod_memory_working_set_bytes{namespace="kube-system",partition="system",pod="dns",`,
+	}
+	missing := wanted
+	for len(missing) > 0 && ctx.Err() == nil {
+		text := scraped(ctx, o.Listen)
+		missing = nil
+		for _, want := range wanted {
+			if !strings.Contains(text, "\n"+want) {
+				missing = append(missing, want)
+			}
+		}
+		if len(missing) > 0 {
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("the metrics lack %q:\n%s", missing, scraped(t.Context(), o.Listen))
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/node"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// service notifies systemd of our state (sd_notify(3)).
+type service struct {
+	mu   sync.Mutex
+	last string
+}
+
+// readyTimeout limits how long the kubelet, which is ordered after us, waits for the first pass and
+// for NRI. Pods that start earlier are found and moved.
+const readyTimeout = 10 * time.Second
+
+// status sets the line that systemctl status shows.
+func (s *service) status(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line == s.last {
+		return
+	}
+	s.last = line
+	_, _ = daemon.SdNotify(false, "STATUS="+line) // does nothing without systemd
+}
+
+// run notifies systemd that we are ready, and then that we are alive, until ctx ends.
+func (s *service) run(ctx context.Context, alive, ready func() error) error {
+	const look = 50 * time.Millisecond
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
+	for waiting := true; waiting && ready() != nil; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			waiting = false
+		case <-time.After(look):
+		}
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(interval / 3)
+	defer tick.Stop()
+	for {
+		if alive() == nil {
+			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// summary returns the status line. err is the error of the last pass, problem the error of the
+// configuration, and unserved the reason why there are no metrics.
+func summary(report podmove.Report, partitions []unitname.PartitionName, err, problem, unserved error) string {
+	line := whereabouts(report, partitions...)
+	if err != nil {
+		line = "Failing, retrying: " + oneline.Terminal(err.Error())
+	}
+	if problem != nil {
+		line += "; the configuration is not valid, following the last good one"
+	}
+	if unserved != nil {
+		line += "; metrics and health are not served: " + oneline.Terminal(unserved.Error())
+	}
+	return line
+}
+
+// whereabouts returns how many pods run in each of the partitions, and how many in a wrong one.
+func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) string {
+	placed, misplaced := map[unitname.PartitionName]int{}, 0
+	for _, pod := range report.Pods {
+		if pod.Containers > 0 {
+			placed[pod.Partition()]++
+		}
+		if pod.Misplaced > 0 {
+			misplaced++
+		}
+	}
+	var line strings.Builder
+	for _, name := range partitions {
+		fmt.Fprintf(&line, "%d pods in partition %s, ", placed[name], name)
+	}
+	fmt.Fprintf(&line, "%d pods in the wrong partition", misplaced)
+	return line.String()
+}
+
+// lockState prevents a second monitor from undoing the work of the first. The lock ends with the
+// process.
+func lockState(n host.Node) (*os.File, error) {
+	file, err := node.LockFile(n.Path(filepath.Join(filepath.Dir(node.MembersFile), "lock")))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf(
+			"%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)",
+			err,
+		)
+	}
+	return file, err
+}

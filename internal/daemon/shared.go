@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/daemon/namespaces"
+	"nodepartition/internal/node"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/systemd"
+	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/livemove"
+	"nodepartition/pkg/podmove/nri"
+)
+
+// shared holds the parts of the node that its partitions share.
+type shared struct {
+	options Options
+	log     *slog.Logger
+
+	metrics    *metrics.Metrics
+	units      *systemd.Client
+	kubelet    *podsapi.Watcher
+	runtime    *node.Runtime
+	live       livemove.Mover
+	plugin     *nri.Plugin
+	signals    *podmove.Signals
+	table      podmove.Table
+	reconciler *podmove.Reconciler
+	api        *apiserver.Reporter
+	namespaces *namespaces.Namespaces
+}
+
+// connections holds what is known of the connections to the runtime.
+type connections struct {
+	recording sync.Mutex // held while the connection over NRI is recorded
+
+	mu           sync.Mutex
+	runtimeSince time.Time // when the runtime began to answer; zero while it does not
+	nriLost      time.Time // when the last connection over NRI ended
+}
+
+// problem holds the error of the configuration, nil if it is valid.
+type problem struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (p *problem) set(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+func (p *problem) get() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}

@@ -1,0 +1,74 @@
+// Package web is the HTTP server of partition-monitor: metrics, health, the last report, and a page
+// for people. It changes nothing and asks for no password, so its address should be a loopback
+// address.
+package web
+
+import (
+	"encoding/json"
+	"log"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// Options holds the sources of the pages. All fields are needed, except those whose zero value has
+// a meaning.
+type Options struct {
+	// Version of the program.
+	Version string
+	// Gatherer has the metrics.
+	Gatherer prometheus.Gatherer
+	// Reports returns the results of the last pass.
+	Reports Reports
+	// Sources returns for each source of events and answers whether it is connected.
+	Sources func() map[string]bool
+	// Alive returns the problems that stop the main loop, one a line, or nil.
+	Alive func() error
+	// Ready returns the problems that keep pods from being in the right partition or moved there.
+	Ready func() error
+	// Cgroups is the root of the cgroups; needed.
+	Cgroups cgroupfs.FS
+	// Partitions lists the partitions that the node may have.
+	Partitions []unitname.PartitionName
+	// Hosts holds the names and addresses by which clients may address the server, in addition to
+	// localhost and loopback addresses: the host of the address that it listens on. An empty host,
+	// 0.0.0.0 or :: allows all addresses, but no name.
+	Hosts []string
+	// ErrorLog logs incomplete scrapes; nil means that they are not logged.
+	ErrorLog *log.Logger
+}
+
+// Reports returns the report of the last pass; its Time is zero before the end of the first.
+type Reports interface {
+	Report() podmove.Report
+}
+
+// Handler serves GET and HEAD of /, /metrics, /healthz, /readyz and /report.
+func Handler(o Options) http.Handler {
+	// A partial scrape is better than an error. A scrape reads all cgroups: four at a time are enough.
+	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4}
+	if o.ErrorLog != nil {
+		scrape.ErrorLog = o.ErrorLog
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, scrape))
+	mux.HandleFunc("GET /healthz", health(o.Alive))
+	mux.HandleFunc("GET /readyz", health(o.Ready))
+	mux.HandleFunc("GET /report", o.report)
+	mux.HandleFunc("GET /{$}", o.page)
+	return guard(newHosts(o.Hosts), mux)
+}
+
+func (o Options) report(w http.ResponseWriter, _ *http.Request) {
+	report := o.Reports.Report()
+	if report.Pods == nil {
+		report.Pods = []podmove.PodReport{} // a list in JSON, not null
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(report) // fails if the client is gone
+}

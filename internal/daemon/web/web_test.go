@@ -1,0 +1,255 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// fake is a monitor whose state a test sets.
+type fake struct {
+	report    podmove.Report
+	connected map[string]bool
+	ready     error
+	alive     error
+}
+
+func (f *fake) Report() podmove.Report { return f.report }
+
+// hostile is not allowed as a name, but a runtime may report it.
+const hostile = `"><script>alert(1)</script>`
+
+func newFake() *fake {
+	return &fake{
+		report: podmove.Report{Time: time.Date(2026, 11, 20, 5, 48, 16, 0, time.UTC), Pods: []podmove.PodReport{
+			{Namespace: "kube-system", Name: "etcd-node", UID: "1", QoS: v1.PodQOSGuaranteed, Member: true, Slice: "kubepods-system-pod1.slice", Containers: 1},
+			{
+				Namespace: "kube-system", Name: hostile, UID: "2", QoS: v1.PodQOSBestEffort, Member: true, Slice: "kubepods-besteffort-pod2.slice",
+				Containers: 2, Misplaced: 2, Reason: podmove.ReasonRestartPolicy, Next: "restart " + hostile,
+			},
+		}},
+		connected: map[string]bool{"systemd": true, "kubelet": true, "runtime": true, "nri": false},
+	}
+}
+
+func (f *fake) handler(t *testing.T, cgroups string, hosts ...string) http.Handler {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "answer"}))
+	return Handler(Options{
+		Version: "v1.2.3", Gatherer: registry, Reports: f, Sources: func() map[string]bool { return f.connected },
+		Alive: func() error { return f.alive }, Ready: func() error { return f.ready }, Cgroups: cgroupfs.FS(cgroups), Hosts: hosts,
+		Partitions: []unitname.PartitionName{unitname.System, "telemetry"},
+	})
+}
+
+func do(t *testing.T, h http.Handler, method, url string) (int, http.Header, string) {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, httptest.NewRequest(method, url, nil))
+	body, err := io.ReadAll(recorder.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recorder.Code, recorder.Header(), string(body)
+}
+
+func TestHandlerPaths(t *testing.T) {
+	t.Parallel()
+	h := newFake().handler(t, t.TempDir())
+	for _, test := range []struct {
+		method, path string
+		status       int
+		kind, body   string
+	}{
+		{"GET", "/metrics", 200, "text/plain", "answer 0"},
+		{"GET", "/healthz", 200, "text/plain", "ok\n"},
+		{"GET", "/readyz", 200, "text/plain", "ok\n"},
+		{"GET", "/report", 200, "application/json", `"name":"etcd-node"`},
+		{"GET", "/", 200, "text/html", "kube-system/etcd-node"},
+		{"HEAD", "/", 200, "text/html", ""},
+		{"HEAD", "/metrics", 200, "text/plain", ""},
+		{"POST", "/", 405, "text/plain", "Method Not Allowed"},
+		{"DELETE", "/metrics", 405, "text/plain", "Method Not Allowed"},
+		{"OPTIONS", "/report", 405, "text/plain", "Method Not Allowed"},
+		{"GET", "/debug/pprof/", 404, "text/plain", "not found"},
+		{"GET", "/index.html", 404, "text/plain", "not found"},
+		{"POST", "/nothing", 404, "text/plain", "not found"},
+	} {
+		status, header, body := do(t, h, test.method, "http://localhost"+test.path)
+		if status != test.status || !strings.HasPrefix(header.Get("Content-Type"), test.kind) || !strings.Contains(body, test.body) {
+			t.Errorf("%s %s: got %d, %s, %q; want %d, %s, %q", test.method, test.path, status, header.Get("Content-Type"), body,
+				test.status, test.kind, test.body)
+		}
+		if status == 405 && header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s %s: Allow is %q", test.method, test.path, header.Get("Allow"))
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": policy} {
+			if header.Get(name) != want {
+				t.Errorf("%s %s: %s is %q, want %q", test.method, test.path, name, header.Get(name), want)
+			}
+		}
+	}
+}
+
+func TestHandlerHealth(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change         func(*fake)
+		path, problems string
+	}{
+		"stuck":    {func(f *fake) { f.alive = errors.Join(errors.New("no pass for 3m"), errors.New("and more")) }, "/healthz", "no pass for 3m\nand more\n"},
+		"starting": {func(f *fake) { f.ready = errors.Join(errors.New("not looked yet"), errors.New("no runtime")) }, "/readyz", "not looked yet\nno runtime\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			test.change(f)
+			status, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost"+test.path)
+			if status != 503 || body != test.problems {
+				t.Errorf("got %d %q, want 503 %q", status, body, test.problems)
+			}
+		})
+	}
+}
+
+func TestHandlerReport(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	_, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report")
+	var got podmove.Report
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Pods) != 2 || got.Pods[1] != f.report.Pods[1] || !got.Time.Equal(f.report.Time) {
+		t.Errorf("got %+v, want %+v", got, f.report)
+	}
+	f.report = podmove.Report{}
+	if _, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report"); !strings.Contains(body, `"pods":[]`) {
+		t.Errorf("no list of pods before the first pass: %s", body)
+	}
+}
+
+func TestPageContent(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	slice := filepath.Join(root, unitname.CgroupPath("kubepods-system.slice"))
+	if err := os.MkdirAll(slice, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"memory.current": "104857600", "memory.max": "536870912", "memory.stat": "inactive_file 20971520", "cpu.stat": "usage_usec 1",
+	} {
+		if err := os.WriteFile(filepath.Join(slice, name), []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := newFake()
+	f.alive = errors.New("stuck at " + hostile)
+	_, _, body := do(t, f.handler(t, root), "GET", "http://localhost/")
+	for _, want := range []string{
+		"80.0 MiB in use of 512.0 MiB", "with page cache 100.0 MiB", "restart-policy", "2026-11-20 05:48:16 UTC", "v1.2.3",
+		`href="/metrics"`, `href="/report"`, `href="/healthz"`, `href="/readyz"`,
+		"<td>systemd</td><td>connected</td>", "<td>nri</td><td><span>not connected</span></td>",
+		"kubepods-besteffort-pod2.slice", "&lt;script&gt;",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "<script") {
+		t.Errorf("a name became a script:\n%s", body)
+	}
+	if external := regexp.MustCompile(`(src|href)="[^/]`).FindString(body); external != "" {
+		t.Errorf("the page loads or links something from elsewhere: %s", external)
+	}
+}
+
+// TestPagePolicyFitsStyle: a browser applies the style only if the hash in the policy fits it byte
+// for byte.
+func TestPagePolicyFitsStyle(t *testing.T) {
+	t.Parallel()
+	_, header, body := do(t, newFake().handler(t, t.TempDir()), "GET", "http://localhost/")
+	_, style, _ := strings.Cut(body, "<style>")
+	style, _, found := strings.Cut(style, "</style>")
+	if !found || !strings.Contains(header.Get("Content-Security-Policy"), "style-src 'sha256-"+hash(style)+"'") {
+		t.Errorf("policy %s is not for the style %q", header.Get("Content-Security-Policy"), style)
+	}
+}
+
+func TestPageMissingValues(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.report, f.connected = podmove.Report{}, map[string]bool{"systemd": false}
+	_, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/")
+	for _, want := range []string{
+		"There is no partition on this node: no slice of one has been started", "The first pass over the pods has not ended", `<span>not connected</span>`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, body)
+		}
+	}
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		listen, host string
+		want         bool
+	}{
+		{"127.0.0.1", "localhost:9948", true},
+		{"127.0.0.1", "LOCALHOST.", true},
+		{"127.0.0.1", "127.0.0.1:9948", true},
+		{"127.0.0.1", "127.9.9.9", true},
+		{"127.0.0.1", "[::1]:9948", true},
+		{"127.0.0.1", "[::1]", true},
+		{"127.0.0.1", "[::ffff:127.0.0.1]:9948", true},
+		{"127.0.0.1", "evil.example:9948", false},
+		{"127.0.0.1", "localhost.evil.example", false},
+		{"127.0.0.1", "127.0.0.1.evil.example", false},
+		{"127.0.0.1", "2130706433", false},
+		{"127.0.0.1", "10.0.0.5:9948", false},
+		{"127.0.0.1", "", false},
+		{"10.0.0.5", "10.0.0.5:9948", true},
+		{"10.0.0.5", "10.0.0.6:9948", false},
+		{"10.0.0.5", "[::ffff:10.0.0.5]:9948", true},
+		{"fd00::5", "[fd00:0::5]:9948", true},
+		{"Node-1", "node-1:9948", true},
+		{"", "10.0.0.6:9948", true},
+		{"0.0.0.0", "10.0.0.6:9948", true},
+		{"::", "[fd00::5]:9948", true},
+		{"::", "evil.example:9948", false},
+	} {
+		if got := newHosts([]string{test.listen}).include(test.host); got != test.want {
+			t.Errorf("listening on %q, Host %q: got %t, want %t", test.listen, test.host, got, test.want)
+		}
+	}
+	status, _, body := do(t, newFake().handler(t, t.TempDir(), "127.0.0.1"), "GET", "http://evil.example/report")
+	if status != 403 || strings.Contains(body, "etcd") {
+		t.Errorf("another's name: got %d %q, want 403 and no report", status, body)
+	}
+}
+
+func TestHumanBytes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 20: "1.5 GiB", 1 << 63: "8388608.0 TiB"} {
+		if got := humanBytes(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+// Package host holds the places at which a node is read: its root directory, its cgroups and its
+// processes. A program makes one Node, and passes it on to all that reads the node.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/systemctl"
+	"nodepartition/internal/unitname"
+)
+
+// Node is a node that is read: the running one, or one whose files are below a folder.
+type Node struct {
+	// Root is the root directory.
+	Root hostfs.FS
+	// Cgroups is the mount of the cgroups.
+	Cgroups cgroupfs.FS
+	// Proc is the mount point of procfs.
+	Proc string
+	// Systemd holds the programs of systemd.
+	Systemd systemctl.Programs
+	// Foreign means that the files belong to another node: a mounted disk, or an unpacked sosreport.
+	// Its systemd, its kubelet and its runtime do not answer here.
+	Foreign bool
+}
+
+// The places of the running node. No other file has the literal of a root or of the mount.
+const (
+	root = "/"
+	proc = "/proc"
+)
+
+// This returns the running node.
+func This() Node { return Node{Root: root, Cgroups: cgroupfs.Mount, Proc: proc} }
+
+// Below returns the node whose files are below dir. It answers like the running one: a test has
+// sockets there.
+func Below(dir string) Node {
+	n := Node{Root: hostfs.FS(dir)}
+	n.Cgroups, n.Proc = cgroupfs.FS(n.Path(cgroupfs.Mount)), n.Path(proc)
+	return n
+}
+
+// Open returns the node of another machine whose files are below dir.
+func Open(dir string) (Node, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Node{}, err
+	}
+	if dir == root {
+		return This(), nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return Node{}, err
+	}
+	if !info.IsDir() {
+		return Node{}, fmt.Errorf("%s: not a directory", dir)
+	}
+	n := Below(dir)
+	n.Foreign = true
+	return n, nil
+}
+
+// nowhere is a path that no file has: the name of a file has no NUL.
+const nowhere = "\x00"
+
+// Path returns the path of name on the machine that runs us. A name whose links lead nowhere has a
+// path that cannot be opened: the file of that name on this machine belongs to another node.
+func (n Node) Path(name string) string {
+	path, err := n.Root.Path(name)
+	if err != nil {
+		return nowhere
+	}
+	return path
+}
+
+// Endpoint returns the endpoint of a service whose socket is at a path, or at a URL with the scheme
+// unix. It returns others as they are.
+func (n Node) Endpoint(endpoint string) string {
+	const scheme = "unix://"
+	switch path, isURL := strings.CutPrefix(endpoint, scheme); {
+	case isURL:
+		return scheme + n.Path(path)
+	case filepath.IsAbs(endpoint):
+		return n.Path(endpoint)
+	}
+	return endpoint
+}
+
+// ErrNotAsked means that a service of the node was not asked, because the node is another one.
+var ErrNotAsked = errors.New("not asked: --root is another node's")
+
+// Answers returns ErrNotAsked if the services of the node do not answer here, and nil if they do.
+func (n Node) Answers() error {
+	if n.Foreign {
+		return ErrNotAsked
+	}
+	return nil
+}
+
+// NoCgroups returns an error if the files of another node have no cgroups of pods. A disk has none,
+// and a sosreport has some. Without this error they would seem to be inactive.
+func (n Node) NoCgroups() error {
+	if !n.Foreign {
+		return nil
+	}
+	if _, err := os.Stat(n.Cgroups.Path(unitname.Default.Slice())); err != nil {
+		return fmt.Errorf("cgroups: not among the files of --root: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestThis(t *testing.T) {
+	t.Parallel()
+	n := This()
+	if n.Path("/run/a") != "/run/a" || n.Endpoint("unix:///run/a") != "unix:///run/a" || n.Endpoint("tcp://a") != "tcp://a" || n.Answers() != nil {
+		t.Errorf("%+v", n)
+	}
+	if same, err := Open("/"); err != nil || same != n {
+		t.Errorf("Open(/): %+v, %v; want the running node", same, err)
+	}
+}
+
+// TestOpen: the files of another node are below its folder, and so are the targets of their links.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for link, target := range map[string]string{"run": "/var/run", "loop": "loop", "sys": "/kernel"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		n.Path("/etc/a"):            "/etc/a",
+		n.Path("/run/a"):            "/var/run/a",
+		string(n.Cgroups):           "/kernel/fs/cgroup",
+		n.Proc:                      "/proc",
+		n.Endpoint("/run/a.sock"):   "/var/run/a.sock",
+		n.Endpoint("unix:///a")[7:]: "/a",
+	} {
+		if name != dir+want {
+			t.Errorf("%s; want %s below %s", name, want, dir)
+		}
+	}
+	if _, err := os.Stat(n.Path("/loop/a")); err == nil || n.Path("/loop/a") == "/loop/a" {
+		t.Errorf("%q, %v; want a path that cannot be opened", n.Path("/loop/a"), err)
+	}
+	if err := n.Answers(); !errors.Is(err, ErrNotAsked) {
+		t.Errorf("%v; want %v", err, ErrNotAsked)
+	}
+	for _, name := range []string{filepath.Join(dir, "missing"), "/dev/null"} {
+		if _, err := Open(name); err == nil {
+			t.Errorf("%s is a node", name)
+		}
+	}
+}

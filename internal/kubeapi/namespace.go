@@ -1,0 +1,28 @@
+package kubeapi
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Namespace is a namespace as the API server has it.
+type Namespace struct {
+	// UID differs from the UID of a namespace of the same name that was deleted before.
+	UID         string
+	Annotations map[string]string
+}
+
+// Namespace reads a namespace. The error is ErrGone if there is none, and ErrForbidden without the
+// right to get namespaces, which a kubelet's user does not have by default.
+func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) {
+	result, err := c.do(ctx, c.rest.Get().Resource("namespaces").Name(name))
+	object := &v1.Namespace{}
+	if err == nil {
+		err = result.Into(object)
+	}
+	if err != nil {
+		return Namespace{}, c.failed("get namespaces", "namespaces", name, err)
+	}
+	return Namespace{UID: string(object.UID), Annotations: object.Annotations}, nil
+}

@@ -1,0 +1,239 @@
+// Package membership decides which partition a pod belongs to. The generator, placement over NRI
+// and in passes, the audit, the plan and the status ask it, so that all of them follow one rule.
+package membership
+
+import (
+	"slices"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
+)
+
+// Claim lists the namespaces whose pods belong to a partition.
+type Claim struct {
+	Partition  unitname.PartitionName
+	Namespaces []string
+}
+
+// Workload is a workload type. A pod that asks for it by annotation belongs to the partition, if it
+// has a right to: its namespace is allowed, or it is a static pod.
+type Workload struct {
+	Type      string                 `json:"type"`
+	Partition unitname.PartitionName `json:"partition"`
+	// Allowed lists the namespaces whose pods have the right, by the node's own configuration.
+	Allowed []string `json:"allowed,omitempty"`
+	// ByNamespace means that an annotation of the namespace gives the right, too.
+	ByNamespace bool `json:"byNamespace,omitempty"`
+}
+
+// Equal reports whether two types have the same members.
+func (w Workload) Equal(other Workload) bool {
+	return w.Type == other.Type && w.Partition == other.Partition && w.ByNamespace == other.ByNamespace &&
+		slices.Equal(w.Allowed, other.Allowed)
+}
+
+// Pod holds what decides about a pod's membership.
+type Pod struct {
+	Namespace string
+	// Guaranteed is the pod's QoS class. Such a pod has CPUs by the kubelet's own means, and is not a
+	// member by annotation.
+	Guaranteed bool
+	Origin
+}
+
+// Origin holds what the annotations of a pod, or of its sandbox, say about it.
+type Origin struct {
+	// Static means that the kubelet read the pod from a file or a URL. The kubelet overwrites what the
+	// pod's author says of that.
+	Static bool
+	// Ask is the workload type that the annotations ask for.
+	Ask workload.Ask
+}
+
+// OriginOf reads annotations.
+func OriginOf(annotations map[string]string) Origin {
+	return Origin{Static: isStatic(annotations), Ask: workload.AskOf(annotations)}
+}
+
+// configSource is the annotation in which the kubelet notes the source of a pod. It overwrites the
+// value of the pod's author (ConfigSourceAnnotationKey, pkg/kubelet/types/pod_update.go; set in
+// pkg/kubelet/config/config.go).
+const configSource = "kubernetes.io/config.source"
+
+// isStatic is the kubelet's IsStaticPod: any source but the API server. An empty source is not
+// static.
+func isStatic(annotations map[string]string) bool {
+	source := annotations[configSource]
+	return source != "" && source != "api"
+}
+
+// By is the right by which a pod belongs to a partition.
+type By string
+
+// The rights.
+const (
+	// ByNamespace means that every pod of the namespace is a member.
+	ByNamespace By = "namespace"
+	// ByAllowedNamespace means that the pod asks, and the configuration allows its namespace.
+	ByAllowedNamespace By = "allowed-namespace"
+	// ByNamespaceAnnotation means that the pod asks, and the namespace's annotation allows it.
+	ByNamespaceAnnotation By = "namespace-annotation"
+	// ByStatic means that the static pod asks.
+	ByStatic By = "static"
+)
+
+// Refusal is one of a fixed set of reasons why a pod does not get the type that it asks for.
+type Refusal string
+
+// The refusals. The first two are flaws of the annotations.
+const (
+	TwoTypes      = Refusal(workload.TwoTypes)
+	BadAnnotation = Refusal(workload.BadAnnotation)
+	// UnknownType means that the node has no such type.
+	UnknownType Refusal = "unknown-type"
+	// IsGuaranteed means that the pod has the class Guaranteed.
+	IsGuaranteed Refusal = "guaranteed"
+	// NotAllowed means that neither the configuration nor the namespace allows it.
+	NotAllowed Refusal = "not-allowed"
+	// NamespaceUnknown means that the API server has not answered for the namespace yet.
+	NamespaceUnknown Refusal = "namespace-unknown"
+	// NoAPI means that the node has no kubeconfig, and so no API server to ask.
+	NoAPI Refusal = "no-api"
+	// Forbidden means that the kubelet's user may not read the namespace.
+	Forbidden Refusal = "forbidden"
+)
+
+// Place holds where a pod belongs, and why.
+type Place struct {
+	Partition unitname.PartitionName
+	// Type is the workload type by which the pod is a member, or would be if it were not refused. It
+	// is empty without one.
+	Type string
+	// By is empty in the default partition.
+	By By
+	// Refused is empty if the pod asks for nothing, and if it gets what it asks for.
+	Refused Refusal
+}
+
+// Allows returns whether the annotation of a namespace allows a type, and otherwise why not. It
+// answers at once, from what is known.
+type Allows func(namespace, workload string) Refusal
+
+// Rules decides which partition a pod belongs to. In its zero value all pods belong to the default
+// partition.
+type Rules struct {
+	namespaces map[string]unitname.PartitionName
+	workloads  map[string]Workload
+	allows     Allows
+}
+
+// New returns the rules of partitions. If two partitions claim a namespace, the first has it.
+func New(claims ...Claim) Rules {
+	r := Rules{namespaces: map[string]unitname.PartitionName{}}
+	for _, claim := range claims {
+		for _, namespace := range claim.Namespaces {
+			if _, taken := r.namespaces[namespace]; !taken {
+				r.namespaces[namespace] = claim.Partition
+			}
+		}
+	}
+	return r
+}
+
+// With returns the rules with workload types. Without allows no namespace's annotation gives a
+// right.
+func (r Rules) With(workloads []Workload, allows Allows) Rules {
+	r.workloads, r.allows = make(map[string]Workload, len(workloads)), allows
+	for _, w := range workloads {
+		r.workloads[w.Type] = w
+	}
+	return r
+}
+
+// Partition returns the partition that a pod belongs to.
+func (r Rules) Partition(p Pod) unitname.PartitionName { return r.Place(p).Partition }
+
+// Place returns the partition that a pod belongs to, and why. An annotation with a right comes
+// before the pod's namespace. One without a right changes nothing.
+func (r Rules) Place(p Pod) Place {
+	place := Place{Partition: unitname.Default}
+	if partition, ok := r.namespaces[p.Namespace]; ok {
+		place = Place{Partition: partition, By: ByNamespace}
+		if _, ok := r.workloads[string(partition)]; ok {
+			place.Type = string(partition)
+		}
+	}
+	if p.Ask == (workload.Ask{}) || len(r.workloads) == 0 {
+		return place
+	}
+	asked, refused := r.asked(p)
+	if refused != "" {
+		place.Refused = refused
+		if place.By == "" {
+			place.Type = p.Ask.Type
+		}
+		return place
+	}
+	return asked
+}
+
+// asked returns the place that a pod asks for, or why it does not get it.
+func (r Rules) asked(p Pod) (Place, Refusal) {
+	if p.Ask.Flaw != "" {
+		return Place{}, Refusal(p.Ask.Flaw)
+	}
+	w, ok := r.workloads[p.Ask.Type]
+	if !ok {
+		return Place{}, UnknownType
+	}
+	place := Place{Partition: w.Partition, Type: w.Type}
+	switch {
+	case p.Guaranteed:
+		return Place{}, IsGuaranteed
+	case p.Static:
+		place.By = ByStatic
+	case slices.Contains(w.Allowed, p.Namespace):
+		place.By = ByAllowedNamespace
+	case !w.ByNamespace:
+		return Place{}, NotAllowed
+	case r.allows == nil:
+		return Place{}, NoAPI
+	default:
+		place.By = ByNamespaceAnnotation
+		if refused := r.allows(p.Namespace, w.Type); refused != "" {
+			return Place{}, refused
+		}
+	}
+	return place, ""
+}
+
+// Conflict is a namespace that two partitions claim, or that one claims twice.
+type Conflict struct {
+	Namespace string
+	// First has the namespace, at FirstIndex. Second is the other claim, and Index its position there.
+	First, Second     unitname.PartitionName
+	FirstIndex, Index int
+}
+
+// Conflicts returns the claims that New ignores, in their order.
+func Conflicts(claims ...Claim) []Conflict {
+	var found []Conflict
+	type owner struct {
+		partition unitname.PartitionName
+		index     int
+	}
+	owners := map[string]owner{}
+	for _, claim := range claims {
+		for i, namespace := range claim.Namespaces {
+			first, taken := owners[namespace]
+			if taken {
+				found = append(found, Conflict{
+					Namespace: namespace, First: first.partition, FirstIndex: first.index, Second: claim.Partition, Index: i,
+				})
+				continue
+			}
+			owners[namespace] = owner{claim.Partition, i}
+		}
+	}
+	return found
+}

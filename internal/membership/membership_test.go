@@ -1,0 +1,110 @@
+package membership
+
+import (
+	"reflect"
+	"testing"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
+)
+
+// TestRules: each namespace has one partition, whichever of two claims comes first, and all other
+// pods stay in the default partition.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	claims := []Claim{
+		{Partition: unitname.System, Namespaces: []string{"kube-system", "ingress"}},
+		{Partition: "telemetry", Namespaces: []string{"monitoring", "ingress", "monitoring"}},
+	}
+	rules := New(claims...)
+	for namespace, want := range map[string]unitname.PartitionName{
+		"kube-system": unitname.System, "ingress": unitname.System, "monitoring": "telemetry",
+		"default": unitname.Default, "": unitname.Default,
+	} {
+		if got := rules.Partition(Pod{Namespace: namespace}); got != want {
+			t.Errorf("%q: %s; want %s", namespace, got, want)
+		}
+	}
+	want := []Conflict{
+		{Namespace: "ingress", First: unitname.System, Second: "telemetry", FirstIndex: 1, Index: 1},
+		{Namespace: "monitoring", First: "telemetry", Second: "telemetry", FirstIndex: 0, Index: 2},
+	}
+	if got := Conflicts(claims...); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+	if got := (Rules{}).Partition(Pod{Namespace: "kube-system"}); got != unitname.Default {
+		t.Errorf("without a partition: %s", got)
+	}
+}
+
+// TestPlace: an annotation counts with a right alone, and comes before the namespace then.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	asks := func(name string) workload.Ask { return workload.Ask{Type: name} }
+	rules := New(Claim{unitname.System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
+		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}},
+		{Type: "management", Partition: unitname.System, ByNamespace: true},
+	}, func(namespace, _ string) Refusal {
+		switch namespace {
+		case "allows":
+			return ""
+		case "new":
+			return NamespaceUnknown
+		}
+		return NotAllowed
+	})
+	member := func(partition unitname.PartitionName, name string, by By) Place {
+		return Place{Partition: partition, Type: name, By: by}
+	}
+	refused := func(name string, why Refusal) Place {
+		return Place{Partition: unitname.Default, Type: name, Refused: why}
+	}
+	for name, test := range map[string]struct {
+		pod  Pod
+		want Place
+	}{
+		"asks for nothing":               {Pod{Namespace: "shop"}, Place{Partition: unitname.Default}},
+		"by namespace":                   {Pod{Namespace: "kube-system"}, member(unitname.System, "", ByNamespace)},
+		"by namespace of a type":         {Pod{Namespace: "monitoring"}, member("telemetry", "telemetry", ByNamespace)},
+		"allowed by the configuration":   {Pod{Namespace: "operators", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
+		"before its namespace":           {Pod{Namespace: "kube-system", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
+		"not allowed by either":          {Pod{Namespace: "shop", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
+		"allowed by its namespace":       {Pod{Namespace: "allows", Origin: Origin{Ask: asks("management")}}, member(unitname.System, "management", ByNamespaceAnnotation)},
+		"a namespace allows no such":     {Pod{Namespace: "allows", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
+		"an unknown namespace":           {Pod{Namespace: "new", Origin: Origin{Ask: asks("management")}}, refused("management", NamespaceUnknown)},
+		"static":                         {Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByStatic)},
+		"guaranteed":                     {Pod{Namespace: "operators", Guaranteed: true, Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", IsGuaranteed)},
+		"guaranteed and static":          {Pod{Namespace: "shop", Guaranteed: true, Origin: Origin{Static: true, Ask: asks("telemetry")}}, refused("telemetry", IsGuaranteed)},
+		"guaranteed, by namespace":       {Pod{Namespace: "monitoring", Guaranteed: true}, member("telemetry", "telemetry", ByNamespace)},
+		"a type that is not there":       {Pod{Namespace: "operators", Origin: Origin{Ask: asks("web")}}, refused("web", UnknownType)},
+		"two types":                      {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.TwoTypes}}}, refused("", TwoTypes)},
+		"a bad annotation":               {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, refused("", BadAnnotation)},
+		"a bad annotation of a member":   {Pod{Namespace: "kube-system", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, Place{unitname.System, "", ByNamespace, BadAnnotation}},
+		"refused, and stays by its name": {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("web")}}, Place{"telemetry", "telemetry", ByNamespace, UnknownType}},
+	} {
+		if got := rules.Place(test.pod); got != test.want || rules.Partition(test.pod) != test.want.Partition {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+	if got := New().Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: unitname.Default}) {
+		t.Errorf("without a type: %+v; want that annotations mean nothing", got)
+	}
+	unasked := New().With([]Workload{{Type: "a", Partition: "a", ByNamespace: true}}, nil)
+	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}}); got != refused("a", NoAPI) {
+		t.Errorf("without an API server: %+v", got)
+	}
+}
+
+// TestOriginOf: a pod is static by the annotation that the kubelet writes itself.
+func TestOriginOf(t *testing.T) {
+	t.Parallel()
+	for source, static := range map[string]bool{"file": true, "http": true, "api": false, "": false} {
+		annotations := map[string]string{
+			"kubernetes.io/config.source": source, "target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling"}`,
+		}
+		want := Origin{Static: static, Ask: workload.Ask{Type: "a"}}
+		if got := OriginOf(annotations); got != want {
+			t.Errorf("%q: %+v; want %+v", source, got, want)
+		}
+	}
+}

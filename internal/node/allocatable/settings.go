@@ -1,0 +1,190 @@
+package allocatable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"nodepartition/internal/budget"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+)
+
+// Origin is the origin of the kubelet's settings.
+type Origin struct {
+	// Files lists the configuration files that were read, in the order of merging.
+	Files []string `json:"files"`
+	// KubeletPID is the process whose command line was read. It is absent if none was.
+	KubeletPID int `json:"kubeletPID,omitempty"`
+}
+
+// Settings holds the settings of a kubelet, and the section of the partition.
+type Settings struct {
+	// Kubelet holds the fields of its configuration, with its flags.
+	Kubelet budget.Kubelet
+	// IgnoreEviction and IgnoreReservedMemory mean that a flag replaces evictionHard, and that one
+	// gives reservedMemory.
+	IgnoreEviction, IgnoreReservedMemory bool
+	// RootDir is on the file system whose size is the capacity of storage.
+	RootDir string
+	// From is the origin of the settings.
+	From Origin
+	// Process is the running kubelet, and Config the configuration that its command line names. Both
+	// are nil if none was read.
+	Process *kubeletargs.Process
+	Config  *kubeletconfig.Merged
+	// Section is the configuration that has the section.
+	Section *kubeletconfig.Merged
+	// Off means that the kernel command line switches the partition off.
+	Off bool
+	// Notes lists remarks on the configuration.
+	Notes []string
+}
+
+// Input returns the input of a budget without a partition.
+func (k *Settings) Input(c *Capacity) budget.Input {
+	return budget.Input{
+		Kubelet: k.Kubelet, IgnoreEviction: k.IgnoreEviction, IgnoreReservedMemory: k.IgnoreReservedMemory,
+		Capacity: c.Resources, CPUs: c.CPUs,
+	}
+}
+
+// defaultRootDir is the default of --root-dir (cmd/kubelet/app/options/options.go).
+const defaultRootDir = "/var/lib/kubelet"
+
+// ReadSettings reads the configuration of the node at root, or files in place of it.
+func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
+	k := Settings{RootDir: defaultRootDir, From: Origin{Files: []string{}}}
+	if len(files) > 0 {
+		names := make([]string, 0, len(files))
+		for _, name := range files {
+			absolute, err := filepath.Abs(name)
+			if err != nil {
+				return k, err
+			}
+			names = append(names, absolute)
+		}
+		c, err := kubeletconfig.LoadFiles(root, "", names...)
+		if err != nil {
+			return k, err
+		}
+		k.Section, k.Notes = c, c.Warnings
+		return k, k.read(c)
+	}
+	c, err := kubeletconfig.Load(root)
+	if err != nil {
+		return k, err
+	}
+	k.Section, k.Notes = c, c.Warnings
+	// The error is about the kernel command line alone, or is shown with the section.
+	if desired, _ := config.Load(string(root)); desired != nil {
+		k.Off = desired.Off
+	}
+	return k, k.readRunning(root, c)
+}
+
+// readRunning reads the settings of the running kubelet: the files that its command line names, and
+// its flags. Without a running kubelet it reads the files of c.
+func (k *Settings) readRunning(root hostfs.FS, c *kubeletconfig.Merged) error {
+	process, err := kubeletargs.Running(root)
+	switch {
+	case errors.Is(err, kubeletargs.ErrNotRunning) && len(c.Files) == 0:
+		k.Notes = append(k.Notes, "no configuration of the kubelet was found: its defaults are used")
+		k.Kubelet.EvictionHard = budget.DefaultEvictionHard()
+		return nil
+	case errors.Is(err, kubeletargs.ErrNotRunning):
+		k.Notes = append(k.Notes, fmt.Sprintf("%v: flags of a kubelet are not a part of this plan", err))
+		return k.read(c)
+	case err != nil:
+		return err
+	}
+	var files []string
+	if process.Config != "" {
+		files = []string{below(process.Config)}
+	}
+	dir := process.ConfigDir
+	if dir != "" {
+		dir = below(dir)
+	}
+	theirs, err := kubeletconfig.LoadFiles(root, dir, files...)
+	if err != nil {
+		return err
+	}
+	if err := k.read(theirs); err != nil {
+		return err
+	}
+	k.From.KubeletPID, k.Process, k.Config = process.PID, &process, theirs
+	k.override(&process.Flags)
+	return nil
+}
+
+// below returns the path of a flag. A relative one is below /, where systemd starts services.
+func below(name string) string { return path.Join("/", name) }
+
+// read decodes the fields of the budget from the files of c.
+func (k *Settings) read(c *kubeletconfig.Merged) error {
+	k.From.Files = append([]string{}, c.Files...)
+	return c.DecodeInto(&k.Kubelet, setDefaults)
+}
+
+// setDefaults sets evictionHard in the main file as the kubelet does (loadConfigFile,
+// cmd/kubelet/app/server.go). A main file without it has the defaults, and a drop-in changes single
+// thresholds of them. mergeDefaultEvictionSettings adds the defaults of thresholds that the main
+// file does not have.
+func setDefaults(main map[string]json.RawMessage) error {
+	const field = "evictionHard"
+	var hard map[string]string
+	var merge bool
+	readable := true // what is not is reported when it is decoded
+	if raw, ok := main[field]; ok {
+		readable = json.Unmarshal(raw, &hard) == nil
+	}
+	if raw, ok := main["mergeDefaultEvictionSettings"]; ok {
+		readable = readable && json.Unmarshal(raw, &merge) == nil
+	}
+	if !readable || hard != nil && !merge {
+		return nil
+	}
+	values := budget.DefaultEvictionHard()
+	for signal, value := range hard {
+		values[signal] = value
+	}
+	raw, err := json.Marshal(values)
+	main[field] = raw
+	return err
+}
+
+// override replaces the fields that the command line sets.
+func (k *Settings) override(flags *kubeletargs.Flags) {
+	for name, replace := range map[string]func(*budget.Kubelet){
+		"kube-reserved":            func(b *budget.Kubelet) { b.KubeReserved = flags.KubeReserved },
+		"system-reserved":          func(b *budget.Kubelet) { b.SystemReserved = flags.SystemReserved },
+		"eviction-hard":            func(b *budget.Kubelet) { b.EvictionHard = flags.EvictionHard },
+		"enforce-node-allocatable": func(b *budget.Kubelet) { b.EnforceNodeAllocatable = flags.EnforceNodeAllocatable },
+		"reserved-cpus":            func(b *budget.Kubelet) { b.ReservedSystemCPUs = flags.ReservedCPUs },
+		"kube-reserved-cgroup":     func(b *budget.Kubelet) { b.KubeReservedCgroup = flags.KubeReservedCgroup },
+		"system-reserved-cgroup":   func(b *budget.Kubelet) { b.SystemReservedCgroup = flags.SystemReservedCgroup },
+		"cpu-manager-policy":       func(b *budget.Kubelet) { b.CPUManagerPolicy = flags.CPUManagerPolicy },
+		"memory-manager-policy":    func(b *budget.Kubelet) { b.MemoryManagerPolicy = flags.MemoryManagerPolicy },
+		"cgroups-per-qos":          func(b *budget.Kubelet) { b.CgroupsPerQOS = &flags.CgroupsPerQOS },
+		// A running kubelet has accepted them.
+		"eviction-soft":              func(b *budget.Kubelet) { b.EvictionSoft = nil },
+		"eviction-soft-grace-period": func(b *budget.Kubelet) { b.EvictionSoft = nil },
+		"max-pods":                   func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
+		"local-storage-capacity-isolation": func(b *budget.Kubelet) {
+			b.LocalStorageCapacityIsolation = &flags.StorageIsolation
+		},
+	} {
+		if flags.Given(name) {
+			replace(&k.Kubelet)
+		}
+	}
+	k.IgnoreEviction, k.IgnoreReservedMemory = flags.IgnoreEviction, flags.Given("reserved-memory")
+	if flags.RootDir != "" {
+		k.RootDir = below(flags.RootDir)
+	}
+}

@@ -1,0 +1,62 @@
+package candidates
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
+)
+
+// Placement tells in which cgroups the pods of the node are.
+type Placement struct {
+	// Pods counts all pods, and Members the partition's members, wherever they are. RequestBytes is
+	// the sum of the memory requests of the members.
+	Pods, Members int
+	RequestBytes  uint64
+	// Waiting lists the members that have containers outside of the partition, each with the cgroup
+	// that those are in, without usage.
+	Waiting []evict.Pod
+	// LeftBytes is memory of the other members that live moves left charged outside.
+	LeftBytes uint64
+}
+
+// Place returns where the pods are that a pass has found and reported, with what the kubelet has
+// reported since. capacity is the node's memory in bytes.
+func Place(
+	partition unitname.PartitionName, reports []podmove.PodReport, found []podmove.Pod,
+	known map[types.UID]*podsapi.Pod, capacity uint64,
+) Placement {
+	placed := Placement{Pods: len(reports)}
+	byUID := make(map[string]*podmove.Pod, len(found))
+	for i := range found {
+		byUID[found[i].UID] = &found[i]
+	}
+	for i := range reports {
+		report := &reports[i]
+		if report.Belongs != partition {
+			continue
+		}
+		placed.Members++
+		waits := report.Misplaced > 0 && report.Partition() != partition
+		pod := evict.Pod{PodMeta: evict.PodMeta{UID: report.UID, Namespace: report.Namespace, Name: report.Name}}
+		if p := byUID[report.UID]; p != nil {
+			slice := p.Cgroup(partition)
+			if waits {
+				slice = p.Cgroup(report.Partition())
+			}
+			if p.Exists {
+				pod = listed(p, slice, known[types.UID(p.UID)], capacity)
+			}
+		}
+		placed.RequestBytes += pod.Request
+		if waits {
+			pod.Cgroup = unitname.CgroupPath(report.Slice)
+			placed.Waiting = append(placed.Waiting, pod)
+		} else {
+			placed.LeftBytes += report.OutsideBytes
+		}
+	}
+	return placed
+}

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/meminfo"
+	"nodepartition/internal/samples"
+)
+
+// MemoryCapacity returns the memory of the node at root in bytes. If it cannot be read,
+// MemoryCapacity returns 0, and all estimates of requests are 0.
+func MemoryCapacity(root hostfs.FS) uint64 {
+	total, _ := meminfo.Total(root)
+	return uint64(total)
+}
+
+const (
+	onlinePath = "/sys/devices/system/cpu/online"
+	// maxFactBytes bounds a kernel file that holds one fact.
+	maxFactBytes = 64 << 10
+)
+
+// OnlineCPUs returns the CPUs of the node at root that are online. Those that a process may use, by
+// which the Go runtime counts, can be fewer.
+func OnlineCPUs(root hostfs.FS) (cpuset.CPUSet, error) {
+	text, err := root.ReadFile(onlinePath, maxFactBytes)
+	if err != nil {
+		return cpuset.CPUSet{}, err
+	}
+	cpus, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return cpuset.CPUSet{}, fmt.Errorf("%s: %w", onlinePath, err)
+	}
+	return cpus, nil
+}
+
+// Has returns what the node at root has, without its pods.
+func Has(root hostfs.FS) (samples.Node, error) {
+	cpus, err := OnlineCPUs(root)
+	if err != nil {
+		return samples.Node{}, err
+	}
+	memory, err := meminfo.Total(root)
+	if err != nil {
+		return samples.Node{}, err
+	}
+	return samples.Node{CPUs: cpus.Size(), MemoryBytes: uint64(memory), PageBytes: os.Getpagesize()}, nil
+}

@@ -1,0 +1,50 @@
+// Package cluster finds the credentials of the node for its cluster, and its name there.
+package cluster
+
+import (
+	"os"
+	"strings"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/node/options"
+)
+
+// Open returns a client with the kubeconfig of the flag, and the path of that file. With auto it is
+// the kubelet's on n.
+func Open(n host.Node, kubeconfig string) (*kubeapi.Client, string, error) {
+	if kubeconfig == options.KubeconfigAuto {
+		found, err := kubeapi.Find(n.Root)
+		if err != nil {
+			return nil, "", err
+		}
+		kubeconfig = n.Path(found)
+	}
+	client, err := kubeapi.New(kubeconfig)
+	return client, kubeconfig, err
+}
+
+// NodeName returns the name of the node n in the cluster: from the certificate of the kubeconfig,
+// or the kubelet's --hostname-override, or the name of the machine in lower case, as the kubelet
+// does (GetHostname, pkg/util/node, v1.37.0).
+func NodeName(n host.Node, client *kubeapi.Client) string {
+	if name := client.Node(); name != "" {
+		return name
+	}
+	name := Hostname()
+	if kubelet, err := kubeletargs.Running(n.Root); err == nil && kubelet.Hostname != "" {
+		name = kubelet.Hostname
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}
+
+// Hostname returns the host for our events, empty if it cannot be read. The kubelet's name for the
+// node may differ. It is in the pod's spec.
+func Hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/statefile"
+	"nodepartition/pkg/slices/config"
+)
+
+// connectionFile exists while the service is connected to the runtime over NRI. A service that is
+// killed leaves it. The next start removes it, if it comes that far.
+const connectionFile = config.StateDir + "/monitor/nri.json"
+
+// connection is the content of connectionFile. No two connections have the same.
+type connection struct {
+	Since time.Time `json:"since"`
+	PID   int       `json:"pid"`
+}
+
+// AnnounceConnection records for the pre-launched plugin whether the service is connected to the
+// runtime over NRI.
+func AnnounceConnection(n host.Node, up bool) error {
+	return announceConnection(n.Path(connectionFile), up)
+}
+
+func announceConnection(path string, up bool) error {
+	var err error
+	if up {
+		err = statefile.Write(path, connection{time.Now().UTC(), os.Getpid()}, 0o600)
+	} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("state of the monitor: %w", err)
+	}
+	return nil
+}
+
+// Connection identifies the present connection of the service to the runtime. It is empty if there
+// is none, or if the service that has recorded it has ended.
+func Connection(n host.Node) string { return readConnection(n.Path(connectionFile)) }
+
+func readConnection(path string) string {
+	var c connection
+	if err := statefile.Read(path, &c); err != nil {
+		return ""
+	}
+	if err := unix.Kill(c.PID, 0); errors.Is(err, unix.ESRCH) {
+		return "" // of a service that was killed
+	}
+	return c.Since.Format(time.RFC3339Nano) + " " + strconv.Itoa(c.PID)
+}

@@ -1,0 +1,44 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// request sends a request over the socket of the service, by a new connection, and returns
+// the text of the response. A refusal is an error with that text. answered means that the service
+// has responded. Without the right to open the socket the error is fs.ErrPermission.
+func request(ctx context.Context, socket, method, path string) (text string, answered bool, err error) {
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}, DisableKeepAlives: true},
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://partition-monitor"+path, http.NoBody)
+	if err != nil {
+		return "", false, err
+	}
+	answer, err := client.Do(r)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", false, fmt.Errorf("%w; it has to run as root", err)
+	}
+	if err != nil {
+		return "", false, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return "", true, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return "", true, errors.New(strings.TrimSpace(string(data)))
+	}
+	return string(data), true, nil
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cri"
+	"nodepartition/internal/host"
+)
+
+// Runtime is a client of the container runtime. It looks for the runtime when it is first needed,
+// because k3s starts one long after us.
+type Runtime struct {
+	// endpoint is the flag's. If it is empty, Runtime uses the kubelet's, or else the first that
+	// answers.
+	endpoint string
+	// kubelets returns the endpoint of the kubelet, empty if it is not known.
+	kubelets func() string
+	// path returns the path of a socket of the node.
+	path func(string) string
+	// answers is the error of a node whose runtime does not answer here, nil otherwise.
+	answers   error
+	connected func(bool)
+
+	mu     sync.Mutex
+	client *cri.Client
+}
+
+// NewRuntime returns a client of the runtime of n at endpoint. If that is empty, it uses the
+// kubelet's runtime, or else the first that answers. It calls connected with whether the runtime
+// answers.
+func NewRuntime(n host.Node, endpoint string, connected func(bool)) *Runtime {
+	return &Runtime{
+		endpoint: endpoint, path: n.Path, kubelets: func() string { return kubeletsEndpoint(n) }, answers: n.Answers(),
+		connected: connected,
+	}
+}
+
+// Client returns the client of the runtime, and connects if there is none yet.
+func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	client, err := r.open(ctx) // without the lock, because it may hang
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil {
+		return r.client, client.Close()
+	}
+	r.client = client
+	return client, nil
+}
+
+func (r *Runtime) open(ctx context.Context) (*cri.Client, error) {
+	if r.answers != nil {
+		return nil, fmt.Errorf("container runtime: %w", r.answers)
+	}
+	endpoint := r.endpoint
+	if endpoint == "" {
+		endpoint = r.kubelets()
+	}
+	if endpoint == "" {
+		return cri.Find(ctx, r.path)
+	}
+	return cri.New(endpoint)
+}
+
+// forget drops client, so that the next call looks for the runtime again.
+func (r *Runtime) forget(client *cri.Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == client {
+		_ = client.Close() // calls that still use it fail, and are retried
+		r.client = nil
+	}
+}
+
+// Reconsider drops a runtime that is no longer the kubelet's.
+func (r *Runtime) Reconsider() {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client == nil || r.endpoint != "" {
+		return
+	}
+	wanted, err := cri.Target(r.kubelets())
+	if present, _ := cri.Target(client.Endpoint()); err == nil && wanted != present {
+		r.forget(client)
+	}
+}
+
+func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, error)) (T, error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		r.connected(false)
+		var none T
+		return none, err
+	}
+	answer, err := call(client)
+	r.connected(err == nil)
+	if errors.Is(err, cri.ErrNotServed) {
+		r.forget(client)
+	}
+	return answer, err
+}
+
+// Sandboxes implements podmove.Runtime.
+func (r *Runtime) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Sandbox, error) { return c.Sandboxes(ctx) })
+}
+
+// Containers implements podmove.Runtime.
+func (r *Runtime) Containers(ctx context.Context) ([]cri.Container, error) {
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
+}
+
+// Resources implements podmove.Runtime.
+func (r *Runtime) Resources(ctx context.Context, id string) (cri.Resources, error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return cri.Resources{}, err
+	}
+	return client.Resources(ctx, id)
+}
+
+// Process implements podmove.Runtime.
+func (r *Runtime) Process(ctx context.Context, id string) (pid int, running bool, err error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	return client.Process(ctx, id)
+}
+
+// Stop stops a container, whose processes have grace to end. It does not use ask: a container that
+// is already gone does not mean that the runtime is.
+func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return client.Stop(ctx, id, grace)
+}
+
+// Version returns the endpoint, the name and the version of the runtime.
+func (r *Runtime) Version(ctx context.Context) (endpoint, name, version string, err error) {
+	client, err := r.Client(ctx)
+	if err != nil {
+		return r.endpoint, "", "", err
+	}
+	name, version, err = client.Version(ctx)
+	return client.Endpoint(), name, version, err
+}

@@ -1,0 +1,40 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/thresholds"
+	"nodepartition/pkg/evict"
+)
+
+// TestEvictionSettings: the configuration of eviction by flags and thresholds.
+func TestEvictionSettings(t *testing.T) {
+	t.Parallel()
+	some := &thresholds.Thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}
+	all := evict.Settings{Thresholds: thresholds.Thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}, Protected: evict.DefaultProtected, Cooldown: time.Minute}
+	with := func(change func(*evict.Settings)) evict.Settings {
+		c := all
+		change(&c)
+		return c
+	}
+	base := options.Eviction{Protected: evict.DefaultProtected, Cooldown: time.Minute}
+	off, dry := base, base
+	off.Off, dry.DryRun = true, true
+	for name, test := range map[string]struct {
+		settings   options.Eviction
+		thresholds *thresholds.Thresholds
+		want       evict.Settings
+	}{
+		"on":            {base, some, all},
+		"dry run":       {dry, some, with(func(c *evict.Settings) { c.DryRun = true })},
+		"off":           {off, some, with(func(c *evict.Settings) { c.Off = true })},
+		"no partition":  {base, nil, evict.Settings{Protected: evict.DefaultProtected, Cooldown: time.Minute, Off: true}},
+		"none, dry run": {dry, nil, evict.Settings{Protected: evict.DefaultProtected, Cooldown: time.Minute, Off: true, DryRun: true}},
+	} {
+		if got := EvictionSettings(test.thresholds, test.settings); got != test.want {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}

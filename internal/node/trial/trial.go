@@ -1,0 +1,87 @@
+// Package trial reads which trial runs on the node. The command try starts and ends it.
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/statefile"
+	"nodepartition/internal/trialend"
+)
+
+const (
+	// Unit is the name of the service that ends a trial, without its suffix.
+	Unit = "node-partition-trial"
+	// Timer is the name of the timer that starts Unit.
+	Timer = Unit + ".timer"
+)
+
+// Trial is the content of trialend.AboutFile.
+type Trial struct {
+	// From is the path of the file that is tried.
+	From string `json:"from"`
+	// Until is the time of End by the present clock, for people.
+	Until time.Time `json:"until"`
+	// End is the time at which the trial ends. It is zero in a description of an earlier version.
+	End trialend.Moment `json:"end,omitzero"`
+	// Override is a digest of the override when the trial began, empty if there was none.
+	Override string `json:"override,omitempty"`
+}
+
+// TimeOfDay is the layout of times in messages.
+const TimeOfDay = "2006-01-02 15:04:05 MST"
+
+// Read returns the running trial of n, or nil without one. If the trial's description cannot be
+// read, it returns a trial and an error.
+func Read(n host.Node) (*Trial, error) {
+	if _, err := n.Root.Lstat(kubeletconfig.TrialPath); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	running := &Trial{From: "a file"}
+	if err := statefile.Read(n.Path(trialend.AboutFile), running); err != nil {
+		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
+	}
+	if now, err := trialend.Now(); n.Answers() == nil && err == nil && running.End.Boot == now.Boot {
+		running.Until = time.Now().Add(running.End.Since - now.Since).Round(time.Second)
+	}
+	return running, nil
+}
+
+// Late returns for how long the trial has been over.
+func (t *Trial) Late() time.Duration { return time.Since(t.Until) }
+
+// Overdue reports whether a trial on the node at root should have ended a while ago.
+func Overdue(root hostfs.FS) bool {
+	end, _, ok := trialend.Of(string(root))
+	now, err := trialend.Now()
+	return ok && err == nil && isLate(end, now)
+}
+
+// isLate reports whether an end is over for longer than the timer takes, which comes first.
+func isLate(end, now trialend.Moment) bool {
+	const patience = 10 * time.Second
+	end.Since += patience
+	return end.Over(now)
+}
+
+// TimerRuns reports whether systemd will end the trial, or is about to.
+func TimerRuns(ctx context.Context, n host.Node) (bool, error) {
+	units, err := n.Systemd.Show(ctx, "ActiveState", Timer, Unit+".service")
+	if err != nil {
+		return false, err
+	}
+	for _, u := range units {
+		if state := u["ActiveState"]; state == "active" || state == "activating" {
+			return true, nil
+		}
+	}
+	return false, nil
+}

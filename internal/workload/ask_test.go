@@ -1,0 +1,63 @@
+package workload
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAskOf: exactly one target with the one effect is followed.
+func TestAskOf(t *testing.T) {
+	t.Parallel()
+	const value = `{"effect":"PreferredDuringScheduling"}`
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        Ask
+	}{
+		"none":               {map[string]string{"other": "x"}, Ask{}},
+		"one":                {map[string]string{"target.workload.openshift.io/management": value}, Ask{Type: "management"}},
+		"spaces in it":       {map[string]string{"target.workload.openshift.io/a": " {\n \"effect\" : \"PreferredDuringScheduling\" } "}, Ask{Type: "a"}},
+		"no effect":          {map[string]string{"target.workload.openshift.io/a": "{}"}, Ask{Type: "a"}},
+		"required":           {map[string]string{"target.workload.openshift.io/a": `{"effect":"RequiredDuringScheduling"}`}, Ask{Flaw: BadAnnotation}},
+		"another key":        {map[string]string{"target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling","cpuset":"0"}`}, Ask{Flaw: BadAnnotation}},
+		"only another key":   {map[string]string{"target.workload.openshift.io/a": `{"cpuset":"0"}`}, Ask{Flaw: BadAnnotation}},
+		"not a string":       {map[string]string{"target.workload.openshift.io/a": `{"effect":1}`}, Ask{Flaw: BadAnnotation}},
+		"empty":              {map[string]string{"target.workload.openshift.io/a": ""}, Ask{Flaw: BadAnnotation}},
+		"null":               {map[string]string{"target.workload.openshift.io/a": "null"}, Ask{Flaw: BadAnnotation}},
+		"a list":             {map[string]string{"target.workload.openshift.io/a": "[]"}, Ask{Flaw: BadAnnotation}},
+		"no type":            {map[string]string{"target.workload.openshift.io/": value}, Ask{Flaw: BadAnnotation}},
+		"too long":           {map[string]string{"target.workload.openshift.io/a": value + strings.Repeat(" ", 1<<10)}, Ask{Flaw: BadAnnotation}},
+		"a type of 64 bytes": {map[string]string{"target.workload.openshift.io/" + strings.Repeat("a", 64): value}, Ask{Flaw: BadAnnotation}},
+		"two": {
+			map[string]string{"target.workload.openshift.io/a": value, "target.workload.openshift.io/b": value}, Ask{Flaw: TwoTypes},
+		},
+	} {
+		if got := AskOf(test.annotations); got != test.want {
+			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestAllowed: both dialects of a namespace's annotation count.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        []string
+	}{
+		"none":     {nil, nil},
+		"shipped":  {map[string]string{"workload.openshift.io/allowed": "management"}, []string{"management"}},
+		"document": {map[string]string{"allowed.workload.openshift.io": "a, b ,,c"}, []string{"a", "b", "c"}},
+		"both": {
+			map[string]string{"workload.openshift.io/allowed": "a", "allowed.workload.openshift.io": "b"}, []string{"a", "b"},
+		},
+		"too long": {map[string]string{"workload.openshift.io/allowed": strings.Repeat("a", 64) + ",b"}, []string{"b"}},
+	} {
+		if got := Allowed(test.annotations); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q; want %q", name, got, test.want)
+		}
+	}
+	if got := Allowed(map[string]string{"workload.openshift.io/allowed": strings.Repeat("a,", 1<<16)}); len(got) != maxAllowed {
+		t.Errorf("%d types; want them bounded", len(got))
+	}
+}

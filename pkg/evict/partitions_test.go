@@ -1,0 +1,193 @@
+package evict
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"nodepartition/internal/unitname"
+)
+
+const telemetry unitname.PartitionName = "telemetry"
+
+// beside returns a second partition on the node, which has 550 of 1000 MiB in use.
+func (n *node) beside(name unitname.PartitionName) *node {
+	n.t.Helper()
+	other := newNodeOf(n.t, n.disk, name)
+	n.t.Cleanup(func() { other.cancel() })
+	other.start(sized("collector", 0, 0, 0), 200)
+	other.start(sized("shipper", 0, 0, 350), 350)
+	return other
+}
+
+// bothRun runs the managers of two partitions at the same time for a while.
+func bothRun(a *node, ofA *Manager, b *node, ofB *Manager, d time.Duration) {
+	var group sync.WaitGroup
+	group.Go(func() { a.run(ofA, d) })
+	group.Go(func() { b.run(ofB, d) })
+	group.Wait()
+}
+
+// filesOf returns the names of the state files on the node.
+func (n *node) filesOf() []string {
+	n.t.Helper()
+	names, err := filepath.Glob(filepath.Join(n.root, "*.json"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for i, name := range names {
+		names[i] = filepath.Base(name)
+	}
+	return names
+}
+
+// content returns the content of the state files of a partition.
+func (n *node) content() string {
+	n.t.Helper()
+	all := ""
+	for _, what := range []string{"evictions", "shortage"} {
+		data, err := os.ReadFile(n.state(what))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all += string(data)
+	}
+	return all
+}
+
+// TestPartitions: each of two managers reads its own slice, evicts and marks its own pods, and has
+// its own files.
+func TestPartitions(t *testing.T) {
+	bubble(t, func(n *node) {
+		other := n.beside(telemetry)
+		m, ofOther := n.started(hardOnly), other.started(hardOnly)
+		bothRun(n, m, other, ofOther, 4*time.Second)
+		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+		other.expect()
+		other.expectEvents()
+		if r := m.Report(); r.Partition != unitname.System || r.Memory.Current != 450*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+		if r := ofOther.Report(); r.Partition != telemetry || r.Memory.Current != 550*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || len(other.marked) != 0 {
+			n.t.Errorf("marked are %v and %v", n.marked, other.marked)
+		}
+		n.takeEvents()
+		other.set(func() { other.pod("collector").containers[0].uses = 600 * mi })
+		bothRun(n, m, other, ofOther, 4*time.Second)
+		n.expect()
+		n.expectEvents()
+		other.expect("kill collector.c1", "evict collector", "confirm collector")
+		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || !maps.Equal(other.marked, map[string]bool{"collector": true}) {
+			n.t.Errorf("marked are %v and %v", n.marked, other.marked)
+		}
+		want := []string{"evictions-telemetry.json", "evictions.json", "shortage-telemetry.json", "shortage.json"}
+		if got := n.filesOf(); !slices.Equal(got, want) {
+			n.t.Errorf("files are %q, want %q", got, want)
+		}
+		for _, of := range []struct {
+			node *node
+			pod  string
+		}{{n, "greedy"}, {other, "collector"}} {
+			h := of.node.history()
+			if h.Partition != of.node.name || len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != of.pod {
+				n.t.Errorf("the state of %s is %+v", of.node.name, h)
+			}
+			if s, err := readShortage(of.node.state("shortage"), of.node.name); err != nil || s.Partition != of.node.name {
+				n.t.Errorf("the shortage of %s is %+v, %v", of.node.name, s, err)
+			}
+		}
+	})
+}
+
+// TestPartitionsKernelKills: the manager of one partition reports no kill in the other.
+func TestPartitionsKernelKills(t *testing.T) {
+	bubble(t, func(n *node) {
+		other := n.beside(telemetry)
+		n.set(func() { n.pod("greedy").containers[0].uses = 10 * mi })
+		m, ofOther := n.started(hardOnly), other.started(hardOnly)
+		bothRun(n, m, other, ofOther, 2*time.Second)
+		other.set(func() {
+			other.kernel.ooms, other.kernel.kills = 3, 2
+			other.writeCounts()
+			other.wake()
+		})
+		bothRun(n, m, other, ofOther, 2*time.Second)
+		n.expectEvents()
+		other.expectEvents("count killed at partition 2", "killed at partition 2")
+	})
+}
+
+// TestPartitionsCrash: the program of one manager ends at each of its calls, and starts again. The
+// other, whose pod is being evicted at that time, does all the same, and its files are its own.
+func TestPartitionsCrash(t *testing.T) {
+	const enough = 8 * time.Second
+	alone := ""
+	for crashAt := 0; ; crashAt++ {
+		crashed := ""
+		bubble(t, func(n *node) {
+			other := n.beside(telemetry)
+			other.set(func() { other.pod("collector").containers[0].uses = 600 * mi })
+			m := n.started(hardOnly)
+			other.crashAt = crashAt
+			ofOther := other.started(hardOnly)
+			var group sync.WaitGroup
+			group.Go(func() { n.run(m, enough) })
+			group.Go(func() { other.untilCrash(ofOther, enough) })
+			group.Wait()
+			crashed = other.crashed
+			n.stop(m)
+			content := n.content()
+			if crashAt == 0 {
+				alone = content
+			}
+			n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
+			n.expectEvents("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
+			other.boot()
+			other.calls, other.crashAt = 0, 0
+			ofOther = other.started(hardOnly)
+			other.run(ofOther, enough)
+			other.stop(ofOther)
+			if h := other.history(); len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "collector" {
+				n.t.Errorf("ended at %q: the state is %+v", crashed, h)
+			}
+			if got := n.content(); got != content || got != alone || strings.Contains(got, "collector") {
+				n.t.Errorf("ended at %q: the files of the other partition are\n%s\nwant\n%s", crashed, got, alone)
+			}
+			if got := other.content(); strings.Contains(got, "greedy") {
+				n.t.Errorf("ended at %q: the files have a pod of the other partition:\n%s", crashed, got)
+			}
+			if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || !maps.Equal(other.marked, map[string]bool{"collector": true}) {
+				n.t.Errorf("ended at %q: marked are %v and %v", crashed, n.marked, other.marked)
+			}
+		})
+		if crashAt > 0 && crashed == "" {
+			if crashAt < 5 {
+				t.Errorf("only %d calls to end at", crashAt-1)
+			}
+			return
+		}
+	}
+}
+
+// TestPartitionName: texts name the partition, and texts about the system partition stay the same.
+func TestPartitionName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[unitname.PartitionName]string{unitname.System: "the partition", telemetry: "partition telemetry"} {
+		if got := (&Options{Partition: name}).name(); got != want {
+			t.Errorf("%s: %q; want %q", name, got, want)
+		}
+		m := &Manager{Options: &Options{Partition: name}}
+		m.polled.at = time.Now().Add(-time.Hour)
+		if err := m.Alive(); err == nil || err.Error() != "eviction: the memory of "+want+" was not polled for 1h0m0s" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package evict
+
+import (
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// Situation holds the input of Decide: plain data.
+type Situation struct {
+	Now    time.Time
+	Config Settings
+	Memory cgroupfs.MemoryReading
+	// Evidence holds what the kernel has counted at the partition's limit.
+	Evidence evidence
+	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
+	// true.
+	Pods []Pod
+	// Left is the memory in bytes that evicted pods have left in the partition, and that belongs to no
+	// pod.
+	Left uint64
+	// Awaited means that the pods' requests and priorities are about to be known.
+	Awaited bool
+	// State is the result of earlier decisions.
+	State State
+	// API means that pods can be evicted through the API server.
+	API bool
+}
+
+// State carries over from one decision to the next.
+type State struct {
+	// Reclaiming is the threshold that was crossed while less than MinimumReclaim is available
+	// above it, empty for none.
+	Reclaiming Threshold
+	// SoftSince is the time at which the soft threshold was crossed, zero if it is not.
+	SoftSince time.Time
+	// Open lists the open evictions.
+	Open []execution
+	// Cooldown holds, by owner, the time until which no other of its pods is evicted.
+	Cooldown map[string]time.Time
+	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
+	// did not bring back.
+	Stays map[string]uint64
+	// Left is the memory that evicted pods have left in the partition.
+	Left leftBehind
+	// Doubt is the time until which no other pod is evicted, because the last one did not bring
+	// back its usage.
+	Doubt time.Time
+	// Floor is the available memory in bytes below which a pod is evicted although the memory
+	// of an earlier one is not back. Floored means that it is set: from the first eviction
+	// until no threshold is crossed.
+	Floor   uint64
+	Floored bool
+	// FloorLimit is the guarded limit in bytes that the Floor is below.
+	FloorLimit uint64
+	// FloorUsed holds the memory in bytes that each pod used when the Floor was last set, by UID.
+	FloorUsed map[string]uint64
+	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
+	UnknownSince time.Time
+}
+
+// rounding exceeds the amount by which the kernel rounds a limit down: to whole pages, of 64
+// KiB on some machines.
+const rounding = 1 << 17
+
+// limit returns the limit to guard, in bytes: the limit in force, or the configured one if that
+// is lower and waits for evictions to be applied. If the limit in force is higher for another
+// reason, an operator has raised it on purpose.
+func (s Situation) limit() uint64 {
+	if s.Config.Lowering {
+		return min(s.Config.Limit, s.Memory.Max)
+	}
+	return s.Memory.Max
+}
+
+// unlimited reports whether there is no limit to guard.
+func (s Situation) unlimited() bool { return s.limit() == cgroupfs.Unlimited }
+
+// Effective returns the configuration for the limit in force. That limit may be below the
+// configured one, because a raised limit is about to be applied, or because an operator has
+// lowered it. The thresholds are then the same parts of the limit in force: the thresholds of the
+// larger limit would evict pods without need.
+func (s Situation) Effective() Settings {
+	c := s.Config
+	limit := s.limit()
+	if limit >= c.Limit || c.Limit-limit < rounding {
+		return c
+	}
+	part := float64(limit) / float64(c.Limit)
+	for _, amount := range []*uint64{&c.Hard, &c.Soft, &c.MinimumReclaim} {
+		*amount = uint64(float64(*amount) * part)
+	}
+	return c
+}
+
+// nearLimit is the memory in bytes that pods may allocate while a killed process ends. That takes a
+// second on a busy node.
+const nearLimit = 16 << 20
+
+// atLimit reports whether the kernel may be about to kill at the limit in force.
+func (s Situation) atLimit() bool {
+	return s.Memory.Max != cgroupfs.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
+}
+
+// available returns the memory left below the limit, in bytes.
+func (s Situation) available() uint64 { return s.Memory.Available(s.limit()) }

@@ -1,0 +1,524 @@
+package podmove
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+)
+
+// The partitions of these tests beside the system partition. The slice of one has an underscore.
+const (
+	telemetry unitname.PartitionName = "telemetry"
+	appTeam   unitname.PartitionName = "app-team"
+)
+
+// three returns a policy of three partitions.
+func three() Policy {
+	return Policy{Mode: Auto, Partitions: []PartitionPolicy{
+		{Name: unitname.System, Namespaces: []string{"kube-system"}},
+		{Name: telemetry, Namespaces: []string{"monitoring"}},
+		{Name: appTeam, Namespaces: []string{"shop", "cart"}},
+	}}
+}
+
+// partitioned returns a snapshot of a node with three partitions, whose slices exist.
+func partitioned(change func(*Snapshot), pods ...Pod) Snapshot {
+	s := snapshot(func(s *Snapshot) {
+		s.Config = three()
+		s.Weights, s.Protected = map[string]uint64{}, map[string]cgroupfs.Protection{"kubepods.slice": {}}
+		for _, p := range s.Config.Partitions {
+			for _, slice := range []string{p.Name.Slice(), unitname.QoSSlice(p.Name, v1.PodQOSBurstable)} {
+				s.Weights[slice], s.Protected[slice] = 1, cgroupfs.Protection{}
+			}
+		}
+		if change != nil {
+			change(s)
+		}
+	}, pods...)
+	return s
+}
+
+// in returns a pod of a namespace that runs in a partition of three.
+func in(namespace string, partition unitname.PartitionName, change ...func(*Pod)) Pod {
+	return pod("a", unitname.Default, append([]func(*Pod){func(p *Pod) {
+		p.Namespace = namespace
+		p.Partitions = nil
+		for _, name := range three().names() {
+			p.Partitions = append(p.Partitions, PodCgroup{Partition: name, Slice: unitname.PodSlice(name, p.QoS, p.UID)})
+		}
+		if cgroup := p.find(partition); cgroup != nil {
+			cgroup.Exists, cgroup.Limits, cgroup.Units = true, limited, p.DefaultCgroup.Units
+			p.DefaultCgroup.Units, p.Containers[0].Slice = nil, cgroup.Slice
+		}
+	}}, change...)...)
+}
+
+func off(names ...unitname.PartitionName) func(*Snapshot) {
+	return func(s *Snapshot) {
+		for i := range s.Config.Partitions {
+			p := &s.Config.Partitions[i]
+			p.Off = p.Off || slices.Contains(names, p.Name)
+		}
+	}
+}
+
+// TestDecidePartitions: a pod that is in the slice of another partition than its own moves from
+// there to its place, without a stop in the default partition.
+func TestDecidePartitions(t *testing.T) {
+	t.Parallel()
+	live := func(s *Snapshot) { s.NRI = Unavailable }
+	for name, test := range map[string]struct {
+		change func(*Snapshot)
+		pod    Pod
+		method Method // empty: not moved
+		to     unitname.PartitionName
+		// belongs is the partition in the report.
+		belongs unitname.PartitionName
+	}{
+		"in its place":                     {nil, in("monitoring", telemetry), "", "", telemetry},
+		"in its place, name with a dash":   {nil, in("cart", appTeam), "", "", appTeam},
+		"from the default partition":       {nil, in("shop", unitname.Default), Restart, appTeam, appTeam},
+		"from another partition":           {nil, in("monitoring", unitname.System), Restart, telemetry, telemetry},
+		"from a partition with a dash":     {nil, in("kube-system", appTeam), Restart, unitname.System, unitname.System},
+		"from another partition, live":     {live, in("kube-system", telemetry), Live, unitname.System, unitname.System},
+		"of no member":                     {nil, in("default", appTeam), Restart, unitname.Default, unitname.Default},
+		"of no member, live":               {live, in("default", telemetry), Live, unitname.Default, unitname.Default},
+		"of no member, in its place":       {nil, in("default", unitname.Default), "", "", unitname.Default},
+		"its partition is switched off":    {off(telemetry), in("monitoring", telemetry), Restart, unitname.Default, telemetry},
+		"another partition is":             {off(telemetry), in("kube-system", unitname.System), "", "", unitname.System},
+		"in one that is switched off":      {off(telemetry), in("shop", telemetry), Restart, appTeam, appTeam},
+		"no longer in the configuration":   {off(unitname.System, telemetry, appTeam), in("shop", appTeam), Restart, unitname.Default, appTeam},
+		"no member, in one that is off":    {off(appTeam), in("default", appTeam), Restart, unitname.Default, unitname.Default},
+		"a member of one that is off left": {off(appTeam), in("shop", unitname.Default), "", "", appTeam},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decide(partitioned(test.change, test.pod))
+			report := d.Pods[0]
+			if report.Belongs != test.belongs || report.Member != (test.belongs != unitname.Default) {
+				t.Errorf("reported %+v, want a member of %s", report, test.belongs)
+			}
+			if report.Partition() != test.pod.where() {
+				t.Errorf("reported in %s, want %s", report.Partition(), test.pod.where())
+			}
+			if test.method == "" {
+				if d.Move != nil || report.Misplaced != 0 || report.Reason != "" {
+					t.Errorf("moves %+v, reported %+v; want it left where it is", d.Move, report)
+				}
+				return
+			}
+			want := unitname.PodSlice(test.to, v1.PodQOSBurstable, "a")
+			if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to || d.Move.Slice != want {
+				t.Fatalf("move is %+v, want %s to %s", d.Move, test.method, want)
+			}
+			if from := d.Move.Containers[0].Slice; from != report.Slice || report.Misplaced != 1 || report.Reason != ReasonPending {
+				t.Errorf("from %s, reported %+v", from, report)
+			}
+		})
+	}
+}
+
+// where returns the partition of the pod's only container.
+func (p *Pod) where() unitname.PartitionName {
+	partition, _, _, _ := unitname.ParsePodSlice(p.Containers[0].Slice)
+	return partition
+}
+
+// TestDecidePartitionSlices: a pod has one slice in the partition that it belongs to. What an
+// earlier membership left is stopped, unless a container is in it.
+func TestDecidePartitionSlices(t *testing.T) {
+	t.Parallel()
+	left := func(p *Pod) {
+		cgroup := p.find(appTeam)
+		cgroup.Exists, cgroup.Limits = true, limited
+	}
+	for name, test := range map[string]struct {
+		change func(*Snapshot)
+		pod    Pod
+		ensure []string
+		stop   []string
+	}{
+		"in its place":             {nil, in("monitoring", telemetry), nil, nil},
+		"before its move":          {nil, in("monitoring", appTeam), []string{"kubepods-telemetry-burstable-poda.slice"}, nil},
+		"after its move":           {nil, in("monitoring", telemetry, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
+		"no member any more":       {nil, in("default", unitname.Default, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
+		"gone, its files are held": {nil, in("monitoring", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil},
+		"gone, and its files": {
+			nil, in("monitoring", telemetry, gone, func(p *Pod) { p.find(telemetry).Units = nil }), nil,
+			[]string{"kubepods-telemetry-burstable-poda.slice"},
+		},
+		"gone, its partition is off": {
+			off(telemetry), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil,
+			[]string{"kubepods-telemetry-burstable-poda.slice"},
+		},
+		"gone, another partition is off": {
+			off(appTeam), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decide(partitioned(test.change, test.pod))
+			ensured, stopped := make([]string, 0, len(d.Ensure)), make([]string, 0, len(d.Stop))
+			for _, s := range d.Ensure {
+				ensured = append(ensured, s.Name)
+			}
+			for _, s := range d.Stop {
+				stopped = append(stopped, s.Slice)
+			}
+			if !slices.Equal(ensured, test.ensure) || !slices.Equal(stopped, test.stop) {
+				t.Errorf("makes %q, stops %q; want %q and %q", ensured, stopped, test.ensure, test.stop)
+			}
+		})
+	}
+}
+
+// TestDecidePartitionWeights: each partition has the weight and the protection of its pods, and
+// at least its own floor. kubepods.slice has the sum of the floors.
+func TestDecidePartitionWeights(t *testing.T) {
+	t.Parallel()
+	const mebi = 1 << 20
+	small := func(p *Pod) { p.MilliCPU = 300 }
+	floors := func(s *Snapshot) {
+		s.Config.Partitions[0].Floor = cgroupfs.Protection{Min: 4 * mebi}
+		s.Config.Partitions[1].Floor = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
+		s.Config.Partitions[2].Floor = cgroupfs.Protection{Low: 8 * mebi}
+	}
+	d := Decide(partitioned(floors, in("kube-system", unitname.System, small), in("shop", appTeam)))
+	wantWeights := []WeightSpec{
+		{"kubepods-system-burstable.slice", 12}, {"kubepods-system.slice", 12},
+		{"kubepods-app_team-burstable.slice", 4}, {"kubepods-app_team.slice", 4},
+	}
+	if !slices.Equal(d.Weights, wantWeights) {
+		t.Errorf("weights %+v, want %+v", d.Weights, wantWeights)
+	}
+	sum := cgroupfs.Protection{Min: 6 * mebi, Low: 9 * mebi}
+	want := []ProtectSpec{
+		{"kubepods-system.slice", cgroupfs.Protection{Min: 4 * mebi}},
+		{"kubepods-telemetry.slice", cgroupfs.Protection{Min: 2 * mebi, Low: mebi}},
+		{"kubepods-app_team.slice", cgroupfs.Protection{Low: 8 * mebi}},
+		{"kubepods.slice", sum},
+	}
+	if !slices.Equal(d.Protect, want) || d.Raised != sum {
+		t.Errorf("protects %+v, raised %+v; want %+v", d.Protect, d.Raised, want)
+	}
+	// A partition that is switched off protects nothing, and its own slices are left alone.
+	d = Decide(partitioned(func(s *Snapshot) {
+		floors(s)
+		s.Raised, s.Protected["kubepods.slice"] = sum, sum
+		off(telemetry)(s)
+	}))
+	want = []ProtectSpec{want[0], want[2], {"kubepods.slice", cgroupfs.Protection{Min: 4 * mebi, Low: 8 * mebi}}}
+	if !slices.Equal(d.Protect, want) || len(d.Weights) != 0 {
+		t.Errorf("protects %+v, weights %+v; want %+v and none", d.Protect, d.Weights, want)
+	}
+}
+
+// TestDecideEmpty: a partition that is switched off comes to its end alone. Done waits for all.
+func TestDecideEmpty(t *testing.T) {
+	t.Parallel()
+	all := off(unitname.System, telemetry, appTeam)
+	for name, test := range map[string]struct {
+		snapshot Snapshot
+		empty    []unitname.PartitionName
+		done     bool
+	}{
+		"all are on":                 {partitioned(nil), nil, false},
+		"one is off":                 {partitioned(off(telemetry), in("shop", appTeam)), []unitname.PartitionName{telemetry}, false},
+		"one is off, a pod is in it": {partitioned(off(telemetry), in("default", telemetry)), nil, false},
+		"all are off":                {partitioned(all), three().names(), true},
+		"all are off, a pod is in one": {
+			partitioned(all, in("shop", appTeam)), []unitname.PartitionName{unitname.System, telemetry}, false,
+		},
+		"a move is under way": {partitioned(func(s *Snapshot) { all(s); s.Moving = "b" }), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if d := Decide(test.snapshot); !slices.Equal(d.Empty, test.empty) || d.Done != test.done {
+				t.Errorf("empty %v, done %t; want %v and %t", d.Empty, d.Done, test.empty, test.done)
+			}
+		})
+	}
+}
+
+// TestRules: a partition that is switched off has no members, and another one may claim its
+// namespaces.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	c := three()
+	c.Partitions[0].Off, c.Partitions[1].Namespaces = true, []string{"kube-system", "monitoring"}
+	rules := c.Rules()
+	for namespace, want := range map[string][2]unitname.PartitionName{
+		"kube-system": {telemetry, telemetry}, "monitoring": {telemetry, telemetry}, "cart": {appTeam, appTeam},
+		"default": {unitname.Default, unitname.Default},
+	} {
+		pod := membership.Pod{Namespace: namespace}
+		if got := [2]unitname.PartitionName{rules.Partition(pod), rules.claimant(pod).Partition}; got != want {
+			t.Errorf("%s: %v, want %v", namespace, got, want)
+		}
+	}
+	c.Partitions[2].Off = true
+	if got := c.Rules(); got.Partition(membership.Pod{Namespace: "shop"}) != unitname.Default ||
+		got.claimant(membership.Pod{Namespace: "shop"}).Partition != appTeam {
+		t.Error("a member of a partition that is switched off has it, or is not reported")
+	}
+	if got := c.Namespaces(); !slices.Equal(got, []string{"kube-system", "kube-system", "monitoring", "shop", "cart"}) || c.Off() {
+		t.Errorf("namespaces %q, off %t", got, c.Off())
+	}
+	if got := (Rules{}).Partition(membership.Pod{Namespace: "kube-system"}); got != unitname.Default {
+		t.Errorf("without a policy: %s", got)
+	}
+}
+
+// TestPolicySameMembers: a floor moves no pod. Whatever else changes may.
+func TestPolicySameMembers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*Policy)
+		same   bool
+	}{
+		"nothing":      {func(*Policy) {}, true},
+		"a floor":      {func(p *Policy) { p.Partitions[1].Floor.Min = 1 }, true},
+		"the mode":     {func(p *Policy) { p.Mode = Never }, false},
+		"off":          {func(p *Policy) { p.Partitions[1].Off = true }, false},
+		"a name":       {func(p *Policy) { p.Partitions[1].Name = "batch" }, false},
+		"namespaces":   {func(p *Policy) { p.Partitions[2].Namespaces = []string{"shop"} }, false},
+		"a partition":  {func(p *Policy) { p.Partitions = p.Partitions[:2] }, false},
+		"their order":  {func(p *Policy) { slices.Reverse(p.Partitions) }, false},
+		"all are gone": {func(p *Policy) { p.Partitions = nil }, false},
+	} {
+		c := three()
+		test.change(&c)
+		if got := three().sameMembers(c); got != test.same {
+			t.Errorf("%s: the same members: %t, want %t", name, got, test.same)
+		}
+	}
+}
+
+// TestRaisedRecord: the record has a version and the name of the slice. One of the first form is
+// still read, and one that is not known counts as none.
+func TestRaisedRecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "raised.json")
+	want := cgroupfs.Protection{Min: 3 << 20, Low: 5}
+	var record raisedRecord
+	if err := record.store(path, want); err != nil {
+		t.Fatal(err)
+	}
+	const written = `{"version":1,"raised":{"kubepods.slice":{"min":3145728,"low":5}}}` + "\n"
+	if text, err := os.ReadFile(path); err != nil || string(text) != written {
+		t.Errorf("wrote %q, %v; want %q", text, err, written)
+	}
+	for text, want := range map[string]cgroupfs.Protection{
+		written: want, `{"Min":3145728,"Low":5}`: want, `{"version":2,"raised":{"kubepods.slice":{"min":1}}}`: {},
+		`{"version":1,"raised":{"other.slice":{"min":1}}}`: {}, `{"version":1}`: {}, "{": {}, "": {},
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var record raisedRecord
+		if record.load(path); record.now != want || record.stored != want {
+			t.Errorf("%s: %+v, want %+v", text, record, want)
+		}
+	}
+	record.load(path + "-missing")
+	if record.now != (cgroupfs.Protection{}) {
+		t.Errorf("a file that is missing: %+v", record)
+	}
+}
+
+// TestTableEvicting: each eviction manager replaces its own marks.
+func TestTableEvicting(t *testing.T) {
+	t.Parallel()
+	var table Table
+	marked := func(want ...string) {
+		t.Helper()
+		for _, uid := range []string{"a", "b", "c"} {
+			if got := table.isEvicting(uid); got != slices.Contains(want, uid) {
+				t.Errorf("%s is marked: %t", uid, got)
+			}
+		}
+	}
+	marked()
+	table.SetEvicting(unitname.System, map[string]bool{"a": true})
+	table.SetEvicting(telemetry, map[string]bool{"b": true})
+	marked("a", "b")
+	table.SetEvicting(telemetry, map[string]bool{"c": true})
+	marked("a", "c")
+	table.SetEvicting(unitname.System, nil)
+	marked("c")
+}
+
+// TestGathererPartitions: the slices of all partitions of the policy are read, also if one is
+// switched off. A slice of a name that the policy does not have is somebody else's, and is left
+// alone.
+func TestGathererPartitions(t *testing.T) {
+	t.Parallel()
+	path := func(p unitname.PartitionName, uid string) string {
+		return unitname.CgroupPath(unitname.PodSlice(p, v1.PodQOSBurstable, uid))
+	}
+	n := newNode(t)
+	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
+	n.cgroup(path(telemetry, uidA)+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
+	n.cgroup(path(appTeam, uidB), nil) // left over
+	n.pods = map[types.UID]*podsapi.Pod{uidA: {
+		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, MilliCPU: 100, Containers: map[string]podsapi.Container{"main": {}},
+	}}
+	others := Policy{Mode: Auto, Partitions: three().Partitions[:2]}
+	s, err := n.gatherer().Snapshot(t.Context(), others, Working)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := Decide(s); len(s.Config.Partitions) != 2 || len(d.Stop) != 0 {
+		t.Fatalf("stops %+v, want that a slice of another name is left alone", d.Stop)
+	}
+	configured := three()
+	configured.Partitions[2].Off = true
+	if s, err = n.gatherer().Snapshot(t.Context(), configured, Working); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(s.Pods, func(p Pod) bool { return p.Exists })
+	p := s.Pods[i]
+	if c := p.Containers[0]; c.Foreign || c.Slice != p.Cgroup(telemetry).Slice || c.Unit != "cri-containerd-one.scope" {
+		t.Errorf("container %+v, want it in the slice of %s", c, telemetry)
+	}
+	if len(p.Partitions) != 3 || !p.Partitions[1].Exists || p.Partitions[0].Exists || p.Partitions[2].Exists {
+		t.Errorf("slices %+v, want the second alone", p.Partitions)
+	}
+	d := Decide(s)
+	if d.Move == nil || d.Move.To != unitname.System || d.Move.Containers[0].Slice != p.Cgroup(telemetry).Slice {
+		t.Errorf("move %+v, want it from %s to %s", d.Move, telemetry, unitname.System)
+	}
+	if len(d.Stop) != 1 || d.Stop[0].Slice != unitname.PodSlice(appTeam, v1.PodQOSBurstable, uidB) {
+		t.Errorf("stops %+v, want what is left in %s", d.Stop, appTeam)
+	}
+	if _, ok := s.Weights["kubepods-telemetry-burstable.slice"]; !ok {
+		t.Errorf("weights %v", s.Weights)
+	}
+}
+
+// TestGathererForeignInPartition: a unit of another name is found in whichever slice of the pod it
+// is.
+func TestGathererForeignInPartition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
+	slice := unitname.PodSlice(appTeam, v1.PodQOSBurstable, uidA)
+	n.process("/" + unitname.CgroupPath(slice) + "/vm/one")
+	s, err := n.gatherer().Snapshot(t.Context(), three(), Working)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Pods[0].Containers[0]; c.Foreign || c.Slice != slice || c.Unit != "vm" {
+		t.Errorf("container %+v, want it in %s", c, slice)
+	}
+}
+
+// TestSnapshotFollow: a partition that the configuration has got since the node was read has a
+// place for each pod.
+func TestSnapshotFollow(t *testing.T) {
+	t.Parallel()
+	s := snapshot(nil, pod("a", unitname.Default, inNamespace("shop")))
+	s.follow(three(), three().Rules())
+	d := Decide(s)
+	want := unitname.PodSlice(appTeam, v1.PodQOSBurstable, "a")
+	if len(d.Ensure) != 1 || d.Ensure[0].Name != want || d.Move == nil || d.Move.Slice != want {
+		t.Errorf("makes %+v, moves %+v; want %s", d.Ensure, d.Move, want)
+	}
+}
+
+// TestReconcilerBetweenPartitions: a pod whose namespace changes hands moves from one partition to
+// the other one. A scope has another name after each live move, and the runtime's after the last.
+func TestReconcilerBetweenPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, e := h.reconciler(Unavailable, inSystem("kube-system"))
+		start(t, r)
+		follow := func(owner int) {
+			t.Helper()
+			c := three()
+			c.Partitions[0].Namespaces = nil
+			if owner >= 0 {
+				c.Partitions[owner].Namespaces = []string{"kube-system"}
+			}
+			r.SetConfig(c)
+			<-time.After(time.Minute)
+			synctest.Wait()
+		}
+		<-time.After(time.Minute)
+		for _, owner := range []int{1, 2, -1} {
+			follow(owner)
+		}
+		var moves []string
+		for _, what := range h.all() {
+			if len(what) > 5 && what[:5] == "live " {
+				moves = append(moves, what[5:])
+			}
+		}
+		const scope = "cri-containerd-one.scope"
+		if want := []string{"partition-" + scope, "partition-again-" + scope, "partition-" + scope, scope}; !slices.Equal(moves, want) {
+			t.Errorf("moved to %q, want %q", moves, want)
+		}
+		if want := []string{"live system success", "live telemetry success", "live app-team success", "live default success"}; !slices.Equal(e.placed, want) {
+			t.Errorf("observed %q, want %q", e.placed, want)
+		}
+		for _, p := range three().names() {
+			if slice := unitname.PodSlice(p, v1.PodQOSBurstable, uidA); !slices.Contains(h.all(), "stop "+slice) {
+				t.Errorf("%s is left", slice)
+			}
+		}
+	})
+}
+
+// TestNewScope: the name of a scope is free, also if an earlier move to a third partition ended
+// half-way.
+func TestNewScope(t *testing.T) {
+	t.Parallel()
+	const scope, moved = "crio-1.scope", "partition-crio-1.scope"
+	to := &Move{To: telemetry, Slice: "to.slice"}
+	for name, test := range map[string]struct {
+		c    Container
+		want string
+	}{
+		"first":                         {Container{Unit: scope}, moved},
+		"second":                        {Container{Unit: moved}, "partition-again-" + scope},
+		"again after half of it":        {Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "to.slice"}, moved},
+		"half of it in another place":   {Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "third.slice"}, "partition-again-" + scope},
+		"the rest in another place":     {Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "to.slice"}, "partition-again-" + scope},
+		"half of a move between others": {Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "third.slice"}, scope},
+	} {
+		if got := newScope(to, test.c); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// TestReconcilerPrepare: the slice of a member is made in its partition before its first container.
+func TestReconcilerPrepare(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	r, _ := h.reconciler(Working, three())
+	for namespace, want := range map[string]unitname.PartitionName{"monitoring": telemetry, "cart": appTeam, "default": ""} {
+		r.prepare(t.Context(), cri.Sandbox{UID: uidA, Namespace: namespace, Name: "a"}, v1.PodQOSBurstable)
+		if want == "" {
+			continue
+		}
+		if _, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(want, v1.PodQOSBurstable, uidA))); err != nil {
+			t.Errorf("%s: %v", namespace, err)
+		}
+	}
+	if did := h.all(); len(did) != 2 {
+		t.Errorf("did %q, want two slices", did)
+	}
+}

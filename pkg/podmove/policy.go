@@ -1,0 +1,120 @@
+package podmove
+
+import (
+	"slices"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+)
+
+// Policy is the part of the configuration that placement needs.
+type Policy struct {
+	// Partitions lists the partitions in the order of the configuration. If two claim a namespace, the
+	// first has it.
+	Partitions []PartitionPolicy
+	// Workloads lists the workload types. Those of a partition that is off have no members.
+	Workloads []membership.Workload
+	// Allows knows the annotations of namespaces; nil if nothing does.
+	Allows membership.Allows
+	// Mode is the method of moving running pods.
+	Mode Mode
+}
+
+// PartitionPolicy is the part of a partition's configuration that placement needs.
+type PartitionPolicy struct {
+	// Name of the partition, and of its slices.
+	Name unitname.PartitionName
+	// Namespaces lists the namespaces whose pods are members.
+	Namespaces []string
+	// Off means that the partition is switched off: no pod belongs to it any more.
+	Off bool
+	// Floor is the protected memory that the partition has at least, whatever its pods have.
+	Floor cgroupfs.Protection
+}
+
+// Off reports whether all partitions are switched off, or there is none.
+func (p Policy) Off() bool {
+	return !slices.ContainsFunc(p.Partitions, func(p PartitionPolicy) bool { return !p.Off })
+}
+
+// Namespaces returns the namespaces of all partitions, also of those that are switched off.
+func (p Policy) Namespaces() []string {
+	var all []string
+	for i := range p.Partitions {
+		all = append(all, p.Partitions[i].Namespaces...)
+	}
+	return all
+}
+
+// floor returns the sum of the floors. kubepods.slice has to have as much.
+func (p Policy) floor() cgroupfs.Protection {
+	var sum cgroupfs.Protection
+	for i := range p.Partitions {
+		if !p.Partitions[i].Off {
+			sum = sum.Plus(p.Partitions[i].Floor)
+		}
+	}
+	return sum
+}
+
+// names returns the names of the partitions.
+func (p Policy) names() []unitname.PartitionName {
+	names := make([]unitname.PartitionName, len(p.Partitions))
+	for i := range p.Partitions {
+		names[i] = p.Partitions[i].Name
+	}
+	return names
+}
+
+// with returns the policy with the partitions of that name that it lacks. They are switched off.
+func (p Policy) with(names []unitname.PartitionName) Policy {
+	for _, name := range names {
+		if !slices.ContainsFunc(p.Partitions, func(p PartitionPolicy) bool { return p.Name == name }) {
+			p.Partitions = append(slices.Clip(p.Partitions), PartitionPolicy{Name: name, Off: true})
+		}
+	}
+	return p
+}
+
+// sameMembers reports whether a policy moves pods as another one does.
+func (p Policy) sameMembers(q Policy) bool {
+	same := p.Mode == q.Mode && slices.EqualFunc(p.Workloads, q.Workloads, membership.Workload.Equal)
+	return same && slices.EqualFunc(p.Partitions, q.Partitions, func(a, b PartitionPolicy) bool {
+		return a.Name == b.Name && a.Off == b.Off && slices.Equal(a.Namespaces, b.Namespaces)
+	})
+}
+
+// Rules decides which partition a pod belongs to, as a Policy says. It is made once for a Policy,
+// and asked for each pod. In its zero value all pods belong to the default partition.
+type Rules struct{ on, all membership.Rules }
+
+// Rules returns the rules of the policy.
+func (p Policy) Rules() Rules {
+	var on, off []membership.Claim
+	for i := range p.Partitions {
+		claim := membership.Claim{Partition: p.Partitions[i].Name, Namespaces: p.Partitions[i].Namespaces}
+		if p.Partitions[i].Off {
+			off = append(off, claim)
+		} else {
+			on = append(on, claim)
+		}
+	}
+	followed := slices.DeleteFunc(slices.Clone(p.Workloads), func(w membership.Workload) bool {
+		return slices.ContainsFunc(off, func(claim membership.Claim) bool { return claim.Partition == w.Partition })
+	})
+	return Rules{
+		on:  membership.New(on...).With(followed, p.Allows),
+		all: membership.New(slices.Concat(on, off)...).With(p.Workloads, p.Allows),
+	}
+}
+
+// Partition returns the partition that a pod belongs to. A partition that is switched off has no
+// pods.
+func (r Rules) Partition(p membership.Pod) unitname.PartitionName { return r.on.Partition(p) }
+
+// Place returns where a pod belongs, and why. A partition that is switched off has no pods.
+func (r Rules) Place(p membership.Pod) membership.Place { return r.on.Place(p) }
+
+// claimant returns the place of a pod, as if no partition were switched off.
+func (r Rules) claimant(p membership.Pod) membership.Place { return r.all.Place(p) }

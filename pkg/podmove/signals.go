@@ -1,0 +1,57 @@
+package podmove
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cri"
+)
+
+// Signals holds what other parts ask of a Reconciler. It is made first, so that those parts exist
+// before the Reconciler, which needs them.
+type Signals struct {
+	wake, urge chan struct{}
+	announced  chan announcement
+}
+
+// announcement is a pod whose sandbox has begun.
+type announcement struct {
+	sandbox cri.Sandbox
+	qos     v1.PodQOSClass
+}
+
+// maxAnnounced bounds the announcements that wait.
+const maxAnnounced = 512
+
+// NewSignals returns signals for one Reconciler.
+func NewSignals() *Signals {
+	return &Signals{
+		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), announced: make(chan announcement, maxAnnounced),
+	}
+}
+
+// Wake requests a pass soon. It returns at once.
+func (s *Signals) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Urge requests a pass now: eviction needs the pods before memory runs out, or an operator has
+// ordered a move. It returns at once.
+func (s *Signals) Urge() {
+	select {
+	case s.urge <- struct{}{}:
+	default:
+	}
+}
+
+// Announce requests the slice of a member whose sandbox has begun, before its first container. It
+// returns at once.
+func (s *Signals) Announce(sandbox cri.Sandbox, q v1.PodQOSClass) {
+	select {
+	case s.announced <- announcement{sandbox, q}:
+	default:
+		s.Wake() // a pass makes all of them
+	}
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/membership"
+)
+
+// besideEachOther validates what partitions must not have in common. Problems within one section
+// are not repeated.
+func besideEachOther(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
+	var found problems
+	for _, c := range membership.Conflicts(claims(list)...) {
+		if c.First == c.Second {
+			continue
+		}
+		path := SectionPath(c.Second) + ".namespaces"
+		found.add(
+			config.SectionFileWith(path), fmt.Sprintf("%s[%d]", path, c.Index), quote(c.Namespace),
+			"is in %s.namespaces[%d] already; remove one", SectionPath(c.First), c.FirstIndex,
+		)
+	}
+	exclusiveAlone(config, list, n, &found)
+	if warning := overcommitted(config, list, n); warning != "" {
+		warnings = append(warnings, warning)
+	}
+	return warnings, found.err()
+}
+
+// ExclusiveCPUs returns the CPUs that are kept for one partition each.
+func ExclusiveCPUs(list []Partition) cpuset.CPUSet {
+	all := cpuset.New()
+	for _, p := range list {
+		if p.Exclusive {
+			all = all.Union(p.CPUs)
+		}
+	}
+	return all
+}
+
+// exclusiveAlone validates that exclusive CPUs are in no other cpuset, and that a CPU is left for
+// the pods of no partition.
+func exclusiveAlone(config *kubeletconfig.Merged, list []Partition, n *node, found *problems) {
+	bad := func(p *Partition, format string, args ...any) {
+		path := SectionPath(p.Name) + ".cpuset"
+		found.add(config.SectionFileWith(path), path, quote(p.CPUs.String()), format, args...)
+	}
+	for i := range list {
+		p := &list[i]
+		for j := range list[:i] {
+			q := &list[j]
+			shared := p.CPUs.Intersection(q.CPUs)
+			switch {
+			case shared.IsEmpty():
+			case q.Exclusive:
+				bad(p, "CPU %s is in %s.cpuset, which is exclusive; want disjoint lists", shared, SectionPath(q.Name))
+			case p.Exclusive:
+				bad(p, "is exclusive, and CPU %s is in %s.cpuset, too; want disjoint lists", shared, SectionPath(q.Name))
+			}
+		}
+	}
+	if all := ExclusiveCPUs(list); !all.IsEmpty() && n.online.IsSubsetOf(all) {
+		last := &list[slices.IndexFunc(list, func(p Partition) bool { return p.Exclusive })]
+		bad(last, "with the other exclusive lists it leaves no CPU of %s for other pods; want lists without one of them", n.online)
+	}
+}
+
+// overcommitted returns a warning if the partitions may use all of the node's memory together. Each
+// alone is below it.
+func overcommitted(config *kubeletconfig.Merged, list []Partition, n *node) string {
+	var sum int64
+	limited := 0
+	file := ""
+	for _, p := range list {
+		if p.MemoryLimit > 0 && p.MemoryLimit < n.memoryBytes {
+			sum += min(p.MemoryLimit, n.memoryBytes) // cannot overflow: there are at most 17
+			limited++
+			file = config.SectionFileWith(SectionPath(p.Name) + ".memoryLimit")
+		}
+	}
+	if limited < 2 || sum < n.memoryBytes {
+		return ""
+	}
+	return fmt.Sprintf(
+		"%s: memoryLimit: the limits of %d partitions add up to %d bytes, and the node has %d: together they can take the memory "+
+			"of all other pods; want less",
+		file, limited, sum, n.memoryBytes,
+	)
+}

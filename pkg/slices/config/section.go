@@ -1,0 +1,134 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
+)
+
+// section holds the fields of the section of a partition.
+type section map[string]json.RawMessage
+
+// sections holds the section of each partition that is to be made.
+type sections map[unitname.PartitionName]section
+
+// maxWorkloads bounds the number of partitions beside the system partition. Each has three slices,
+// an evictor, and its own series.
+const maxWorkloads = 16
+
+// SectionPath returns the path of the section of a partition in the configuration, such as
+// workloadPartitions.telemetry.
+func SectionPath(p unitname.PartitionName) string {
+	if p == unitname.System {
+		return kubeletconfig.SectionField
+	}
+	return kubeletconfig.WorkloadsField + "." + string(p)
+}
+
+// names returns the partitions that have a section, the system partition first.
+func (s sections) names() []unitname.PartitionName {
+	var names []unitname.PartitionName
+	if _, ok := s[unitname.System]; ok {
+		names = append(names, unitname.System)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if name != unitname.System {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// workloads returns the sections without the system partition's.
+func (s sections) workloads() sections {
+	others := maps.Clone(s)
+	delete(others, unitname.System)
+	return others
+}
+
+// decodeSections splits the sections of a configuration into their fields. The system partition has
+// none, which means switched off, if its section is missing, null or {}. A workload partition that
+// is null has none. The error lists every problem. A section with one is left out.
+func decodeSections(config *kubeletconfig.Merged) (sections, error) {
+	found := sections{}
+	var list problems
+	if fields, ok := decodeSection(config, unitname.System, config.System.JSON, &list); ok && len(fields) > 0 {
+		found[unitname.System] = fields
+	}
+	workloads := decodeWorkloads(config, &list)
+	for _, name := range slices.Sorted(maps.Keys(workloads)) {
+		path := SectionPath(name)
+		if err := checkWorkload(name); err != nil {
+			list.add(config.SectionFileWith(path), oneline.ASCII(path), "", "%v", err)
+			continue
+		}
+		if fields, ok := decodeSection(config, name, workloads[name], &list); ok {
+			found[name] = fields
+		}
+	}
+	return found, list.err()
+}
+
+// decodeWorkloads returns the sections of the workload partitions that are not null.
+func decodeWorkloads(config *kubeletconfig.Merged, list *problems) map[unitname.PartitionName]json.RawMessage {
+	raw := config.Workloads.JSON
+	if len(raw) == 0 {
+		return nil
+	}
+	var workloads map[unitname.PartitionName]json.RawMessage
+	if err := json.Unmarshal(raw, &workloads); err != nil {
+		list.add(config.Workloads.File, kubeletconfig.WorkloadsField, shown(raw),
+			"is not an object; want e.g. {telemetry: {memoryLimit: 1Gi, namespaces: [telemetry]}}")
+		return nil
+	}
+	maps.DeleteFunc(workloads, func(_ unitname.PartitionName, v json.RawMessage) bool { return isNull(v) })
+	if len(workloads) > maxWorkloads {
+		list.add(config.Workloads.File, kubeletconfig.WorkloadsField, "",
+			"has %d partitions; want at most %d", len(workloads), maxWorkloads)
+		return nil
+	}
+	return workloads
+}
+
+// errSystem refuses a workload partition with the name of the system partition.
+var errSystem = errors.New("is the name of the system partition; want the section " + kubeletconfig.SectionField +
+	", or another name")
+
+// checkWorkload returns an error if no workload partition may have the name.
+func checkWorkload(name unitname.PartitionName) error {
+	if name == unitname.System {
+		return errSystem
+	}
+	return name.Check()
+}
+
+// decodeSection splits a section into its fields. It reports false for one that is missing, null or
+// not an object.
+func decodeSection(
+	config *kubeletconfig.Merged, name unitname.PartitionName, raw json.RawMessage, list *problems,
+) (section, bool) {
+	if len(raw) == 0 || isNull(raw) {
+		return nil, false
+	}
+	var fields section
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		example := "{memoryLimit: 4Gi, namespaces: [kube-system]}"
+		if name != unitname.System {
+			example = "{memoryLimit: 1Gi, namespaces: [" + string(name) + "]}"
+		}
+		path := SectionPath(name)
+		list.add(config.SectionFileWith(path), path, shown(raw), "is not an object; want e.g. %s", example)
+		return nil, false
+	}
+	// A null is an absent field, here as in the rest of the kubelet's configuration.
+	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	return fields, true
+}
+
+func isNull(raw json.RawMessage) bool { return bytes.Equal(raw, []byte("null")) }

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+)
+
+// The fields of a workload partition that the system partition does not have.
+const (
+	// partitionField makes the pods that ask for the type members of the system partition. Its value
+	// is "system".
+	partitionField = "partition"
+	// allowedField lists the namespaces whose pods get the type that they ask for.
+	allowedField = "allowedNamespaces"
+	// annotationField means that a namespace's annotation allows its pods the type, too. It is true
+	// where it is absent.
+	annotationField = "namespaceAnnotation"
+)
+
+// isTypeAlone reports whether a section makes no partition, but a type of another one.
+func (s section) isTypeAlone() bool {
+	return s[partitionField] != nil && string(s[partitionField]) != `""`
+}
+
+// newWorkloads validates the types. Their members are in the partition of that name, or in the
+// system partition. managed says why the kubelet makes that itself; empty if it does not.
+func newWorkloads(
+	config *kubeletconfig.Merged, all sections, managed string,
+) (list []membership.Workload, warnings []string, err error) {
+	for _, name := range all.names() {
+		if name == unitname.System {
+			continue
+		}
+		c := checker{config: config, name: name, section: all[name]}
+		w := c.workload(all)
+		if w.Partition == unitname.System && managed != "" {
+			c.warn(partitionField, "%q: does nothing: %s", unitname.System, managed)
+		} else {
+			list = append(list, w)
+		}
+		warnings, err = append(warnings, c.warnings...), errors.Join(err, c.problems.err())
+	}
+	return list, warnings, err
+}
+
+// workload reads the fields of a type.
+func (c *checker) workload(all sections) membership.Workload {
+	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
+	if c.section.isTypeAlone() {
+		w.Partition = unitname.System
+		c.typeAlone(all)
+	}
+	w.Allowed, _ = c.namespaceList(allowedField, "operators") // several types may have the same
+	if raw := c.section[annotationField]; raw != nil {
+		if err := json.Unmarshal(raw, &w.ByNamespace); err != nil {
+			c.bad(annotationField, shown(raw), "is not true or false")
+		}
+	}
+	if raw := c.section["namespaces"]; len(w.Allowed) == 0 && !w.ByNamespace && (raw == nil || string(raw) == "[]") {
+		c.remark(annotationField, "no namespace has a way in: only static pods can be members")
+	}
+	return w
+}
+
+// typeAlone validates a section that makes no partition.
+func (c *checker) typeAlone(all sections) {
+	raw := c.section[partitionField]
+	var value unitname.PartitionName
+	if err := json.Unmarshal(raw, &value); err != nil || value != unitname.System {
+		c.bad(partitionField, shown(raw), "want %s or no value", unitname.System)
+		return
+	}
+	if _, ok := all[unitname.System]; !ok {
+		c.bad(partitionField, shown(raw), "there is no %s; want one, or a cpuset here", kubeletconfig.SectionField)
+	}
+	own := []string{partitionField, allowedField, annotationField}
+	for _, field := range c.knownFields() {
+		if value := c.section[field]; value != nil && !slices.Contains(own, field) {
+			c.bad(field, shown(value), "does not go with %s: %s; remove one", partitionField, unitname.System)
+		}
+	}
+	c.unknownFields()
+}

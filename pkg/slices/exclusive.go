@@ -1,0 +1,83 @@
+package slices
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/unit"
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/unitname"
+)
+
+// Exclusive CPUs are taken from all slices below kubepods.slice, by a drop-in for their common
+// prefix (systemd.unit(5)). It applies to the kubelet's transient slices too: a new slice of a
+// Guaranteed pod has it at its creation (seen with 252, 257 and 262). A file of the same name masks
+// it where the name of the folder is more specific:
+//
+//   - The partitions have such a file for another reason (shutdownDropins), and their CPUs are in
+//     their units.
+//   - The slices of Burstable and BestEffort pods have it empty, because the slices above them are
+//     restricted.
+//   - A partition that is not to be made any more, and still has pods, has the CPUs of all others
+//     in its file.
+//   - A system partition that the kubelet makes has it empty: its CPUs are the kubelet's business.
+//
+// When no CPU is exclusive any more, the drop-in lists all CPUs for the rest of the boot: systemd
+// writes nothing for a setting that is gone, and the kernel takes no empty list for a cpuset with
+// processes.
+
+// exclusiveDropins lists the drop-in for all slices, and the empty ones.
+func exclusiveDropins() []string {
+	dropins := append(make([]string, 0, 3), unitname.Default.Below()+".d/"+dropinName)
+	for _, class := range []string{unitname.Burstable, unitname.BestEffort} {
+		stem := strings.TrimSuffix(unitname.QoSSlice(unitname.Default, class), ".slice")
+		dropins = append(dropins, stem+"-.slice.d/"+dropinName)
+	}
+	return dropins
+}
+
+// restrictsOthers reports whether the drop-in for all slices is written.
+func (in *Input) restrictsOthers() bool { return !in.nodeCPUs.IsEmpty() }
+
+// wasExclusive reports whether an output of this boot has the drop-in for all slices.
+func (in *Input) wasExclusive() bool {
+	_, was := in.kept[exclusiveDropins()[0]]
+	return was
+}
+
+// othersCPUs returns the CPUs of the pods that no exclusive CPU is for.
+func (in *Input) othersCPUs() cpuset.CPUSet { return in.nodeCPUs.Difference(in.exclusive) }
+
+// addExclusive keeps all slices below kubepods.slice off the exclusive CPUs.
+func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
+	if !in.restrictsOthers() {
+		return
+	}
+	for i, path := range exclusiveDropins() {
+		if i == 0 {
+			add(path, option("Slice", "AllowedCPUs", in.othersCPUs().String()))
+			continue
+		}
+		add(path)
+	}
+	made := partitionNames(in.config.Partitions)
+	for _, name := range in.names {
+		switch {
+		case slices.Contains(made, name) || !in.running[name]:
+		case in.config.IsKubelets(name):
+			add(name.Slice() + ".d/" + dropinName)
+			add(name.Below() + ".d/" + dropinName)
+		default:
+			add(name.Slice()+".d/"+dropinName, outlivesShutdown(), option("Slice", "AllowedCPUs", in.othersCPUs().String()))
+		}
+	}
+}
+
+// restrictsRunning reports whether slices of the kubelet have to be restricted that exist already.
+func (in *Input) restrictsRunning() bool { return in.restrictsOthers() && in.podsRun }
+
+// applyToAll makes systemd write the CPUs of all active slices below kubepods.slice. If one fails,
+// the others are written all the same.
+const applyToAll = `/bin/sh -c "cd ` + unitname.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` +
+	`systemctl is-active --quiet $$s || continue; systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`

@@ -1,0 +1,22 @@
+// Package background runs a loop beside a test.
+package background
+
+import (
+	"context"
+	"testing"
+)
+
+// Run runs a loop until the test ends, and waits for its end.
+func Run(tb testing.TB, loop func(context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = loop(ctx)
+	}()
+	tb.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}

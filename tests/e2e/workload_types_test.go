@@ -1,0 +1,187 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// typesSection has a type with slices, and one whose members are in the system partition.
+const typesSection = `systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}
+workloadPartitions:
+  telemetry: {cpuset: "0", memoryLimit: 384Mi, allowedNamespaces: [operators]}
+  management: {partition: system, allowedNamespaces: [operators]}
+`
+
+// asking returns a pod that asks for types.
+func asking(s spec, asked ...string) spec {
+	s.change = func(p *v1.Pod) {
+		p.Annotations = map[string]string{}
+		for _, name := range asked {
+			p.Annotations["target.workload.openshift.io/"+name] = `{"effect": "PreferredDuringScheduling"}`
+		}
+	}
+	return s
+}
+
+// TestWorkloadTypes: a pod that asks for a type by annotation is placed at its creation if it has a
+// right to, and not otherwise.
+func TestWorkloadTypes(t *testing.T) {
+	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
+		w := newWorkloads(t, flavour, typesSection)
+		for name, annotations := range map[string]map[string]string{
+			"operators": nil, "silent": nil, "annotated": {"workload.openshift.io/allowed": "other, telemetry"},
+		} {
+			namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+			if _, err := w.control.Client().CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, step := range []struct {
+			name string
+			run  func(*testing.T)
+		}{
+			{"at creation", w.typesAtCreation},
+			{"without the right to read namespaces", w.typesForbidden},
+			{"with it", w.typesGranted},
+			{"the namespace allows no more", w.typesWithdrawn},
+		} {
+			if !t.Run(step.name, step.run) {
+				return
+			}
+		}
+	})
+}
+
+// typed is a pod, and the place that it has.
+type typed struct {
+	spec
+	partition unitname.PartitionName
+	want      *podmove.WorkloadReport
+}
+
+// typesAtCreation: members are in their partition from the first container on.
+func (w *workloads) typesAtCreation(t *testing.T) {
+	small := resources("10m", "16Mi")
+	all := []typed{
+		{asking(spec{namespace: "operators", name: "asks", requests: small}, "telemetry"), telemetry,
+			&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{asking(spec{namespace: "operators", name: "asks-besteffort"}, "telemetry"), telemetry,
+			&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{asking(spec{namespace: "operators", name: "manages", requests: small}, "management"), unitname.System,
+			&podmove.WorkloadReport{Type: "management", By: membership.ByAllowedNamespace}},
+		{asking(spec{namespace: members, name: "system-asks", requests: small}, "telemetry"), unitname.System,
+			&podmove.WorkloadReport{By: membership.ByNamespace, Refused: membership.Forbidden}},
+		{spec{namespace: "operators", name: "asks-for-nothing", requests: small}, unitname.Default, nil},
+		{asking(spec{namespace: "operators", name: "guaranteed", requests: small, limits: small}, "telemetry"), unitname.Default,
+			&podmove.WorkloadReport{Type: "telemetry", Refused: membership.IsGuaranteed}},
+		{asking(spec{namespace: "operators", name: "two", requests: small}, "telemetry", "management"), unitname.Default,
+			&podmove.WorkloadReport{Refused: membership.TwoTypes}},
+		{asking(spec{namespace: "operators", name: "unknown", requests: small}, "web"), unitname.Default,
+			&podmove.WorkloadReport{Type: "web", Refused: membership.UnknownType}},
+	}
+	for _, pod := range all {
+		w.submit(t, pod.spec)
+	}
+	for _, pod := range all {
+		w.isIn(t, pod)
+		w.neverRestarted(t, pod.namespace, pod.name)
+	}
+	static := asking(spec{namespace: "silent", name: "static", requests: small}, "telemetry")
+	apply(t, w.Node, static)
+	inSlice(t, w.Node, "silent", "static", telemetry, v1.PodQOSBurstable)
+}
+
+// isIn waits until a pod runs in its partition, and compares what status reports of it.
+func (w *workloads) isIn(t *testing.T, pod typed) {
+	t.Helper()
+	eventually(t, w.Node, fmt.Sprintf("%s/%s in %s", pod.namespace, pod.name, pod.partition), func(ctx context.Context) (bool, string, error) {
+		report, err := reportOf(ctx, w.Node)
+		if err != nil {
+			return false, "", err
+		}
+		for _, p := range report.Pods {
+			if p.Namespace != pod.namespace || p.Name != pod.name {
+				continue
+			}
+			same := (p.Workload == nil) == (pod.want == nil) && (pod.want == nil || *p.Workload == *pod.want)
+			return same && p.Partition() == pod.partition && p.Containers == 1 && p.Misplaced == 0, fmt.Sprintf("%+v %+v", p, p.Workload), nil
+		}
+		return false, "not there", nil
+	})
+}
+
+// neverRestarted: the containers of a pod are its first.
+func (w *workloads) neverRestarted(t *testing.T, namespace, name string) {
+	t.Helper()
+	pod, err := w.control.Client().CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.RestartCount > 0 {
+			t.Errorf("%s/%s was restarted %d times; want it placed at its creation", namespace, name, c.RestartCount)
+		}
+	}
+}
+
+// typesForbidden: an annotation alone gives nothing, and the reason is reported.
+func (w *workloads) typesForbidden(t *testing.T) {
+	for namespace, refused := range map[string]membership.Refusal{"annotated": membership.Forbidden, "silent": membership.Forbidden} {
+		w.create(t, asking(spec{namespace: namespace, name: "late", requests: resources("10m", "16Mi")}, "telemetry"))
+		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: refused}})
+	}
+}
+
+// typesGranted: with the right to read namespaces the next pass moves what is allowed, and new pods
+// are placed at their creation.
+func (w *workloads) typesGranted(t *testing.T) {
+	rbac := w.control.Client().RbacV1()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-partition"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-partition"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"}},
+	}
+	if _, err := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	allowed := &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}
+	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
+	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
+	w.neverRestarted(t, "annotated", "new")
+	run(t, w.Node, "systemctl restart "+monitorUnit)
+	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
+	w.neverRestarted(t, "annotated", "new")
+}
+
+// typesWithdrawn: the pods of a namespace that allows the type no more go back.
+func (w *workloads) typesWithdrawn(t *testing.T) {
+	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": null}}}`)
+	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"late", "new"} {
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	}
+	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}})
+}

@@ -1,0 +1,102 @@
+package prose
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	// link matches a link of Markdown to a file of the repository, with or without an anchor.
+	link = regexp.MustCompile(`\]\(([^)\s:]*)\)`)
+	// mention matches a document that a comment or a manual page names. runc has a folder docs too.
+	mention = regexp.MustCompile(`(runc )?\b(docs/[\w-]+\.md)(#[\w-]+)?`)
+	// code matches code in Markdown, which has no links, and decoration what an anchor has not.
+	code       = regexp.MustCompile("(?ms)^ *```.*?^ *```|^    .*?$")
+	decoration = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the anchors of the headings of a document, as GitHub forms them.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for line := range strings.Lines(code.ReplaceAllString(text, "")) {
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			plain := decoration.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			found[strings.ReplaceAll(plain, " ", "-")] = true
+		}
+	}
+	return found
+}
+
+// TestLinks: each link of a document leads to a file and a heading that exist, and so does each
+// mention of a document in a source, a script, a unit or a manual page.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	headings := map[string]map[string]bool{}
+	follow := func(from, path, anchor string) {
+		text, err := os.ReadFile(path)
+		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() && anchor == "" {
+			return
+		}
+		if err != nil {
+			t.Errorf("%s leads to %s, which does not exist", from, path)
+			return
+		}
+		if headings[path] == nil {
+			headings[path] = anchors(string(text))
+		}
+		if anchor != "" && !headings[path][anchor] {
+			t.Errorf("%s leads to %s#%s, which has no such heading", from, path, anchor)
+		}
+	}
+	links := 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		switch {
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata" || name == "bin" || name == "tests/lab/sources"):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		ext := filepath.Ext(name)
+		if ext != ".md" && ext != ".go" && ext != ".8" && ext != ".service" && ext != ".yaml" && ext != ".default" {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		text := string(data)
+		if ext != ".md" {
+			for _, m := range mention.FindAllStringSubmatch(text, -1) {
+				if m[1] == "" {
+					follow(name, filepath.Join(root, m[2]), strings.TrimPrefix(m[3], "#"))
+				}
+			}
+			return nil
+		}
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
+			links++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			follow(name, target, anchor)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links < 50 {
+		t.Errorf("%d links: this test does not find them any more", links)
+	}
+}
