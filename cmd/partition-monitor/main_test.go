@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/urfave/cli/v2"
@@ -12,11 +13,23 @@ import (
 	"nodepartition/tests/fakenode"
 )
 
-// command runs a command line that ends before it reads the node.
+// commands is held while a command line runs: urfave/cli 2.27.7 writes to its HelpFlag and to its
+// command help, which all applications of a process share.
+var commands sync.Mutex
+
+// command runs a command line in this process.
 func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
+	return commandOn(t, host.This(), args...)
+}
+
+// commandOn runs a command line in this process, on a node.
+func commandOn(t *testing.T, on host.Node, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	commands.Lock()
+	defer commands.Unlock()
 	var out, errs bytes.Buffer
-	status = run(t.Context(), host.This(), append([]string{"partition-monitor"}, args...), &out, &errs)
+	status = run(t.Context(), on, append([]string{"partition-monitor"}, args...), &out, &errs)
 	return status, out.String(), errs.String()
 }
 

@@ -109,9 +109,7 @@ func (n *fakeNode) run(args ...string) (status int, stdout, stderr string) {
 // here runs partition-monitor in this process: the node is below its folder.
 func (n *fakeNode) here(args ...string) (status int, stdout, stderr string) {
 	n.t.Helper()
-	var out, errs bytes.Buffer
-	status = run(n.t.Context(), n.Host(), append([]string{"partition-monitor"}, args...), &out, &errs)
-	return status, out.String(), errs.String()
+	return commandOn(n.t, n.Host(), args...)
 }
 
 // oneProblem runs the program, and expects exit status 1 and an error of one line.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -124,10 +123,9 @@ func TestRootAsksNothing(t *testing.T) {
 		{"check", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
 		{"status", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
 	} {
-		var out, errs bytes.Buffer
-		status := run(t.Context(), here, append([]string{"partition-monitor", "--root", dir}, args...), &out, &errs)
-		if status != exitOK || strings.Contains(out.String()+errs.String(), "of-this-machine") {
-			t.Errorf("%q: status %d, %s%s", args, status, &out, &errs)
+		status, stdout, stderr := commandOn(t, here, append([]string{"--root", dir}, args...)...)
+		if status != exitOK || strings.Contains(stdout+stderr, "of-this-machine") {
+			t.Errorf("%q: status %d, %s%s", args, status, stdout, stderr)
 		}
 	}
 	if n := asked.Load(); n > 0 {

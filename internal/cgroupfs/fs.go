@@ -41,6 +41,9 @@ func (f FS) read(cgroup, name string) (string, error) {
 // Path returns the path of a cgroup in the file system.
 func (f FS) Path(cgroup string) string { return filepath.Join(string(f), cgroup) }
 
+// Has reports whether there is a cgroup. One that cannot be looked at is not there.
+func (f FS) Has(cgroup string) bool { return f.exists(cgroup) == nil }
+
 func (f FS) exists(cgroup string) error {
 	_, err := os.Lstat(filepath.Join(string(f), cgroup))
 	return err

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/workload"
 	"nodepartition/tests/grpcserver"
 )
 
@@ -199,7 +200,7 @@ func TestSandboxesStatic(t *testing.T) {
 		annotations, labels map[string]string
 		want                bool
 	}{
-		{map[string]string{source: "file"}, nil, true},
+		{map[string]string{source: "file", "target.workload.openshift.io/a": "{}"}, nil, true},
 		{map[string]string{source: "http"}, nil, true},
 		{map[string]string{source: "api"}, nil, false},
 		{map[string]string{source: "api"}, map[string]string{source: "file"}, false},
@@ -216,6 +217,9 @@ func TestSandboxesStatic(t *testing.T) {
 		t.Fatal(sandboxes, err)
 	}
 	for i, s := range sandboxes {
+		if s.Ask != (workload.Ask{Type: "a"}) && i == 0 {
+			t.Errorf("the sandbox asks for %+v", s.Ask)
+		}
 		if s.Static != tests[i].want {
 			t.Errorf("annotations %v, labels %v: static %t; want %t", tests[i].annotations, tests[i].labels, s.Static, tests[i].want)
 		}

@@ -94,11 +94,14 @@ func (c *cluster) runs(report func() (evict.Report, bool)) []func(context.Contex
 	return runs
 }
 
-// withdraw removes the condition of a partition that is no longer ours.
-func (c *cluster) withdraw(ctx context.Context) {
-	if c != nil && c.condition != nil {
-		c.condition.Remove(ctx)
+// withdraw withdraws the condition of a partition that is no longer ours, and returns what removes
+// it. That takes as long as the API server.
+func (c *cluster) withdraw() (remove func(context.Context)) {
+	if c == nil || c.condition == nil {
+		return func(context.Context) {}
 	}
+	c.condition.Withdraw()
+	return c.condition.Remove
 }
 
 // restore allows the condition again of a partition that came back.

@@ -184,7 +184,7 @@ func TestClusterNone(t *testing.T) {
 			t.Errorf("%s: something runs", name)
 		}
 		m.cluster.invalid("x", errors.New("y"))
-		m.cluster.withdraw(t.Context())
+		m.cluster.withdraw()(t.Context())
 	}
 	m := &monitor{shared: shared{options: Options{Options: options.Options{
 		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},

@@ -127,6 +127,7 @@ func (m *monitor) build() error {
 	})
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
+		Cgroups: m.options.Node.Cgroups,
 	}
 	m.history = m.newHistory()
 	m.cluster = m.newCluster()
@@ -182,7 +183,7 @@ func (m *monitor) afterPass() {
 	for _, p := range m.partitions.all() {
 		p.note(&m.shared)
 	}
-	m.comeAndGo()
+	m.comeAndGo(m.table.Report().Empty)
 	m.passed()
 	m.lookAtKubelet()
 	m.overdue.look(m.options.Node.Root)
@@ -190,11 +191,13 @@ func (m *monitor) afterPass() {
 
 // comeAndGo starts the slices of new partitions, and ends those that are empty. It takes a few
 // calls of systemd at most, and less time than a pass may.
-func (m *monitor) comeAndGo() {
+func (m *monitor) comeAndGo(empty []unitname.PartitionName) {
+	m.partitions.changing.Lock() // not in the time below: a reload may end an evictor
+	defer m.partitions.changing.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), comeAndGoTimeout)
 	defer cancel()
 	m.startSlices(ctx)
-	m.removeEmpty(ctx, m.table.Report().Empty)
+	m.removeEmpty(ctx, empty)
 }
 
 // comeAndGoTimeout bounds comeAndGo while systemd does not answer.
@@ -293,7 +296,7 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
 		m.stopSlices(ctx, name)
 	}
-	m.cluster.withdraw(ctx)
+	m.cluster.withdraw()(ctx)
 	m.service.status("All partitions are switched off")
 }
 

@@ -32,7 +32,7 @@ func (m *monitor) reload(load load) {
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
-	m.cluster.withdraw(context.Background())
+	m.cluster.withdraw()(context.Background())
 	m.cancel()
 }
 

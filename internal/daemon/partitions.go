@@ -144,16 +144,16 @@ func (m *monitor) endPartition(p *partition) {
 	m.table.SetEvicting(p.name, nil)
 	m.metrics.Remove(p.name)
 	if isFirst(p.name) {
-		go m.cluster.withdraw(context.Background()) // the API server may take its time
+		remove := m.cluster.withdraw()
+		go remove(context.Background()) // the API server may take its time
 	}
 }
 
 // startSlices starts the slices of partitions that were added while the daemon runs. The boot
-// starts the others. Without a unit of the generator systemd would make a slice without limits.
+// starts the others. Without a unit of the generator systemd would make a slice without limits. It
+// is called with changing held.
 func (m *monitor) startSlices(ctx context.Context) {
 	l := &m.partitions
-	l.changing.Lock()
-	defer l.changing.Unlock()
 	for _, name := range m.on() {
 		if m.exists(name) || !slices.Contains(l.made, name) || !l.units.Connected() {
 			continue
@@ -181,10 +181,8 @@ func (m *monitor) exists(name unitname.PartitionName) bool {
 }
 
 // removeEmpty ends the partitions that are switched off and empty while others stay. One with an
-// eviction that is not reported yet stays until that is over.
+// eviction that is not reported yet stays until that is over. It is called with changing held.
 func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionName) {
-	m.partitions.changing.Lock()
-	defer m.partitions.changing.Unlock()
 	on := m.on()
 	if len(on) == 0 {
 		return // all have come to their end: see serve

@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
 )
 
@@ -155,14 +157,13 @@ func TestRemovedAndAddedAgain(t *testing.T) {
 			close(added)
 		}()
 	}
-	m.removeEmpty(t.Context(), []unitname.PartitionName{"telemetry"})
+	m.comeAndGo([]unitname.PartitionName{"telemetry"})
 	<-added
 	if p := m.partitions.of("telemetry"); p == nil || !slices.Contains(m.on(), "telemetry") {
 		t.Errorf("telemetry is on %v, and the daemon has %v", m.on(), m.partitions.names())
 	}
 	calls.calls = nil
-	m.removeEmpty(t.Context(), []unitname.PartitionName{"telemetry"})
-	m.startSlices(t.Context())
+	m.comeAndGo([]unitname.PartitionName{"telemetry"})
 	if !slices.Equal(calls.calls, []string{"start kubepods-telemetry.slice"}) {
 		t.Errorf("%q; want its slice started", calls.calls)
 	}
@@ -256,4 +257,29 @@ func metricsOf(t *testing.T, m *monitor) string {
 		text.WriteString(f.String() + "\n")
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(text.String(), `name:"partition"  value:`, "partition="), `name:"partition" value:`, "partition=")
+}
+
+// TestFollowAllows: placement asks the API server for a namespace, and does not read the file of
+// the answers, as programs do that cannot ask.
+func TestFollowAllows(t *testing.T) {
+	t.Parallel()
+	m, _, _, _ := built(t)
+	old := node.Namespace{UID: "1", Types: []string{"telemetry"}, Heard: time.Now().Add(-10 * time.Minute)}
+	if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.NamespacesFile)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.WriteNamespaces(m.options.Node, node.Namespaces{Known: map[string]node.Namespace{"operators": old}}); err != nil {
+		t.Fatal(err)
+	}
+	c := switched(false)
+	c.Desired.Config = &config.Config{}
+	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
+	c.Allows = node.AllowedByFile(m.options.Node)
+	if got := c.Allows("operators", "telemetry"); got != "" {
+		t.Fatalf("by the file: %q", got)
+	}
+	m.follow(c)
+	if got := m.reconciler.Config().Allows("operators", "telemetry"); got != membership.NamespaceUnknown {
+		t.Errorf("placement: %q; want that the API server is asked first", got)
+	}
 }

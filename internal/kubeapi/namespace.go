@@ -2,8 +2,11 @@ package kubeapi
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Namespace is a namespace as the API server has it.
@@ -13,13 +16,17 @@ type Namespace struct {
 	Annotations map[string]string
 }
 
-// Namespace reads a namespace. The error is ErrGone if there is none, and ErrForbidden without the
-// right to get namespaces, which a kubelet's user does not have by default.
+// Namespace reads a namespace. The error is ErrGone if the API server says that there is none, and
+// ErrForbidden without the right to get namespaces, which a kubelet's user does not have by
+// default. A 404 of another server, such as a load balancer, is ErrUnreachable.
 func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) {
 	result, err := c.do(ctx, c.rest.Get().Resource("namespaces").Name(name))
 	object := &v1.Namespace{}
 	if err == nil {
 		err = result.Into(object)
+	}
+	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	if err != nil {
 		return Namespace{}, c.failed("get namespaces", "namespaces", name, err)

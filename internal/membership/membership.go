@@ -39,7 +39,13 @@ type Pod struct {
 	// member by annotation.
 	Guaranteed bool
 	Origin
+	// In reports whether the pod has a slice in a partition. It is asked only while it is not known
+	// whether the pod's namespace allows its type. Nil means no.
+	In func(unitname.PartitionName) bool
 }
+
+// in reports whether the pod has a slice in a partition.
+func (p Pod) in(partition unitname.PartitionName) bool { return p.In != nil && p.In(partition) }
 
 // Origin holds what the annotations of a pod, or of its sandbox, say about it.
 type Origin struct {
@@ -95,13 +101,18 @@ const (
 	IsGuaranteed Refusal = "guaranteed"
 	// NotAllowed means that neither the configuration nor the namespace allows it.
 	NotAllowed Refusal = "not-allowed"
-	// NamespaceUnknown means that the API server has not answered for the namespace yet.
+	// NamespaceUnknown means that the API server has not answered for the namespace yet, that its
+	// answer is too old, or that it took back a right and has to say so once more.
 	NamespaceUnknown Refusal = "namespace-unknown"
 	// NoAPI means that the node has no kubeconfig, and so no API server to ask.
 	NoAPI Refusal = "no-api"
 	// Forbidden means that the kubelet's user may not read the namespace.
 	Forbidden Refusal = "forbidden"
 )
+
+// isDoubt reports whether a refusal may end by itself, with the next answer of the API server. No
+// pod leaves a partition for a doubt: its containers would be restarted, perhaps twice.
+func (r Refusal) isDoubt() bool { return r == NamespaceUnknown || r == NoAPI || r == Forbidden }
 
 // Place holds where a pod belongs, and why.
 type Place struct {
@@ -111,7 +122,8 @@ type Place struct {
 	Type string
 	// By is empty in the default partition.
 	By By
-	// Refused is empty if the pod asks for nothing, and if it gets what it asks for.
+	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
+	// ByNamespaceAnnotation has one while its right is in doubt.
 	Refused Refusal
 }
 
@@ -150,6 +162,37 @@ func (r Rules) With(workloads []Workload, allows Allows) Rules {
 	return r
 }
 
+// Asking returns the rules with another Allows.
+func (r Rules) Asking(allows Allows) Rules {
+	r.allows = allows
+	return r
+}
+
+// Answers returns an Allows with the answers of allows about the namespaces of these pods as they
+// are now. What else it is asked is not known.
+func (r Rules) Answers(allows Allows, pods []Pod) Allows {
+	type question struct{ namespace, workload string }
+	answers := map[question]Refusal{}
+	asking := r.Asking(func(namespace, workload string) Refusal {
+		q := question{namespace, workload}
+		answer, ok := answers[q]
+		if !ok {
+			answer = allows(namespace, workload)
+			answers[q] = answer
+		}
+		return answer
+	})
+	for _, pod := range pods {
+		asking.Place(pod)
+	}
+	return func(namespace, workload string) Refusal {
+		if answer, ok := answers[question{namespace, workload}]; ok {
+			return answer
+		}
+		return NamespaceUnknown
+	}
+}
+
 // Partition returns the partition that a pod belongs to.
 func (r Rules) Partition(p Pod) unitname.PartitionName { return r.Place(p).Partition }
 
@@ -167,17 +210,22 @@ func (r Rules) Place(p Pod) Place {
 		return place
 	}
 	asked, refused := r.asked(p)
-	if refused != "" {
-		place.Refused = refused
-		if place.By == "" {
-			place.Type = p.Ask.Type
-		}
-		return place
+	if refused == "" {
+		return asked
 	}
-	return asked
+	if refused.isDoubt() && asked.Partition != "" && p.in(asked.Partition) {
+		asked.Refused = refused
+		return asked
+	}
+	place.Refused = refused
+	if place.By == "" {
+		place.Type = p.Ask.Type
+	}
+	return place
 }
 
-// asked returns the place that a pod asks for, or why it does not get it.
+// asked returns the place that a pod asks for, and why it does not get it. The place is empty if it
+// has nothing to do with what is known of the pod's namespace.
 func (r Rules) asked(p Pod) (Place, Refusal) {
 	if p.Ask.Flaw != "" {
 		return Place{}, Refusal(p.Ask.Flaw)
@@ -197,12 +245,11 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	case !w.ByNamespace:
 		return Place{}, NotAllowed
 	case r.allows == nil:
-		return Place{}, NoAPI
+		place.By = ByNamespaceAnnotation
+		return place, NoAPI
 	default:
 		place.By = ByNamespaceAnnotation
-		if refused := r.allows(p.Namespace, w.Type); refused != "" {
-			return Place{}, refused
-		}
+		return place, r.allows(p.Namespace, w.Type)
 	}
 	return place, ""
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"os"
 	"slices"
 
 	"nodepartition/internal/cgroupfs"
@@ -89,7 +88,7 @@ func ReadDesired(node host.Node) (*Desired, error) {
 	case readErr != nil:
 	case err == nil:
 		desired.compare(decided)
-	case decided == nil || !desired.hasOthers(decided.Partitions):
+	case decided == nil && !desired.hasOthers(nil), decided != nil && !desired.hasOthers(decided.Partitions):
 		err = desired.unlessKubelets(err)
 	}
 	return desired, err
@@ -114,9 +113,11 @@ func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
 	return d, err
 }
 
-// hasOthers reports whether there is a partition that the kubelet does not make itself.
+// hasOthers reports whether there is a partition that the kubelet does not make itself, or the
+// files ask for one.
 func (d *Desired) hasOthers(partitions []decision.Partition) bool {
-	return slices.ContainsFunc(partitions, func(p decision.Partition) bool { return !d.IsKubelets(p.Name) })
+	return d.AsksOthers() ||
+		slices.ContainsFunc(partitions, func(p decision.Partition) bool { return !d.IsKubelets(p.Name) })
 }
 
 // unlessKubelets returns an error of the configuration, and nil if the kubelet makes the one
@@ -297,8 +298,7 @@ func (n *reading) names() []unitname.PartitionName {
 
 // HasCgroup reports whether a partition has a cgroup on a node.
 func HasCgroup(node host.Node, name unitname.PartitionName) bool {
-	_, err := os.Stat(node.Cgroups.Path(unitname.CgroupPath(name.Slice())))
-	return err == nil
+	return node.Cgroups.Has(unitname.CgroupPath(name.Slice()))
 }
 
 // AnyActive reports whether a partition of ours has a cgroup: the system partition, or one that the

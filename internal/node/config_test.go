@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"nodepartition/internal/host"
@@ -242,7 +243,7 @@ func TestYieldKeepsProblem(t *testing.T) {
 	section := func(limit string) {
 		write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
 			"systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n"+
-			"workloadPartitions: {telemetry: {memoryLimit: "+limit+", namespaces: [telemetry]}}\n")
+			"workloadPartitions: {management: {partition: system}, telemetry: {memoryLimit: "+limit+", namespaces: [telemetry]}}\n")
 	}
 	section("never")
 	write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", "42\n")
@@ -251,12 +252,18 @@ func TestYieldKeepsProblem(t *testing.T) {
 	if RunningYields(n) == "" {
 		t.Fatal("the kubelet of the test does not make the partition")
 	}
+	if _, err := LoadConfig(n, podmove.Auto, ReadOnly); err == nil || !strings.Contains(err.Error(), "telemetry.memoryLimit") {
+		t.Errorf("nothing was followed: %v; want what is wrong with the other partition", err)
+	}
+	if _, err := ReadDesired(n); err == nil {
+		t.Error("nothing was made: the problem is hidden")
+	}
+	write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"systemPartition: {memoryLimit: never, namespaces: [kube-system]}\nworkloadPartitions: {telemetry: null}\n")
 	if got, err := LoadConfig(n, podmove.Auto, ReadOnly); err != nil || got.Problem != nil || len(got.Partitions) > 0 {
-		t.Errorf("nothing was followed: %+v, %v; want no problem", got, err)
+		t.Errorf("its own section: %+v, %v; want no problem", got, err)
 	}
-	if _, err := ReadDesired(n); err != nil {
-		t.Errorf("nothing was made: %v", err)
-	}
+	section("never")
 	telemetry := decision.Partition{Name: "telemetry", Namespaces: []string{"telemetry"}}
 	if err := WriteMembers(n.Path(MembersFile), Members{Partitions: []decision.Partition{telemetry}, Identity: "x"}); err != nil {
 		t.Fatal(err)
@@ -269,5 +276,8 @@ func TestYieldKeepsProblem(t *testing.T) {
 	got, err = LoadConfig(n, podmove.Auto, ReadOnly)
 	if err != nil || got.Problem != nil || got.Of("telemetry").Off || len(got.Partitions) != 1 {
 		t.Errorf("repaired: %+v, %v", got, err)
+	}
+	if len(got.Workloads) != 1 || got.Workloads[0].Type != "telemetry" || len(got.Desired.Workloads) != 1 {
+		t.Errorf("types %+v, %+v; want none whose members the kubelet has", got.Workloads, got.Desired.Workloads)
 	}
 }

@@ -149,8 +149,11 @@ func TestReadMembersEarlier(t *testing.T) {
 				{Name: "system", Namespaces: []string{"a"}}, {Name: "my-batch", Namespaces: []string{"b"}},
 			}}, "",
 		},
-		"a later version":              {`{"version":2,"partitions":[]}`, Members{}, path + ": has version 2"},
-		"no partition":                 {`{"version":1}`, Members{}, path + ": names no namespace; remove it"},
+		"a later version": {`{"version":2,"partitions":[]}`, Members{}, path + ": has version 2"},
+		"no partition":    {`{"version":1}`, Members{}, path + ": names no namespace; remove it"},
+		"a former name that no unit can have": {
+			`{"version":1,"partitions":[{"name":"system","namespaces":["a"]}],"former":[{"name":"../a"}]}`, Members{}, path + `: partition "../a"`,
+		},
 		"a name that no unit can have": {`{"version":1,"partitions":[{"name":"burstable","namespaces":["a"]}]}`, Members{}, path + `: partition "burstable"`},
 	} {
 		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {

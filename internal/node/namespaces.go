@@ -1,10 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"nodepartition/internal/host"
 	"nodepartition/internal/membership"
@@ -19,34 +21,60 @@ const NamespacesFile = config.StateDir + "/monitor/namespaces.json"
 // namespacesVersion is the version of NamespacesFile.
 const namespacesVersion = 1
 
-// Namespaces holds what the API server said.
+// Remembered bounds the age of an answer of the API server that counts without another one. A pod
+// that is in the partition already stays for longer.
+const Remembered = time.Hour
+
+// Namespaces holds what the API server said, by the names of the namespaces.
 type Namespaces struct {
-	// Known holds namespaces by their names.
 	Known map[string]Namespace `json:"namespaces"`
-	// Why is the reason why the API server has not answered for others; empty if it was not asked.
-	Why membership.Refusal `json:"why,omitempty"`
 }
 
 // Namespace holds what the API server said of one.
 type Namespace struct {
 	// UID differs from the UID of a namespace of the same name that was deleted before.
-	UID string `json:"uid"`
+	UID string `json:"uid,omitempty"`
 	// Types lists the workload types that its annotations allow.
 	Types []string `json:"types,omitempty"`
+	// Doubted lists types, also in Types, that the last answer did not allow. They are in doubt until
+	// the next answer: taking a right back restarts pods, and an annotation may be about to come back.
+	Doubted []string `json:"doubted,omitempty"`
+	// Heard is the time of the last answer; zero without one.
+	Heard time.Time `json:"heard,omitzero"`
+	// Why is the reason why the API server has not answered since; empty if it has.
+	Why membership.Refusal `json:"why,omitempty"`
+}
+
+// After returns what is known after an answer, which allows these types.
+func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
+	heard := Namespace{UID: uid, Types: slices.Clone(types), Heard: now}
+	if uid != n.UID && uid != "" {
+		return heard // another namespace of that name
+	}
+	heard.UID = n.UID
+	for _, one := range n.Types {
+		if !slices.Contains(types, one) && !slices.Contains(n.Doubted, one) {
+			heard.Types, heard.Doubted = append(heard.Types, one), append(heard.Doubted, one)
+		}
+	}
+	return heard
+}
+
+// Allows returns whether the namespace allows a workload type at a time.
+func (n Namespace) Allows(workload string, now time.Time) membership.Refusal {
+	age := now.Sub(n.Heard)
+	switch {
+	case n.Heard.IsZero(), age < 0, age >= Remembered, slices.Contains(n.Doubted, workload):
+		return cmp.Or(n.Why, membership.NamespaceUnknown)
+	case !slices.Contains(n.Types, workload):
+		return membership.NotAllowed
+	}
+	return ""
 }
 
 // Allows implements membership.Allows. It does not know a namespace that is not among them.
 func (n Namespaces) Allows(namespace, workload string) membership.Refusal {
-	known, ok := n.Known[namespace]
-	switch {
-	case !ok && n.Why != "":
-		return n.Why
-	case !ok:
-		return membership.NamespaceUnknown
-	case !slices.Contains(known.Types, workload):
-		return membership.NotAllowed
-	}
-	return ""
+	return n.Known[namespace].Allows(workload, time.Now())
 }
 
 // AllowedByFile returns what NamespacesFile says. Without a file, and with one that cannot be read,

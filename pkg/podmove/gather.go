@@ -16,7 +16,6 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
 )
 
 // Runtime reads from the container runtime. *cri.Client implements it.
@@ -141,11 +140,11 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 			pod = &Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Exists: true}
 			byUID[s.UID] = pod
 		}
-		pod.Ready = pod.Ready || s.Ready
-		pod.Static = pod.Static || s.Static
-		if s.Ready || pod.Ask == (workload.Ask{}) {
-			pod.Ask = s.Ask
+		if s.Ready || !pod.Ready {
+			// The pod may have had other annotations when a sandbox that has ended was made.
+			pod.Origin = s.Origin
 		}
+		pod.Ready = pod.Ready || s.Ready
 	}
 	of := map[string][]cri.Container{}
 	for _, c := range containers {

@@ -297,6 +297,7 @@ func TestPolicySameMembers(t *testing.T) {
 		"a partition":  {func(p *Policy) { p.Partitions = p.Partitions[:2] }, false},
 		"their order":  {func(p *Policy) { slices.Reverse(p.Partitions) }, false},
 		"all are gone": {func(p *Policy) { p.Partitions = nil }, false},
+		"a type":       {func(p *Policy) { p.Workloads = []membership.Workload{{Type: "a", Partition: telemetry}} }, false},
 	} {
 		c := three()
 		test.change(&c)

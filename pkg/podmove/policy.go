@@ -87,7 +87,10 @@ func (p Policy) sameMembers(q Policy) bool {
 
 // Rules decides which partition a pod belongs to, as a Policy says. It is made once for a Policy,
 // and asked for each pod. In its zero value all pods belong to the default partition.
-type Rules struct{ on, all membership.Rules }
+type Rules struct {
+	on, all membership.Rules
+	allows  membership.Allows
+}
 
 // Rules returns the rules of the policy.
 func (p Policy) Rules() Rules {
@@ -100,13 +103,34 @@ func (p Policy) Rules() Rules {
 			on = append(on, claim)
 		}
 	}
-	followed := slices.DeleteFunc(slices.Clone(p.Workloads), func(w membership.Workload) bool {
-		return slices.ContainsFunc(off, func(claim membership.Claim) bool { return claim.Partition == w.Partition })
-	})
+	all := slices.Concat(on, off)
 	return Rules{
-		on:  membership.New(on...).With(followed, p.Allows),
-		all: membership.New(slices.Concat(on, off)...).With(p.Workloads, p.Allows),
+		on:     membership.New(on...).With(typesOf(p.Workloads, on), p.Allows),
+		all:    membership.New(all...).With(typesOf(p.Workloads, all), p.Allows),
+		allows: p.Allows,
 	}
+}
+
+// typesOf returns the workload types whose partition is among the claims. A pod of another type has
+// nowhere to go.
+func typesOf(all []membership.Workload, claims []membership.Claim) []membership.Workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w membership.Workload) bool {
+		return !slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Partition == w.Partition })
+	})
+}
+
+// now returns the rules with what is known now of the namespaces of these pods. Every question of a
+// pass has the same answer then.
+func (r Rules) now(pods []Pod) Rules {
+	if r.allows == nil {
+		return r
+	}
+	members := make([]membership.Pod, len(pods))
+	for i := range pods {
+		members[i] = pods[i].member()
+	}
+	known := r.all.Answers(r.allows, members)
+	return Rules{on: r.on.Asking(known), all: r.all.Asking(known)}
 }
 
 // Partition returns the partition that a pod belongs to. A partition that is switched off has no

@@ -286,6 +286,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
+	s.Rules = s.Rules.now(s.Pods)
 	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n
 		r.forgive()
@@ -397,6 +398,9 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 	r.mu.Lock()
 	partition := r.rules.Partition(membership.Pod{
 		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
+		In: func(in unitname.PartitionName) bool {
+			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
+		},
 	})
 	r.mu.Unlock()
 	if partition == unitname.Default {

@@ -128,7 +128,10 @@ type Pod struct {
 
 // member returns what decides about the pod's membership.
 func (p *Pod) member() membership.Pod {
-	return membership.Pod{Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin}
+	return membership.Pod{
+		Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin,
+		In: func(partition unitname.PartitionName) bool { return p.Cgroup(partition).Exists },
+	}
 }
 
 // Cgroup returns the slice of the pod in a partition. If the partition is not among Partitions, its

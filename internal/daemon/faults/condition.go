@@ -70,9 +70,12 @@ type Condition struct {
 
 	mu      sync.Mutex
 	pressed time.Time
+	// withdrawn counts the calls of Withdraw, and removed those that no Restore has followed. Whoever
+	// holds writing sees what is to be so.
+	withdrawn int
+	removed   bool
 
-	writing sync.Mutex // held during writes, so that none follows Remove
-	removed bool
+	writing sync.Mutex // held during writes, so that none follows the removal
 	said    saying
 }
 
@@ -104,7 +107,7 @@ func (c *Condition) Run(ctx context.Context, report func() (evict.Report, bool))
 	var written v1.NodeCondition
 	var tried time.Time
 	failed := false
-	read := time.Now()
+	read, withdrawn := time.Now(), 0
 	for ; ctx.Err() == nil; sleep(ctx, look) {
 		now := time.Now()
 		last, is := report()
@@ -119,6 +122,9 @@ func (c *Condition) Run(ctx context.Context, report func() (evict.Report, bool))
 			read = last.Time
 		}
 		c.mu.Lock()
+		if c.withdrawn != withdrawn {
+			written, tried, failed, withdrawn = v1.NodeCondition{}, time.Time{}, false, c.withdrawn
+		}
 		if isLow(last) || last.NoCandidate {
 			c.pressed = now
 		}
@@ -146,7 +152,7 @@ func (c *Condition) Run(ctx context.Context, report func() (evict.Report, bool))
 func (c *Condition) write(ctx context.Context, next v1.NodeCondition) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if c.removed {
+	if c.isRemoved() {
 		return nil
 	}
 	err := c.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
@@ -164,21 +170,37 @@ func (c *Condition) write(ctx context.Context, next v1.NodeCondition) error {
 // removeTimeout bounds Remove.
 const removeTimeout = 5 * time.Second
 
-// Restore allows writes again after Remove, because the partition came back.
+// Withdraw forbids writes until Restore, because the partition is switched off. It returns at once;
+// Remove removes what was written.
+func (c *Condition) Withdraw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removed = true
+	c.withdrawn++
+}
+
+// Restore allows writes again after Withdraw, because the partition came back. It returns at once.
 func (c *Condition) Restore() {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.removed = false
 }
 
-// Remove removes the condition, because the partition is switched off. No write follows it before
-// Restore.
+func (c *Condition) isRemoved() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removed
+}
+
+// Remove removes the condition after Withdraw, unless Restore has followed.
 func (c *Condition) Remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.removed = true
+	if !c.isRemoved() {
+		return
+	}
 	err := c.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
 		return client.RemoveNodeCondition(ctx, node, kubeapi.Pressure)
 	})

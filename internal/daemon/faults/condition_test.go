@@ -142,6 +142,7 @@ func TestCondition(t *testing.T) {
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the condition of the node could not be written") {
 			t.Errorf("log %q; want one line", text)
 		}
+		c.Withdraw()
 		c.Remove(ctx)
 		want("removed", time.Hour, 1, 1)
 		now.mu.Lock()
@@ -157,6 +158,10 @@ func TestCondition(t *testing.T) {
 		now.mu.Unlock()
 		now.set(func(r *evict.Report) { *r = seen })
 		want("it came back", 2*time.Second, 1, 1)
+		c.Withdraw()
+		c.Restore()
+		c.Remove(ctx) // it was late
+		want("it came back before the removal", 2*time.Second, 1, 1)
 		stop()
 		<-ended
 	})
@@ -198,6 +203,13 @@ func TestConditionInCluster(t *testing.T) {
 		t.Errorf("%+v; want the last value after the end", got)
 	}
 	cluster.Answer(fakeapi.PatchNode, 0)
+	c.Withdraw()
+	c.Restore()
+	c.Remove(t.Context())
+	if got := cluster.Condition(kubeapi.Pressure); got == nil {
+		t.Error("removed although the partition came back")
+	}
+	c.Withdraw()
 	c.Remove(t.Context())
 	if got := cluster.Condition(kubeapi.Pressure); got != nil {
 		t.Errorf("%+v; want none after the partition is switched off", got)

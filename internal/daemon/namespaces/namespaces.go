@@ -21,15 +21,23 @@ import (
 )
 
 const (
-	// refresh is the interval at which the namespaces in use are read again, and retry the pause after
-	// a failed request.
-	refresh = 30 * time.Second
-	retry   = 5 * time.Second
-	// unused is the time after which a namespace that no pod's membership depends on is forgotten.
-	unused = time.Hour
-	// patience bounds how long the sandbox of a pod waits for the answer about its namespace. The
-	// runtime calls for one sandbox after the other, and gives us two seconds. allPatience bounds the
-	// sum of the waiting until the API server answers again.
+	// refresh is the interval at which the namespaces in use are read again. retry is the pause
+	// after a failed request, which doubles up to maxRetry: without the right to get
+	// namespaces, which kubelets do not have by default, all nodes would ask in vain.
+	refresh  = 30 * time.Second
+	retry    = 5 * time.Second
+	maxRetry = time.Minute
+	// fresh is the age up to which an answer counts for a new pod without another request.
+	// inUse is the time for which a namespace is read again after a membership depended on it,
+	// unused the time after which it is forgotten. It exceeds node.Remembered.
+	fresh  = 2 * refresh
+	inUse  = 5 * time.Minute
+	unused = 2 * time.Hour
+	// kept is the longest time between two writes of the answers.
+	kept = node.Remembered / 6
+	// patience bounds how long the sandbox of a pod waits for the answer about its namespace.
+	// The runtime calls for one sandbox after the other, and gives us two seconds. allPatience
+	// bounds the sum of the waiting until the API server answers again.
 	patience    = 300 * time.Millisecond
 	allPatience = time.Second
 	// maxKnown bounds the namespaces that are remembered.
@@ -51,66 +59,52 @@ type Namespaces struct {
 
 	mu     sync.Mutex
 	known  map[string]*known
-	why    membership.Refusal // of a namespace without an answer
-	said   membership.Refusal
 	waited time.Duration // since the last answer
 	asked  chan struct{} // has an element when a namespace is to be asked for
-}
 
-// known holds the last answer about a namespace.
-type known struct {
-	node.Namespace
-	answered bool
-	// shrunk means that the last answer allowed less than Types, which stay until the next one agrees:
-	// moving pods restarts them, and an annotation may be about to come back.
-	shrunk bool
-	used   time.Time     // when a membership last depended on it
-	at     time.Time     // of the last request
-	done   chan struct{} // closed at the first answer; nil after it
+	written time.Time // used by Run alone
 }
 
 // New returns Namespaces that remember what was known before the last restart.
 func New(o Options) *Namespaces {
-	n := &Namespaces{
-		Options: o, known: map[string]*known{}, why: membership.NamespaceUnknown, asked: make(chan struct{}, 1),
-	}
+	n := &Namespaces{Options: o, known: map[string]*known{}, asked: make(chan struct{}, 1)}
 	before, err := node.ReadNamespaces(o.Node)
 	if err != nil {
 		o.Log.Warn("the workload types that namespaces allow are not known before the API server answers", "error", err)
 	}
 	for name, of := range before.Known {
-		n.known[name] = &known{Namespace: of, answered: true, used: time.Now()}
+		if of.Heard.IsZero() {
+			continue
+		}
+		n.known[name] = &known{Namespace: of, used: time.Now()}
 	}
 	return n
 }
 
-// Allows implements membership.Allows, and remembers that the namespace is in use. A namespace that
-// is not known is asked for soon.
+// Allows implements membership.Allows, and remembers that the namespace is in use. A namespace
+// without a fresh answer is asked for soon.
 func (n *Namespaces) Allows(namespace, workload string) membership.Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	of := n.use(namespace)
-	switch {
-	case of == nil || !of.answered:
-		return n.why
-	case !slices.Contains(of.Types, workload):
-		return membership.NotAllowed
+	if of == nil {
+		return membership.NamespaceUnknown
 	}
-	return ""
+	return of.allows(workload, time.Now())
 }
 
-// use returns what is known of a namespace. It is called with mu held.
+// use returns what is known of a namespace, nil if there are too many. It is called with mu held.
 func (n *Namespaces) use(namespace string) *known {
 	of := n.known[namespace]
 	if of == nil {
 		if len(n.known) >= maxKnown {
 			return nil
 		}
-		of = &known{done: make(chan struct{})}
+		of = &known{}
 		n.known[namespace] = of
 	}
 	of.used = time.Now()
-	if !of.answered && time.Since(of.at) >= retry {
+	if of.awaited(of.used) {
 		select {
 		case n.asked <- struct{}{}:
 		default: // one is pending
@@ -119,14 +113,17 @@ func (n *Namespaces) use(namespace string) *known {
 	return of
 }
 
-// Await waits for the first answer about a namespace, for a time that the runtime can spare.
+// Await waits for an answer about a namespace, for a time that the runtime can spare.
 func (n *Namespaces) Await(ctx context.Context, namespace string) {
 	n.mu.Lock()
 	of := n.use(namespace)
 	wait := min(patience, allPatience-n.waited)
-	if of == nil || of.answered || wait <= 0 {
+	if of == nil || !of.awaited(of.used) || wait <= 0 {
 		n.mu.Unlock()
 		return
+	}
+	if of.done == nil {
+		of.done = make(chan struct{})
 	}
 	done := of.done
 	n.mu.Unlock()
@@ -159,15 +156,16 @@ func (n *Namespaces) Run(ctx context.Context) error {
 	}
 }
 
-// askAll asks for the namespaces that are due, and writes what has changed.
+// askAll asks for the namespaces that are due, and writes the answers.
 func (n *Namespaces) askAll(ctx context.Context) {
-	changed, before := false, n.reason()
+	asked, changed := false, false
 	for _, name := range n.due() {
+		asked = true
 		if n.ask(ctx, name) {
 			changed = true
 		}
 	}
-	if n.forget() || changed || n.reason() != before {
+	if n.forget() || changed || asked && time.Since(n.written) >= kept {
 		n.write()
 	}
 	if changed {
@@ -175,22 +173,14 @@ func (n *Namespaces) askAll(ctx context.Context) {
 	}
 }
 
-// reason returns the reason why the API server has not answered.
-func (n *Namespaces) reason() membership.Refusal {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.why
-}
-
-// due lists the namespaces in use without an answer, or with an old one.
+// due lists the namespaces that are to be asked for.
 func (n *Namespaces) due() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
 	var list []string
 	for name, of := range n.known {
-		since := now.Sub(of.at)
-		if !of.answered && since >= retry || of.answered && since >= refresh && now.Sub(of.used) < 2*refresh {
+		if of.due(now) {
 			list = append(list, name)
 		}
 	}
@@ -198,7 +188,7 @@ func (n *Namespaces) due() []string {
 	return list
 }
 
-// ask asks for one namespace, and reports whether what is known of it has changed.
+// ask asks for one namespace, and reports whether another answer follows for its pods.
 func (n *Namespaces) ask(ctx context.Context, name string) bool {
 	var answer kubeapi.Namespace
 	err := n.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, _ string) error {
@@ -212,57 +202,45 @@ func (n *Namespaces) ask(ctx context.Context, name string) bool {
 	if errors.Is(err, kubeapi.ErrGone) {
 		answer, err = kubeapi.Namespace{}, nil // its pods end soon
 	}
+	changed, complaint := n.take(name, answer, err)
+	if complaint {
+		n.Log.Warn(
+			"the workload types that a namespace allows are not known; its running pods stay where they are",
+			"namespace", name, "error", err,
+		)
+	}
+	return changed
+}
+
+// take takes an answer or an error. It reports whether another answer follows for the pods of the
+// namespace, and whether the error is another one than before.
+func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error) (changed, complaint bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	of := n.known[name]
 	if of == nil {
-		return false
+		return false, false
 	}
-	of.at = time.Now()
-	if err != nil {
-		n.refused(name, err)
-		return false
+	now := time.Now()
+	before := of.view(now)
+	if err == nil {
+		n.waited = 0
+		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
+	} else {
+		complaint = of.fail(reason(err), now)
 	}
-	n.why, n.said, n.waited = membership.NamespaceUnknown, "", 0
-	return of.answer(node.Namespace{UID: answer.UID, Types: workload.Allowed(answer.Annotations)})
+	return of.view(now) != before, complaint
 }
 
-// answer takes an answer, and reports whether it changes anything.
-func (k *known) answer(said node.Namespace) bool {
-	fewer := slices.ContainsFunc(k.Types, func(one string) bool { return !slices.Contains(said.Types, one) })
-	switch {
-	case !k.answered:
-		k.answered = true
-		close(k.done)
-	case k.UID == said.UID && fewer && !k.shrunk:
-		k.shrunk = true
-		return false
-	case k.UID == said.UID && slices.Equal(k.Types, said.Types):
-		k.shrunk = false
-		return false
-	}
-	k.Namespace, k.shrunk = said, false
-	return true
-}
-
-// refused remembers the error of a request, and logs it once. It is called with mu held.
-func (n *Namespaces) refused(name string, err error) {
+// reason returns the reason of a failed request.
+func reason(err error) membership.Refusal {
 	switch {
 	case errors.Is(err, faults.ErrNoClient):
-		n.why = membership.NoAPI
+		return membership.NoAPI
 	case errors.Is(err, kubeapi.ErrForbidden):
-		n.why = membership.Forbidden
-	default:
-		n.why = membership.NamespaceUnknown
+		return membership.Forbidden
 	}
-	if n.said == n.why {
-		return
-	}
-	n.said = n.why
-	n.Log.Warn(
-		"the workload types that a namespace allows are not known; its pods stay where they belong without them",
-		"namespace", name, "error", err,
-	)
+	return membership.NamespaceUnknown
 }
 
 // forget removes what nothing depends on, and reports whether there was any.
@@ -274,14 +252,13 @@ func (n *Namespaces) forget() bool {
 	return len(n.known) < before
 }
 
-// write stores the answers for the next start.
+// write stores the answers for the next start, and for other programs.
 func (n *Namespaces) write() {
+	n.written = time.Now()
+	all := node.Namespaces{Known: map[string]node.Namespace{}}
 	n.mu.Lock()
-	all := node.Namespaces{Known: map[string]node.Namespace{}, Why: n.why}
 	for name, of := range n.known {
-		if of.answered {
-			all.Known[name] = of.Namespace
-		}
+		all.Known[name] = of.Namespace
 	}
 	n.mu.Unlock()
 	if err := node.WriteNamespaces(n.Node, all); err != nil {

@@ -2,11 +2,14 @@ package namespaces
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,11 +121,20 @@ func TestRefusals(t *testing.T) {
 		n.ask(t.Context(), "operators")
 		return n.Allows("operators", "a")
 	}
+	cluster.SetNamespace("shop", "1", map[string]string{"workload.openshift.io/allowed": "a"})
 	cluster.Answer(get, http.StatusForbidden)
 	if got := ask(); got != membership.Forbidden || ask() != got {
 		t.Errorf("forbidden: %q", got)
 	}
+	n.Allows("shop", "a")
 	n.askAll(t.Context())
+	<-woken
+	if got := n.Allows("shop", "a"); got != "" {
+		t.Errorf("another namespace: %q", got)
+	}
+	if got := ask(); got != membership.Forbidden {
+		t.Errorf("still forbidden: %q", got)
+	}
 	n.write()
 	if all, err := node.ReadNamespaces(n.Node); err != nil || all.Allows("operators", "a") != membership.Forbidden {
 		t.Errorf("other programs read %+v, %v", all, err)
@@ -144,37 +156,155 @@ func TestRefusals(t *testing.T) {
 	if got := ask(); got != membership.NoAPI {
 		t.Errorf("without an API server: %q", got)
 	}
-	select {
-	case <-woken:
-		t.Error("woken without a change")
-	default:
+}
+
+// TestNotFoundElsewhere: only an API server says that a namespace is gone. A load balancer in front
+// of it knows nothing of namespaces.
+func TestNotFoundElsewhere(t *testing.T) {
+	t.Parallel()
+	cluster := fakeapi.New(t, httptest.NewServer)
+	cluster.SetNamespace("operators", "1", map[string]string{"workload.openshift.io/allowed": "a"})
+	n, _, _ := started(t, nodeIn(t), asking{t, cluster})
+	n.Allows("operators", "a")
+	n.ask(t.Context(), "operators")
+	balancer := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(balancer.Close)
+	n.API = asking{t, &fakeapi.Cluster{Server: balancer}}
+	for range 3 {
+		n.ask(t.Context(), "operators")
+		if got := n.Allows("operators", "a"); got != "" {
+			t.Fatalf("after a 404 of a load balancer: %q", got)
+		}
+	}
+	n.API = asking{t, cluster}
+	cluster.SetNamespace("operators", "", nil)
+	for _, want := range []membership.Refusal{membership.NamespaceUnknown, membership.NotAllowed} {
+		n.ask(t.Context(), "operators")
+		if got := n.Allows("operators", "a"); got != want {
+			t.Errorf("a namespace that is gone: %q; want %q", got, want)
+		}
 	}
 }
 
-// TestShrinks: a namespace that allows less is believed the second time, because its pods are
-// restarted for it. Another namespace of that name is another one.
+// TestOldAnswer: an answer that is not fresh gives no right to a new pod before the API server was
+// asked. If it does not answer, the last answer counts for an hour, over a restart too.
+func TestOldAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on, now := nodeIn(t), time.Now()
+		one := func(heard time.Time) node.Namespace {
+			return node.Namespace{UID: "1", Types: []string{"a"}, Heard: heard}
+		}
+		if err := node.WriteNamespaces(on, node.Namespaces{Known: map[string]node.Namespace{
+			"young": one(now.Add(-fresh / 2)), "old": one(now.Add(-fresh)), "ancient": one(now.Add(-node.Remembered)),
+			"future": one(now.Add(time.Hour)), "never": {Why: membership.Forbidden},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		away := &api{}
+		err := errors.New("unreachable")
+		away.err.Store(&err)
+		n := New(Options{API: away, Node: on, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		for _, test := range []struct {
+			namespace     string
+			before, after membership.Refusal
+		}{
+			{"young", "", ""},
+			{"old", membership.NamespaceUnknown, ""},
+			{"ancient", membership.NamespaceUnknown, membership.NamespaceUnknown},
+			{"future", membership.NamespaceUnknown, membership.NamespaceUnknown},
+			{"never", membership.NamespaceUnknown, membership.NamespaceUnknown},
+		} {
+			if got := n.Allows(test.namespace, "a"); got != test.before {
+				t.Errorf("%s, before a request: %q; want %q", test.namespace, got, test.before)
+			}
+			n.ask(t.Context(), test.namespace)
+			if got := n.Allows(test.namespace, "a"); got != test.after {
+				t.Errorf("%s, without an answer: %q; want %q", test.namespace, got, test.after)
+			}
+		}
+		<-time.After(node.Remembered - fresh)
+		if got := n.Allows("old", "a"); got != membership.NamespaceUnknown {
+			t.Errorf("an hour without an answer: %q", got)
+		}
+		away.err.Store(nil)
+		n.ask(t.Context(), "old")
+		n.write()
+		if all, err := node.ReadNamespaces(on); err != nil || !all.Known["old"].Heard.Equal(time.Now()) {
+			t.Errorf("written %+v, %v; want the time of the answer", all, err)
+		}
+	})
+}
+
+// TestShrinks: a right is lost when two answers in a row lack it, because pods are restarted for
+// it. It gives nothing to new pods before. Another namespace of that name is another one.
 func TestShrinks(t *testing.T) {
 	t.Parallel()
-	said := func(uid string, types ...string) node.Namespace { return node.Namespace{UID: uid, Types: types} }
-	k := &known{done: make(chan struct{})}
+	k, now := &known{}, time.Now()
 	for i, step := range []struct {
-		said    node.Namespace
-		changed bool
-		want    string
+		uid, types, want, doubted string
+		changed                   bool
 	}{
-		{said("1", "a", "b"), true, "a b"},
-		{said("1", "a", "b"), false, "a b"},
-		{said("1", "a"), false, "a b"},
-		{said("1", "a", "b"), false, "a b"}, // it came back
-		{said("1", "a"), false, "a b"},
-		{said("1", "a"), true, "a"},
-		{said("1", "a", "c"), true, "a c"},
-		{said("2"), true, ""},
+		{"1", "a b", "a b", "", true},
+		{"1", "a b", "a b", "", false},
+		{"1", "a", "a b", "b", true},
+		{"1", "a b", "a b", "", true}, // it came back
+		{"1", "b", "b a", "a", true},
+		{"1", "a", "a b", "b", true}, // no two answers agree
+		{"1", "b", "b a", "a", true},
+		{"1", "b", "b", "", true},
+		{"", "", "b", "b", true}, // gone
+		{"1", "b c", "b c", "", true},
+		{"1", "", "b c", "b c", true},
+		{"1", "", "", "", true},
+		{"1", "c", "c", "", true},
+		{"2", "", "", "", true},
 	} {
-		if got := k.answer(step.said); got != step.changed || strings.Join(k.Types, " ") != step.want {
-			t.Errorf("%d: changed %t, %q; want %t, %q", i, got, k.Types, step.changed, step.want)
+		before := k.view(now)
+		k.answer(step.uid, strings.Fields(step.types), now)
+		got, doubted := strings.Join(k.Types, " "), strings.Join(k.Doubted, " ")
+		if got != step.want || doubted != step.doubted || (k.view(now) != before) != step.changed {
+			t.Errorf("%d: %q, in doubt %q, changed %t; want %+v", i, got, doubted, k.view(now) != before, step)
+		}
+		for _, one := range k.Doubted {
+			if got := k.allows(one, now); got != membership.NamespaceUnknown {
+				t.Errorf("%d: %s, which is in doubt: %q", i, one, got)
+			}
 		}
 	}
+}
+
+// TestTooMany: the namespaces that are remembered are bounded, and so are the requests for one
+// whose request fails.
+func TestTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &api{}
+		err := fmt.Errorf("get namespaces: %w", kubeapi.ErrForbidden)
+		away.err.Store(&err)
+		n := New(Options{API: away, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { _ = n.Run(ctx) }() // it ends with its context
+		for range 10 * 60 {
+			if got := n.Allows("one", "a"); got != membership.Forbidden && got != membership.NamespaceUnknown {
+				t.Fatal(got)
+			}
+			<-time.After(time.Second)
+		}
+		if got := away.calls.Load(); got < 10 || got > 15 {
+			t.Errorf("%d requests in ten minutes without the right; want one a minute after the first ones", got)
+		}
+		stop()
+		synctest.Wait()
+		for i := range maxKnown + 10 {
+			n.Allows(strconv.Itoa(i), "a")
+		}
+		if len(n.known) != maxKnown {
+			t.Errorf("%d namespaces are remembered", len(n.known))
+		}
+		if got := n.Allows("another", "a"); got != membership.NamespaceUnknown {
+			t.Errorf("one more: %q", got)
+		}
+		n.Await(t.Context(), "another") // returns
+	})
 }
 
 // TestAwait: a sandbox waits for a part of a second, and all of them for one second, until the API
@@ -200,7 +330,8 @@ func TestAwait(t *testing.T) {
 		if got := wait("nz"); got != patience {
 			t.Errorf("after an answer: %s", got)
 		}
-		if got := wait("na"); got != 0 {
+		n.Allows("na", "a")
+		if got := wait("na"); got != 0 && got != patience {
 			t.Errorf("a known namespace: %s", got)
 		}
 		stop()
@@ -223,15 +354,36 @@ func TestRefresh(t *testing.T) {
 		if got := quick.calls.Load(); got < 15 || got > 25 {
 			t.Errorf("%d requests in ten minutes; want one in each 30 s", got)
 		}
+		<-time.After(inUse)
 		before := quick.calls.Load()
-		<-time.After(unused + time.Minute)
-		if got := quick.calls.Load() - before; got > 3 {
+		<-time.After(unused)
+		if got := quick.calls.Load() - before; got > 1 {
 			t.Errorf("%d requests for a namespace that nobody uses", got)
 		}
 		stop()
 		synctest.Wait()
 		if len(n.known) > 0 {
 			t.Errorf("%v is not forgotten", n.known)
+		}
+	})
+}
+
+// TestKept: the time of the last answer is written every ten minutes although nothing changes, for
+// the plugin that places pods after a reboot and cannot ask.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New(Options{API: &api{}, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { _ = n.Run(ctx) }() // it ends with its context
+		for range 2 * 60 {             // for an hour
+			n.Allows("used", "a")
+			<-time.After(30 * time.Second)
+		}
+		stop()
+		synctest.Wait()
+		all, err := node.ReadNamespaces(n.Node)
+		if age := time.Since(all.Known["used"].Heard); err != nil || age > kept+refresh+retry {
+			t.Errorf("the last answer is %s old in the file, %v", age, err)
 		}
 	})
 }

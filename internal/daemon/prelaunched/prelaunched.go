@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
@@ -38,6 +39,7 @@ type plugin struct {
 	log *slog.Logger
 	// connection identifies the connection of the service to the runtime, empty for none.
 	connection func() string
+	cgroups    cgroupfs.FS
 	// members returns the present configuration.
 	members func() (podmove.Policy, error)
 	// serve serves the runtime until ctx ends or the runtime closes the connection.
@@ -51,7 +53,7 @@ func Run(ctx context.Context, n host.Node, log *slog.Logger) error {
 		log.Debug("the pre-launched plugin runs at default priority", "error", err)
 	}
 	p := plugin{
-		log: log, connection: func() string { return node.Connection(n) },
+		log: log, cgroups: n.Cgroups, connection: func() string { return node.Connection(n) },
 		members: func() (podmove.Policy, error) { return members(n) }, serve: nri.ServePrelaunched,
 	}
 	return p.run(ctx)
@@ -72,7 +74,7 @@ func (p plugin) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
-			Config: config,
+			Config: config, Cgroups: p.cgroups,
 			Placed: func() { placed.Add(1) },
 			NotPlaced: func(reason error) {
 				select {

@@ -43,7 +43,7 @@ func TestPartitions(t *testing.T) {
 		{"jobs", unitname.Default, ""},
 		{"default", unitname.Default, ""},
 	} {
-		pod := &api.PodSandbox{Id: "s", Uid: uidA, Namespace: test.namespace, Linux: &api.LinuxPodSandbox{CgroupParent: burstable}}
+		pod := &api.PodSandbox{Id: "of " + test.namespace, Uid: uidA, Namespace: test.namespace, Linux: &api.LinuxPodSandbox{CgroupParent: burstable}}
 		c := &api.Container{Id: test.namespace, Linux: &api.LinuxContainer{CgroupsPath: burstable + ":cri-containerd:one"}}
 		want := ""
 		if test.want != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
@@ -29,6 +30,8 @@ type Plugin struct {
 	Announce func(cri.Sandbox, v1.PodQOSClass)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
+	// Cgroups shows in which partitions a pod is already.
+	Cgroups cgroupfs.FS
 	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
 	// depends. It is nil for a plugin that asks no API server.
 	Await func(ctx context.Context, namespace string)
@@ -46,6 +49,8 @@ type Plugin struct {
 type announcement struct {
 	sandbox cri.Sandbox
 	at      time.Time
+	// to is the partition that it was announced for.
+	to unitname.PartitionName
 }
 
 // announcedFor bounds how long an announced pod counts as present although the runtime never lists
@@ -112,7 +117,7 @@ func (p *Plugin) Connections() int {
 
 // RunPodSandbox is called after a sandbox was created and before its first container.
 func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
-	member := memberOf(pod)
+	member := memberOf(pod, p.Cgroups)
 	sandbox := cri.Sandbox{
 		ID:        pod.GetId(),
 		UID:       pod.GetUid(),
@@ -125,14 +130,20 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	target := p.rules.Partition(member)
 	if p.announced != nil {
-		p.announced[sandbox.ID] = announcement{sandbox, time.Now()}
+		p.announced[sandbox.ID] = announcement{sandbox, time.Now(), target}
 	}
 	p.mu.Unlock()
-	_, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
-	if target != unitname.Default && ok {
-		p.Announce(sandbox, v1.PodQOSClass(qos))
+	if target != unitname.Default {
+		p.announce(sandbox, pod)
 	}
 	return nil
+}
+
+// announce announces the sandbox of a member, if the kubelet's slice tells its QoS class.
+func (p *Plugin) announce(sandbox cri.Sandbox, pod *api.PodSandbox) {
+	if _, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent())); ok {
+		p.Announce(sandbox, v1.PodQOSClass(qos))
+	}
 }
 
 // awaitNamespace waits for what the API server says of the pod's namespace, if the pod's membership
@@ -164,9 +175,15 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := p.rules.Partition(memberOf(pod))
+	to := p.rules.Partition(memberOf(pod, p.Cgroups))
 	if to == unitname.Default {
 		return nil, nil, nil
+	}
+	if a, ok := p.announced[pod.GetId()]; ok && a.to != to {
+		// The API server has answered since, or the configuration has changed.
+		a.to = to
+		p.announced[pod.GetId()] = a
+		p.announce(a.sandbox, pod)
 	}
 	target, err := cgroupsPath(to, pod, c, p.runtime)
 	if p.answered != nil {
@@ -206,11 +223,14 @@ func (p *Plugin) UpdateContainer(
 
 // memberOf returns what decides about a pod's membership. The kubelet's slice of the pod tells its
 // QoS class.
-func memberOf(pod *api.PodSandbox) membership.Pod {
+func memberOf(pod *api.PodSandbox, cgroups cgroupfs.FS) membership.Pod {
 	_, qos, _, _ := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
 	return membership.Pod{
 		Namespace: pod.GetNamespace(), Guaranteed: qos == unitname.Guaranteed,
 		Origin: membership.OriginOf(pod.GetAnnotations()),
+		In: func(partition unitname.PartitionName) bool {
+			return cgroups.Has(unitname.CgroupPath(unitname.PodSlice(partition, qos, pod.GetUid())))
+		},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -19,6 +20,8 @@ type Prelaunched struct {
 	// Config returns the present configuration. An error means that the members are not known. The
 	// runtime waits for it.
 	Config func() (podmove.Policy, error)
+	// Cgroups shows in which partitions a pod is already.
+	Cgroups cgroupfs.FS
 	// Placed is called for each container that the plugin has placed, NotPlaced with the reason why a
 	// container is left where it is, which may be that of a member.
 	Placed    func()
@@ -62,7 +65,7 @@ func (p *Prelaunched) CreateContainer(
 		p.NotPlaced(err)
 		return nil, nil, nil
 	}
-	to := config.Rules().Partition(memberOf(pod))
+	to := config.Rules().Partition(memberOf(pod, p.Cgroups))
 	if to == unitname.Default {
 		return nil, nil, nil
 	}

@@ -2,11 +2,13 @@ package nri
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
@@ -89,4 +91,60 @@ func TestAsked(t *testing.T) {
 	if got := off.Rules().Partition(membership.Pod{Namespace: "operators", Origin: membership.OriginOf(asks)}); got != unitname.Default {
 		t.Errorf("a type of a partition that is off has members in %s", got)
 	}
+}
+
+// TestInDoubt: while it is not known whether a namespace allows a type, a pod that has a slice in
+// the partition gets its next container there, by either plugin, and another pod does not.
+func TestInDoubt(t *testing.T) {
+	t.Parallel()
+	const uid = "11111111_2222_3333_4444_555555555555"
+	asks := map[string]string{"target.workload.openshift.io/telemetry": "{}"}
+	answer := membership.Forbidden
+	policy := podmove.Policy{
+		Partitions: []podmove.PartitionPolicy{{Name: "telemetry"}},
+		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}},
+		Allows:     func(string, string) membership.Refusal { return answer },
+	}
+	cgroups := cgroupfs.FS(t.TempDir())
+	var announced []string
+	p := &Plugin{
+		Wake: func() {}, Connection: func(bool) {}, Cgroups: cgroups,
+		Announce: func(s cri.Sandbox, _ v1.PodQOSClass) { announced = append(announced, s.ID) },
+	}
+	p.SetRules(policy.Rules())
+	first := &Prelaunched{
+		Config: func() (podmove.Policy, error) { return policy, nil }, Cgroups: cgroups, Placed: func() {},
+		NotPlaced: func(err error) { t.Error(err) },
+	}
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	slice := "kubepods-burstable-pod" + uid + ".slice"
+	pod := &api.PodSandbox{Id: "s", Uid: uidA, Namespace: "a", Annotations: asks, Linux: &api.LinuxPodSandbox{CgroupParent: slice}}
+	if err := p.RunPodSandbox(t.Context(), pod); err != nil || len(announced) > 0 {
+		t.Errorf("a pod that is not known to be a member is announced: %q, %v", announced, err)
+	}
+	placed := func(when string, want bool) {
+		t.Helper()
+		c := &api.Container{Id: "c", Linux: &api.LinuxContainer{CgroupsPath: slice + ":cri-containerd:one"}}
+		byPlugin, _, err := p.CreateContainer(t.Context(), pod, c)
+		byFirst, _, firstErr := first.CreateContainer(t.Context(), pod, c)
+		if (byPlugin != nil) != want || (byFirst != nil) != want || err != nil || firstErr != nil {
+			t.Errorf("%s: %v, %v, %v, %v; want it placed: %t", when, byPlugin, byFirst, err, firstErr, want)
+		}
+	}
+	placed("without a slice", false)
+	answer = ""
+	placed("the answer came after the sandbox", true)
+	placed("again", true)
+	if len(announced) != 1 {
+		t.Errorf("announced %q; want the sandbox once, for the limits of its slice", announced)
+	}
+	if err := os.MkdirAll(cgroups.Path(unitname.CgroupPath("kubepods-telemetry-burstable-pod"+uid+".slice")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	answer = membership.NamespaceUnknown
+	placed("with a slice", true)
+	answer = membership.NotAllowed
+	placed("the namespace says no", false)
 }

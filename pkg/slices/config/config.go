@@ -86,6 +86,13 @@ func (c *Config) IsKubelets(p unitname.PartitionName) bool {
 	return p == unitname.System && c.ManagedByKubelet != ""
 }
 
+// AsksOthers reports whether the files ask for a partition beside the system partition, even if
+// they are not valid.
+func (c *Config) AsksOthers() bool {
+	var none problems
+	return len(decodeWorkloads(c.Kubelet, &none)) > 0 || none.err() != nil
+}
+
 // MayBeEmpty reports whether a partition is valid without a namespace.
 func MayBeEmpty(p unitname.PartitionName) bool { return p != unitname.System }
 

@@ -1,0 +1,85 @@
+package namespaces
+
+import (
+	"strings"
+	"time"
+
+	"nodepartition/internal/membership"
+	"nodepartition/internal/node"
+)
+
+// known holds the last answer about a namespace, and the requests since.
+type known struct {
+	node.Namespace
+	used  time.Time     // when a membership last depended on it
+	tried time.Time     // the time of the last request
+	pause time.Duration // after a failed request; zero after an answer
+	done  chan struct{} // closed at the end of the next request; nil while no sandbox waits
+}
+
+// isFresh reports whether there is an answer that counts for a new pod: one that is young, or the
+// last one if the API server was asked since and did not answer.
+func (k *known) isFresh(now time.Time) bool {
+	return !k.Heard.IsZero() && (now.Sub(k.Heard) < fresh || k.pause > 0)
+}
+
+// allows returns whether the namespace allows a workload type.
+func (k *known) allows(workload string, now time.Time) membership.Refusal {
+	if !k.isFresh(now) && k.pause == 0 {
+		return membership.NamespaceUnknown // the answer is to come
+	}
+	return k.Allows(workload, now)
+}
+
+// awaited reports whether a request is due because there is no fresh answer.
+func (k *known) awaited(now time.Time) bool { return !k.isFresh(now) && now.Sub(k.tried) >= k.pause }
+
+// due reports whether the namespace is to be asked for.
+func (k *known) due(now time.Time) bool {
+	since := now.Sub(k.tried)
+	switch {
+	case now.Sub(k.used) >= inUse:
+		return false
+	case k.pause > 0:
+		return since >= k.pause
+	}
+	return !k.isFresh(now) || since >= refresh
+}
+
+// answer takes an answer.
+func (k *known) answer(uid string, types []string, now time.Time) {
+	k.Namespace = k.After(uid, types, now)
+	k.tried, k.pause = now, 0
+	k.release()
+}
+
+// fail takes the reason of a failed request, and reports whether it is another one than before.
+func (k *known) fail(why membership.Refusal, now time.Time) bool {
+	other := k.Why != why
+	k.Why, k.tried = why, now
+	k.pause = min(max(retry, 2*k.pause), maxRetry)
+	k.release()
+	return other
+}
+
+// release lets those go on who wait for an answer.
+func (k *known) release() {
+	if k.done != nil {
+		close(k.done)
+		k.done = nil
+	}
+}
+
+// view holds what the answers for pods follow from.
+type view struct {
+	fresh, heard        bool
+	uid, types, doubted string
+	why                 membership.Refusal
+}
+
+func (k *known) view(now time.Time) view {
+	return view{
+		fresh: k.isFresh(now), heard: !k.Heard.IsZero(), uid: k.UID, why: k.Why,
+		types: strings.Join(k.Types, ","), doubted: strings.Join(k.Doubted, ","),
+	}
+}
