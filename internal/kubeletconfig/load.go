@@ -115,6 +115,8 @@ type Merged struct {
 	Partition PartitionSettings
 	// System is the section SectionField, and Workloads is WorkloadsField.
 	System, Workloads Section
+	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.
+	Pinning Pinning
 	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a
 	// section. Empty if the configuration does not set it.
 	RuntimeEndpoint string
@@ -184,8 +186,11 @@ func (c *Merged) FileWith(field string) string {
 // SectionFileWith returns the file to change for a field of a section, by its path such as
 // systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
 func (c *Merged) SectionFileWith(path string) string {
-	name, _, _ := strings.Cut(path, ".")
+	name, rest, _ := strings.Cut(path, ".")
 	section := c.section(name)
+	if one, _, _ := strings.Cut(rest, "."); name == WorkloadsField && c.Pinning.Added(one) {
+		return c.Pinning.File
+	}
 	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
 		if file, ok := c.origin[at]; ok {
 			return file
@@ -255,6 +260,11 @@ func (l *loader) load(settings settings) error {
 	wrongType := l.decode()
 	if err := l.override(); err != nil {
 		return err
+	}
+	if !l.mainIsLate() {
+		if err := l.pinning(settings.Pinning); err != nil {
+			return err
+		}
 	}
 	if !l.config.hasSection() {
 		l.config.Awaited = l.awaited()

@@ -92,6 +92,8 @@ type settings struct {
 	ConfigFile string
 	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
 	ConfigDir string
+	// Pinning is WORKLOAD_PINNING, the path of OpenShift's pinning file, or pinningNone.
+	Pinning   string
 	Services  ServiceSettings
 	Partition PartitionSettings
 }
@@ -108,7 +110,9 @@ func readSettings(root hostfs.FS) (settings, error) {
 		return settings{}, err
 	}
 	var s settings
-	err = errors.Join(s.parsePaths(data), s.Services.parse(data), s.Partition.parse(data))
+	var pinningErr error
+	s.Pinning, pinningErr = parsePinningPath(data)
+	err = errors.Join(s.parsePaths(data), pinningErr, s.Services.parse(data), s.Partition.parse(data))
 	return s, err
 }
 

@@ -208,7 +208,7 @@ func (c *Config) judge(n *node) error {
 	partitions, more, sectionsErr := newPartitions(c.Kubelet, c.sections, names, n, kubelets...)
 	c.Warnings = slices.Concat(c.Warnings, warnings, more)
 	workloads, more, workloadsErr := newWorkloads(c.Kubelet, c.sections, c.ManagedByKubelet)
-	c.Warnings = slices.Concat(c.Warnings, more)
+	c.Warnings = slices.Concat(c.Warnings, more, pinnedElsewhere(c.Kubelet, c.sections))
 	if err = errors.Join(err, sectionsErr, workloadsErr); err != nil {
 		return err
 	}

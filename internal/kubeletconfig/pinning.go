@@ -1,0 +1,202 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-envparse"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitpath"
+)
+
+// pinningPath holds OpenShift's workload types of a node, with the CPUs of each:
+// {"management": {"cpuset": "0-1"}} (openshift/enhancements, management-workload-partitioning).
+const pinningPath = "/etc/kubernetes/openshift-workload-pinning"
+
+// pinningKey is the setting for another path, or pinningNone.
+const (
+	pinningKey  = "WORKLOAD_PINNING"
+	pinningNone = "none"
+)
+
+// maxPinningBytes bounds pinningPath.
+const maxPinningBytes = 64 << 10
+
+// pinningCPUs is the field of a type in pinningPath. An empty list means all CPUs.
+const pinningCPUs = "cpuset"
+
+// Pinning holds the workload types of pinningPath.
+type Pinning struct {
+	// File is the path that was read; empty if there is none.
+	File string
+	// CPUs holds the list of each type as it is written.
+	CPUs map[string]string
+	// added holds the types that no section has: they come from this file alone.
+	added map[string]bool
+}
+
+// Added reports whether a type comes from the file alone, and no section has it.
+func (p Pinning) Added(name string) bool { return p.added[name] }
+
+// pinning adds the types of the pinning file to the section of workload partitions. A type that a
+// section has stays as it is there, also one that is null.
+func (l *loader) pinning(setting string) error {
+	if setting == pinningNone {
+		return nil
+	}
+	name := pinningPath
+	if setting != "" {
+		name = setting
+	} else if l.mounts.Idle(name) {
+		l.config.Idle = append(l.config.Idle, name)
+		return nil
+	}
+	data, err := l.root.ReadFile(name, maxPinningBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && setting == "":
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; change %s in %s", err, pinningKey, SettingsPath)
+	case errors.Is(err, hostfs.ErrTooLarge):
+		return fmt.Errorf("%w; OpenShift's pinning file is at most %d bytes", err, maxPinningBytes)
+	case err != nil:
+		return err
+	}
+	l.looked(name, lookRead)
+	if owner := openShift(l.root); owner != "" {
+		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
+			"%s: not followed: %s, whose own kubelet and runtime pin these workloads; to have partitions all the same, write them into %s",
+			name, owner, OverridePath,
+		))
+		return nil
+	}
+	if l.config.Pinning, err = parsePinning(name, data); err != nil {
+		return err
+	}
+	for _, warning := range unknownPinning(name, data) {
+		l.config.Warnings = append(l.config.Warnings, warning)
+	}
+	return l.addPinned()
+}
+
+// addPinned adds the types that the section does not have.
+func (l *loader) addPinned() error {
+	c := l.config
+	workloads := map[string]json.RawMessage{}
+	if len(c.Workloads.JSON) > 0 {
+		if err := json.Unmarshal(c.Workloads.JSON, &workloads); err != nil {
+			return nil // whoever validates the section reports that it is not an object
+		}
+		if workloads == nil {
+			workloads = map[string]json.RawMessage{} // null
+		}
+	}
+	c.Pinning.added = map[string]bool{}
+	for name, cpus := range c.Pinning.CPUs {
+		if _, ok := workloads[name]; ok {
+			continue
+		}
+		section := map[string]string{}
+		if cpus != "" {
+			section[pinningCPUs] = cpus
+		}
+		var err error
+		if workloads[name], err = json.Marshal(section); err != nil {
+			return err
+		}
+		c.Pinning.added[name] = true
+	}
+	if len(c.Pinning.added) == 0 {
+		return nil
+	}
+	if c.Workloads.File == "" {
+		c.Workloads.File = c.Pinning.File
+	}
+	var err error
+	c.Workloads.JSON, err = json.Marshal(workloads)
+	return err
+}
+
+// parsePinning reads the types and their CPUs.
+func parsePinning(name string, data []byte) (Pinning, error) {
+	var types map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(data, &types); err != nil {
+		return Pinning{}, fmt.Errorf(
+			`%s: is not a JSON object of workload types (%w); want e.g. {"management": {"cpuset": "0-1"}}, or remove the file`, name, err,
+		)
+	}
+	p := Pinning{File: name, CPUs: make(map[string]string, len(types))}
+	for _, one := range slices.Sorted(maps.Keys(types)) {
+		var cpus string
+		if raw := types[one][pinningCPUs]; raw != nil {
+			if err := json.Unmarshal(raw, &cpus); err != nil {
+				return Pinning{}, fmt.Errorf(
+					`%s: %s.%s: %s is not a string; want a list of CPUs such as "0-1"`, name, oneline.ASCII(one), pinningCPUs, oneline.ASCII(string(raw)),
+				)
+			}
+		}
+		p.CPUs[one] = cpus
+	}
+	return p, nil
+}
+
+// unknownPinning returns warnings about the fields of types that nothing reads.
+func unknownPinning(name string, data []byte) []string {
+	var types map[string]map[string]json.RawMessage
+	_ = json.Unmarshal(data, &types) // parsePinning has read it
+	var list []string
+	for _, one := range slices.Sorted(maps.Keys(types)) {
+		for _, field := range slices.Sorted(maps.Keys(types[one])) {
+			if field != pinningCPUs {
+				list = append(list, fmt.Sprintf("%s: %s.%s: not a field of the pinning file, ignoring it", name, oneline.ASCII(one), oneline.ASCII(field)))
+			}
+		}
+	}
+	return list
+}
+
+// openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
+// have OPENSHIFT_VERSION in os-release; MicroShift runs a kubelet on any system.
+func openShift(root hostfs.FS) string {
+	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		data, err := root.ReadFile(name, maxPinningBytes)
+		if err != nil {
+			continue
+		}
+		release, err := envparse.Parse(strings.NewReader(string(data)))
+		if err == nil && release["OPENSHIFT_VERSION"] != "" {
+			return name + " has OPENSHIFT_VERSION"
+		}
+		break
+	}
+	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
+		if unit := path.Join(dir, "microshift.service"); root.Exists(unit) {
+			return unit + " is there"
+		}
+	}
+	return ""
+}
+
+// parsePinningPath parses the setting pinningKey.
+func parsePinningPath(data []byte) (string, error) {
+	env, err := parseLines(data, pinningKey)
+	if err != nil {
+		return "", err
+	}
+	value := env[pinningKey]
+	if value != "" && value != pinningNone && (!unitpath.IsPlain(value) || path.Clean(value) != value) {
+		return "", fmt.Errorf(
+			"%s: %s: %s is not a path; want %s, or an absolute path without \"..\", of letters, digits and /._@:+,=~-",
+			SettingsPath, pinningKey, oneline.Quote(value), pinningNone,
+		)
+	}
+	return value, nil
+}
