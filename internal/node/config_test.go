@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/host"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
@@ -265,10 +266,16 @@ func TestYieldKeepsProblem(t *testing.T) {
 	}
 	section("never")
 	telemetry := decision.Partition{Name: "telemetry", Namespaces: []string{"telemetry"}}
-	if err := WriteMembers(n.Path(MembersFile), Members{Partitions: []decision.Partition{telemetry}, Identity: "x"}); err != nil {
+	before := Members{Partitions: []decision.Partition{telemetry}, Identity: "x", Workloads: []membership.Workload{
+		{Type: "management", Partition: unitname.System}, {Type: "telemetry", Partition: "telemetry"},
+	}}
+	if err := WriteMembers(n.Path(MembersFile), before); err != nil {
 		t.Fatal(err)
 	}
 	got, err := LoadConfig(n, podmove.Auto, ReadOnly)
+	if len(got.Workloads) != 1 || got.Workloads[0].Type != "telemetry" {
+		t.Errorf("types %+v; want none whose members the kubelet has", got.Workloads)
+	}
 	if err != nil || got.Problem == nil || got.Of("telemetry").Off || len(got.Partitions) != 1 {
 		t.Errorf("a broken section: %+v, %v; want the last good one", got, err)
 	}
