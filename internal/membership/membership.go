@@ -127,6 +127,9 @@ type Place struct {
 	Refused Refusal
 }
 
+// IsAsked reports whether a pod is a member because it asks, and not by its namespace.
+func (p Place) IsAsked() bool { return p.By != "" && p.By != ByNamespace }
+
 // Allows returns whether the annotation of a namespace allows a type, and otherwise why not. It
 // answers at once, from what is known.
 type Allows func(namespace, workload string) Refusal

@@ -142,14 +142,29 @@ func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		if !cgroup.Exists || cgroup.Limits != pod.DefaultCgroup.Limits {
-			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), pod.DefaultCgroup.Limits}
+		if limits := s.limitsIn(pod, cgroup.Partition); !cgroup.Exists || cgroup.Limits != limits {
+			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), limits}
 			d.Ensure = append(d.Ensure, spec)
 		}
 	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup.Partition):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
 		d.Stop = append(d.Stop, StopSpec{cgroup.Slice, pod.UID})
 	}
+}
+
+// limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
+// slice, and the CPU time that the pod has by the resource of its type.
+func (s Snapshot) limitsIn(pod *Pod, in unitname.PartitionName) cgroupfs.Limits {
+	if !s.isAsked(pod, in) {
+		return pod.DefaultCgroup.Limits
+	}
+	return askedLimits(pod.DefaultCgroup.Limits, pod.Asked, s.Formula)
+}
+
+// isAsked reports whether a pod is a member of a partition by its annotation.
+func (s Snapshot) isAsked(pod *Pod, in unitname.PartitionName) bool {
+	place := s.Rules.Place(pod.member())
+	return place.Partition == in && place.IsAsked()
 }
 
 // holdsMemory reports whether the slice of a pod in a partition may still be charged for memory

@@ -255,7 +255,7 @@ func (r *reading) complete(
 	}
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
-		pod.MilliCPU = known.MilliCPU
+		pod.MilliCPU, pod.Asked = known.MilliCPU, known.Asked
 		pod.Static = pod.Static || known.Static
 	}
 	scopes := scopesIn(found)

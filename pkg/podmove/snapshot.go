@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
 // Snapshot is the input of Decide: plain data.
@@ -110,6 +111,9 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
+	// Asked is the CPU time that it has by the resource of the type that it asks for. It counts where
+	// the pod is a member by annotation.
+	Asked workload.CPU
 	// DefaultCgroup is its slice in the default partition, which the kubelet made.
 	DefaultCgroup PodCgroup
 	// Partitions holds its slice in each other partition, in the order of the configuration. Of a pod

@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 	"nodepartition/pkg/podmove"
 )
 
@@ -32,6 +33,9 @@ type Plugin struct {
 	Connection func(up bool)
 	// Cgroups shows in which partitions a pod is already.
 	Cgroups cgroupfs.FS
+	// Asked returns the CPU time of a container by the resource of a workload type, as the kubelet
+	// reports it; zero if it does not.
+	Asked func(uid, container string) workload.CPU
 	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
 	// depends. It is nil for a plugin that asks no API server.
 	Await func(ctx context.Context, namespace string)
@@ -175,7 +179,8 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := p.rules.Partition(memberOf(pod, p.Cgroups))
+	place := p.rules.Place(memberOf(pod, p.Cgroups))
+	to := place.Partition
 	if to == unitname.Default {
 		return nil, nil, nil
 	}
@@ -193,7 +198,11 @@ func (p *Plugin) CreateContainer(
 		// An error here would prevent the creation of the container. The next pass reports it.
 		return nil, nil, nil
 	}
-	return adjustment(c, target), nil, nil
+	adjust := adjustment(c, target)
+	if place.IsAsked() && p.Asked != nil {
+		adjust = withCPU(adjust, c, p.Asked(pod.GetUid(), c.GetName()))
+	}
+	return adjust, nil, nil
 }
 
 // adjustment returns the answer that gives a container a cgroup path. It is nil if the container
