@@ -34,7 +34,8 @@ func withCPU(adjust *api.ContainerAdjustment, c *api.Container, asked workload.C
 		if adjust == nil {
 			adjust = &api.ContainerAdjustment{}
 		}
-		period := int64(min(cpu.GetPeriod().GetValue(), maxPeriod)) // the kubelet sets it without a quota, too
+		// The kubelet sets a period without a quota, too.
+		period := int64(min(cpu.GetPeriod().GetValue(), maxPeriod))
 		if period == 0 {
 			period = defaultPeriod
 			adjust.SetLinuxCPUPeriod(defaultPeriod)
