@@ -113,6 +113,8 @@ type Merged struct {
 	Services ServiceSettings
 	// Partition holds the settings of the partition outside its section. They are not validated.
 	Partition PartitionSettings
+	// Host holds the settings for the rest of the node. They are not validated.
+	Host HostSettings
 	// System is the section SectionField, and Workloads is WorkloadsField.
 	System, Workloads Section
 	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.
@@ -231,7 +233,7 @@ type candidate struct {
 func load(l loader) (*Merged, error) {
 	settings, err := readSettings(l.root)
 	l.mounts = latemount.Read(l.root)
-	l.left, l.config = maxTotalBytes, &Merged{Services: settings.Services, Partition: settings.Partition}
+	l.left, l.config = maxTotalBytes, &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
 	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
 		return &Merged{

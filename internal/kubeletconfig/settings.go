@@ -67,6 +67,18 @@ func (PartitionSettings) Keys() []string {
 	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey}
 }
 
+// HostSettings holds the settings for what is neither a pod nor a service of the kubelet. Empty
+// fields change nothing.
+type HostSettings struct {
+	// CPUs is SYSTEM_CPUS, the CPUs of system.slice, user.slice and init.scope.
+	CPUs string `json:",omitempty"`
+	// Unknown is the first setting SYSTEM_* that is none of these.
+	Unknown string `json:",omitempty"`
+}
+
+// Keys returns the names of the settings.
+func (HostSettings) Keys() []string { return []string{SystemCPUsKey} }
+
 // The settings for services and of the partition.
 const (
 	SliceKey             = "SERVICES_SLICE"
@@ -81,6 +93,10 @@ const (
 	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
 	SwapMaxKey            = "PARTITION_SWAP_MAX"
 
+	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.
+	SystemCPUsKey = "SYSTEM_CPUS"
+
+	systemPrefix          = "SYSTEM_"
 	servicesPrefix        = "SERVICES_"
 	partitionMemoryPrefix = "PARTITION_MEMORY"
 	partitionSwapPrefix   = "PARTITION_SWAP"
@@ -96,6 +112,7 @@ type settings struct {
 	Pinning   string
 	Services  ServiceSettings
 	Partition PartitionSettings
+	Host      HostSettings
 }
 
 // readSettings reads SettingsPath. A missing file means empty settings. With an error it returns
@@ -112,7 +129,7 @@ func readSettings(root hostfs.FS) (settings, error) {
 	var s settings
 	var pinningErr error
 	s.Pinning, pinningErr = parsePinningPath(data)
-	err = errors.Join(s.parsePaths(data), pinningErr, s.Services.parse(data), s.Partition.parse(data))
+	err = errors.Join(s.parsePaths(data), pinningErr, s.Services.parse(data), s.Partition.parse(data), s.Host.parse(data))
 	return s, err
 }
 
@@ -177,6 +194,16 @@ func (s *PartitionSettings) parse(data []byte) error {
 	*s = PartitionSettings{
 		MemoryMin: env[PartitionMemoryMinKey], MemoryLow: env[PartitionMemoryLowKey], SwapMax: env[SwapMaxKey],
 	}
+	s.Unknown = unknown(env, s.Keys())
+	return nil
+}
+
+func (s *HostSettings) parse(data []byte) error {
+	env, err := parseLines(data, systemPrefix)
+	if err != nil {
+		return err
+	}
+	*s = HostSettings{CPUs: env[SystemCPUsKey]}
 	s.Unknown = unknown(env, s.Keys())
 	return nil
 }

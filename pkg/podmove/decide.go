@@ -155,10 +155,10 @@ func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice, and the CPU time that the pod has by the resource of its type.
 func (s Snapshot) limitsIn(pod *Pod, in unitname.PartitionName) cgroupfs.Limits {
-	if !s.isAsked(pod, in) {
+	if pod.Kubelet == nil || !s.isAsked(pod, in) {
 		return pod.DefaultCgroup.Limits
 	}
-	return askedLimits(pod.DefaultCgroup.Limits, pod.Asked, s.Formula)
+	return askedLimits(pod.DefaultCgroup.Limits, pod.Kubelet.Asked, s.Formula)
 }
 
 // isAsked reports whether a pod is a member of a partition by its annotation.

@@ -255,7 +255,7 @@ func (r *reading) complete(
 	}
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
-		pod.MilliCPU, pod.Asked = known.MilliCPU, known.Asked
+		pod.MilliCPU = known.MilliCPU
 		pod.Static = pod.Static || known.Static
 	}
 	scopes := scopesIn(found)
@@ -524,7 +524,7 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
 		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
-		Priority: known.Priority, GracePeriod: known.GracePeriod,
+		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
 	}
 }
 

@@ -111,9 +111,6 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// Asked is the CPU time that it has by the resource of the type that it asks for. It counts where
-	// the pod is a member by annotation.
-	Asked workload.CPU
 	// DefaultCgroup is its slice in the default partition, which the kubelet made.
 	DefaultCgroup PodCgroup
 	// Partitions holds its slice in each other partition, in the order of the configuration. Of a pod
@@ -191,6 +188,9 @@ type KubeletPod struct {
 	Terminating, Initializing bool
 	// Ready is the pod's condition of that name.
 	Ready bool
+	// Asked is the CPU time that it has by the resource of the type that it asks for. It counts where
+	// the pod is a member by annotation.
+	Asked workload.CPU
 	// Priority decides whether the pod is critical.
 	Priority int32
 	// GracePeriod bounds how long a container may take to end.

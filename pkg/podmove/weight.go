@@ -57,8 +57,8 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
 		switch {
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
-			if s.isAsked(pod, p.Name) {
-				share.milli += pod.Asked.Cores
+			if pod.Kubelet != nil && s.isAsked(pod, p.Name) {
+				share.milli += pod.Kubelet.Asked.Cores
 			}
 		case !cgroup.Exists:
 			continue

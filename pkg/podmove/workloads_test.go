@@ -190,7 +190,7 @@ func TestDecideAskedCPU(t *testing.T) {
 			if test.asks {
 				asks(p)
 			}
-			p.Asked, p.MilliCPU, p.DefaultCgroup.Limits = test.asked, 0, mirrored
+			p.Kubelet.Asked, p.MilliCPU, p.DefaultCgroup.Limits = test.asked, 0, mirrored
 			p.DefaultCgroup.Limits.CPUQuotaPerSec = cgroupfs.Unlimited
 		}))
 		s.Rules = s.Config.Rules().now(s.Pods)

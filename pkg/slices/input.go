@@ -42,6 +42,8 @@ type Input struct {
 	keepsCPUs map[unitname.PartitionName]bool
 	// exclusive holds the CPUs that are kept for one partition each.
 	exclusive cpuset.CPUSet
+	// hostCPUs holds the CPUs of the units in hostUnits; empty for no restriction.
+	hostCPUs cpuset.CPUSet
 	// nodeCPUs holds the CPUs of the node. It is set if CPUs are exclusive, or were in this boot.
 	nodeCPUs cpuset.CPUSet
 	// deferrals holds, by partition, the limits that have to wait for evictions.
@@ -91,6 +93,11 @@ func Load(root string, output Output) (*Input, error) {
 			in.valid = false
 			return in, err
 		}
+	}
+	present := func() (cpuset.CPUSet, error) { return config.PresentCPUs(node) }
+	if in.hostCPUs, err = hostCPUs(in, present); err != nil {
+		in.valid = false
+		return in, err
 	}
 	in.deferrals = lowering.Find(root, settings)
 	in.keepsCPUs = map[unitname.PartitionName]bool{}

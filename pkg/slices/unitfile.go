@@ -66,6 +66,7 @@ func units(in *Input) []UnitFile {
 		addApply(add, in)
 	}
 	addExclusive(add, in)
+	addHost(addForServices, in)
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	for _, service := range in.services {
@@ -212,7 +213,7 @@ func shutdownDropins(names []unitname.PartitionName) []string {
 // keptUnits lists the files that stay for the rest of the boot in which they were written.
 func keptUnits(names []unitname.PartitionName) []string {
 	return append(
-		append(exclusiveDropins(),
+		append(append(exclusiveDropins(), hostDropins()...),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
 			ApplyPath, ApplyService,
 		),
@@ -257,6 +258,11 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	for _, name := range partitions {
 		writes = append(writes,
 			option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+name.Slice()+" Markers="))
+	}
+	if !in.hostCPUs.IsEmpty() {
+		for _, name := range hostUnits {
+			writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+name+" Markers="))
+		}
 	}
 	if in.restrictsOthers() {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))

@@ -75,7 +75,7 @@ func (w *workloads) createDuring(t *testing.T, act func()) {
 	go func() {
 		defer close(created)
 		for i := range 4 {
-			small := resources("10m", "16Mi")
+			small := resources("100m", "16Mi")
 			s := spec{namespace: v1.NamespaceDefault, name: fmt.Sprintf("late-%d", i), requests: small, limits: small}
 			if err := w.begin(t.Context(), s); err != nil {
 				t.Error(err)

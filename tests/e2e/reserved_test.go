@@ -157,7 +157,7 @@ func rebooted(t *testing.T, n *lab.Node) {
 // users run on all CPUs, and the monitor finds the kubelet.
 func servicesMoved(t *testing.T, n *lab.Node) {
 	t.Helper()
-	settings := "SERVICES_SLICE=kubernetes.slice\nSERVICES_CPUS=partition\nSERVICES_OOM_SCORE_ADJUST=-999\n"
+	settings := "SERVICES_SLICE=kubernetes.slice\nSERVICES_CPUS=partition\nSERVICES_OOM_SCORE_ADJUST=-999\nSYSTEM_CPUS=partition\n"
 	if err := n.WriteFile(t.Context(), "/etc/default/node-partition", []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +174,7 @@ func servicesMoved(t *testing.T, n *lab.Node) {
 		want(t, n, "awk '/^Cpus_allowed_list/ {print $2}' "+process+"status", "0")
 		want(t, n, "cat "+process+"oom_score_adj", "-999")
 	}
+	hostRunsOn(t, n, "0")
 	// Containers are started by a process of the runtime's service.
 	user := cgroupRoot + scopeOf(t, n, "default", "user-app")
 	want(t, n, "awk '/^Cpus_allowed_list/ {print $2}' /proc/$(find "+user+" -name cgroup.procs -exec cat {} + | head -1)/status", "0-1")

@@ -73,7 +73,7 @@ type typed struct {
 
 // typesAtCreation: members are in their partition from the first container on.
 func (w *workloads) typesAtCreation(t *testing.T) {
-	small := resources("10m", "16Mi")
+	small := resources("100m", "16Mi")
 	all := []typed{
 		{asking(spec{namespace: "operators", name: "asks", requests: small}, "telemetry"), telemetry,
 			&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},

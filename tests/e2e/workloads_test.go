@@ -120,7 +120,7 @@ func (w *workloads) namespace(t *testing.T, p unitname.PartitionName) {
 // them.
 func (w *workloads) threePods(t *testing.T, p unitname.PartitionName) {
 	t.Helper()
-	namespace, small := namespaceOf(p), resources("10m", "24Mi")
+	namespace, small := namespaceOf(p), resources("50m", "24Mi")
 	w.submit(t, spec{namespace: namespace, name: "guaranteed", requests: small, limits: small})
 	w.submit(t, spec{namespace: namespace, name: "burstable", requests: small, command: []string{"/podtool", "alloc", "32Mi"}})
 	w.submit(t, spec{namespace: namespace, name: "besteffort"})

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/cpuset"
+
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
@@ -48,6 +50,8 @@ type Config struct {
 	// Services holds the settings for the services of the kubelet and of the runtime. They apply with
 	// and without a partition.
 	Services Services
+	// HostCPUs holds the CPUs of system.slice, user.slice and init.scope; empty means no restriction.
+	HostCPUs cpuset.CPUSet
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error. Reserved is set all the same: without its slices the
 	// kubelet would not start on the very node that somebody tries to rescue.
@@ -150,12 +154,13 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 	}
 	services, err := newServices(c.Kubelet.Services)
 	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
-	if err = errors.Join(c.partition(root), err, settingsErr); err != nil {
+	if err = errors.Join(c.partition(root), err, settingsErr, checkHost(c.Kubelet.Host)); err != nil {
 		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err
 	}
 	c.Services = services
 	c.placeServices()
+	c.placeHost()
 	c.placeFloors(root, settings)
 	return c, nil
 }

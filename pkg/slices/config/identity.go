@@ -20,10 +20,12 @@ func (c *Config) Identity() string {
 		Section   section
 		Partition kubeletconfig.PartitionSettings
 		Services  kubeletconfig.ServiceSettings
-		Workloads sections `json:",omitempty"` // left out without one: the digest of earlier versions
+		// Left out without one, as in the digest of earlier versions.
+		Workloads sections                   `json:",omitempty"`
+		Host      kubeletconfig.HostSettings `json:",omitzero"`
 	}{
 		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
-		c.Kubelet.Partition, c.Kubelet.Services, c.sections.workloads(),
+		c.Kubelet.Partition, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,
 	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
