@@ -78,6 +78,26 @@ func (n *fakeNode) recommend(want int, args ...string) (text string) {
 	return text
 }
 
+// TestHistoryPartition: both commands take a partition, and name those that the history has if it
+// does not have that one.
+func TestHistoryPartition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Configuration("systemPartition: {namespaces: [kube-system]}\nworkloadPartitions: {telemetry: {namespaces: [logs]}}\n"))
+	n.Record(7*24*time.Hour, true, func(_ time.Duration, s *samples.Sample) {
+		s.Others = []samples.Other{{Name: "telemetry", Usage: *s.Partition, Members: s.Members}}
+	})
+	for _, name := range []string{"history", "recommend"} {
+		n.oneProblem([]string{`the history in /var/lib/node-partition/history has no partition "batch"; it has system, telemetry`}, name, "--partition=batch")
+	}
+	if text := n.recommend(exitOK, "--partition=telemetry"); !strings.Contains(text, "\nworkloadPartitions:\n  telemetry:\n") {
+		t.Errorf("%s", text)
+	}
+	status, stdout, stderr := n.here("history", "--partition=telemetry", "--since=30m", "-o", "json")
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, `"partition": "telemetry"`) || strings.Contains(stdout, "kubepods-system") {
+		t.Errorf("status %d, %q\n%s", status, stderr, stdout)
+	}
+}
+
 // TestServiceHistory: the service records its evictions and pods, and a damaged file does not stop
 // it. Without the option it writes nothing.
 func TestServiceHistory(t *testing.T) {

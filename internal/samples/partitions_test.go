@@ -36,9 +36,8 @@ func sizes(list []Sample) string {
 	return strings.Join(out, " ")
 }
 
-// TestRingPartitions: each partition has its own usage and pods, and the ten minutes have those of
-// its own highest minute. The history of one that is removed stays, and continues when it is added
-// again.
+// TestRingPartitions: each partition has its own usage, and the pods of the minute in which it used
+// most. The history of one that is removed stays, and continues when it is added again.
 func TestRingPartitions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +62,7 @@ func TestRingPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := read(t, dir)
-	if names := h.Partitions(); !slices.Equal(names, []unitname.PartitionName{unitname.System, telemetry}) {
+	if names := h.Partitions; !slices.Equal(names, []unitname.PartitionName{unitname.System, telemetry}) {
 		t.Errorf("%q", names)
 	}
 	system, of := h.Of(unitname.System), h.Of(telemetry)

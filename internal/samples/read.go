@@ -21,6 +21,8 @@ type History struct {
 	Minutes, Tens []Sample
 	// Broken counts lines that could not be read.
 	Broken int
+	// Partitions lists the partitions of which Read has found a usage, the system partition first.
+	Partitions []unitname.PartitionName
 }
 
 // Read reads the samples in a folder until ctx ends. A Ring may write at the same time: samples
@@ -57,6 +59,7 @@ func Read(ctx context.Context, dir string) (History, error) {
 			h.Broken += in.broken
 		}
 	}
+	h.Partitions = partitions(h.Minutes, h.Tens)
 	h.retime()
 	for _, list := range [][]Sample{h.Minutes, h.Tens} {
 		slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
@@ -64,16 +67,14 @@ func Read(ctx context.Context, dir string) (History, error) {
 	return h, nil
 }
 
-// Partitions returns the names of the partitions that the history has, the system partition first.
-func (h History) Partitions() []unitname.PartitionName {
+// partitions lists the partitions of samples, the system partition first.
+func partitions(lists ...[]Sample) []unitname.PartitionName {
 	names := map[unitname.PartitionName]bool{}
 	system := false
-	for _, list := range [][]Sample{h.Minutes, h.Tens} {
-		for i := range list {
-			system = system || list[i].Partition != nil
-			for j := range list[i].Others {
-				names[list[i].Others[j].Name] = true
-			}
+	for _, s := range slices.Concat(lists...) {
+		system = system || s.Partition != nil
+		for i := range s.Others {
+			names[s.Others[i].Name] = true
 		}
 	}
 	all := slices.Sorted(maps.Keys(names))

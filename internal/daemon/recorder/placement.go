@@ -19,8 +19,8 @@ func (r *Recorder) readNode() {
 }
 
 // place adds to a sample, and to the usage of its partitions, where the pods are. A member that
-// waits for its next start is charged outside of the partition, and comes into it with the next boot
-// at the latest: a limit has to have room for it.
+// waits for its next start is charged outside of the partition, and comes into it with the next
+// boot at the latest: a limit has to have room for it.
 func (r *Recorder) place(s *samples.Sample, partitions []measured) {
 	if r.Placement == nil {
 		return

@@ -23,8 +23,8 @@ type Options struct {
 	Cgroups cgroupfs.FS
 	// Members adds the pods of the partitions to the samples.
 	Members bool
-	// Placement returns where the pods of a partition are, and false before that is known; nil where it
-	// never is.
+	// Placement returns where the pods of a partition are, and false before that is known; nil where
+	// it never is.
 	Placement func(unitname.PartitionName) (candidates.Placement, bool)
 	// Node returns what the node has, without its pods.
 	Node func() (samples.Node, error)
@@ -185,8 +185,8 @@ func (r *Recorder) partitions(all []Partition, at time.Time, took time.Duration)
 	return list
 }
 
-// forget drops what is known of partitions that the node has no more. One of the same name that it
-// gets later begins anew.
+// forget drops what is known of partitions that the node has no more. Another of the same name may
+// come later.
 func (r *Recorder) forget(partitions []Partition) {
 	has := func(name unitname.PartitionName) bool {
 		return slices.ContainsFunc(partitions, func(p Partition) bool { return p.Name == name })

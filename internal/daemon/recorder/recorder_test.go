@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -86,7 +87,7 @@ func (p polled) sample(now time.Time, took time.Duration) samples.Sample {
 	return p.Recorder.sample(p.partitions(), now, took)
 }
 
-// of returns the same polls as those of another partition.
+// of returns another partition with the same polls.
 func (p polled) of(name unitname.PartitionName) Partition { return Partition{name, p} }
 
 func (n tree) recorder(o Options) polled { return n.polled(o, polls{}) }
@@ -299,19 +300,29 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkSample measures a sample without its writing.
+// BenchmarkSample measures a sample without its writing, with one partition and with four.
 func BenchmarkSample(b *testing.B) {
-	n := tree{b, b.TempDir()}
-	n.cgroup(partition, "104857600", "1000000")
-	n.write(partition, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n")
-	for _, name := range []string{"system.slice", "user.slice", "init.scope", "system.slice/kubelet.service", "system.slice/containerd.service"} {
-		n.cgroup(name, "314572800", "60000000")
-	}
-	r := n.recorder(Options{})
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		r.sample(now, time.Minute)
+	names := []unitname.PartitionName{unitname.System, "telemetry", "batch", "management"}
+	for _, count := range []int{1, len(names)} {
+		b.Run(fmt.Sprintf("partitions=%d", count), func(b *testing.B) {
+			n := tree{b, b.TempDir()}
+			r := n.recorder(Options{})
+			var partitions []Partition
+			for _, name := range names[:count] {
+				path := unitname.CgroupPath(name.Slice())
+				n.cgroup(path, "104857600", "1000000")
+				n.write(path, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n")
+				partitions = append(partitions, r.of(name))
+			}
+			for _, name := range []string{"system.slice", "user.slice", "init.scope", "system.slice/kubelet.service", "system.slice/containerd.service"} {
+				n.cgroup(name, "314572800", "60000000")
+			}
+			now := time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Recorder.sample(partitions, now, time.Minute)
+			}
+		})
 	}
 }
 
@@ -401,8 +412,8 @@ func TestSamplePartitions(t *testing.T) {
 	}
 }
 
-// TestSamplePartitionComesBack: a partition that is removed has no usage, and one that is added
-// again begins anew: neither the CPU time of the one before counts, nor its events.
+// TestSamplePartitionComesBack: a partition that is removed has no usage. Neither its CPU time nor
+// its events count for one that is added later with the same name.
 func TestSamplePartitionComesBack(t *testing.T) {
 	t.Parallel()
 	n := newTree(t)
