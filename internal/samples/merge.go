@@ -27,8 +27,8 @@ func merge(a, b Sample) Sample {
 	return out
 }
 
-// mergeOthers merges the partitions of two samples by name. The second sample's come first: if there
-// are too many, the ones that are gone are left out.
+// mergeOthers merges the partitions of two samples by name. The second sample's come first: if
+// there are too many, the ones that are gone are left out.
 func mergeOthers(a, b []Other) []Other {
 	out := slices.Clone(b)
 	for _, first := range a {
