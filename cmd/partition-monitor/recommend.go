@@ -40,7 +40,8 @@ func recommendCommand(n host.Node) *cli.Command {
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, n)
 			o := recommend.Options{
-				Node: n, Dir: historyDir(c, n), Partition: unitname.PartitionName(c.String(flagOf)), Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
+				Node: n, Dir: historyDir(c, n), Partition: unitname.PartitionName(c.String(flagOf)),
+				Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
 			}
 			var err error
 			if o.Since, err = timeFlag(c, flagSince, o.Now, time.Time{}); err != nil {

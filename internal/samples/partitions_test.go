@@ -25,7 +25,7 @@ func with(s Sample, name unitname.PartitionName, mebi uint64, members ...Member)
 
 // sizes lists the peaks of a partition in MiB, 0 for a sample without it.
 func sizes(list []Sample) string {
-	var out []string
+	out := make([]string, 0, len(list))
 	for _, s := range list {
 		size := uint64(0)
 		if s.Partition != nil {

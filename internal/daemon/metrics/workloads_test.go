@@ -75,8 +75,9 @@ func TestWorkloadMetrics(t *testing.T) {
 // the scrape. A node without types has none of them.
 func TestWorkloadMetricsBounded(t *testing.T) {
 	t.Parallel()
-	var hostile []podmove.PodReport
-	for n := range 1000 {
+	const many = 1000
+	hostile := make([]podmove.PodReport, 0, many)
+	for n := range many {
 		name := fmt.Sprintf("type-%d\xff\"", n)
 		hostile = append(hostile, pod(unitname.Default, podmove.WorkloadReport{Type: name, Refused: membership.UnknownType}))
 	}
