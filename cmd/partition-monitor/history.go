@@ -9,6 +9,7 @@ import (
 	"nodepartition/internal/command/history"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
 )
 
 const (
@@ -19,7 +20,13 @@ const (
 	flagAtLimit = "at-limit"
 	flagWithout = "without-leaks"
 	flagForce   = "force"
+	flagOf      = "partition"
 )
+
+// partitionFlag returns the flag for the partition of a history.
+func partitionFlag() cli.Flag {
+	return &cli.StringFlag{Name: flagOf, Usage: "`NAME` of the partition (default: the system partition)"}
+}
 
 // dirFlag returns the flag for the folder of a history.
 func dirFlag() cli.Flag {
@@ -56,6 +63,7 @@ func historyCommand(n host.Node) *cli.Command {
 			&cli.StringFlag{Name: flagSince, Usage: "the first `TIME`: 2h, 3d, 03:12 or \"2026-11-20 03:12\" (default: 6h)"},
 			&cli.StringFlag{Name: flagUntil, Usage: "the last `TIME` (default: now)"},
 			&cli.StringFlag{Name: flagAt, Usage: "a `TIME` to show by the minute, with the pods if they are recorded"},
+			partitionFlag(),
 			outputs.flag(),
 			dirFlag(),
 		},
@@ -68,7 +76,7 @@ func historyCommand(n host.Node) *cli.Command {
 			if n.Foreign && c.IsSet(flagDir) {
 				return usageError{fmt.Errorf("--%s: want no --%s beside it", flagRoot, flagDir)}
 			}
-			o := history.Options{Dir: historyDir(c, n)}
+			o := history.Options{Dir: historyDir(c, n), Partition: unitname.PartitionName(c.String(flagOf))}
 			if o.Until, err = timeFlag(c, flagUntil, now, now); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/command/recommend"
 	"nodepartition/internal/node"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakenode"
 )
 
@@ -78,6 +79,26 @@ func (n *fakeNode) recommend(want int, args ...string) (text string) {
 	return text
 }
 
+// TestHistoryPartition: both commands take a partition, and name those that the history has if it
+// does not have that one.
+func TestHistoryPartition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Configuration("systemPartition: {namespaces: [kube-system]}\nworkloadPartitions: {telemetry: {namespaces: [logs]}}\n"))
+	n.Record(7*24*time.Hour, true, func(_ time.Duration, s *samples.Sample) {
+		s.Others = []samples.Other{{Name: "telemetry", Usage: *s.Partition, Members: s.Members}}
+	})
+	for _, name := range []string{"history", "recommend"} {
+		n.oneProblem([]string{`the history in /var/lib/node-partition/history has no partition "batch"; it has system, telemetry`}, name, "--partition=batch")
+	}
+	if text := n.recommend(exitOK, "--partition=telemetry"); !strings.Contains(text, "\nworkloadPartitions:\n  telemetry:\n") {
+		t.Errorf("%s", text)
+	}
+	status, stdout, stderr := n.here("history", "--partition=telemetry", "--since=30m", "-o", "json")
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, `"partition": "telemetry"`) || strings.Contains(stdout, "kubepods-system") {
+		t.Errorf("status %d, %q\n%s", status, stderr, stdout)
+	}
+}
+
 // TestServiceHistory: the service records its evictions and pods, and a damaged file does not stop
 // it. Without the option it writes nothing.
 func TestServiceHistory(t *testing.T) {
@@ -138,6 +159,58 @@ func TestServiceHistoryPlacement(t *testing.T) {
 	s := h.Minutes[len(h.Minutes)-1]
 	if s.Node == nil || s.Node.Pods == 0 || s.Partition == nil || s.Partition.Pods == nil || s.Partition.Pods.Members == 0 || s.Partition.Pods.RequestBytes == 0 {
 		t.Errorf("node %+v, partition %+v", s.Node, s.Partition)
+	}
+}
+
+// TestServiceHistoryPartitions: the service records each partition of the node. What happens in one
+// of them is in no sample of the other.
+func TestServiceHistoryPartitions(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 96Mi, namespaces: [kube-system]}\n"+
+		"workloadPartitions: {telemetry: {memoryLimit: 64Mi, namespaces: [logs]}}\n"))
+	n.TellPods()
+	for file, text := range map[string]string{
+		"memory.max": "67108864", "memory.current": "31457280", "cpu.stat": "usage_usec 1000", "cpu.weight": "1",
+		"memory.stat":   "anon 31457280\ninactive_file 0\nactive_file 0\nslab_reclaimable 0",
+		"memory.events": "oom 0\noom_kill 0", "memory.events.local": "oom 0\noom_kill 0",
+		"memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0",
+	} {
+		n.Write(unitname.PartitionName("telemetry").Cgroup()+"/"+file, text)
+		if file == "cpu.stat" || file == "memory.pressure" {
+			n.Write(fakenode.SystemCgroup+"/"+file, text)
+		}
+	}
+	n.evicting("an eviction has ended", func(line string) {
+		if strings.Contains(line, "stopping the containers of a pod") {
+			n.Write(fakenode.SystemCgroup+"/memory.current", fakenode.Plenty)
+			n.End(fakenode.Pods[0])
+		}
+	}, "--history-members")
+	for partition, want := range map[string]struct {
+		evicted string
+		limit   uint64
+		peak    uint64
+	}{"system": {"kube-system/dns", 96 * mebi, 80 * mebi}, "telemetry": {"", 64 * mebi, 30 * mebi}} {
+		status, stdout, stderr := n.run("history", "--since=5m", "--partition="+partition, "-o", "json")
+		var v history.View
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || status != exitOK || len(v.Samples) == 0 {
+			t.Fatalf("%s: status %d, %q, %v: %s", partition, status, stderr, err, stdout)
+		}
+		evicted, peak, limit := "", uint64(0), uint64(0)
+		for _, s := range v.Samples {
+			of := s.Partition
+			if of == nil && len(s.Others) == 1 && string(s.Others[0].Name) == partition { // decoded
+				of = &s.Others[0].Usage
+			}
+			if of != nil {
+				evicted += strings.Join(of.Evicted, " ")
+				peak, limit = max(peak, of.UsedPeakBytes), of.LimitBytes
+			}
+		}
+		if evicted != want.evicted || limit != want.limit || peak < want.peak || partition == "telemetry" && peak > want.peak {
+			t.Errorf("%s: evicted %q, limit %d, peak %d in\n%s", partition, evicted, limit, peak, stdout)
+		}
 	}
 }
 

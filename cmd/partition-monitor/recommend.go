@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
 
@@ -32,13 +33,15 @@ func recommendCommand(n host.Node) *cli.Command {
 				Name: options.FlagProtected, Usage: "`PODS` that are never evicted, as for run",
 				Value: evict.DefaultProtected.String(),
 			},
+			partitionFlag(),
 			outputs.flag(),
 			dirFlag(),
 		},
 		Action: func(c *cli.Context) error {
 			applyServiceFlags(c, n)
 			o := recommend.Options{
-				Node: n, Dir: historyDir(c, n), Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
+				Node: n, Dir: historyDir(c, n), Partition: unitname.PartitionName(c.String(flagOf)),
+				Now: time.Now(), WithoutLeaks: c.Bool(flagWithout), Force: c.Bool(flagForce),
 			}
 			var err error
 			if o.Since, err = timeFlag(c, flagSince, o.Now, time.Time{}); err != nil {

@@ -14,7 +14,8 @@ const (
 // rows returns the dashboard, in the order of an operator's questions.
 func rows() []row {
 	return []row{
-		isItOn(), howFull(), whoUsesIt(), pressure(), evictions(), placements(), misplaced(), weights(), budget(), monitor(),
+		isItOn(), howFull(), whoUsesIt(), pressure(), evictions(), placements(), misplaced(), workloads(), weights(),
+		budget(), monitor(),
 	}
 }
 

@@ -86,6 +86,23 @@ func misplaced() row {
 	}}
 }
 
+func workloads() row {
+	return row{"Workload types", []panel{
+		{
+			title:       "Members by right",
+			description: "Pods that are members by their workload type, by the right: their namespace, allowedNamespaces, the namespace's annotation, or a static pod. A node without types has no value.",
+			unit:        units.Short, stacked: true,
+			queries: []query{{`nodepartition_workload_pods{` + of + `}`, "{{instance}} {{partition}} {{type}} {{by}}"}},
+		},
+		{
+			title:       "Refused pods",
+			description: "Pods that ask for a workload type in vain, or whose right to it is in doubt. docs/workload-partitions.md explains the reasons.",
+			unit:        units.Short, stacked: true,
+			queries: []query{{`nodepartition_workload_refused_pods{NODE}`, "{{instance}} {{type}} {{reason}}"}},
+		},
+	}}
+}
+
 func weights() row {
 	return row{"Weights", []panel{
 		{

@@ -65,6 +65,7 @@ func configurationMetrics(c node.Followed) metrics.Configured {
 	if c.Desired != nil {
 		add(metrics.KubeletsFile, c.Desired.Config != nil && c.Desired.KubeletsFile != "")
 	}
+	state.Workloads = c.Workloads
 	state.Partitions = map[unitname.PartitionName]metrics.ConfiguredPartition{}
 	for _, p := range c.Partitions {
 		of := metrics.ConfiguredPartition{Lowering: p.Deferral != nil}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
@@ -40,6 +41,13 @@ func TestConfigurationMetrics(t *testing.T) {
 		"switched off": {
 			node.Followed{Partitions: []node.FollowedPartition{{PartitionPolicy: off, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{}}},
 			metrics.Configured{Partitions: system(0, false)},
+		},
+		"with a workload type": {
+			node.Followed{
+				Partitions: []node.FollowedPartition{{PartitionPolicy: on}}, Desired: &node.Desired{},
+				Workloads: []membership.Workload{{Type: "management", Partition: unitname.System}},
+			},
+			metrics.Configured{Partitions: system(0, false), Workloads: []membership.Workload{{Type: "management", Partition: unitname.System}}},
 		},
 	} {
 		if got := configurationMetrics(test.from); !reflect.DeepEqual(got, test.want) {

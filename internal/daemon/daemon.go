@@ -142,11 +142,11 @@ func (m *monitor) build() error {
 }
 
 // sinks returns where the evictions of a partition are recorded beside metrics and journal, and
-// what records the kernel's kills; nil if nothing does. The history is about the first partition.
+// what records the kernel's kills; nil if nothing does.
 func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
 	var sinks evict.Sinks
-	if m.history != nil && isFirst(name) {
-		sinks = append(sinks, evictionRecord{recorder: m.history.recorder})
+	if m.history != nil {
+		sinks = append(sinks, evictionRecord{recorder: m.history.recorder, partition: name})
 	}
 	recorded, kills := m.cluster.sinks(name, pods)
 	return append(sinks, recorded...), kills
@@ -240,13 +240,13 @@ func (m *monitor) serve(ctx context.Context) error {
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
-	for _, run := range m.cluster.runs(systemPolls{&m.partitions}.last) {
+	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
 	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
 	if m.history != nil {
 		group.Go(func() error {
-			m.history.recorder.Run(ctx, m.history.ring, systemPolls{&m.partitions})
+			m.history.recorder.Run(ctx, m.history.ring, m.partitions.polled)
 			return nil
 		})
 	}

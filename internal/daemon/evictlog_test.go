@@ -211,9 +211,9 @@ func TestEvictionSinks(t *testing.T) {
 			t.Errorf("the sinks are %s; want %s", got, want)
 		}
 	}
-	// The history and the condition of the node are about the system partition.
+	// The condition of the node is about the system partition.
 	other, _ := (&monitor{history: kept, cluster: faulty}).sinks("telemetry", nil)
-	if got := kinds(other); got != "*daemon.clusterEvents" {
+	if got := kinds(other); got != "evictionRecord *daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
 	}
 }

@@ -45,7 +45,7 @@ func (m *monitor) newHistory() *history {
 		return nil
 	}
 	o := recorder.Options{
-		Cgroups: m.options.Node.Cgroups, Partition: unitname.First, Boot: bootID(m.options.Node.Proc), Up: sinceBoot,
+		Cgroups: m.options.Node.Cgroups, Boot: bootID(m.options.Node.Proc), Up: sinceBoot,
 		Node: func() (samples.Node, error) { return node.Has(m.options.Node.Root) }, Placement: m.placement,
 		Members: m.options.HistoryMembers,
 		Warn:    m.complaints("a sample of the history is not complete, or is not written yet"),
@@ -53,15 +53,15 @@ func (m *monitor) newHistory() *history {
 	return &history{recorder: recorder.New(o), ring: ring}
 }
 
-// placement returns where the pods are by the last pass, and false before the first.
-func (m *monitor) placement() (candidates.Placement, bool) {
+// placement returns where the pods of a partition are by the last pass, and false before the first.
+func (m *monitor) placement(partition unitname.PartitionName) (candidates.Placement, bool) {
 	report := m.table.Report()
 	if report.Time.IsZero() {
 		return candidates.Placement{}, false
 	}
 	known, _ := m.kubelet.Pods()
 	return candidates.Place(
-		unitname.First, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
+		partition, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
 	), true
 }
 

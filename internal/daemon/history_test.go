@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"testing"
+
+	"nodepartition/internal/unitname"
 )
 
 // TestPlacementBeforePass: before the first pass the places of the pods are not known. That is not
@@ -9,7 +11,7 @@ import (
 func TestPlacementBeforePass(t *testing.T) {
 	t.Parallel()
 	m := &monitor{}
-	if placed, known := m.placement(); known {
+	if placed, known := m.placement(unitname.System); known {
 		t.Errorf("%+v", placed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"nodepartition/internal/daemon/recorder"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -218,42 +219,20 @@ func (m *monitor) stopSlices(ctx context.Context, name unitname.PartitionName) {
 	}
 }
 
-// systemPolls returns the polls of the system partition's memory. Without one it has none.
-type systemPolls struct{ partitions *partitions }
-
-func (s systemPolls) evictor() *evict.Manager {
-	if p := s.partitions.of(unitname.First); p != nil {
-		return p.evictor
-	}
-	return nil
-}
-
-// Report returns the last poll; its Time is zero without one.
-func (s systemPolls) Report() evict.Report {
-	report, _ := s.last()
-	return report
-}
-
-// last returns the last poll, and false if there is no system partition.
-func (s systemPolls) last() (evict.Report, bool) {
-	if evictor := s.evictor(); evictor != nil {
-		return evictor.Report(), true
+// systemPoll returns the last poll of the system partition's memory, and false if there is none.
+func (l *partitions) systemPoll() (evict.Report, bool) {
+	if p := l.of(unitname.First); p != nil {
+		return p.evictor.Report(), true
 	}
 	return evict.Report{}, false
 }
 
-// TakePeak implements recorder.Polls.
-func (s systemPolls) TakePeak() evict.Peak {
-	if evictor := s.evictor(); evictor != nil {
-		return evictor.TakePeak()
+// polled returns the partitions with the polls of their memory, for the history.
+func (l *partitions) polled() []recorder.Partition {
+	all := l.all()
+	list := make([]recorder.Partition, 0, len(all))
+	for _, p := range all {
+		list = append(list, recorder.Partition{Name: p.name, Polls: p.evictor})
 	}
-	return evict.Peak{}
-}
-
-// Candidates implements recorder.Polls.
-func (s systemPolls) Candidates() []evict.Pod {
-	if evictor := s.evictor(); evictor != nil {
-		return evictor.Candidates()
-	}
-	return nil
+	return list
 }

@@ -88,6 +88,9 @@ const (
 	ByStatic By = "static"
 )
 
+// Rights returns all of them, for metrics that must have a value before the first.
+func Rights() []By { return []By{ByNamespace, ByAllowedNamespace, ByNamespaceAnnotation, ByStatic} }
+
 // Refusal is one of a fixed set of reasons why a pod does not get the type that it asks for.
 type Refusal string
 
@@ -109,6 +112,13 @@ const (
 	// Forbidden means that the kubelet's user may not read the namespace.
 	Forbidden Refusal = "forbidden"
 )
+
+// Refusals returns all of them, for metrics that must have a value before the first.
+func Refusals() []Refusal {
+	return []Refusal{
+		TwoTypes, BadAnnotation, UnknownType, IsGuaranteed, NotAllowed, NamespaceUnknown, NoAPI, Forbidden,
+	}
+}
 
 // isDoubt reports whether a refusal may end by itself, with the next answer of the API server. No
 // pod leaves a partition for a doubt: its containers would be restarted, perhaps twice.

@@ -28,6 +28,11 @@ type Input struct {
 	AtLimit uint64
 	// WithoutLeaks asks for the limit without what leaks have added, even if more is in use.
 	WithoutLeaks bool
+	// Alone leaves out the figures of the node, and the time in which it did not have the partition:
+	// that time tells nothing about a partition that was added later.
+	Alone bool
+	// Others names the partitions of a history that does not have the partition, "" if it has none.
+	Others string
 }
 
 // Recommendation is the output. Its JSON is for scripts: new versions add fields and do not change
@@ -137,11 +142,20 @@ func (c *computation) compute(in Input) {
 		c.noSection("the history is empty: wait until the monitor has written a sample")
 		return
 	}
+	if in.Alone {
+		in.Samples = withPartition(in.Samples)
+		if len(in.Samples) == 0 {
+			c.noSection("the history has no sample of the partition in that time: take an earlier --since")
+			return
+		}
+	}
 	c.cover(in)
 	factor := 1 + margin(c.History.duration())
 	c.partition(in, factor)
-	c.reserved(in.Samples, factor)
-	c.shareOfPartition(in.Samples)
+	if !in.Alone {
+		c.reserved(in.Samples, factor)
+		c.shareOfPartition(in.Samples)
+	}
 	if covered := c.History.duration(); factor > 1+marginPart {
 		c.warn("the history is %s long, and %s without gaps: the margin is %.0f %%, and what happens once a week may be missing; "+
 			"from a week on it is 15 %%", text(c.History.To.Sub(c.History.From)), text(covered), (factor-1)*100)
@@ -174,8 +188,13 @@ func (r *Recommendation) cover(in Input) {
 
 // partition computes the limit and the threshold.
 func (c *computation) partition(in Input, factor float64) {
-	list := slices.DeleteFunc(slices.Clone(in.Samples), func(s samples.Sample) bool { return s.Partition == nil })
-	if len(list) == 0 {
+	list := withPartition(in.Samples)
+	switch {
+	case len(list) > 0:
+	case in.Others != "":
+		c.noSection("the history has no system partition; --partition=NAME is for another one: %s", in.Others)
+		return
+	default:
 		c.noSection("the history has no partition: write a section without memoryLimit, which measures and limits nothing")
 		return
 	}
@@ -202,6 +221,11 @@ func (c *computation) partition(in Input, factor float64) {
 	c.judge(in.NodeBytes, list)
 	c.warnAboutMembers(list)
 	c.warnAboutCache(list)
+}
+
+// withPartition returns the samples of the time in which the node had the partition.
+func withPartition(list []samples.Sample) []samples.Sample {
+	return slices.DeleteFunc(slices.Clone(list), func(s samples.Sample) bool { return s.Partition == nil })
 }
 
 // least is the length of a history from which on a limit is more than a guess: a day has a night.
@@ -270,6 +294,14 @@ func (r *Recommendation) warnAboutMembers(list []samples.Sample) {
 	if slices.ContainsFunc(list, func(s samples.Sample) bool { return len(s.Members) >= samples.MaxMembers }) {
 		r.warn("the history has the %d pods that use most: the replay evicts none of the others",
 			samples.MaxMembers)
+	}
+	left := 0
+	for i := range list {
+		left = max(left, list[i].Partition.MembersLeft)
+	}
+	if left > 0 {
+		r.warn("the partitions share the room for pods in the history, and a sample leaves out up to %d of this one, those that use least: "+
+			"the replay evicts none of them", left)
 	}
 	pressure := slices.MaxFunc(list, func(a, b samples.Sample) int {
 		return int(a.Partition.PressurePercent*100) - int(b.Partition.PressurePercent*100)

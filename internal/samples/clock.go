@@ -33,6 +33,9 @@ func (h *History) retime() {
 			if s.Partition != nil {
 				s.Partition.PeakTime = s.Partition.PeakTime.Add(shift)
 			}
+			for j := range s.Others {
+				s.Others[j].PeakTime = s.Others[j].PeakTime.Add(shift)
+			}
 		}
 	}
 }

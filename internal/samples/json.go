@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"nodepartition/internal/unitname"
@@ -29,17 +30,21 @@ type partition struct {
 	Members []Member `json:"members,omitempty"`
 }
 
-// MarshalJSON writes the partitions as a list.
+// MarshalJSON writes the partitions as a list, the one that the sample is about first.
 func (s Sample) MarshalJSON() ([]byte, error) {
 	d := document{plain: plain(s)}
 	if s.Partition != nil {
-		d.Partitions = []partition{{unitname.First, unitname.First.Slice(), *s.Partition, s.Members}}
+		name := cmp.Or(s.About, unitname.First)
+		d.Partitions = append(d.Partitions, partition{name, name.Slice(), *s.Partition, s.Members})
+	}
+	for _, o := range s.Others {
+		d.Partitions = append(d.Partitions, partition{o.Name, o.Name.Slice(), o.Usage, o.Members})
 	}
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON reads a sample in the present form, and in the earlier one. It leaves out all but
-// the system partition.
+// UnmarshalJSON reads a sample in the present form, and in the earlier one. The result is about the
+// system partition.
 func (s *Sample) UnmarshalJSON(text []byte) error {
 	var d struct {
 		document
@@ -52,8 +57,11 @@ func (s *Sample) UnmarshalJSON(text []byte) error {
 	old := d.earlier
 	s.Partition, s.Members = old.Partition, old.Members
 	for i := range d.Partitions {
-		if p := &d.Partitions[i]; p.Name == unitname.First {
+		p := &d.Partitions[i]
+		if p.Name == unitname.First {
 			s.Partition, s.Members = &p.Usage, p.Members
+		} else {
+			s.Others = append(s.Others, Other{p.Name, p.Usage, p.Members})
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package samples
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -20,11 +19,35 @@ func merge(a, b Sample) Sample {
 	out.Node = mergeBoth(mergeNodes, a.Node, b.Node)
 	out.Groups = mergeGroups(a.Groups, b.Groups)
 	out.Partition = mergeBoth(mergePartitions, a.Partition, b.Partition)
-	if out.Partition != nil && a.Partition != nil && out.Partition.PeakTime.Equal(a.Partition.PeakTime) {
+	if out.Partition.peaksWith(a.Partition) {
 		out.Members = a.Members
 	}
+	out.Others = mergeOthers(a.Others, b.Others)
 	out.bound()
 	return out
+}
+
+// mergeOthers merges the partitions of two samples by name. The second sample's come first: if
+// there are too many, the ones that are gone are left out.
+func mergeOthers(a, b []Other) []Other {
+	out := slices.Clone(b)
+	for _, first := range a {
+		i := slices.IndexFunc(out, func(o Other) bool { return o.Name == first.Name })
+		if i < 0 {
+			out = append(out, first)
+			continue
+		}
+		out[i].Usage = *mergePartitions(&first.Usage, &out[i].Usage)
+		if out[i].peaksWith(&first.Usage) {
+			out[i].Members = first.Members
+		}
+	}
+	return out
+}
+
+// peaksWith reports whether the largest usage of two is of the first of them. Both may be nil.
+func (u *Usage) peaksWith(first *Usage) bool {
+	return u != nil && first != nil && u.PeakTime.Equal(first.PeakTime)
 }
 
 // mergeBoth merges a and b, or returns the one that there is.
@@ -41,7 +64,7 @@ func mergeBoth[T any](merge func(a, b *T) *T, a, b *T) *T {
 func mergePartitions(a, b *Usage) *Usage {
 	out := *b
 	if a.UsedPeakBytes >= b.UsedPeakBytes {
-		out.UsedPeakBytes, out.PeakTime = a.UsedPeakBytes, a.PeakTime
+		out.UsedPeakBytes, out.PeakTime, out.MembersLeft = a.UsedPeakBytes, a.PeakTime, a.MembersLeft
 	}
 	out.UsedLowBytes = min(a.UsedLowBytes, b.UsedLowBytes)
 	out.CurrentPeakBytes = max(a.CurrentPeakBytes, b.CurrentPeakBytes)
@@ -94,35 +117,6 @@ func mergeGroups(a, b []Group) []Group {
 		out[i].MilliCPU = max(out[i].MilliCPU, g.MilliCPU)
 	}
 	return out
-}
-
-// largest returns the members that use most, at most MaxMembers of them.
-func largest(members []Member) []Member {
-	if len(members) <= MaxMembers {
-		return members
-	}
-	sorted := slices.Clone(members)
-	slices.SortStableFunc(sorted, func(a, b Member) int { return -cmp.Compare(a.UsedBytes, b.UsedBytes) })
-	return sorted[:MaxMembers]
-}
-
-// important returns the groups of the kubelet and of the runtime, and those that use most of the
-// others, at most maxGroups in all.
-func important(groups []Group) []Group {
-	if len(groups) <= maxGroups {
-		return groups
-	}
-	sorted := slices.Clone(groups)
-	slices.SortStableFunc(sorted, func(a, b Group) int {
-		switch {
-		case a.Kube == b.Kube:
-			return -cmp.Compare(a.WorkingSetBytes, b.WorkingSetBytes)
-		case a.Kube:
-			return -1
-		}
-		return 1
-	})
-	return sorted[:maxGroups]
 }
 
 // reaches reports whether a sample continues this one within a stretch of time. s may be nil.

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"nodepartition/internal/unitname"
 )
 
 // History holds the samples of a folder, the oldest first.
@@ -18,6 +21,8 @@ type History struct {
 	Minutes, Tens []Sample
 	// Broken counts lines that could not be read.
 	Broken int
+	// Partitions lists the partitions of which Read has found a usage, the system partition first.
+	Partitions []unitname.PartitionName
 }
 
 // Read reads the samples in a folder until ctx ends. A Ring may write at the same time: samples
@@ -54,11 +59,55 @@ func Read(ctx context.Context, dir string) (History, error) {
 			h.Broken += in.broken
 		}
 	}
+	h.Partitions = partitions(h.Minutes, h.Tens)
 	h.retime()
 	for _, list := range [][]Sample{h.Minutes, h.Tens} {
 		slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
 	}
 	return h, nil
+}
+
+// partitions lists the partitions of samples, the system partition first.
+func partitions(lists ...[]Sample) []unitname.PartitionName {
+	names := map[unitname.PartitionName]bool{}
+	system := false
+	for _, s := range slices.Concat(lists...) {
+		system = system || s.Partition != nil
+		for i := range s.Others {
+			names[s.Others[i].Name] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(names))
+	if system {
+		all = slices.Insert(all, 0, unitname.First)
+	}
+	return all
+}
+
+// Of returns the history about one partition, as Read returns it, without the others. A sample of
+// the time in which the node did not have it has no partition.
+func (h History) Of(name unitname.PartitionName) History {
+	h.Minutes, h.Tens = about(h.Minutes, name), about(h.Tens, name)
+	return h
+}
+
+func about(list []Sample, name unitname.PartitionName) []Sample {
+	out := slices.Clone(list)
+	for i := range out {
+		s := &out[i]
+		others := s.Others
+		s.Others = nil
+		if name == unitname.First {
+			continue
+		}
+		s.About, s.Partition, s.Members = name, nil, nil
+		for j := range others {
+			if o := &others[j]; o.Name == name {
+				s.Partition, s.Members = &o.Usage, o.Members
+			}
+		}
+	}
+	return out
 }
 
 // Between returns the samples that end after since and not after until: samples of a minute where

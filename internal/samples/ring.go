@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,8 +54,7 @@ func (r *Ring) Add(s Sample) error {
 	if r.sum != nil && !window(r.sum.Time).Equal(window(s.Time)) {
 		err = r.endSum()
 	}
-	fine := s
-	fine.Members = nil
+	fine := s.withoutMembers()
 	if r.lastMinute.reaches(s, time.Minute) {
 		fine = merge(*r.lastMinute, fine)
 		r.minutes.replace = true
@@ -74,6 +74,16 @@ func (r *Ring) Add(s Sample) error {
 		err = errors.Join(err, r.minutes.write())
 	}
 	return err
+}
+
+// withoutMembers returns the sample without pods. Their number is not left out of a sample that has
+// none.
+func (s Sample) withoutMembers() Sample {
+	s.Members, s.Others = nil, slices.Clone(s.Others)
+	for i := range s.Others {
+		s.Others[i].Members, s.Others[i].MembersLeft = nil, 0
+	}
+	return s
 }
 
 // Close writes what is in memory.

@@ -437,16 +437,32 @@ func TestBytesPerDay(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd measures a sample of the monitor, the writing of each fifth included.
+// BenchmarkAdd measures a sample of the monitor, the writing of each fifth included: with one
+// partition, with four, and with as many partitions and pods as there can be.
 func BenchmarkAdd(b *testing.B) {
-	r, err := Open(b.TempDir(), func(error) {})
-	if err != nil {
-		b.Fatal(err)
+	four := func(n int) Sample {
+		s := full(n)
+		s.Others = s.Others[:3]
+		return s.withoutMembers()
 	}
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		if err := r.Add(minute(n, 100)); err != nil {
-			b.Fatal(err)
-		}
+	for name, sample := range map[string]func(int) Sample{
+		"partitions=1":       func(n int) Sample { return minute(n, 100) },
+		"partitions=4":       four,
+		"partitions=17/pods": full,
+	} {
+		b.Run(name, func(b *testing.B) {
+			r, err := Open(b.TempDir(), func(error) {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := sample(0)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				s.Time = start.Add(time.Duration(n) * time.Minute)
+				if err := r.Add(s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -5,7 +5,11 @@
 // line has a checksum.
 package samples
 
-import "time"
+import (
+	"time"
+
+	"nodepartition/internal/unitname"
+)
 
 // Sample holds the usage in a stretch of time.
 type Sample struct {
@@ -19,14 +23,27 @@ type Sample struct {
 	Up uint64 `json:"up,omitempty"`
 	// Node is nil where it is not known: in samples of a monitor before it recorded the node.
 	Node *Node `json:"node,omitempty"`
-	// Partition is the usage of the system partition, nil if there was none. In JSON it is an element
-	// of the list partitions, with its Members.
+	// About is the partition that Partition and Members are of; "" means the system partition. History
+	// has samples about another one.
+	About unitname.PartitionName `json:"-"`
+	// Partition is the usage of that partition, nil if there was none. In JSON it is an element of the
+	// list partitions, with its Members.
 	Partition *Usage `json:"-"`
 	// Groups lists the cgroups outside of kubepods.slice.
 	Groups []Group `json:"groups,omitempty"`
 	// Members lists pods of the partition, if they are asked for, at the end of the minute with the
 	// highest UsedPeakBytes. Only samples of ten minutes have them.
 	Members []Member `json:"-"`
+	// Others lists the other partitions of the node. In JSON they are elements of the list partitions.
+	Others []Other `json:"-"`
+}
+
+// Other is a partition of a sample that the sample is not about.
+type Other struct {
+	Name unitname.PartitionName
+	Usage
+	// Members lists its pods, as Sample.Members.
+	Members []Member
 }
 
 // Node has the size of the node, and the number of its pods.
@@ -70,6 +87,14 @@ type Usage struct {
 	// KilledElsewhere those at the limit of a pod or of the node.
 	KilledAtLimit   uint32 `json:"killedAtLimit,omitempty"`
 	KilledElsewhere uint32 `json:"killedElsewhere,omitempty"`
+	// MembersLeft counts pods that are not among the members of the sample, because the other
+	// partitions of the node share the room for them.
+	MembersLeft int `json:"membersLeft,omitempty"`
+}
+
+// happened reports whether something happened that an operator will search for.
+func (u *Usage) happened() bool {
+	return u != nil && (len(u.Evicted) > 0 || u.KilledAtLimit > 0 || u.KilledElsewhere > 0)
 }
 
 // Cache tells which part of the page cache is in use, at the end of the minute: the largest of ten
@@ -139,27 +164,12 @@ type Member struct {
 	UsedBytes       uint64 `json:"usedBytes"`
 }
 
-// urgent reports whether something happened that an operator will search for.
+// urgent reports whether something happened in a partition that an operator will search for.
 func (s *Sample) urgent() bool {
-	p := s.Partition
-	return p != nil && (len(p.Evicted) > 0 || p.KilledAtLimit > 0 || p.KilledElsewhere > 0)
-}
-
-// MaxMembers is the number of pods in a sample.
-const MaxMembers = 32
-
-// The other bounds of a sample.
-const (
-	maxGroups  = 20
-	maxEvicted = 16
-)
-
-// bound cuts the lists of a sample to their largest elements. The services of the kubelet and of
-// the runtime come before other groups.
-func (s *Sample) bound() {
-	s.Groups = important(s.Groups)
-	s.Members = largest(s.Members)
-	if p := s.Partition; p != nil {
-		p.Evicted = p.Evicted[:min(len(p.Evicted), maxEvicted)]
+	for i := range s.Others {
+		if s.Others[i].happened() {
+			return true
+		}
 	}
+	return s.Partition.happened()
 }

@@ -28,10 +28,11 @@ type kind struct {
 }
 
 var (
-	// minutes holds samples of a minute, for 24 to 30 hours.
-	minutes = kind{name: "minutes", lines: 6 * 60, bytes: 1 << 20, segments: 5, batch: 5}
-	// tens holds samples of ten minutes, for 14 to 16 days.
-	tens = kind{name: "tens", lines: 2 * 24 * 6, bytes: 4 << 20, segments: 8, batch: 1}
+	// minutes holds samples of a minute, for 24 to 30 hours. A line of 17 partitions has some 9 KB.
+	minutes = kind{name: "minutes", lines: 6 * 60, bytes: 4 << 20, segments: 5, batch: 5}
+	// tens holds samples of ten minutes, for 14 to 16 days: for 8 days at least on a node with 17
+	// partitions of many pods, where a line has some 50 KB.
+	tens = kind{name: "tens", lines: 2 * 24 * 6, bytes: 8 << 20, segments: 8, batch: 1}
 )
 
 const (

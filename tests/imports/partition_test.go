@@ -18,7 +18,7 @@ const (
 
 // maxFirst is the number of places that mean the first partition: files, figures and texts that do
 // not name a partition, because they are older than other partitions. It only falls.
-const maxFirst = 26
+const maxFirst = 22
 
 // TestOnePartition: only the configuration knows the system partition by its name. All else is
 // given the name of a partition.

@@ -4,6 +4,7 @@ package history
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"nodepartition/internal/node"
@@ -15,6 +16,8 @@ import (
 type Options struct {
 	// Dir is the folder of the history.
 	Dir string
+	// Partition is the partition to show; "" means the system partition.
+	Partition unitname.PartitionName
 	// Since and Until bound the samples.
 	Since, Until time.Time
 	// At is a moment to show in detail, zero for none. Since and Until are then ignored.
@@ -24,6 +27,10 @@ type Options struct {
 // View holds the output of the command history. Its JSON is for scripts: new versions add fields
 // and do not change them.
 type View struct {
+	// Partition is the partition that was asked for. It is absent if none was: then Samples are about
+	// the system partition.
+	Partition unitname.PartitionName `json:"partition,omitempty"`
+
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 	// Samples have the length of a minute, of ten, or of an hour.
@@ -32,6 +39,9 @@ type View struct {
 	Partitions []Partition `json:"partitions,omitempty"`
 	// BrokenLines counts lines that could not be read.
 	BrokenLines int `json:"brokenLines,omitempty"`
+
+	// others lists the partitions of a history that has no system partition.
+	others []unitname.PartitionName
 }
 
 // Partition lists the pods of a partition.
@@ -53,14 +63,17 @@ const (
 
 // Read reads the samples to show.
 func Read(ctx context.Context, o Options) (View, error) {
-	h, err := node.ReadHistory(ctx, o.Dir)
+	h, err := node.ReadHistory(ctx, o.Dir, o.Partition)
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Since: o.Since, Until: o.Until, BrokenLines: h.Broken}
+	v := View{Partition: o.Partition, Since: o.Since, Until: o.Until, BrokenLines: h.Broken}
+	if !slices.Contains(h.Partitions, node.Shown(o.Partition)) {
+		v.others = h.Partitions
+	}
 	if !o.At.IsZero() {
 		v.Since, v.Until = o.At.Add(-around), o.At.Add(around)
-		v.Partitions = membersAt(h, o.At)
+		v.Partitions = membersAt(h, node.Shown(o.Partition), o.At)
 	}
 	v.Samples = []samples.Sample{}
 	switch length := v.Until.Sub(v.Since); {
@@ -90,11 +103,11 @@ func closest(h samples.History, at time.Time) []samples.Sample {
 	return nil
 }
 
-// membersAt returns the pods of the partition closest to a moment, at most a quarter of an hour
-// away.
-func membersAt(h samples.History, at time.Time) []Partition {
+// membersAt returns the pods of the partition that a history is about, closest to a moment, at most
+// a quarter of an hour away.
+func membersAt(h samples.History, name unitname.PartitionName, at time.Time) []Partition {
 	const most = 15 * time.Minute
-	p := Partition{Name: unitname.First, Slice: unitname.First.Slice()}
+	p := Partition{Name: name, Slice: name.Slice()}
 	for i := range h.Tens {
 		s := &h.Tens[i]
 		if s.Partition == nil || len(s.Members) == 0 {

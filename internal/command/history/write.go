@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nodepartition/internal/bytesize"
+	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
 	"nodepartition/internal/samples"
@@ -22,6 +23,9 @@ func WriteJSON(w io.Writer, v View) error {
 
 // WriteTable writes a view for people, in their time zone.
 func WriteTable(w io.Writer, v View) error {
+	if v.Partition != "" {
+		fmt.Fprintf(w, "Partition %s\n\n", oneline.Terminal(string(v.Partition)))
+	}
 	if len(v.Samples) == 0 {
 		fmt.Fprintf(w, "No samples from %s to %s.\n", output.Time(v.Since), output.Time(v.Until))
 	} else {
@@ -42,6 +46,9 @@ func WriteTable(w io.Writer, v View) error {
 		if err := writeMembers(w, p.Members); err != nil {
 			return err
 		}
+	}
+	if len(v.others) > 0 {
+		fmt.Fprintf(w, "\nThe history has no system partition. --partition=NAME shows another one: %s.\n", node.PartitionNames(v.others))
 	}
 	if v.BrokenLines > 0 {
 		fmt.Fprintf(w, "\n%d lines of the history are broken, and left out.\n", v.BrokenLines)

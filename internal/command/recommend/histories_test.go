@@ -2,10 +2,13 @@ package recommend
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"nodepartition/internal/node"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
 
@@ -143,4 +146,33 @@ func (m made) advise(t *testing.T, has samples.Node) Advice {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// named returns a history by its name.
+func named(name string) made {
+	list := histories()
+	return list[slices.IndexFunc(list, func(m made) bool { return m.name == name })]
+}
+
+// beside returns the history as the one of the partition telemetry, which the node has at some
+// times, beside a steady system partition.
+func (m made) beside(has func(since time.Duration) bool) samples.History {
+	h, of := named("steady").samples(usualNode), m.samples(usualNode)
+	h.Partitions = []unitname.PartitionName{unitname.System, "telemetry"}
+	for i := range h.Tens {
+		if s := &of.Tens[i]; has(time.Duration(s.Up) * time.Second) {
+			for j := range s.Members {
+				s.Members[j].Namespace = "telemetry"
+			}
+			h.Tens[i].Others = []samples.Other{{Name: "telemetry", Usage: *s.Partition, Members: s.Members}}
+		}
+	}
+	return h
+}
+
+// adviseOf computes the recommendation for a partition; "" means the system partition.
+func adviseOf(t *testing.T, h samples.History, name unitname.PartitionName) (Advice, error) {
+	t.Helper()
+	o := Options{Dir: t.TempDir(), Now: now, Protected: evict.DefaultProtected, Partition: name}
+	return o.advise(t.Context(), h.Of(node.Shown(name)))
 }

@@ -11,8 +11,10 @@ import (
 type document struct {
 	recommend.Recommendation
 	Partitions []partition `json:"partitions"`
-	// SystemPartition is the present section with the recommended values. It is absent without any.
-	SystemPartition map[string]any `json:"systemPartition,omitempty"`
+	// SystemPartition or WorkloadPartitions has the present section with the recommended values. They
+	// are absent without any.
+	SystemPartition    map[string]any                            `json:"systemPartition,omitempty"`
+	WorkloadPartitions map[unitname.PartitionName]map[string]any `json:"workloadPartitions,omitempty"`
 }
 
 // partition holds the figures of one partition.
@@ -24,9 +26,17 @@ type partition struct {
 
 // MarshalJSON writes the figures of the partition as an element of a list.
 func (a Advice) MarshalJSON() ([]byte, error) {
-	return json.Marshal(document{
-		a.Recommendation, []partition{{unitname.First, unitname.First.Slice(), a.ForPartition}}, a.SystemPartition,
-	})
+	d := document{
+		Recommendation: a.Recommendation,
+		Partitions:     []partition{{a.Partition, a.Partition.Slice(), a.ForPartition}},
+	}
+	switch {
+	case a.isSystem():
+		d.SystemPartition = a.Section
+	case a.Section != nil:
+		d.WorkloadPartitions = map[unitname.PartitionName]map[string]any{a.Partition: a.Section}
+	}
+	return json.Marshal(d)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -35,11 +45,12 @@ func (a *Advice) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return err
 	}
-	a.Recommendation, a.SystemPartition = d.Recommendation, d.SystemPartition
-	for i := range d.Partitions {
-		if d.Partitions[i].Name == unitname.First {
-			a.ForPartition = d.Partitions[i].ForPartition
-		}
+	a.Recommendation, a.Section = d.Recommendation, d.SystemPartition
+	if len(d.Partitions) > 0 {
+		a.Partition, a.ForPartition = d.Partitions[0].Name, d.Partitions[0].ForPartition
+	}
+	if !a.isSystem() {
+		a.Section = d.WorkloadPartitions[a.Partition]
 	}
 	return nil
 }

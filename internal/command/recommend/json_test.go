@@ -3,9 +3,11 @@ package recommend
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"nodepartition/internal/recommend"
+	"nodepartition/internal/unitname"
 )
 
 // TestAdviceJSON: what is recommended for a partition is an element of a list, with its name.
@@ -18,7 +20,7 @@ func TestAdviceJSON(t *testing.T) {
 			},
 			Leaks: []recommend.Leak{}, Warnings: []string{"a"},
 		},
-		SystemPartition: map[string]any{"memoryLimit": "512Mi"},
+		Partition: unitname.System, Section: map[string]any{"memoryLimit": "512Mi"},
 	}
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -40,5 +42,40 @@ func TestAdviceJSON(t *testing.T) {
 	var back Advice
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, a) {
 		t.Errorf("%v: %+v; want %+v", err, back, a)
+	}
+}
+
+// TestAdviceJSONPartition: the figures of a workload partition have its name, and its section is
+// below workloadPartitions.
+func TestAdviceJSONPartition(t *testing.T) {
+	t.Parallel()
+	a := Advice{Partition: "telemetry", Section: map[string]any{"memoryLimit": "512Mi"}}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Partitions []struct {
+			Name  string `json:"name"`
+			Slice string `json:"slice"`
+		} `json:"partitions"`
+		SystemPartition    map[string]any            `json:"systemPartition"`
+		WorkloadPartitions map[string]map[string]any `json:"workloadPartitions"`
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Partitions) != 1 || got.Partitions[0].Name != "telemetry" || got.Partitions[0].Slice != "kubepods-telemetry.slice" ||
+		got.SystemPartition != nil || got.WorkloadPartitions["telemetry"]["memoryLimit"] != "512Mi" {
+		t.Errorf("%s", text)
+	}
+	var back Advice
+	if err := json.Unmarshal(text, &back); err != nil || back.Partition != "telemetry" || !reflect.DeepEqual(back.Section, a.Section) {
+		t.Errorf("%v: %+v", err, back)
+	}
+	// Without a section there is neither.
+	a.Section = nil
+	if text, err = json.Marshal(a); err != nil || strings.Contains(string(text), "workloadPartitions") {
+		t.Errorf("%s, %v", text, err)
 	}
 }

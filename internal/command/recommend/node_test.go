@@ -61,7 +61,7 @@ func TestRecommendSection(t *testing.T) {
 	if section["memoryLimit"] != "432Mi" || section["cpuset"] != "0" || len(section["namespaces"].([]any)) != 2 || section["evictionMaxPodGracePeriod"] != 5.0 {
 		t.Errorf("%v in\n%s", section, text)
 	}
-	if a.MemoryLimit.Bytes != 432*mebi || a.SystemPartition["memoryLimit"] != "432Mi" || len(a.Leaks) != 1 || a.Leaks[0].Name != "kube-system/collector" {
+	if a.MemoryLimit.Bytes != 432*mebi || a.Section["memoryLimit"] != "432Mi" || len(a.Leaks) != 1 || a.Leaks[0].Name != "kube-system/collector" {
 		t.Errorf("%+v, %+v", a.MemoryLimit, a.Leaks)
 	}
 	// 150 x 1.15 and 60 x 1.15; 250 x 1.15 and 40 x 1.15.
@@ -99,7 +99,7 @@ func TestRecommendShortHistory(t *testing.T) {
 	n := fakenode.New(t, fakenode.Configuration(""))
 	n.Record(3*time.Hour, false, nil)
 	text, a := recommended(t, n, false, nil)
-	if strings.Contains(text, "systemPartition") || a.SystemPartition != nil || !strings.Contains(text, "# no section: the history has 3h0m0s") || a.MemoryLimit == nil {
+	if strings.Contains(text, "systemPartition") || a.Section != nil || !strings.Contains(text, "# no section: the history has 3h0m0s") || a.MemoryLimit == nil {
 		t.Errorf("%s", text)
 	}
 	text, a = recommended(t, n, true, forced)
@@ -111,7 +111,7 @@ func TestRecommendShortHistory(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if !strings.Contains(text, "namespaces:\n  - kube-system\n") || a.SystemPartition["memoryLimit"] == nil {
+	if !strings.Contains(text, "namespaces:\n  - kube-system\n") || a.Section["memoryLimit"] == nil {
 		t.Errorf("%s", text)
 	}
 	// Only reservations, if there was no partition; nothing before a sample.
@@ -123,4 +123,99 @@ func TestRecommendShortHistory(t *testing.T) {
 	if _, a = recommended(t, n, false, func(o *Options) { o.Since = o.Now }); a.KubeReserved != nil || len(a.NoSection) != 1 {
 		t.Errorf("%q", a.NoSection)
 	}
+}
+
+// withTelemetry adds a partition to samples that ends half way, and uses half of the system
+// partition's memory.
+func withTelemetry(end time.Duration) func(time.Duration, *samples.Sample) {
+	return func(since time.Duration, s *samples.Sample) {
+		if since > end {
+			return
+		}
+		usage := *s.Partition
+		usage.UsedPeakBytes, usage.UsedLowBytes = 100*mebi, 100*mebi
+		s.Others = []samples.Other{{Name: "telemetry", Usage: usage, Members: []samples.Member{
+			{UID: "t", Namespace: "logs", Name: "agent", Containers: "a", UsedBytes: 100 * mebi, WorkingSetBytes: 100 * mebi},
+		}}}
+	}
+}
+
+func of(name unitname.PartitionName) func(*Options) { return func(o *Options) { o.Partition = name } }
+
+// TestRecommendPartitionSection: the section of a workload partition keeps its fields and all else
+// of the file that it is for, because try replaces that.
+func TestRecommendPartitionSection(t *testing.T) {
+	t.Parallel()
+	const week = 7 * 24 * time.Hour
+	const section = "  telemetry: {namespaces: [logs], cpuset: \"0\", evictionMaxPodGracePeriod: 5, memoryLimit: 1Gi}\n  batch: {namespaces: [batch], memoryLimit: 2Gi}\n"
+	const system = "systemPartition: {namespaces: [kube-system], memoryLimit: 3Gi}\n"
+	const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	type document struct {
+		SystemPartition    map[string]any
+		WorkloadPartitions map[string]map[string]any
+	}
+	for name, test := range map[string]struct {
+		kubelet, own string
+		system       bool // the document has it
+	}{
+		"in its own file":       {"", header + system + "workloadPartitions:\n" + section, true},
+		"in the kubelet's file": {system + "workloadPartitions:\n" + section, "", false},
+		"in two files":          {"workloadPartitions:\n" + section, header + system, true},
+	} {
+		n := fakenode.New(t, fakenode.Configuration(test.kubelet))
+		if test.own != "" {
+			n.Write("/etc/kubernetes/node-partition.yaml", test.own)
+		}
+		n.Record(week, true, withTelemetry(week))
+		text, a := recommended(t, n, true, of("telemetry"))
+		var got document
+		if err := yaml.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%s: %v:\n%s", name, err, text)
+		}
+		// 100 x 1.15, and 32 beside them.
+		telemetry := got.WorkloadPartitions["telemetry"]
+		if telemetry["memoryLimit"] != "160Mi" || telemetry["cpuset"] != "0" || telemetry["evictionMaxPodGracePeriod"] != 5.0 ||
+			got.WorkloadPartitions["batch"]["memoryLimit"] != "2Gi" || (got.SystemPartition != nil) != test.system {
+			t.Errorf("%s: %+v in\n%s", name, got, text)
+		}
+		if a.Partition != "telemetry" || a.Section["memoryLimit"] != "160Mi" || a.KubeReserved != nil || !strings.Contains(text, "# workloadPartitions.telemetry.memoryLimit 160Mi:") {
+			t.Errorf("%s: %+v", name, a)
+		}
+		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
+		if err != nil || c.Partition("telemetry").MemoryLimit != 160*mebi || c.Partition("batch").MemoryLimit != 2<<30 || c.Partition(unitname.System).MemoryLimit != 3<<30 {
+			t.Errorf("%s: %v, %+v", name, err, c.Partitions)
+		}
+	}
+}
+
+// TestRecommendPartitionGone: the history of a partition that was removed is of use until it ages
+// out. An unknown name is an error with those that there are, and a node without a system partition
+// gets the figures of the node, and the names.
+func TestRecommendPartitionGone(t *testing.T) {
+	t.Parallel()
+	const length = 3 * 24 * time.Hour
+	n := fakenode.New(t, fakenode.Configuration("systemPartition: {namespaces: [kube-system]}\n"))
+	n.Record(length, true, withTelemetry(length-12*time.Hour))
+	text, a := recommended(t, n, true, of("telemetry"))
+	if a.MemoryLimit.PeakBytes != 100*mebi || !strings.Contains(text, "# warning: workloadPartitions.telemetry is not in the configuration: the section has the recommended fields alone") {
+		t.Errorf("%s", text)
+	}
+	if _, a = recommended(t, n, false, func(o *Options) { o.Partition, o.Since = "telemetry", o.Now.Add(-time.Hour) }); len(a.NoSection) != 1 ||
+		!strings.Contains(a.NoSection[0], "no sample of the partition in that time") {
+		t.Errorf("%q", a.NoSection)
+	}
+	_, err := Read(t.Context(), Options{Node: n.Host(), Dir: n.Host().Path(node.HistoryDir), Now: time.Now(), Partition: "batch"})
+	if err == nil || !strings.Contains(err.Error(), `no partition "batch"; it has system, telemetry`) {
+		t.Errorf("%v", err)
+	}
+	n = fakenode.New(t, fakenode.Configuration(""))
+	n.Record(length, true, func(since time.Duration, s *samples.Sample) {
+		withTelemetry(length)(since, s)
+		s.Partition, s.Members = nil, nil
+	})
+	if _, a = recommended(t, n, false, nil); a.KubeReserved == nil || len(a.NoSection) != 1 ||
+		a.NoSection[0] != "the history has no system partition; --partition=NAME is for another one: telemetry" {
+		t.Errorf("%q", a.NoSection)
+	}
+	recommended(t, n, true, of("telemetry"))
 }

@@ -23,6 +23,7 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/recommend"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/slices/config"
 )
@@ -33,6 +34,8 @@ type Options struct {
 	Node host.Node
 	// Dir is the folder of the history.
 	Dir string
+	// Partition is the partition to compute figures for; "" means the system partition.
+	Partition unitname.PartitionName
 	// Since is the time from which on samples count.
 	Since time.Time
 	// Now is the time after which samples do not count: a clock was wrong when they were taken.
@@ -50,11 +53,24 @@ type Options struct {
 // fields and do not change them.
 type Advice struct {
 	recommend.Recommendation
-	// SystemPartition is the present section with the recommended values. It is absent without any.
-	SystemPartition map[string]any
+	// Partition is the partition that the figures are for.
+	Partition unitname.PartitionName
+	// Section is the present section of the partition with the recommended values. It is nil without
+	// any.
+	Section map[string]any
 
-	// workloads is the section of the other partitions in the file that the section is for.
-	workloads json.RawMessage
+	// beside holds the rest of the file that the section is for.
+	beside beside
+}
+
+// beside holds what the file of a recommended section has besides: the file replaces each of the
+// two sections of the configuration as a whole.
+type beside struct {
+	// system is systemPartition beside a workload partition, and workloads is workloadPartitions
+	// beside the system partition; nil if the file does not have them.
+	system, workloads json.RawMessage
+	// others lists the other partitions of workloadPartitions beside a workload partition.
+	others map[string]json.RawMessage
 }
 
 // statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
@@ -64,7 +80,7 @@ const statErrorPages = 2 * 64
 // Read computes the recommendation until ctx ends. It returns an error if there is no history. If
 // there is no section that can be applied, the Advice says why, and has figures alone.
 func Read(ctx context.Context, o Options) (Advice, error) {
-	h, err := node.ReadHistory(ctx, o.Dir)
+	h, err := node.ReadHistory(ctx, o.Dir, o.Partition)
 	if err != nil {
 		return Advice{}, err
 	}
@@ -74,9 +90,14 @@ func Read(ctx context.Context, o Options) (Advice, error) {
 // advise computes the recommendation of a history.
 func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error) {
 	var notes []string
+	shown := node.Shown(o.Partition)
 	list := o.counted(h, &notes)
 	in := recommend.Input{
 		Samples: list, Protected: o.Protected, AtLimit: o.AtLimit, WithoutLeaks: o.WithoutLeaks,
+		Alone: !isSystem(shown),
+	}
+	if !slices.Contains(h.Partitions, shown) {
+		in.Others = node.PartitionNames(h.Partitions)
 	}
 	has := o.node(list, &notes)
 	in.NodeBytes, in.LeastThreshold = has.MemoryBytes, uint64(has.CPUs*has.PageBytes*statErrorPages)
@@ -89,7 +110,7 @@ func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error)
 	if err != nil {
 		return Advice{}, err
 	}
-	a := Advice{Recommendation: computed}
+	a := Advice{Recommendation: computed, Partition: shown}
 	a.Warnings = append(a.Warnings, notes...)
 	if h.Broken > 0 {
 		a.warn("%d lines of the history are broken, and left out", h.Broken)
@@ -99,6 +120,9 @@ func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error)
 	}
 	return a, a.section(o.Node.Root, o.elsewhere())
 }
+
+// isSystem reports whether a partition is the system partition.
+func isSystem(partition unitname.PartitionName) bool { return partition == node.Shown("") }
 
 // elsewhere reports whether the history may come from another node.
 func (o *Options) elsewhere() bool { return filepath.Clean(o.Dir) != o.Node.Path(node.HistoryDir) }
@@ -154,7 +178,7 @@ func (o *Options) node(list []samples.Sample, notes *[]string) samples.Node {
 // Verdict returns an error if there is no section, or if the one that there is would evict at once.
 func (a *Advice) Verdict() error {
 	switch {
-	case a.SystemPartition == nil:
+	case a.Section == nil:
 		return fmt.Errorf("no section: %s", oneline.Terminal(strings.Join(a.NoSection, "; ")))
 	case a.EvictsAtOnce:
 		return errors.New("the section would evict at once: see the warnings")
@@ -176,20 +200,20 @@ const (
 
 // section puts the recommended values into the present section, or into none for a node elsewhere.
 func (a *Advice) section(root hostfs.FS, elsewhere bool) error {
-	a.SystemPartition = map[string]any{}
+	a.Section = map[string]any{}
 	if elsewhere {
 		a.warn("the history comes from another folder: the section has the recommended fields alone; copy the others from its node")
 	} else {
 		a.present(root)
 	}
-	if a.SystemPartition[fieldNamespaces] == nil {
-		a.SystemPartition[fieldNamespaces] = []string{"kube-system"}
+	if a.isSystem() && a.Section[fieldNamespaces] == nil {
+		a.Section[fieldNamespaces] = []string{"kube-system"}
 		if !elsewhere {
 			a.warn("there is no section with namespaces: the recommendation has kube-system")
 		}
 	}
-	a.SystemPartition[fieldLimit] = quantity(a.MemoryLimit.Bytes)
-	a.SystemPartition[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
+	a.Section[fieldLimit] = quantity(a.MemoryLimit.Bytes)
+	a.Section[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
 	text, err := a.document()
 	if err != nil || elsewhere {
 		return err
@@ -202,31 +226,77 @@ func (a *Advice) section(root hostfs.FS, elsewhere bool) error {
 	return nil
 }
 
-// present reads the fields of the present section.
+// isSystem reports whether the figures are for the system partition.
+func (a *Advice) isSystem() bool { return isSystem(a.Partition) }
+
+// path is the field of the configuration below which the section's fields are, with a dot; "" for
+// the system partition.
+func (a *Advice) path() string {
+	if a.isSystem() {
+		return ""
+	}
+	return kubeletconfig.WorkloadsField + "." + string(a.Partition) + "."
+}
+
+// present reads the fields of the present section, and what its file has besides.
 func (a *Advice) present(root hostfs.FS) {
 	present, err := kubeletconfig.Load(root)
-	if err == nil && len(present.System.JSON) > 0 {
-		err = json.Unmarshal(present.System.JSON, &a.SystemPartition)
+	var own json.RawMessage
+	switch {
+	case err != nil:
+	case a.isSystem():
+		own = present.System.JSON
+		if present.Workloads.Overrides() {
+			a.beside.workloads = present.Workloads.JSON
+		}
+	default:
+		err = unmarshal(present.Workloads.JSON, &a.beside.others)
+		own = a.beside.others[string(a.Partition)]
+		if present.System.Overrides() {
+			a.beside.system = present.System.JSON
+		}
 	}
-	if err == nil && present.Workloads.JSON != nil && present.Workloads.Overrides() {
-		a.workloads = present.Workloads.JSON // they are in the file that this document is to replace
+	if err == nil {
+		err = unmarshal(own, &a.Section)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		a.warn("the present section is not valid, and not a part of the recommendation: %v", err)
+	case len(own) == 0 && !a.isSystem():
+		a.warn("%s is not in the configuration: the section has the recommended fields alone", strings.TrimSuffix(a.path(), "."))
 	}
-	if a.SystemPartition == nil {
-		a.SystemPartition = map[string]any{}
+	if a.Section == nil {
+		a.Section = map[string]any{}
 	}
 }
 
-// document returns the configuration with the section, and with the other partitions of the file
-// that it replaces.
-func (a *Advice) document() ([]byte, error) {
-	fields := map[string]any{
-		"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind, kubeletconfig.SectionField: a.SystemPartition,
+// unmarshal reads JSON into what to points to, if there is any.
+func unmarshal(text json.RawMessage, to any) error {
+	if len(text) == 0 {
+		return nil
 	}
-	if a.workloads != nil {
-		fields[kubeletconfig.WorkloadsField] = a.workloads
+	return json.Unmarshal(text, to)
+}
+
+// document returns the configuration with the section, and with what else the file has that it
+// replaces.
+func (a *Advice) document() ([]byte, error) {
+	fields := map[string]any{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind}
+	if a.isSystem() {
+		fields[kubeletconfig.SectionField] = a.Section
+		if a.beside.workloads != nil {
+			fields[kubeletconfig.WorkloadsField] = a.beside.workloads
+		}
+		return yaml.Marshal(fields)
+	}
+	workloads := map[string]any{}
+	for name, section := range a.beside.others {
+		workloads[name] = section
+	}
+	workloads[string(a.Partition)] = a.Section
+	fields[kubeletconfig.WorkloadsField] = workloads
+	if a.beside.system != nil {
+		fields[kubeletconfig.SectionField] = a.beside.system
 	}
 	return yaml.Marshal(fields)
 }

@@ -23,15 +23,15 @@ func TestReadElsewhere(t *testing.T) {
 	if a.EvictionHard.Bytes != 128*mebi || a.MemoryLimit.Bytes != 368*mebi || len(a.NoSection) > 0 || a.warns("for this one") {
 		t.Errorf("%dMi and %dMi, %q, %q", a.MemoryLimit.Bytes/mebi, a.EvictionHard.Bytes/mebi, a.NoSection, a.Warnings)
 	}
-	if len(a.SystemPartition) != 3 || !a.warns("comes from another folder") || a.warns("try would refuse it") {
-		t.Errorf("%v, %q", a.SystemPartition, a.Warnings)
+	if len(a.Section) != 3 || !a.warns("comes from another folder") || a.warns("try would refuse it") {
+		t.Errorf("%v, %q", a.Section, a.Warnings)
 	}
 	// On arm64 with pages of 64 KiB the kernel's counts lag by more.
 	if a := m.advise(t, samples.Node{CPUs: 8, MemoryBytes: 1 << 40, PageBytes: 64 << 10, Pods: 40}); a.EvictionHard.Bytes != 64*mebi {
 		t.Errorf("%dMi", a.EvictionHard.Bytes/mebi)
 	}
-	if a := m.advise(t, samples.Node{CPUs: 8, MemoryBytes: 256 * mebi, PageBytes: 4096}); a.SystemPartition != nil || a.Verdict() == nil {
-		t.Errorf("%q, %v", a.NoSection, a.SystemPartition)
+	if a := m.advise(t, samples.Node{CPUs: 8, MemoryBytes: 256 * mebi, PageBytes: 4096}); a.Section != nil || a.Verdict() == nil {
+		t.Errorf("%q, %v", a.NoSection, a.Section)
 	}
 	m.change = func(_ time.Duration, s *samples.Sample) { s.Node = nil }
 	if a := m.advise(t, usualNode); !a.warns("the figures are for this one, with ") {

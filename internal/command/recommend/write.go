@@ -31,8 +31,8 @@ func WriteYAML(w io.Writer, a Advice) error {
 		comments.density(c)
 	}
 	if a.MemoryLimit != nil {
-		comments.figure("memoryLimit "+bytesize.Text(a.MemoryLimit.Bytes), a.MemoryLimit.Why)
-		comments.figure("evictionHard "+bytesize.Text(a.EvictionHard.Bytes), a.EvictionHard.Why)
+		comments.figure(a.path()+"memoryLimit "+bytesize.Text(a.MemoryLimit.Bytes), a.MemoryLimit.Why)
+		comments.figure(a.path()+"evictionHard "+bytesize.Text(a.EvictionHard.Bytes), a.EvictionHard.Why)
 	}
 	if a.WithGrowth != nil {
 		comments.other(a.MemoryLimit, "with what leaks had added", a.WithGrowth)
@@ -63,7 +63,7 @@ func WriteYAML(w io.Writer, a Advice) error {
 	for _, reason := range a.NoSection {
 		comments.line("", "no section: %s", reason)
 	}
-	if a.SystemPartition == nil {
+	if a.Section == nil {
 		return nil
 	}
 	text, err := a.document()

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nodepartition/internal/budget"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -16,6 +17,8 @@ type Configured struct {
 	Problems []Problem
 	// Partitions holds what it says of partitions.
 	Partitions map[unitname.PartitionName]ConfiguredPartition
+	// Workloads lists the workload types.
+	Workloads []membership.Workload
 }
 
 // ConfiguredPartition holds the settings of a partition, and whether they are in force.
@@ -90,6 +93,16 @@ func (m *Metrics) SetConfiguration(c Configured) {
 	m.configuration.mu.Lock()
 	defer m.configuration.mu.Unlock()
 	m.configuration.config = &c
+}
+
+// workloads returns the workload types of the configuration that is followed.
+func (c *configurationCollector) workloads() []membership.Workload {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.config == nil {
+		return nil
+	}
+	return c.config.Workloads
 }
 
 // SetBudget records the budget of the node; nil if it is not known.

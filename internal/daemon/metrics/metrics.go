@@ -109,7 +109,7 @@ func New(o Options) *Metrics {
 
 // Follow adds the metrics of what passes report. It is called once, before the first scrape.
 func (m *Metrics) Follow(passes Reports) {
-	m.registry.MustRegister(newReportCollector(passes, &m.partitions))
+	m.registry.MustRegister(newReportCollector(passes, &m.partitions), newWorkloadCollector(passes, m.configuration))
 	if m.options.PerPod {
 		m.pods = &podMetrics{m.read, passes, &m.partitions}
 	}

@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/budget"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -49,7 +50,8 @@ func sampleReport() report {
 		},
 		{ // its slice was just removed
 			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System,
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
+			Slice:    unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
+			Workload: &podmove.WorkloadReport{Type: "management", By: membership.ByStatic},
 		},
 		{
 			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
@@ -58,6 +60,7 @@ func sampleReport() report {
 		{
 			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
 			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
+			Workload: &podmove.WorkloadReport{Type: "management", Refused: membership.NotAllowed},
 		},
 	}, Outlived: []podmove.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
 }
@@ -117,6 +120,7 @@ func observe(o *Metrics) {
 	o.SetConfiguration(Configured{
 		Problems:   []Problem{NotApplied, KubeletsFile},
 		Partitions: map[unitname.PartitionName]ConfiguredPartition{unitname.System: {MemoryLimit: 512 << 20, Lowering: true}},
+		Workloads:  []membership.Workload{{Type: "management", Partition: unitname.System}},
 	})
 	o.SetBudget(&budget.Budget{
 		Capacity:     budget.Resources{MemoryBytes: 8 << 30},

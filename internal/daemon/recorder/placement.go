@@ -1,7 +1,9 @@
 package recorder
 
 import (
+	"nodepartition/internal/node/candidates"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
 
@@ -16,24 +18,29 @@ func (r *Recorder) readNode() {
 	r.node = &node
 }
 
-// place adds to a sample where the pods are. A member that waits for its next start is charged
-// outside of the partition, and comes into it with the next boot at the latest: a limit has to have
-// room for it.
-func (r *Recorder) place(s *samples.Sample) {
+// place adds to a sample, and to the usage of its partitions, where the pods are. A member that
+// waits for its next start is charged outside of the partition, and comes into it with the next
+// boot at the latest: a limit has to have room for it.
+func (r *Recorder) place(s *samples.Sample, partitions []measured) {
 	if r.Placement == nil {
 		return
 	}
-	placed, known := r.Placement()
+	all, known := r.Placement(unitname.Default)
 	if !known {
 		return
 	}
 	if s.Node != nil {
-		s.Node.Pods = placed.Pods
+		s.Node.Pods = all.Pods
 	}
-	p := s.Partition
-	if p == nil {
-		return
+	for i := range partitions {
+		if placed, known := r.Placement(partitions[i].Name); known {
+			r.placeIn(partitions[i].usage, placed)
+		}
 	}
+}
+
+// placeIn adds to the usage of a partition where its members are.
+func (r *Recorder) placeIn(p *samples.Usage, placed candidates.Placement) {
 	p.Pods = &samples.Pods{
 		Members: placed.Members, RequestBytes: placed.RequestBytes,
 		Waiting: len(placed.Waiting), LeftBytes: placed.LeftBytes,

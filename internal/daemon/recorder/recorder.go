@@ -3,6 +3,8 @@ package recorder
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,16 +18,14 @@ import (
 // interval is the time between two samples.
 const interval = time.Minute
 
-// Options lists the sources of a Recorder beside the polls. All are required but Placement.
+// Options lists the sources of a Recorder beside the partitions. All are required but Placement.
 type Options struct {
 	Cgroups cgroupfs.FS
-	// Partition is the name of the partition that samples are about.
-	Partition unitname.PartitionName
-	// Members adds the pods of the partition to the samples.
+	// Members adds the pods of the partitions to the samples.
 	Members bool
-	// Placement returns where the pods of the node are, and false before that is known; nil where it
-	// never is.
-	Placement func() (candidates.Placement, bool)
+	// Placement returns where the pods of a partition are, and false before that is known; nil where
+	// it never is.
+	Placement func(unitname.PartitionName) (candidates.Placement, bool)
 	// Node returns what the node has, without its pods.
 	Node func() (samples.Node, error)
 	// Boot distinguishes the boots of the node, and Up returns the seconds since the boot.
@@ -45,10 +45,18 @@ type Polls interface {
 	Candidates() []evict.Pod
 }
 
+// Partition is a partition that the node has.
+type Partition struct {
+	Name unitname.PartitionName
+	Polls
+}
+
 // Recorder takes samples. Evicting and KernelKilled may be called from any goroutine.
 type Recorder struct {
 	Options
 	counters counters
+	// names lists the partitions of the last sample.
+	names []unitname.PartitionName
 	// groups is the list of cgroups outside of kubepods.slice, made by discover.
 	groups []samples.Group
 	// node has the size of the node, nil if it could not be read.
@@ -56,42 +64,48 @@ type Recorder struct {
 	discoveredAt time.Time
 
 	mu     sync.Mutex
-	events samples.Usage
+	events map[unitname.PartitionName]samples.Usage
 }
 
 // New returns a Recorder that records nothing before Run.
-func New(o Options) *Recorder { return &Recorder{Options: o, counters: counters{}} }
+func New(o Options) *Recorder {
+	return &Recorder{Options: o, counters: counters{}, events: map[unitname.PartitionName]samples.Usage{}}
+}
 
-// Evicting records that a pod is evicted.
-func (r *Recorder) Evicting(namespace, name string) {
+// Evicting records that a pod of a partition is evicted.
+func (r *Recorder) Evicting(partition unitname.PartitionName, namespace, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const most = 16 // of a minute
-	if len(r.events.Evicted) < most {
-		r.events.Evicted = append(r.events.Evicted, namespace+"/"+name)
+	if events := r.events[partition]; len(events.Evicted) < most {
+		events.Evicted = append(events.Evicted, namespace+"/"+name)
+		r.events[partition] = events
 	}
 }
 
-// KernelKilled records processes of the partition that the kernel has killed.
-func (r *Recorder) KernelKilled(at evict.KilledAt, processes uint64) {
+// KernelKilled records processes of a partition that the kernel has killed.
+func (r *Recorder) KernelKilled(partition unitname.PartitionName, at evict.KilledAt, processes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	events := r.events[partition]
 	if at == evict.AtPartition {
-		r.events.KilledAtLimit += uint32(processes)
-		return
+		events.KilledAtLimit += uint32(processes)
+	} else {
+		events.KilledElsewhere += uint32(processes)
 	}
-	r.events.KilledElsewhere += uint32(processes)
+	r.events[partition] = events
 }
 
 // Run samples into ring at each full minute until ctx ends, and once then, and closes the ring.
-func (r *Recorder) Run(ctx context.Context, ring *samples.Ring, polls Polls) {
+// partitions returns those that the node has.
+func (r *Recorder) Run(ctx context.Context, ring *samples.Ring, partitions func() []Partition) {
 	defer func() {
 		if err := ring.Close(); err != nil {
 			r.Warn(err)
 		}
 	}()
 	last := time.Now()
-	r.sample(polls, last, 0)
+	r.sample(partitions(), last, 0)
 	timer := time.NewTimer(untilFull(last))
 	defer timer.Stop()
 	for {
@@ -101,7 +115,7 @@ func (r *Recorder) Run(ctx context.Context, ring *samples.Ring, polls Polls) {
 		}
 		now := time.Now()
 		// Sub uses the monotonic clock: setting the clock does not change the difference.
-		if err := ring.Add(r.sample(polls, now, now.Sub(last))); err != nil {
+		if err := ring.Add(r.sample(partitions(), now, now.Sub(last))); err != nil {
 			r.Warn(err)
 		}
 		if ctx.Err() != nil {
@@ -124,31 +138,78 @@ func untilFull(now time.Time) time.Duration {
 
 // sample reads the node. took is the time since the last sample, 0 for the first, which only begins
 // the rates.
-func (r *Recorder) sample(polls Polls, now time.Time, took time.Duration) samples.Sample {
+func (r *Recorder) sample(partitions []Partition, now time.Time, took time.Duration) samples.Sample {
 	s := samples.Sample{
 		Time:    now.UTC().Truncate(time.Second),
 		Seconds: uint32(took.Round(time.Second) / time.Second),
 		Boot:    r.Boot,
 		Up:      r.Up(),
 	}
-	s.Partition = r.partition(polls, s.Time, took)
+	r.forget(partitions)
+	measured := r.partitions(partitions, s.Time, took)
 	s.Groups = r.outside(now, took)
 	if r.node != nil {
 		node := *r.node
 		s.Node = &node
 	}
-	r.place(&s)
-	if s.Partition != nil && r.Members {
-		s.Members = r.members(polls.Candidates())
+	r.place(&s, measured)
+	for i := range measured {
+		m := &measured[i]
+		var pods []samples.Member
+		if r.Members {
+			pods = r.members(m.Candidates())
+		}
+		if m.Name == unitname.First {
+			s.Partition, s.Members = m.usage, pods
+		} else {
+			s.Others = append(s.Others, samples.Other{Name: m.Name, Usage: *m.usage, Members: pods})
+		}
 	}
 	return s
 }
 
-// partition returns the usage of the partition, nil without one: the events then belong to the next
+// measured is a partition with its usage.
+type measured struct {
+	Partition
+	usage *samples.Usage
+}
+
+// partitions returns the partitions whose usage is known.
+func (r *Recorder) partitions(all []Partition, at time.Time, took time.Duration) []measured {
+	var list []measured
+	for _, p := range all {
+		if usage := r.partition(p, at, took); usage != nil {
+			list = append(list, measured{p, usage})
+		}
+	}
+	return list
+}
+
+// forget drops what is known of partitions that the node has no more. Another of the same name may
+// come later.
+func (r *Recorder) forget(partitions []Partition) {
+	has := func(name unitname.PartitionName) bool {
+		return slices.ContainsFunc(partitions, func(p Partition) bool { return p.Name == name })
+	}
+	for _, name := range r.names {
+		if !has(name) {
+			delete(r.counters, unitname.CgroupPath(name.Slice()))
+		}
+	}
+	r.names = r.names[:0]
+	for _, p := range partitions {
+		r.names = append(r.names, p.Name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.events, func(name unitname.PartitionName, _ samples.Usage) bool { return !has(name) })
+}
+
+// partition returns the usage of a partition, nil without one: the events then belong to the next
 // sample. The first sample takes no events and no peak. The evictor may have begun before, and
 // evicted.
-func (r *Recorder) partition(polls Polls, at time.Time, took time.Duration) *samples.Usage {
-	path := unitname.CgroupPath(r.Partition.Slice())
+func (r *Recorder) partition(of Partition, at time.Time, took time.Duration) *samples.Usage {
+	path := unitname.CgroupPath(of.Name.Slice())
 	rates, err := r.rates(path, took)
 	pressed := 0.0
 	if pressure, readErr := r.Cgroups.MemoryPressure(path); readErr == nil {
@@ -157,11 +218,11 @@ func (r *Recorder) partition(polls Polls, at time.Time, took time.Duration) *sam
 	if took == 0 {
 		return nil
 	}
-	report, peak := polls.Report(), polls.TakePeak()
+	report, peak := of.Report(), of.TakePeak()
 	if err != nil || report.Time.IsZero() || peak.Polls == 0 {
 		return nil
 	}
-	p := r.takeEvents()
+	p := r.takeEvents(of.Name)
 	p.PeakTime = at
 	p.UsedPeakBytes, p.UsedLowBytes, p.CurrentPeakBytes = peak.Used, peak.UsedLow, peak.Current
 	if report.Limit != cgroupfs.Unlimited {
@@ -176,11 +237,11 @@ func (r *Recorder) partition(polls Polls, at time.Time, took time.Duration) *sam
 	return &p
 }
 
-// takeEvents returns the events since its last call.
-func (r *Recorder) takeEvents() samples.Usage {
+// takeEvents returns the events of a partition since its last call.
+func (r *Recorder) takeEvents(partition unitname.PartitionName) samples.Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	events := r.events
-	r.events = samples.Usage{}
+	events := r.events[partition]
+	delete(r.events, partition)
 	return events
 }

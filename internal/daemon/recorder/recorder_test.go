@@ -1,8 +1,8 @@
 package recorder
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -70,9 +70,10 @@ type polls struct {
 	Pods   func() []evict.Pod
 }
 
-// polled is a Recorder with the polls that it samples.
+// polled is a Recorder with a partition, and the polls of it.
 type polled struct {
 	*Recorder
+	name  unitname.PartitionName
 	polls polls
 }
 
@@ -80,15 +81,19 @@ func (p polled) TakePeak() evict.Peak    { return p.polls.Peak() }
 func (p polled) Report() evict.Report    { return p.polls.Report() }
 func (p polled) Candidates() []evict.Pod { return p.polls.Pods() }
 
+func (p polled) partitions() []Partition { return []Partition{{p.name, p}} }
+
 func (p polled) sample(now time.Time, took time.Duration) samples.Sample {
-	return p.Recorder.sample(p, now, took)
+	return p.Recorder.sample(p.partitions(), now, took)
 }
+
+// of returns another partition with the same polls.
+func (p polled) of(name unitname.PartitionName) Partition { return Partition{name, p} }
 
 func (n tree) recorder(o Options) polled { return n.polled(o, polls{}) }
 
 func (n tree) polled(o Options, p polls) polled {
 	o.Cgroups, o.Boot = cgroupfs.FS(n.root), "0a1b2c3d"
-	o.Partition = cmp.Or(o.Partition, unitname.System)
 	if p.Peak == nil {
 		p.Peak = func() evict.Peak {
 			return evict.Peak{Used: 120 * mebi, UsedLow: 80 * mebi, Current: 150 * mebi, Polls: 600}
@@ -107,7 +112,7 @@ func (n tree) polled(o Options, p polls) polled {
 	o.Up = func() uint64 { return 7200 }
 	o.Warn = func(err error) { n.t.Errorf("warning: %v", err) }
 	o.Members = p.Pods != nil
-	return polled{New(o), p}
+	return polled{New(o), unitname.System, p}
 }
 
 // TestSample: the extremes of the evictor's polls, rates of the minute, and the cgroups outside of
@@ -118,9 +123,9 @@ func TestSample(t *testing.T) {
 	r := n.recorder(Options{})
 	now := time.Now()
 	r.sample(now, 0)
-	r.Evicting("kube-system", "collector")
-	r.KernelKilled(evict.AtPartition, 2)
-	r.KernelKilled(evict.AtPod, 1)
+	r.Evicting(unitname.System, "kube-system", "collector")
+	r.KernelKilled(unitname.System, evict.AtPartition, 2)
+	r.KernelKilled(unitname.System, evict.AtPod, 1)
 	n.cgroup(partition, "104857600", "7000000")                      // 6 s of a minute
 	n.cgroup("system.slice/kubelet.service", "94371840", "60000000") // 30 s
 	n.write(partition, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=3500000\n")
@@ -165,10 +170,10 @@ func TestSampleEventWithoutReading(t *testing.T) {
 	t.Parallel()
 	count := 1
 	r := newTree(t).polled(Options{}, polls{Peak: func() evict.Peak { return evict.Peak{Used: mebi, Polls: count} }})
-	r.Evicting("kube-system", "early")
+	r.Evicting(unitname.System, "kube-system", "early")
 	r.sample(time.Now(), 0)
 	count = 0
-	r.KernelKilled(evict.AtPartition, 1)
+	r.KernelKilled(unitname.System, evict.AtPartition, 1)
 	if s := r.sample(time.Now(), time.Minute); s.Partition != nil {
 		t.Fatalf("%+v", s.Partition)
 	}
@@ -219,7 +224,7 @@ func TestSampleNoPartition(t *testing.T) {
 	} {
 		p.Pods = func() []evict.Pod { return nil }
 		r := n.polled(Options{}, p)
-		r.Placement = func() (candidates.Placement, bool) { return candidates.Placement{Pods: 3}, true }
+		r.Placement = func(unitname.PartitionName) (candidates.Placement, bool) { return candidates.Placement{Pods: 3}, true }
 		if s := r.sample(time.Now(), time.Minute); s.Partition != nil || len(s.Groups) != 5 {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -288,26 +293,36 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1100*time.Millisecond)
 	defer cancel()
 	r := n.recorder(Options{})
-	r.Run(ctx, ring, r)
+	r.Run(ctx, ring, r.partitions)
 	h, err := samples.Read(t.Context(), dir)
 	if err != nil || len(h.Minutes) != 1 || len(h.Tens) != 1 || h.Minutes[0].Seconds != 1 || h.Minutes[0].Partition == nil {
 		t.Errorf("%+v, %v", h, err)
 	}
 }
 
-// BenchmarkSample measures a sample without its writing.
+// BenchmarkSample measures a sample without its writing, with one partition and with four.
 func BenchmarkSample(b *testing.B) {
-	n := tree{b, b.TempDir()}
-	n.cgroup(partition, "104857600", "1000000")
-	n.write(partition, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n")
-	for _, name := range []string{"system.slice", "user.slice", "init.scope", "system.slice/kubelet.service", "system.slice/containerd.service"} {
-		n.cgroup(name, "314572800", "60000000")
-	}
-	r := n.recorder(Options{})
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		r.sample(now, time.Minute)
+	names := []unitname.PartitionName{unitname.System, "telemetry", "batch", "management"}
+	for _, count := range []int{1, len(names)} {
+		b.Run(fmt.Sprintf("partitions=%d", count), func(b *testing.B) {
+			n := tree{b, b.TempDir()}
+			r := n.recorder(Options{})
+			var partitions []Partition
+			for _, name := range names[:count] {
+				path := unitname.CgroupPath(name.Slice())
+				n.cgroup(path, "104857600", "1000000")
+				n.write(path, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n")
+				partitions = append(partitions, r.of(name))
+			}
+			for _, name := range []string{"system.slice", "user.slice", "init.scope", "system.slice/kubelet.service", "system.slice/containerd.service"} {
+				n.cgroup(name, "314572800", "60000000")
+			}
+			now := time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Recorder.sample(partitions, now, time.Minute)
+			}
+		})
 	}
 }
 
@@ -320,7 +335,7 @@ func TestSampleWaitingMembers(t *testing.T) {
 	n.cgroup(etcd, "209715200", "1")
 	n.write(partition, "memory.stat", "anon 0\nfile_mapped 4194304\ninactive_file 1048576\nactive_file 0\nslab_reclaimable 0\n")
 	known := true
-	r := n.recorder(Options{Placement: func() (candidates.Placement, bool) {
+	r := n.recorder(Options{Placement: func(unitname.PartitionName) (candidates.Placement, bool) {
 		return candidates.Placement{
 			Pods: 12, Members: 3, RequestBytes: 300 * mebi, LeftBytes: 7 * mebi,
 			Waiting: []evict.Pod{
@@ -351,18 +366,79 @@ func TestSampleWaitingMembers(t *testing.T) {
 	}
 }
 
-// TestSamplePartition: a sample is about the partition of the options, and not about another one.
-func TestSamplePartition(t *testing.T) {
+const telemetry unitname.PartitionName = "telemetry"
+
+// TestSamplePartitions: a sample has each partition of the node, with its own memory, pods and
+// events, and in the order of the node.
+func TestSamplePartitions(t *testing.T) {
 	t.Parallel()
 	n := newTree(t)
-	const telemetry unitname.PartitionName = "telemetry"
 	n.cgroup(unitname.CgroupPath(telemetry.Slice()), "31457280", "1000000")
-	for name, want := range map[unitname.PartitionName]bool{telemetry: true, unitname.System: false} {
-		r := n.recorder(Options{Partition: name})
-		r.sample(time.Now(), 0)
-		s := r.sample(time.Now(), time.Minute)
-		if s.Partition == nil || s.Partition.Cache == nil || (s.Partition.Cache.WorkingSetBytes == 29*mebi) != want {
-			t.Errorf("%s: %+v", name, s.Partition)
-		}
+	const agent = "kubepods.slice/kubepods-telemetry.slice/kubepods-telemetry-pod1.slice"
+	n.cgroup(agent, "20971520", "1")
+	asked := map[unitname.PartitionName]candidates.Placement{
+		unitname.Default: {Pods: 9}, unitname.System: {Members: 4}, telemetry: {Members: 2, RequestBytes: 7 * mebi},
+	}
+	r := n.recorder(Options{Placement: func(name unitname.PartitionName) (candidates.Placement, bool) { return asked[name], true }})
+	r.Members, r.polls.Pods = true, func() []evict.Pod { return nil }
+	of := n.polled(Options{}, polls{
+		Peak: func() evict.Peak { return evict.Peak{Used: 30 * mebi, Polls: 1} },
+		Pods: func() []evict.Pod {
+			return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Namespace: "logs", Name: "agent", Cgroup: agent}}}
+		},
+	}).of(telemetry)
+	both := []Partition{of, r.of(unitname.System)}
+	now := time.Now()
+	r.Recorder.sample(both, now, 0)
+	r.Evicting(telemetry, "logs", "agent")
+	r.KernelKilled(unitname.System, evict.AtPod, 3)
+	s := r.Recorder.sample(both, now.Add(time.Minute), time.Minute)
+	if s.Partition == nil || len(s.Others) != 1 || s.Node.Pods != 9 {
+		t.Fatalf("%+v", s)
+	}
+	if p := s.Partition; p.Cache.WorkingSetBytes != 99*mebi || p.UsedPeakBytes != 120*mebi || len(p.Evicted) != 0 || p.KilledElsewhere != 3 || p.Pods.Members != 4 {
+		t.Errorf("system: %+v, %+v", p, p.Pods)
+	}
+	o := s.Others[0]
+	if o.Name != telemetry || o.Cache.WorkingSetBytes != 29*mebi || o.UsedPeakBytes != 30*mebi || len(o.Evicted) != 1 || o.KilledElsewhere != 0 || o.Pods.RequestBytes != 7*mebi {
+		t.Errorf("telemetry: %+v, %+v", o, o.Pods)
+	}
+	if len(o.Members) != 1 || o.Members[0].Name != "agent" || len(s.Members) != 0 {
+		t.Errorf("pods %+v of telemetry, %+v of system", o.Members, s.Members)
+	}
+	// On a node without a system partition there is the other one alone.
+	if s := r.Recorder.sample([]Partition{of}, now.Add(2*time.Minute), time.Minute); s.Partition != nil || len(s.Others) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestSamplePartitionComesBack: a partition that is removed has no usage. Neither its CPU time nor
+// its events count for one that is added later with the same name.
+func TestSamplePartitionComesBack(t *testing.T) {
+	t.Parallel()
+	n := newTree(t)
+	path := unitname.CgroupPath(telemetry.Slice())
+	stalled := func(total string) {
+		n.write(path, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total="+total+"\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+	}
+	n.cgroup(path, "31457280", "1000000")
+	stalled("0")
+	r := n.recorder(Options{})
+	both := []Partition{r.of(unitname.System), r.of(telemetry)}
+	now := time.Now()
+	r.Recorder.sample(both, now, 0)
+	r.KernelKilled(telemetry, evict.AtPartition, 1)
+	if s := r.Recorder.sample(both[:1], now.Add(time.Minute), time.Minute); len(s.Others) != 0 || s.Partition == nil {
+		t.Fatalf("%+v", s)
+	}
+	n.cgroup(path, "31457280", "31000000") // 30 s more than the one before
+	stalled("30000000")
+	s := r.Recorder.sample(both, now.Add(2*time.Minute), time.Minute)
+	if len(s.Others) != 1 || s.Others[0].MilliCPU != 0 || s.Others[0].PressurePercent != 0 || s.Others[0].KilledAtLimit != 0 {
+		t.Errorf("%+v", s.Others)
+	}
+	n.cgroup(path, "31457280", "37000000") // 6 s of a minute
+	if s = r.Recorder.sample(both, now.Add(3*time.Minute), time.Minute); s.Others[0].MilliCPU != 100 {
+		t.Errorf("%+v", s.Others)
 	}
 }

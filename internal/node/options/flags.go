@@ -117,16 +117,16 @@ var Flags = []Flag{
 	},
 	{
 		Name:  FlagHistory,
-		Usage: "keep a history of what the partition and the services of the node use",
-		Text: "Keep a history of what the partition and the services of the node use, in `/var/lib/node-partition/history`, for " +
+		Usage: "keep a history of what the partitions and the services of the node use",
+		Text: "Keep a history of what the partitions and the services of the node use, in `/var/lib/node-partition/history`, for " +
 			"`partition-monitor history` and `partition-monitor recommend`. Make the folder first: " +
 			"`mkdir -m 0700 /var/lib/node-partition`.",
 		Section: "HISTORY",
 	},
 	{
 		Name:  FlagHistoryMembers,
-		Usage: "keep it with the pods of the partition, too",
-		Text:  "Keep the history with the pods of the partition, too.",
+		Usage: "keep it with the pods of the partitions, too",
+		Text:  "Keep the history with the pods of the partitions, too.",
 	},
 	{
 		Name:  FlagDebug,

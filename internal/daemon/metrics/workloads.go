@@ -1,0 +1,92 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+)
+
+// unknownType is the value of the label type for what the node has no type of: pods can ask for any
+// number of names. No type has that name, because it is not a label by RFC 1123.
+const unknownType = "unknown_type"
+
+// workloadCollector collects which pods have a workload type, by the last pass. It has no metrics
+// before the end of the first, and on a node without types.
+type workloadCollector struct {
+	reports       Reports
+	configuration *configurationCollector
+	pods, refused *prometheus.Desc
+}
+
+func newWorkloadCollector(reports Reports, configuration *configurationCollector) *workloadCollector {
+	return &workloadCollector{
+		reports:       reports,
+		configuration: configuration,
+		pods: prometheus.NewDesc(
+			prefix+"workload_pods",
+			"Pods that are members of a partition by their workload type, by the right to it.",
+			[]string{"partition", "type", "by"},
+			nil,
+		),
+		refused: prometheus.NewDesc(
+			prefix+"workload_refused_pods",
+			"Pods that ask for a workload type in vain, or whose right to it is in doubt, by the reason.",
+			[]string{"type", "reason"},
+			nil,
+		),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *workloadCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.pods
+	to <- c.refused
+}
+
+// Collect implements prometheus.Collector. The number of series is bounded by the configuration,
+// whatever pods ask for.
+func (c *workloadCollector) Collect(to chan<- prometheus.Metric) {
+	report, types := c.reports.Report(), c.configuration.workloads()
+	if report.Time.IsZero() || len(types) == 0 {
+		return
+	}
+	type member struct {
+		partition unitname.PartitionName
+		name      string
+		by        membership.By
+	}
+	type refusal struct {
+		name   string
+		reason membership.Refusal
+	}
+	members, refusals, known := map[member]int{}, map[refusal]int{}, map[string]bool{}
+	for _, t := range types {
+		known[t.Type] = true
+	}
+	for i := range report.Pods {
+		pod := &report.Pods[i]
+		w := pod.Workload
+		if w == nil {
+			continue
+		}
+		members[member{pod.Belongs, w.Type, w.By}]++
+		asked := w.Type
+		if w.By == membership.ByNamespace || !known[asked] {
+			asked = unknownType // a member of another type asks for this one, if it has a name at all
+		}
+		refusals[refusal{asked, w.Refused}]++
+	}
+	for _, t := range types {
+		for _, by := range membership.Rights() {
+			n := members[member{t.Partition, t.Type, by}]
+			send(to, c.pods, prometheus.GaugeValue, float64(n), string(t.Partition), t.Type, string(by))
+		}
+	}
+	known[unknownType] = true
+	for name := range known {
+		for _, reason := range membership.Refusals() {
+			send(to, c.refused, prometheus.GaugeValue, float64(refusals[refusal{name, reason}]), name, string(reason))
+		}
+	}
+}

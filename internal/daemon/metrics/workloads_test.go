@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+)
+
+// workloads returns the lines of the workload metrics that are not 0, for a node with two types,
+// and their number.
+func workloads(t *testing.T, types []membership.Workload, pods ...podmove.PodReport) (counted []string, all int) {
+	t.Helper()
+	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: report{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
+	m.SetConfiguration(Configured{Workloads: types})
+	for line := range strings.Lines(scrape(t, m)) {
+		if line, ok := strings.CutPrefix(strings.TrimSpace(line), prefix+"workload_"); ok {
+			all++
+			if !strings.HasSuffix(line, " 0") {
+				counted = append(counted, line)
+			}
+		}
+	}
+	return counted, all
+}
+
+var types = []membership.Workload{{Type: "management", Partition: unitname.System}, {Type: "telemetry", Partition: telemetry}}
+
+// pod returns a pod with a workload type.
+func pod(belongs unitname.PartitionName, w podmove.WorkloadReport) podmove.PodReport {
+	return podmove.PodReport{Belongs: belongs, Workload: &w, Containers: 1}
+}
+
+// TestWorkloadMetrics: members count by partition, type and right, and refusals by type and reason.
+// A member whose right is in doubt counts in both.
+func TestWorkloadMetrics(t *testing.T) {
+	t.Parallel()
+	got, _ := workloads(
+		t, types,
+		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace}),
+		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace}),
+		pod(unitname.System, podmove.WorkloadReport{Type: "management", By: membership.ByStatic}),
+		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation, Refused: membership.Forbidden}),
+		pod(unitname.Default, podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}),
+		pod(unitname.Default, podmove.WorkloadReport{Type: "batch", Refused: membership.UnknownType}),
+		pod(unitname.Default, podmove.WorkloadReport{Refused: membership.TwoTypes}),
+		// A member by its namespace asks for another type: its name is not known.
+		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace, Refused: membership.NotAllowed}),
+		podmove.PodReport{Belongs: unitname.System, Member: true},
+	)
+	want := []string{
+		`pods{by="namespace",partition="telemetry",type="telemetry"} 3`,
+		`pods{by="namespace-annotation",partition="telemetry",type="telemetry"} 1`,
+		`pods{by="static",partition="system",type="management"} 1`,
+		`refused_pods{reason="forbidden",type="telemetry"} 1`,
+		`refused_pods{reason="not-allowed",type="telemetry"} 1`,
+		`refused_pods{reason="not-allowed",type="unknown_type"} 1`,
+		`refused_pods{reason="two-types",type="unknown_type"} 1`,
+		`refused_pods{reason="unknown-type",type="unknown_type"} 1`,
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestWorkloadMetricsBounded: names that pods ask for make no series, and hostile ones do not fail
+// the scrape. A node without types has none of them.
+func TestWorkloadMetricsBounded(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	hostile := make([]podmove.PodReport, 0, many)
+	for n := range many {
+		name := fmt.Sprintf("type-%d\xff\"", n)
+		hostile = append(hostile, pod(unitname.Default, podmove.WorkloadReport{Type: name, Refused: membership.UnknownType}))
+	}
+	_, few := workloads(t, types)
+	got, all := workloads(t, types, hostile...)
+	if all != few || len(got) != 1 || got[0] != `refused_pods{reason="unknown-type",type="unknown_type"} 1000` {
+		t.Errorf("%d series, without pods %d: %s", all, few, got)
+	}
+	if want := 2*4 + 3*8; few != want {
+		t.Errorf("%d series of two types; want %d", few, want)
+	}
+	if _, all = workloads(t, nil, hostile...); all != 0 {
+		t.Errorf("%d series without a type", all)
+	}
+}
+
+// TestWorkloadReasonsDocumented: the page that metrics.md refers to explains each reason.
+func TestWorkloadReasonsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/workload-partitions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range membership.Refusals() {
+		if !strings.Contains(string(text), "\n| `"+string(reason)+"` | ") {
+			t.Errorf("docs/workload-partitions.md does not explain %s", reason)
+		}
+	}
+	for _, by := range membership.Rights()[1:] { // the first is the rule that needs no right
+		if !strings.Contains(string(text), " | `"+string(by)+"` |\n") {
+			t.Errorf("docs/workload-partitions.md does not explain %s", by)
+		}
+	}
+}
