@@ -22,8 +22,7 @@ func FuzzConvert(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		pod, in := RandomPod(r), RandomNamespace(r)
-		types := []admission.Type{{Name: "a", Namespaces: []string{"listed"}, ByNamespace: true}, {Name: "b", ByNamespace: r.IntN(2) == 0}}
+		pod, types, in := RandomPod(r), RandomTypes(), RandomNamespaces()[r.IntN(8)]
 		SetDefaults(pod)
 		before, class := pod.DeepCopy(), ClassOf(pod)
 		e := admission.Convert(types, in, pod)

@@ -10,14 +10,24 @@ import (
 	"nodepartition/internal/admission"
 )
 
-// RandomNamespace returns a namespace that may allow the types a and b.
-func RandomNamespace(r *rand.Rand) admission.Namespace {
-	return admission.Namespace{
-		Name: one(r, "listed", "plain"),
-		Annotations: []map[string]string{
-			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"}, {"workload.openshift.io/allowed": "c"},
-		}[r.IntN(4)],
+// RandomTypes returns the types that random pods ask for, and one that they ask for is missing.
+func RandomTypes() []admission.Type {
+	return []admission.Type{
+		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true}, {Name: "b", ByNamespace: true},
 	}
+}
+
+// RandomNamespaces returns the namespaces of random pods.
+func RandomNamespaces() []admission.Namespace {
+	var all []admission.Namespace
+	for _, name := range []string{"listed-", "unlisted-"} {
+		for i, annotations := range []map[string]string{
+			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"}, {"workload.openshift.io/allowed": "c"},
+		} {
+			all = append(all, admission.Namespace{Name: name + strconv.Itoa(i), Annotations: annotations})
+		}
+	}
+	return all
 }
 
 func one(r *rand.Rand, values ...string) string { return values[r.IntN(len(values))] }
@@ -25,12 +35,13 @@ func one(r *rand.Rand, values ...string) string { return values[r.IntN(len(value
 // RandomPod returns a pod with few containers and values, so that they meet.
 func RandomPod(r *rand.Rand) *v1.Pod {
 	pod := &v1.Pod{}
+	pod.GenerateName = "random-"
 	pod.Annotations = map[string]string{"other": "x"}
 	for range r.IntN(3) {
 		pod.Annotations["target.workload.openshift.io/"+one(r, "a", "a", "a", "b", "c")] = one(r, asked, asked, asked, " "+asked+"\n", "{}", "")
 	}
 	for i := range 1 + r.IntN(3) {
-		c := v1.Container{Name: "c" + strconv.Itoa(i)}
+		c := v1.Container{Name: "c" + strconv.Itoa(i), Image: "none"}
 		c.Resources.Requests, c.Resources.Limits = randomList(r), randomList(r)
 		for _, name := range []v1.ResourceName{admission.Resource("a"), admission.Resource("b")} {
 			if r.IntN(4) == 0 {

@@ -20,15 +20,24 @@ type Server struct {
 
 // NewServer returns a server with a namespace of the table.
 func NewServer(table Table, namespace string) Server {
-	var s Server
-	for _, name := range slices.Sorted(maps.Keys(table.Types)) {
-		of := table.Types[name]
-		s.types = append(s.types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent})
-	}
+	s := Server{types: table.AdmissionTypes()}
 	in := table.Namespaces[namespace]
 	s.namespace = admission.Namespace{Name: namespace, Annotations: in.Annotations}
 	s.defaults, s.injects = in.LimitRange, in.Injects
 	return s
+}
+
+// RandomServer returns a server for random pods.
+func RandomServer(in admission.Namespace) Server { return Server{types: RandomTypes(), namespace: in} }
+
+// AdmissionTypes returns the types of the table by name.
+func (t Table) AdmissionTypes() []admission.Type {
+	var types []admission.Type
+	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
+		of := t.Types[name]
+		types = append(types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent})
+	}
+	return types
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once
@@ -134,7 +143,7 @@ func add(to *string, set, what string) {
 // ClassOf returns the QoS class of a pod, as the API server has it in the status. The sums of
 // requests and of limits decide (GetPodQOS, pkg/apis/core/v1/helper/qos, before v1.32).
 func ClassOf(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Spec.Resources != nil {
+	if r := pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
 		pod = &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: *pod.Spec.Resources}}}}
 	}
 	requests, limits, limited := v1.ResourceList{}, v1.ResourceList{}, true
