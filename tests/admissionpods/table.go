@@ -34,7 +34,7 @@ type Namespace struct {
 	LimitRange *v1.LimitRangeItem `json:"limitRange,omitempty"`
 	// Quota holds the limits of a ResourceQuota.
 	Quota v1.ResourceList `json:"quota,omitempty"`
-	// Injects means that another policy adds a sidecar, after ours.
+	// Injects means that another policy adds a sidecar, before ours or after it.
 	Injects bool `json:"injects,omitempty"`
 }
 

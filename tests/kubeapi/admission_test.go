@@ -83,24 +83,20 @@ func rendered(t *testing.T, table admissionpods.Table, cluster policy.Cluster) s
 	return text
 }
 
-// injector adds a sidecar to the pods of a namespace, after the policy of workloads: an API server
-// calls policies in any order.
+// injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it: an
+// API server calls policies in any order.
 const injector = `
 apiVersion: admissionregistration.k8s.io/VERSION
 kind: MutatingAdmissionPolicy
 metadata: {name: zz-sidecar}
 spec:
   failurePolicy: Fail
-  reinvocationPolicy: IfNeeded
+  reinvocationPolicy: Never
   matchConstraints:
     resourceRules:
     - {apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"]}
   matchConditions:
   - {name: inject, expression: "object.metadata.namespace == 'inject'"}
-  - {name: once, expression: "!object.spec.containers.exists(c, c.name == 'proxy')"}
-  - name: after-the-other
-    expression: >-
-      object.metadata.annotations.exists(k, k.startsWith('resources.workload') || k == 'workload.openshift.io/warning')
   mutations:
   - patchType: JSONPatch
     jsonPatch:
