@@ -23,7 +23,7 @@ func arguments(c *cli.Context) ([]string, error) {
 			}
 		}
 		err := set.Parse(rest[1:])
-		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(f.Name, f.Value.String())) })
+		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(f.Name, settable(f.Value))) })
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -38,4 +38,12 @@ func noArguments(c *cli.Context) error {
 		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}
 	}
 	return nil
+}
+
+// settable returns the value of a flag, in the form in which another flag can be set to it.
+func settable(value flag.Value) string {
+	if list, ok := value.(cli.Serializer); ok {
+		return list.Serialize()
+	}
+	return value.String()
 }

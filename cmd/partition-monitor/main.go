@@ -87,6 +87,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			planCommand(n),
 			auditCommand(n),
 			recommendCommand(n),
+			renderCommand(n),
 			historyCommand(n),
 			moveCommand(n),
 			tryCommand(n),

@@ -23,10 +23,10 @@ func TestOptionsAreWritten(t *testing.T) {
 	common := len(commonFlags())
 	lists := [][]cli.Flag{flags[:common], flags[common:]}
 	writes(t, "../../man/partition-monitor.8", regexp.MustCompile(`(?s)(From internal/node/options[^\n]*\n\.Bl [^\n]*\n)(.*?)(\.El\n)`), func(i int) string {
-		return render(t, lists[i], manualItem)
+		return itemsOf(t, lists[i], manualItem)
 	})
 	writes(t, "../../units/node-partition.default", regexp.MustCompile(`(?s)(explains them\.\n)(.*?)(#PARTITION_MONITOR_ARGS=)`), func(int) string {
-		return render(t, flags, settingsItem)
+		return itemsOf(t, flags, settingsItem)
 	})
 }
 
@@ -60,8 +60,8 @@ func writes(t *testing.T, path string, parts *regexp.Regexp, want func(i int) st
 // valueName is the name of a flag's value, in its line of help.
 var valueName = regexp.MustCompile("`([A-Z]+)`")
 
-// render returns the items of a list of flags.
-func render(t *testing.T, flags []cli.Flag, item func(f options.Flag, value, preset string) string) string {
+// itemsOf returns the items of a list of flags.
+func itemsOf(t *testing.T, flags []cli.Flag, item func(f options.Flag, value, preset string) string) string {
 	t.Helper()
 	var list strings.Builder
 	for _, f := range flags {

@@ -49,7 +49,11 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	p := lab.ControlPlaneForTest(t)
+	return clusterOf(t, lab.ControlPlaneForTest(t))
+}
+
+func clusterOf(t *testing.T, p *lab.ControlPlane) *cluster {
+	t.Helper()
 	c := &cluster{ControlPlane: p, t: t, admin: p.Client()}
 	path := c.kubeconfig(func(*clientcmdapi.Config) {})
 	var err error

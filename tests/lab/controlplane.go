@@ -31,6 +31,7 @@ type ControlPlane struct {
 
 	cache       cache
 	progress    func(string)
+	args        []string // added to the API server's
 	authority   *authority
 	unlock      func()
 	reserved    *os.File // keeps Port
@@ -55,6 +56,21 @@ const loopback = "127.0.0.1"
 // ready. It ends with Stop, or with this process, however that ends. StartControlPlane reports the
 // steps that take long to progress, which may be nil.
 func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlane, error) {
+	return startControlPlane(ctx, controlPlanePrograms(), nil, progress)
+}
+
+// StartAPIServer is StartControlPlane with an API server of a minor version, such as "1.35", with
+// arguments that are added, and without programs for StartControllers. APIServers lists the older
+// versions.
+func StartAPIServer(ctx context.Context, minor string, args []string, progress func(string)) (*ControlPlane, error) {
+	programs, err := apiServer(minor)
+	if err != nil {
+		return nil, err
+	}
+	return startControlPlane(ctx, programs, args, progress)
+}
+
+func startControlPlane(ctx context.Context, server Program, args []string, progress func(string)) (*ControlPlane, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
@@ -62,14 +78,16 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	etcd, programs, err := c.controlPlane(ctx, progress)
+	etcd, programs, err := c.controlPlane(ctx, server, progress)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.removeDeadControlPlanes(); err != nil {
 		return nil, fmt.Errorf("control plane: remove what a killed one left: %w", err)
 	}
-	p := &ControlPlane{cache: c, progress: progress, controllerManager: filepath.Join(programs, "kube-controller-manager")}
+	p := &ControlPlane{
+		cache: c, progress: progress, args: args, controllerManager: filepath.Join(programs, "kube-controller-manager"),
+	}
 	if p.Dir, p.unlock, err = c.newControlPlane(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
@@ -82,7 +100,7 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 }
 
 // controlPlane returns the path of etcd and the folder of the programs of Kubernetes.
-func (c cache) controlPlane(ctx context.Context, progress func(string)) (etcd, programs string, err error) {
+func (c cache) controlPlane(ctx context.Context, server Program, progress func(string)) (etcd, programs string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error
@@ -91,7 +109,7 @@ func (c cache) controlPlane(ctx context.Context, progress func(string)) (etcd, p
 	})
 	group.Go(func() error {
 		var err error
-		programs, err = c.build(ctx, controlPlanePrograms(), progress)
+		programs, err = c.build(ctx, server, progress)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -186,7 +204,9 @@ func (p *ControlPlane) startOnFreePorts(ctx context.Context, etcd, apiserver str
 	if p.etcd, err = startDaemon(p.Dir, etcd, etcdArgs(clients, peers)...); err != nil {
 		return err
 	}
-	p.restart = func() (*daemon, error) { return startDaemon(p.Dir, apiserver, apiserverArgs(p.Port, clients)...) }
+	p.restart = func() (*daemon, error) {
+		return startDaemon(p.Dir, apiserver, append(apiserverArgs(p.Port, clients), p.args...)...)
+	}
 	if p.apiserver, err = p.restart(); err != nil {
 		return err
 	}
@@ -369,6 +389,9 @@ func (p *ControlPlane) waitReady(ctx context.Context) error {
 
 // Client returns a client with all rights.
 func (p *ControlPlane) Client() kubernetes.Interface { return p.client }
+
+// Config returns the configuration of that client, for clients of other kinds.
+func (p *ControlPlane) Config() *rest.Config { return rest.CopyConfig(p.config) }
 
 // Interrupt ends the API server at once, as if its machine were switched off: connections are
 // refused until Restore. Its objects are in etcd, which stays.

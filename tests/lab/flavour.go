@@ -218,6 +218,29 @@ func controlPlanePrograms() Program {
 	return kubernetesPrograms("control-plane", kubernetesVersion, "kube-apiserver", "kube-controller-manager")
 }
 
+// APIServers lists the minor versions of API servers, beside the control plane's, that the lab can
+// build.
+func APIServers() []string {
+	versions := olderAPIServers()
+	minors := make([]string, 0, len(versions))
+	for _, version := range versions {
+		minors = append(minors, minorOf(version))
+	}
+	return minors
+}
+
+func olderAPIServers() []string { return []string{"v1.34.4", "v1.35.8", "v1.36.3"} }
+
+// apiServer returns the API server of a minor version.
+func apiServer(minor string) (Program, error) {
+	for _, version := range olderAPIServers() {
+		if minorOf(version) == minor {
+			return kubernetesPrograms("apiserver", version, "kube-apiserver"), nil
+		}
+	}
+	return Program{}, fmt.Errorf("API server %s: not known: use one of %s", minor, strings.Join(APIServers(), ", "))
+}
+
 // kubernetesPrograms returns programs of one release of Kubernetes.
 func kubernetesPrograms(name, version string, programs ...string) Program {
 	minor := minorOf(version)

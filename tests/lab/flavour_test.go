@@ -32,6 +32,16 @@ func TestFlavours(t *testing.T) {
 		})
 	}
 	checkPinned(t, sources, controlPlanePrograms())
+	for _, minor := range APIServers() {
+		server, err := apiServer(minor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPinned(t, sources, server)
+	}
+	if _, err := apiServer("1.1"); err == nil {
+		t.Error("no error for an API server that is not pinned")
+	}
 }
 
 // checkPinned checks that a program's module pins the version in Program.Version, and lists its

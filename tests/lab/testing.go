@@ -114,6 +114,18 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
 	p, err := StartControlPlane(tb.Context(), func(line string) { tb.Log("lab: " + line) })
+	return controlPlaneForTest(tb, p, err)
+}
+
+// APIServerForTest is ControlPlaneForTest with StartAPIServer.
+func APIServerForTest(tb testing.TB, minor string, args ...string) *ControlPlane {
+	tb.Helper()
+	p, err := StartAPIServer(tb.Context(), minor, args, func(line string) { tb.Log("lab: " + line) })
+	return controlPlaneForTest(tb, p, err)
+}
+
+func controlPlaneForTest(tb testing.TB, p *ControlPlane, err error) *ControlPlane {
+	tb.Helper()
 	if err != nil {
 		tb.Fatalf("lab: %v", err)
 	}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"nodepartition/internal/command/render"
+	"nodepartition/internal/host"
+	"nodepartition/internal/oneline"
+)
+
+const (
+	flagType = "type"
+	flagRole = "role"
+)
+
+// rendered is a form of the command render.
+type rendered struct {
+	name string
+	// flags lists the flags that the form takes.
+	flags []string
+	// takesFile means that the form reads a file or standard input.
+	takesFile bool
+	write     func(c *cli.Context, n host.Node, file string) error
+}
+
+func renderings() []rendered {
+	return []rendered{
+		{name: "pod", flags: []string{flagType}, takesFile: true, write: renderPod},
+		{name: "pinning", flags: []string{flagType}, write: renderFile(render.Pinning)},
+		{name: "crio", flags: []string{flagType}, write: renderFile(render.CRIO)},
+		{name: "machineconfig", flags: []string{flagType, flagRole}, write: renderMachineConfig},
+		{name: "butane", flags: []string{flagType}, write: renderFile(render.Butane)},
+	}
+}
+
+func renderCommand(n host.Node) *cli.Command {
+	return &cli.Command{
+		Name:      "render",
+		ArgsUsage: "WHAT [FILE]",
+		Usage: "print what is applied elsewhere for workload types: WHAT is " + renderingNames() +
+			"; pod converts the manifest of a static pod, FILE or standard input",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{
+				Name: flagType,
+				Usage: "only this workload `TYPE` of the configuration; more than once for several; " +
+					"for pod: the type to ask for, if the manifest asks for none",
+			},
+			&cli.StringFlag{Name: flagRole, Usage: "for machineconfig: the `ROLE` of the machines", Value: "master"},
+		},
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("render: want one of %s", renderingNames())}
+			}
+			all := renderings()
+			at := slices.IndexFunc(all, func(r rendered) bool { return r.name == args[0] })
+			if at == -1 {
+				return usageError{fmt.Errorf("render %s: want one of %s", args[0], renderingNames())}
+			}
+			return all[at].run(c, n, args[1:])
+		},
+	}
+}
+
+func renderingNames() string {
+	var names []string
+	for _, r := range renderings() {
+		names = append(names, r.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (r rendered) run(c *cli.Context, n host.Node, args []string) error {
+	for _, name := range c.LocalFlagNames() {
+		if !slices.Contains(r.flags, name) {
+			return usageError{fmt.Errorf("render %s: does not take --%s", r.name, name)}
+		}
+	}
+	file := "-"
+	switch {
+	case len(args) == 1 && r.takesFile:
+		file = args[0]
+	case len(args) > 0:
+		return usageError{fmt.Errorf("render %s: unexpected argument %q", r.name, args[len(args)-1])}
+	}
+	return r.write(c, n, file)
+}
+
+func renderPod(c *cli.Context, _ host.Node, file string) error {
+	types := c.StringSlice(flagType)
+	if len(types) > 1 {
+		return usageError{fmt.Errorf("--%s: want one type for a pod", flagType)}
+	}
+	manifest, err := readManifest(c.App.Reader, file)
+	if err != nil {
+		return err
+	}
+	converted, warning, err := render.Pod(manifest, strings.Join(types, ""))
+	if err != nil {
+		return fmt.Errorf("%s: %w", manifestName(file), err)
+	}
+	if warning != "" {
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s: %s\n", manifestName(file), oneline.Terminal(warning))
+	}
+	_, err = c.App.Writer.Write(converted)
+	return err
+}
+
+// maxManifest bounds the read. render.Pod refuses a manifest that is as long.
+const maxManifest = 11 << 20
+
+func readManifest(stdin io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(stdin, maxManifest))
+	}
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := io.ReadAll(io.LimitReader(opened, maxManifest))
+	return manifest, errors.Join(err, opened.Close())
+}
+
+func manifestName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return oneline.Terminal(file)
+}
+
+// renderFile returns the form that writes a file for the node's types.
+func renderFile(text func([]render.Workload) (string, error)) func(*cli.Context, host.Node, string) error {
+	return func(c *cli.Context, n host.Node, _ string) error {
+		all, err := render.Workloads(n, c.StringSlice(flagType))
+		if err != nil {
+			return err
+		}
+		written, err := text(all)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(c.App.Writer, written)
+		return err
+	}
+}
+
+func renderMachineConfig(c *cli.Context, n host.Node, file string) error {
+	role := c.String(flagRole)
+	if !isLabel(role) {
+		return usageError{fmt.Errorf("--%s=%s: want a name of lower case letters, digits and -", flagRole, role)}
+	}
+	return renderFile(func(all []render.Workload) (string, error) { return render.MachineConfig(all, role) })(c, n, file)
+}
+
+// isLabel reports whether a name is an RFC 1123 label.
+func isLabel(name string) bool { return len(content.IsDNS1123Label(name)) == 0 }

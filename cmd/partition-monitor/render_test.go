@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodepartition/internal/host"
+	"nodepartition/tests/fakenode"
+)
+
+// typed is the configuration of a node with two workload types and the system partition.
+const typed = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+systemPartition: {namespaces: [kube-system], cpuset: "0"}
+workloadPartitions:
+  management: {partition: system, allowedNamespaces: [operators]}
+  telemetry: {cpuset: "1", namespaces: [telemetry]}
+`
+
+// TestRenderFiles: the files of OpenShift have the types of the configuration.
+func TestRenderFiles(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, typed)
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"pinning", []string{`{"management":{"cpuset":"0"},"telemetry":{"cpuset":"1"}}` + "\n"}},
+		{"pinning --type telemetry", []string{`{"telemetry":{"cpuset":"1"}}` + "\n"}},
+		{"--type=telemetry --type management pinning", []string{`{"management":{"cpuset":"0"},"telemetry":{"cpuset":"1"}}` + "\n"}},
+		{"crio --type=management", []string{
+			"\n[crio.runtime.workloads.management]\n", `activation_annotation = "target.workload.openshift.io/management"` + "\n",
+			`annotation_prefix = "resources.workload.openshift.io"` + "\n", `resources = { "cpushares" = 0, "cpuset" = "0" }` + "\n",
+		}},
+		{"machineconfig --type telemetry", []string{
+			"machineconfiguration.openshift.io/role: master\n", "name: 02-master-workload-partitioning\n", "version: 3.2.0\n", "mode: 420\n",
+			"path: /etc/crio/crio.conf.d/01-workload-partitioning\n", "path: /etc/kubernetes/openshift-workload-pinning\n",
+			"source: data:text/plain;charset=utf-8;base64,eyJ0ZWxlbWV0cnkiOnsiY3B1c2V0IjoiMSJ9fQo=\n",
+		}},
+		{"machineconfig --role worker", []string{"name: 02-worker-workload-partitioning\n"}},
+		{"butane --type telemetry", []string{
+			"variant: fcos\nversion: 1.3.0\n", "mode: 0600\n", "        inline: |\n          {\"telemetry\":{\"cpuset\":\"1\"}}\n",
+		}},
+	} {
+		args := append([]string{"render"}, strings.Fields(test.args)...)
+		status, stdout, stderr := commandOn(t, n.Host(), args...)
+		if status != exitOK || stderr != "" {
+			t.Errorf("%s: status %d, %q", test.args, status, stderr)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: %q is not in\n%s", test.args, want, stdout)
+			}
+		}
+		if len(test.want) == 1 && strings.HasSuffix(test.want[0], "}\n") && stdout != test.want[0] {
+			t.Errorf("%s: %q; want %q", test.args, stdout, test.want[0])
+		}
+	}
+}
+
+// TestRenderRefused: what cannot be rendered is an error with what to change.
+func TestRenderRefused(t *testing.T) {
+	t.Parallel()
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(pod, []byte("apiVersion: v1\nkind: Service\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		configuration, args, want string
+		status                    int
+	}{
+		{typed, "", "render: want one of pod, pinning", exitUsage},
+		{typed, "policy", "render policy: want one of pod, pinning", exitUsage},
+		{typed, "crio FILE", `render crio: unexpected argument "FILE"`, exitUsage},
+		{typed, "pod a b", `render pod: unexpected argument "b"`, exitUsage},
+		{typed, "crio --role worker", "render crio: does not take --role", exitUsage},
+		{typed, "machineconfig --role Worker", "--role=Worker: want a name", exitUsage},
+		{typed, "pod --type a --type b", "--type: want one type for a pod", exitUsage},
+		{typed, "pinning --type batch", "--type=batch: workloadPartitions has no such type; want one of management, telemetry", exitProblem},
+		{fakenode.Valid("kube-system"), "pinning", "the configuration has no workload type: want a section workloadPartitions", exitProblem},
+		{fakenode.Broken, "crio", "memoryLimit", exitProblem},
+		{typed, "pod " + pod, "pod.yaml: apiVersion v1, kind Service: want v1 and Pod", exitProblem},
+		{typed, "pod /none", "/none: no such file", exitProblem},
+	} {
+		args := append([]string{"render"}, strings.Fields(test.args)...)
+		status, stdout, stderr := commandOn(t, fakenode.New(t, test.configuration).Host(), args...)
+		if status != test.status || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: status %d, %q, %q; want %d and %q", test.args, status, stdout, stderr, test.status, test.want)
+		}
+	}
+}
+
+// TestRenderPod: a manifest comes from standard input or a file, and its warnings go to standard
+// error.
+func TestRenderPod(t *testing.T) {
+	t.Parallel()
+	const manifest = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    resources: {requests: {cpu: 1, memory: 1Mi}}\n"
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := commandOn(t, host.This(), "render", "pod", file)
+	if status != exitOK || stdout != manifest || !strings.Contains(stderr, "warning: "+file+": the pod asks for no workload type") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	commands.Lock()
+	defer commands.Unlock()
+	var out, errs bytes.Buffer
+	app := newApp(host.This(), &out, &errs)
+	app.Reader = strings.NewReader(manifest)
+	err := app.RunContext(t.Context(), []string{"partition-monitor", "render", "--type=management", "pod"})
+	if err != nil || errs.Len() > 0 || !strings.Contains(out.String(), "management.workload.openshift.io/cores: \"1000\"") {
+		t.Errorf("%v, %q, %q", err, &out, &errs)
+	}
+}

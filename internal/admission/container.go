@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/cpuweight"
+)
+
+// container is a container or an init container, which may be a sidecar. An ephemeral container has
+// no resources.
+type container struct {
+	name             string
+	requests, limits v1.ResourceList
+}
+
+func containersOf(pod *v1.Pod) []container {
+	var all []container
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, container{list[i].Name, list[i].Resources.Requests, list[i].Resources.Limits})
+		}
+	}
+	return all
+}
+
+// request returns the request of a resource, and whether there is one. A limit without a request is
+// a request, too: the API server writes it there, and a static manifest may come without.
+func (c container) request(name v1.ResourceName) (resource.Quantity, bool) {
+	if q, ok := c.requests[name]; ok {
+		return q, true
+	}
+	q, ok := c.limits[name]
+	return q, ok
+}
+
+// maxMilli bounds a number of thousandths of a CPU. More than a million CPUs cannot be had, and
+// sums of them would overflow.
+const maxMilli = 1_000_000_000
+
+// milliOf returns a quantity of CPU in thousandths, rounded up as the API server does.
+func milliOf(q resource.Quantity) int64 {
+	if q.CmpInt64(maxMilli/1000) > 0 {
+		return maxMilli
+	}
+	return q.MilliValue()
+}
+
+// converted returns the request of a converted container, in thousandths of a CPU. A container has
+// been converted if the annotation that OpenShift ships has the shares of its request. The resource
+// alone does not count, because users can set it.
+func (c container) converted(workload string, annotations map[string]string) (milli int64, ok bool) {
+	q, ok := c.requests[Resource(workload)]
+	if !ok {
+		return 0, false
+	}
+	milli, ok = q.AsInt64()
+	if !ok || milli < 0 || milli > maxMilli {
+		return 0, false
+	}
+	found := annotation.FindStringSubmatch(annotations[resourcesKey(c.name)])
+	return milli, found != nil && found[1] == sharesOf(milli)
+}
+
+// annotation matches the value of a container's annotation. OpenShift writes a space for a
+// BestEffort pod.
+var annotation = regexp.MustCompile(`^[{]"cpushares": ?([0-9]+)(?:,"cpulimit":([1-9][0-9]{0,9}))?[}]$`)
+
+// annotationOf returns the annotation of a container. The limit is in thousandths of a CPU, 0 for
+// none.
+func annotationOf(milli, limit int64) string {
+	value := `{"cpushares":` + sharesOf(milli)
+	if limit > 0 {
+		value += `,"cpulimit":` + strconv.FormatInt(limit, 10)
+	}
+	return value + "}"
+}
+
+func sharesOf(milli int64) string {
+	return strconv.FormatUint(cpuweight.SharesOfMilliCPU(milli), 10)
+}
+
+// limitRangerKey is the annotation in which the LimitRanger of the API server notes what it has
+// set, such as "LimitRanger plugin set: cpu, memory request for container c0; cpu limit for init
+// container c1" (plugin/pkg/admission/limitranger, v1.37.0).
+const limitRangerKey = "kubernetes.io/limit-ranger"
+
+// limitRanged reports whether LimitRanger has set a request or a limit of CPU. It runs again after
+// a conversion, finds no CPU, and sets its defaults.
+func (c container) limitRanged(annotations map[string]string) bool {
+	note := strings.ReplaceAll(annotations[limitRangerKey], "LimitRanger plugin set: ", "")
+	return slices.ContainsFunc(strings.Split(note, "; "), func(set string) bool {
+		return strings.HasPrefix(set, "cpu") && strings.HasSuffix(set, " container "+c.name)
+	})
+}

@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"regexp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/workload"
+)
+
+// Type is a workload type that all nodes of a cluster have.
+type Type struct {
+	Name string
+	// Namespaces lists the namespaces whose pods may ask for the type, by the configuration of the
+	// nodes.
+	Namespaces []string
+	// ByNamespace means that an annotation of the namespace gives that right, too.
+	ByNamespace bool
+}
+
+// Namespace holds what is known of the namespace of a pod.
+type Namespace struct {
+	Name        string
+	Annotations map[string]string
+}
+
+// The warnings of pods that are not converted. The first two words of most are OpenShift's.
+const (
+	unknownWarning = "skipping pod CPUs requests modifications because the nodes do not have the workload type"
+	silentWarning  = "skipping pod CPUs requests modifications because the namespace is not annotated with " +
+		"workload.openshift.io/allowed to allow workload partitioning"
+	guaranteedWarning = "skip pod CPUs requests modifications because it has guaranteed QoS class"
+	podLevelWarning   = "skip pod CPUs requests modifications because it has pod-level resources"
+	classWarning      = "skip pod CPUs requests modifications because it will change the pod QoS class " +
+		"from Burstable to BestEffort"
+)
+
+// effect matches the value of a target. OpenShift's API server asks for the effect, which a node
+// does not.
+var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t\r\n]*"PreferredDuringScheduling"` +
+	`[ \t\r\n]*[}][ \t\r\n]*$`)
+
+// Convert returns what admission changes in a pod that is created in a namespace. It does so as
+// often as it is called: another plugin may change the pod between two calls, and what an earlier
+// call has converted stays. Judge says whether the pod is admitted then.
+func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
+	if _, mirror := pod.Annotations[mirrorKey]; mirror {
+		return Edit{}
+	}
+	asked := targets(pod.Annotations)
+	e := Edit{Remove: strip(pod.Annotations)}
+	if len(asked) != 1 {
+		return e // for Judge
+	}
+	name := asked[0]
+	switch right := rightOf(types, in, name); {
+	case right == unknown:
+		return skip(pod.Annotations, name, unknownWarning)
+	case right == silent:
+		return skip(pod.Annotations, name, silentWarning)
+	case right == forbidden || !effect.MatchString(pod.Annotations[targetPrefix+name]):
+		return e // for Judge
+	}
+	return convert(pod, name)
+}
+
+// convert returns the edit of a pod that may ask for a type.
+func convert(pod *v1.Pod, name string) Edit {
+	containers := containersOf(pod)
+	done := func(c container) bool {
+		_, ok := c.converted(name, pod.Annotations)
+		_, hasCPU := c.request(v1.ResourceCPU)
+		return ok && (!hasCPU || c.limitRanged(pod.Annotations))
+	}
+	containers = withoutCPU(containers, done)
+	class := classOf(containers)
+	switch {
+	case pod.Spec.Resources != nil:
+		return skip(pod.Annotations, name, podLevelWarning)
+	case class == v1.PodQOSGuaranteed:
+		return skip(pod.Annotations, name, guaranteedWarning)
+	case class != classOf(withoutCPU(containers, func(container) bool { return true })):
+		return skip(pod.Annotations, name, classWarning)
+	}
+	e := Edit{Remove: strip(pod.Annotations)}
+	e.asks(name)
+	for _, c := range containers {
+		_, hasCPU := c.request(v1.ResourceCPU)
+		switch {
+		case class == v1.PodQOSBestEffort:
+			e.share(name, c.name, annotationOf(0, 0), 0)
+		case hasCPU:
+			e.move(name, c)
+		case done(c):
+			milli, _ := c.converted(name, pod.Annotations)
+			e.share(name, c.name, pod.Annotations[resourcesKey(c.name)], milli)
+			e.Drop = append(e.Drop, c.name)
+		}
+	}
+	return e
+}
+
+// right is the answer of a namespace to a type.
+type right int
+
+const (
+	unknown   right = iota // the nodes do not have the type
+	silent                 // the namespace does not say which types it allows
+	forbidden              // it allows others
+	allowed
+)
+
+func rightOf(types []Type, in Namespace, name string) right {
+	at := slices.IndexFunc(types, func(t Type) bool { return t.Name == name })
+	switch {
+	case at == -1:
+		return unknown
+	case slices.Contains(types[at].Namespaces, in.Name),
+		types[at].ByNamespace && slices.Contains(workload.Allowed(in.Annotations), name):
+		return allowed
+	}
+	for _, key := range []string{"workload.openshift.io/allowed", "allowed.workload.openshift.io"} {
+		if _, says := in.Annotations[key]; says {
+			return forbidden
+		}
+	}
+	return silent
+}

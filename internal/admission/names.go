@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The keys of annotations, and the end of a resource's name. OpenShift ships the second key, and
+// the enhancement has the third.
+const (
+	targetPrefix    = "target.workload.openshift.io/"
+	resourcesPrefix = "resources.workload.openshift.io/"
+	documentPrefix  = "io.openshift.workload."
+	// warningKey has the reason why a pod that asks for a type was not converted.
+	warningKey = "workload.openshift.io/warning"
+	coresEnd   = ".workload.openshift.io/cores"
+)
+
+// asked is the value of a target. Admission writes it in this form.
+const asked = `{"effect":"PreferredDuringScheduling"}`
+
+// mirrorKey marks the copy of a static pod, which the kubelet makes (MirrorPodAnnotation,
+// k8s.io/api/core/v1).
+const mirrorKey = v1.MirrorPodAnnotationKey
+
+// Resource returns the resource that the nodes of a workload type have, in thousandths of a CPU.
+func Resource(workload string) v1.ResourceName { return v1.ResourceName(workload + coresEnd) }
+
+// resourcesKey returns the key of the annotation of a container, as OpenShift ships it.
+func resourcesKey(container string) string { return resourcesPrefix + container }
+
+// documentKey returns the key of the annotation of a container in the enhancement.
+func documentKey(workload, container string) string {
+	return documentPrefix + workload + ".cpushares/" + container
+}
+
+// ofContainer reports whether a key is one that only a conversion writes. A runtime that follows it
+// takes CPU shares and a CPU set from it.
+func ofContainer(key string) bool {
+	return strings.HasPrefix(key, resourcesPrefix) || strings.HasPrefix(key, documentPrefix)
+}
+
+// targets returns the workload types that annotations ask for.
+func targets(annotations map[string]string) []string {
+	var types []string
+	for key := range annotations {
+		if name, ok := strings.CutPrefix(key, targetPrefix); ok {
+			types = append(types, name)
+		}
+	}
+	return types
+}

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/admission"
+)
+
+// TestRender: each document is an object of the API, with no field that it does not have. A real
+// API server compiles the CEL (tests/kubeapi).
+func TestRender(t *testing.T) {
+	t.Parallel()
+	validating := []string{
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole", "ClusterRoleBinding",
+	}
+	all := append([]string{
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	}, validating...)
+	slices.Sort(all)
+	slices.Sort(validating)
+	types := []admission.Type{{Name: "a", Namespaces: []string{"y", "x", "y"}}, {Name: "b", ByNamespace: true}, {Name: "c"}}
+	for name, test := range map[string]struct {
+		cluster Cluster
+		want    []string
+	}{
+		"v1":              {Cluster{Types: types, APIVersion: V1}, all},
+		"v1beta1":         {Cluster{Types: types, APIVersion: V1Beta1}, all},
+		"validating only": {Cluster{Types: types, ValidatingOnly: true}, validating},
+	} {
+		text, err := Render(test.cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for document := range strings.SplitSeq(text, "\n---\n") {
+			var meta metav1.TypeMeta
+			if err := yaml.Unmarshal([]byte(document), &meta); err != nil {
+				t.Fatalf("%s: %v in\n%s", name, err, document)
+			}
+			got = append(got, meta.Kind)
+			if err := yaml.UnmarshalStrict([]byte(document), objectOf(t, meta)); err != nil {
+				t.Errorf("%s: %s: %v", name, meta.Kind, err)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v; want %v", name, got, test.want)
+		}
+		for _, want := range []string{"{'a': ['x', 'y'], 'b': [''], 'c': ['']}", "variables.type in ['b'] &&"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %s", name, want)
+			}
+		}
+	}
+	if _, err := Render(Cluster{}); err == nil {
+		t.Error("no error without a type")
+	}
+}
+
+func objectOf(t *testing.T, meta metav1.TypeMeta) any {
+	t.Helper()
+	switch meta.APIVersion + " " + meta.Kind {
+	case "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy":
+		return &admissionv1.MutatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding":
+		return &admissionv1.MutatingAdmissionPolicyBinding{}
+	case "admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicy":
+		return &admissionv1beta1.MutatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicyBinding":
+		return &admissionv1beta1.MutatingAdmissionPolicyBinding{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
+		return &admissionv1.ValidatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
+		return &admissionv1.ValidatingAdmissionPolicyBinding{}
+	case "rbac.authorization.k8s.io/v1 ClusterRole":
+		return &rbacv1.ClusterRole{}
+	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
+		return &rbacv1.ClusterRoleBinding{}
+	}
+	t.Fatalf("%s %s is not expected", meta.APIVersion, meta.Kind)
+	return nil
+}
+
+// TestTexts: no message ends a string of CEL or of YAML.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	x := admission.AllTexts()
+	for _, text := range []string{
+		x.Unknown, x.Silent, x.Guaranteed, x.PodLevel, x.Class, x.TwoTypes, x.Effect, x.Resource, x.Annotation, x.Changed, x.Resized,
+	} {
+		if text == "" || strings.ContainsAny(text, `'\`) {
+			t.Errorf("%q is not a text in quotes", text)
+		}
+	}
+}

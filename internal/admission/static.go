@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/workload"
+)
+
+// ConvertStatic returns what a conversion changes in the manifest of a static pod, by the rules and
+// with the errors of OpenShift's kubelet (pkg/kubelet/managed, openshift/kubernetes). No API server
+// sees such a pod before it runs. Some rules differ from Convert: a container has requests
+// of CPU and of memory or of neither, a BestEffort pod stays as it is, and no namespace is asked.
+func ConvertStatic(pod *v1.Pod) (Edit, error) {
+	ask := workload.AskOf(pod.Annotations)
+	switch ask.Flaw {
+	case workload.TwoTypes:
+		return Edit{}, errTwoTypes
+	case workload.BadAnnotation:
+		return Edit{}, errEffect
+	}
+	e := Edit{Remove: strip(pod.Annotations)}
+	if ask.Type == "" {
+		return e, nil
+	}
+	containers := containersOf(pod)
+	class := classOf(containers)
+	switch {
+	case pod.Spec.Resources != nil:
+		return skip(pod.Annotations, ask.Type, podLevelWarning), nil
+	case class == v1.PodQOSGuaranteed:
+		return skip(pod.Annotations, ask.Type, guaranteedWarning), nil
+	}
+	e.asks(ask.Type)
+	for _, c := range containers {
+		if err := e.static(ask.Type, c, pod.Annotations); err != nil {
+			return Edit{}, err
+		}
+	}
+	return e, nil
+}
+
+// static adds the conversion of a container of a static pod.
+func (e *Edit) static(name string, c container, annotations map[string]string) error {
+	_, hasCPU := c.request(v1.ResourceCPU)
+	_, hasMemory := c.request(v1.ResourceMemory)
+	milli, converted := c.converted(name, annotations)
+	_, hasResource := c.request(Resource(name))
+	switch {
+	case hasCPU && !hasMemory:
+		return fmt.Errorf("managed container %s does not have memory requests", c.name)
+	case hasCPU:
+		e.move(name, c)
+	case converted:
+		e.share(name, c.name, annotations[resourcesKey(c.name)], milli)
+	case hasResource:
+		return fmt.Errorf("container %s: %w", c.name, errResource)
+	case hasMemory:
+		return fmt.Errorf("managed container %s does not have cpu requests", c.name)
+	}
+	return nil
+}
+
+// Ask returns the edit that makes a pod ask for a type, if it asks for none.
+func Ask(pod *v1.Pod, name string) (Edit, error) {
+	switch found := targets(pod.Annotations); {
+	case len(found) == 0:
+		return Edit{Set: map[string]string{targetPrefix + name: asked}}, nil
+	case len(found) == 1 && found[0] == name:
+		return Edit{}, nil
+	default:
+		return Edit{}, errors.New("the pod asks for another workload type")
+	}
+}

@@ -1,0 +1,72 @@
+// Package render writes the files of OpenShift's workload partitioning for the workload types of a
+// node, and converts the manifest of a static pod. It changes nothing on the node.
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/membership"
+	"nodepartition/pkg/slices/config"
+)
+
+// Workload is a workload type of the configuration.
+type Workload struct {
+	membership.Workload
+	// CPUs is the list of CPUs of its partition, empty for all.
+	CPUs string
+	// Namespaces lists the namespaces whose pods are members, whether they ask or not.
+	Namespaces []string
+}
+
+// Workloads returns the types of the node's configuration by name, those of names alone if there
+// are any.
+func Workloads(n host.Node, names []string) ([]Workload, error) {
+	c, err := config.Load(string(n.Root))
+	if err != nil {
+		return nil, err
+	}
+	all := ofConfig(c)
+	if len(all) == 0 {
+		return nil, errNone
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(w Workload) bool { return w.Type == name }) {
+			return nil, fmt.Errorf("--type=%s: %s has no such type; want one of %s", name, kubeletconfig.WorkloadsField, typesOf(all))
+		}
+	}
+	return slices.DeleteFunc(all, func(w Workload) bool {
+		return len(names) > 0 && !slices.Contains(names, w.Type)
+	}), nil
+}
+
+// errNone is the error for a node without a type.
+var errNone = errors.New("the configuration has no workload type: want a section " + kubeletconfig.WorkloadsField +
+	", see docs/workload-partitions.md")
+
+func ofConfig(c *config.Config) []Workload {
+	var all []Workload
+	for _, w := range c.Workloads {
+		found := Workload{Workload: w}
+		if p := c.Partition(w.Partition); p != nil {
+			found.CPUs = p.CPUs.String()
+			if string(p.Name) == w.Type {
+				found.Namespaces = p.Namespaces
+			}
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
+func typesOf(all []Workload) string {
+	names := make([]string, 0, len(all))
+	for _, w := range all {
+		names = append(names, w.Type)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,428 @@
+//go:build node
+
+package kubeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+
+	"nodepartition/internal/admission/policy"
+	"nodepartition/tests/admissionpods"
+	"nodepartition/tests/lab"
+)
+
+// TestAdmission: pods become on an API server what they become in Go.
+func TestAdmission(t *testing.T) {
+	admissionOn(newCluster(t), policy.V1)
+}
+
+// TestAdmissionVersions: so they do on older API servers, which have to be told to serve policies
+// that change objects.
+func TestAdmissionVersions(t *testing.T) {
+	for _, minor := range lab.APIServers() {
+		t.Run(minor, func(t *testing.T) {
+			version := policy.V1
+			var args []string
+			if minor == "1.34" || minor == "1.35" {
+				version = policy.V1Beta1
+				args = []string{
+					"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+				}
+			}
+			admissionOn(clusterOf(t, lab.APIServerForTest(t, minor, args...)), version)
+		})
+	}
+}
+
+// admissionOn runs the tests of the rendered policies on an API server.
+func admissionOn(c *cluster, version string) {
+	table, wanted := admissionpods.Load(c.t)
+	c.namespaces(table)
+	c.apply(rendered(c.t, table, policy.Cluster{APIVersion: version}))
+	c.apply(strings.ReplaceAll(injector, "VERSION", version))
+	c.admissionStarted()
+	for name, test := range map[string]func(*cluster){
+		"table":     func(c *cluster) { tableOfPods(c, table, wanted) },
+		"random":    randomPods,
+		"changed":   changedPods,
+		"resource":  resourceOfNode,
+		"namespace": namespaceOfKubelet,
+	} {
+		c.t.Run(name, func(t *testing.T) {
+			c := *c
+			c.t = t
+			test(&c)
+		})
+	}
+}
+
+func rendered(t *testing.T, table admissionpods.Table, cluster policy.Cluster) string {
+	t.Helper()
+	cluster.Types = append(table.AdmissionTypes(), admissionpods.RandomTypes()...)
+	text, err := policy.Render(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it: an
+// API server calls policies in any order.
+const injector = `
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicy
+metadata: {name: zz-sidecar}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"]}
+  matchConditions:
+  - {name: inject, expression: "object.metadata.namespace == 'inject'"}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >-
+        [JSONPatch{op: 'add', path: '/spec/containers/-', value: Object.spec.containers{name: 'proxy', image: 'none',
+        resources: Object.spec.containers.resources{requests: {'cpu': '100m', 'memory': '1Mi'}, limits: {'cpu': '2'}}}}]
+---
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: zz-sidecar}
+spec: {policyName: zz-sidecar}
+`
+
+// apply creates the objects of a file.
+func (c *cluster) apply(text string) {
+	c.t.Helper()
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
+	for {
+		var object unstructured.Unstructured
+		if err := reader.Decode(&object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			c.t.Fatal(err)
+		}
+		kind := object.GroupVersionKind()
+		plural := strings.ToLower(kind.Kind) + "s"
+		if before, ok := strings.CutSuffix(plural, "ys"); ok {
+			plural = before + "ies"
+		}
+		_, err := client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: plural}).
+			Create(c.t.Context(), &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			c.t.Fatalf("%s %s: %v", kind.Kind, object.GetName(), err)
+		}
+	}
+}
+
+// namespaces creates the namespaces of the table, and of random pods.
+func (c *cluster) namespaces(table admissionpods.Table) {
+	c.t.Helper()
+	all := maps.Clone(table.Namespaces)
+	for _, in := range admissionpods.RandomNamespaces() {
+		all[in.Name] = admissionpods.Namespace{Annotations: in.Annotations}
+	}
+	for name, in := range all {
+		namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: in.Annotations}}
+		_, err := c.admin.CoreV1().Namespaces().Create(c.t.Context(), namespace, metav1.CreateOptions{})
+		c.must(err)
+		if in.LimitRange != nil {
+			_, err := c.admin.CoreV1().LimitRanges(name).Create(c.t.Context(), &v1.LimitRange{
+				ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: v1.LimitRangeSpec{Limits: []v1.LimitRangeItem{*in.LimitRange}},
+			}, metav1.CreateOptions{})
+			c.must(err)
+		}
+		if in.Quota != nil {
+			c.quota(name, in.Quota)
+		}
+	}
+}
+
+// quota creates a quota of which nothing is used, as its controller would report it.
+func (c *cluster) quota(namespace string, hard v1.ResourceList) {
+	c.t.Helper()
+	quotas := c.admin.CoreV1().ResourceQuotas(namespace)
+	made, err := quotas.Create(c.t.Context(), &v1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "quota"}, Spec: v1.ResourceQuotaSpec{Hard: hard},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	made.Status = v1.ResourceQuotaStatus{Hard: hard, Used: v1.ResourceList{}}
+	for name := range hard {
+		made.Status.Used[name] = resource.MustParse("0")
+	}
+	_, err = quotas.UpdateStatus(c.t.Context(), made, metav1.UpdateOptions{})
+	c.must(err)
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	return c.admin.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+}
+
+// asking returns a pod that asks for a type and is converted.
+func asking(namespace string) *v1.Pod {
+	request := v1.ResourceList{v1.ResourceCPU: resource.MustParse("400m"), v1.ResourceMemory: resource.MustParse("1Mi")}
+	return admissionpods.Case{
+		Namespace: namespace, Asks: []string{"management"}, Containers: []v1.ResourceRequirements{{Requests: request}},
+	}.Pod()
+}
+
+// admissionStarted waits until the API server has all policies, limits and quotas.
+func (c *cluster) admissionStarted() {
+	c.t.Helper()
+	seen := func(what, namespace string, change func(*v1.Pod), is func(*v1.Pod, error) bool) {
+		c.eventually(what, func(ctx context.Context) (bool, error) {
+			pod := asking(namespace)
+			change(pod)
+			got, err := c.create(ctx, pod)
+			if err == nil {
+				_ = c.admin.CoreV1().Pods(namespace).Delete(ctx, got.Name, *metav1.NewDeleteOptions(0)) // it may stay
+			}
+			return is(got, err), nil
+		})
+	}
+	nothing := func(*v1.Pod) {}
+	seen("pods are converted", "shipped", nothing, func(pod *v1.Pod, err error) bool {
+		return err == nil && pod.Annotations["resources.workload.openshift.io/c0"] != ""
+	})
+	seen("pods are validated", "shipped", func(pod *v1.Pod) {
+		pod.Annotations["target.workload.openshift.io/telemetry"] = "{}"
+	}, func(_ *v1.Pod, err error) bool { return err != nil })
+	seen("sidecars are added", "inject", nothing, func(pod *v1.Pod, err error) bool {
+		return err == nil && len(pod.Spec.Containers) == 2
+	})
+	for _, namespace := range []string{"limited", "level"} {
+		seen("there are limits", namespace, func(pod *v1.Pod) { pod.Spec.Containers[0].Resources = v1.ResourceRequirements{} },
+			func(pod *v1.Pod, err error) bool {
+				return err == nil && pod.Annotations["kubernetes.io/limit-ranger"] != ""
+			})
+	}
+	seen("there is a quota of CPU", "quota", nothing, func(_ *v1.Pod, err error) bool { return err != nil })
+	seen("there is a quota of the resource", "cores", func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("1")
+	}, func(_ *v1.Pod, err error) bool { return err != nil })
+}
+
+// outcome returns the outcome of a creation.
+func (c *cluster) outcome(pod *v1.Pod) (admissionpods.Outcome, error) {
+	got, err := c.create(c.t.Context(), pod)
+	if err != nil {
+		return admissionpods.Outcome{Refused: err.Error()}, err
+	}
+	return admissionpods.OutcomeOf(got, got.Status.QOSClass), nil
+}
+
+func tableOfPods(c *cluster, table admissionpods.Table, wanted map[string]admissionpods.Outcome) {
+	for _, of := range table.Pods {
+		got, err := c.outcome(of.Pod())
+		want := wanted[of.Name]
+		switch {
+		case of.Server != "":
+			if err == nil || !strings.Contains(err.Error(), of.Server) {
+				c.t.Errorf("%s: %s\nwant a refusal with %q", of.Name, got, of.Server)
+			}
+		case want.Refused != "":
+			if err == nil || !strings.HasSuffix(err.Error(), " denied request: "+want.Refused) {
+				c.t.Errorf("%s: %s\nwant a refusal with %q", of.Name, got, want.Refused)
+			}
+		case got.String() != want.String():
+			c.t.Errorf("%s:\n%s\nwant\n%s", of.Name, got, want)
+		}
+	}
+}
+
+// randomPods: an API server and the conversion in Go agree about pods that nobody has thought of.
+func randomPods(c *cluster) {
+	compared, converted, refused := 0, 0, 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		pod, in := admissionpods.RandomPod(r), admissionpods.RandomNamespaces()[r.IntN(8)]
+		pod.Namespace = in.Name
+		if pod.Spec.Resources != nil {
+			continue // empty ones, about which the versions of API servers disagree
+		}
+		want := admissionpods.RandomServer(in).Create(pod.DeepCopy())
+		before := pod.DeepCopy()
+		got, err := c.outcome(pod)
+		switch {
+		case apierrors.IsInvalid(err) && !strings.Contains(err.Error(), "ValidatingAdmissionPolicy"):
+			continue // not a pod at all
+		case want.Refused != "":
+			refused++
+			if err == nil || !strings.HasSuffix(err.Error(), " denied request: "+want.Refused) {
+				c.t.Errorf("seed %d: %s\nwant a refusal with %q", seed, got, want.Refused)
+			}
+		case got.String() != want.String():
+			c.t.Errorf("seed %d:\n%s\nwant\n%s\nof\n%s", seed, got, want, admissionpods.OutcomeOf(before, ""))
+		case strings.Contains(got.String(), "resources.workload"):
+			converted++
+		}
+		compared++
+	}
+	c.t.Logf("%d pods compared, %d of them converted and %d refused", compared, converted, refused)
+	if compared < 100 || converted < 20 || refused < 20 {
+		c.t.Error("too few pods to compare")
+	}
+}
+
+// changedPods: what a conversion has written stays as it is while the pod is there.
+func changedPods(c *cluster) {
+	pods := c.admin.CoreV1().Pods("shipped")
+	pod, err := c.create(c.t.Context(), asking("shipped"))
+	c.must(err)
+	patch := func(patch, subresource string) error {
+		var under []string
+		if subresource != "" {
+			under = append(under, subresource)
+		}
+		_, err := pods.Patch(c.t.Context(), pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, under...)
+		return err
+	}
+	const cpuset = `{"metadata":{"annotations":{"resources.workload.openshift.io/c0":"{\"cpuset\":\"0\"}"}}}`
+	for _, test := range []struct{ name, patch, subresource, refused string }{
+		{"annotation", cpuset, "", "can not be changed"},
+		{"annotation over the status", cpuset, "status", "can not be changed"},
+		{"target removed", `{"metadata":{"annotations":{"target.workload.openshift.io/management":null}}}`, "", "can not be changed"},
+		{"another annotation", `{"metadata":{"annotations":{"a":"b"}}}`, "", ""},
+		{"status", `{"status":{"message":"m"}}`, "status", ""},
+		{
+			"request of CPU", `{"spec":{"containers":[{"name":"c0","resources":{"requests":{"cpu":"2"}}}]}}`, "resize",
+			"can not get a request or a limit of cpu",
+		},
+		{"request of memory", `{"spec":{"containers":[{"name":"c0","resources":{"requests":{"memory":"2Mi"}}}]}}`, "resize", ""},
+		{"ephemeral container", `{"spec":{"ephemeralContainers":[{"name":"e0","image":"none"}]}}`, "ephemeralcontainers", ""},
+		{
+			"ephemeral container with CPU",
+			`{"spec":{"ephemeralContainers":[{"name":"e1","image":"none","resources":{"requests":{"cpu":"1"}}}]}}`, "ephemeralcontainers",
+			"cannot be set for an Ephemeral Container",
+		},
+	} {
+		err := patch(test.patch, test.subresource)
+		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+			c.t.Errorf("%s: error %v; want %q", test.name, err, test.refused)
+		}
+	}
+	plain, err := c.create(c.t.Context(), admissionpods.Case{Namespace: "plain", Containers: make([]v1.ResourceRequirements, 1)}.Pod())
+	c.must(err)
+	plain.Annotations = asking("plain").Annotations
+	if _, err := c.admin.CoreV1().Pods("plain").Update(c.t.Context(), plain, metav1.UpdateOptions{}); err == nil {
+		c.t.Error("a running pod asks for a type")
+	}
+}
+
+// resourceOfNode: the kubelet of a node does not set the resource to zero, and removes it.
+func resourceOfNode(c *cluster) {
+	c.node()
+	const cores = "management.workload.openshift.io/cores"
+	set := func(as string, value string) v1.NodeStatus {
+		c.t.Helper()
+		client := c.kubelet
+		if as == "admin" {
+			client = c.admin
+		}
+		patch := fmt.Sprintf(`{"status":{"capacity":{%q:%s},"allocatable":{%q:%s}}}`, cores, value, cores, value)
+		got, err := client.CoreV1().Nodes().PatchStatus(c.t.Context(), node, []byte(patch))
+		c.must(err)
+		return got.Status
+	}
+	for _, test := range []struct{ as, value, want string }{
+		{"kubelet", `"4000"`, "4k"},
+		{"kubelet", `"0"`, "4k"},
+		{"kubelet", `"8000"`, "8k"},
+		{"kubelet", `"6"`, "6"},
+		{"admin", `"0"`, "0"},
+		{"kubelet", `"0"`, "0"},
+		{"kubelet", `"4000"`, "4k"},
+		{"kubelet", `null`, ""},
+		{"kubelet", `"0"`, "0"},
+	} {
+		status := set(test.as, test.value)
+		for field, list := range map[string]v1.ResourceList{"capacity": status.Capacity, "allocatable": status.Allocatable} {
+			q, ok := list[cores]
+			if got := q.String(); ok != (test.want != "") || ok && got != test.want {
+				c.t.Errorf("%s sets %s: %s is %s; want %s", test.as, test.value, field, got, test.want)
+			}
+		}
+	}
+}
+
+// namespaceOfKubelet: the user of a kubelet may read a namespace, and may not list them.
+func namespaceOfKubelet(c *cluster) {
+	c.eventually("the kubelet may read a namespace", func(ctx context.Context) (bool, error) {
+		_, err := c.monitor.Namespace(ctx, "shipped")
+		return err == nil, nil
+	})
+	if _, err := c.kubelet.CoreV1().Namespaces().List(c.t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		c.t.Errorf("listing namespaces: %v; want it forbidden", err)
+	}
+}
+
+// TestAdmissionWithoutMutation: without policies that change objects, what users write is refused.
+func TestAdmissionWithoutMutation(t *testing.T) {
+	c := newCluster(t)
+	table, _ := admissionpods.Load(t)
+	c.namespaces(table)
+	c.apply(rendered(t, table, policy.Cluster{ValidatingOnly: true}))
+	c.eventually("pods are validated", func(ctx context.Context) (bool, error) {
+		pod := asking("plain")
+		_, err := c.create(ctx, pod)
+		return err != nil, nil
+	})
+	for name, refused := range map[string]string{
+		"burstable": "", "best effort": "", "guaranteed": "", "no annotation": "",
+		"namespace without an annotation":      "does not allow the workload type management",
+		"type that no node has":                "does not allow the workload type batch",
+		"CPU set and shares of a user":         "are written by the conversion",
+		"annotations of a user without a type": "are written by the conversion",
+		"resource of a user":                   "can not request workload resources",
+		"resource without a type":              "can not request workload resources",
+		"copy of a converted pod":              "",
+		"two types":                            "more than one workload annotation",
+		"hard effect":                          "only effect that is supported",
+	} {
+		for _, of := range table.Pods {
+			if of.Name != name {
+				continue
+			}
+			before := of.Pod()
+			admissionpods.SetDefaults(before)
+			want := admissionpods.OutcomeOf(before, admissionpods.ClassOf(before))
+			got, err := c.outcome(of.Pod())
+			switch {
+			case (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused):
+				t.Errorf("%s: error %v; want %q", name, err, refused)
+			case err == nil && got.String() != want.String():
+				t.Errorf("%s:\n%s\nwant it as it was:\n%s", name, got, want)
+			}
+		}
+	}
+}
