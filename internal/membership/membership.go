@@ -24,12 +24,15 @@ type Workload struct {
 	Allowed []string `json:"allowed,omitempty"`
 	// ByNamespace means that an annotation of the namespace gives the right, too.
 	ByNamespace bool `json:"byNamespace,omitempty"`
+	// Advertise means that the node's capacity of the type is on its Node. It has no part in who is a
+	// member.
+	Advertise bool `json:"advertise,omitempty"`
 }
 
-// Equal reports whether two types have the same members.
+// Equal reports whether the same is to be followed of two types.
 func (w Workload) Equal(other Workload) bool {
 	return w.Type == other.Type && w.Partition == other.Partition && w.ByNamespace == other.ByNamespace &&
-		slices.Equal(w.Allowed, other.Allowed)
+		w.Advertise == other.Advertise && slices.Equal(w.Allowed, other.Allowed)
 }
 
 // Pod holds what decides about a pod's membership.
