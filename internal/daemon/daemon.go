@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/daemon/control"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
+	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/podsapi"
@@ -125,6 +126,7 @@ func (m *monitor) build() error {
 	m.namespaces = namespaces.New(namespaces.Options{
 		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
 	})
+	m.resources = resource.New(resource.Options{API: m.api, Node: m.options.Node, Log: m.log})
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
 		Cgroups: m.options.Node.Cgroups,
@@ -229,6 +231,7 @@ func (m *monitor) serve(ctx context.Context) error {
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
+	group.Go(quiet(func() error { return m.resources.Run(ctx) }))
 	for _, run := range m.cluster.runs(systemPolls{&m.partitions}.last) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
@@ -297,6 +300,7 @@ func (m *monitor) removePartitions(ctx context.Context) {
 		m.stopSlices(ctx, name)
 	}
 	m.cluster.withdraw()(ctx)
+	m.resources.Remove(ctx)
 	m.service.status("All partitions are switched off")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"nodepartition/internal/host"
 	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -74,6 +75,17 @@ func WriteResources(n host.Node, r Resources) error {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}
 	return nil
+}
+
+// Types lists the workload types whose pods are members of a partition.
+func (f Followed) Types(of unitname.PartitionName) []string {
+	var types []string
+	for _, w := range f.Workloads {
+		if w.Partition == of {
+			types = append(types, w.Type)
+		}
+	}
+	return types
 }
 
 // Advertised lists the workload types whose resource is to be on the Node.
