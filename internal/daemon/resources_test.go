@@ -17,8 +17,8 @@ import (
 	"nodepartition/tests/fakenode"
 )
 
-// TestFollowResources: the resources of types follow the configuration, also those of types without
-// a slice. At the end of the partitions nothing of ours stays on the Node.
+// TestFollowResources: the resources of types follow the configuration, and a type without a slice
+// has one, too. At the end of the partitions nothing of ours stays on the Node.
 func TestFollowResources(t *testing.T) {
 	t.Parallel()
 	m, n, _, _ := built(t)

@@ -61,8 +61,8 @@ func (o *nodeObject) node() Node {
 	return n
 }
 
-// IsOlder reports whether n is the state of the node before other. A watch may lag behind the answer
-// to a patch.
+// IsOlder reports whether n is the state of the node before other. A watch may lag behind the
+// answer to a patch.
 func (n Node) IsOlder(other Node) bool {
 	order, err := resourceversion.CompareResourceVersion(n.Version, other.Version)
 	return err == nil && order < 0
@@ -88,11 +88,11 @@ func hasField(set []byte, path ...string) bool {
 // and removes the resources whose value is nil. It returns the node as it is then. The error is
 // ErrGone if the node of that UID no longer exists.
 //
-// The Node authorizer and NodeRestriction allow a kubelet's user to patch the status of its own
-// node. The kubelet keeps capacity that it does not know, copies it to allocatable, and drops from
-// allocatable what left capacity (MachineInfo, pkg/kubelet/nodestatus/setters.go, v1.37.0). It does
-// so at its next write, which may come ten seconds later; the patch has both, and the scheduler
-// need not wait.
+// The Node authorizer and NodeRestriction allow a kubelet's user to patch the status of the node it
+// runs on. The kubelet keeps capacity that it does not know, copies it to allocatable, and drops
+// from allocatable what left capacity (MachineInfo, pkg/kubelet/nodestatus/setters.go, v1.37.0). It
+// does so at its next write, which may come ten seconds later. The patch has both, so that the
+// scheduler need not wait.
 func (c *Client) SetCores(ctx context.Context, node, uid string, cores map[string]*int64) (Node, error) {
 	const what = "patch nodes/status"
 	values := map[string]*string{}
@@ -135,8 +135,8 @@ func decodeNode(raw func() ([]byte, error), into *nodeObject) error {
 	return json.Unmarshal(data, into)
 }
 
-// fromNoAPIServer reports whether an answer of 404 is that of another server, such as a load
-// balancer without an API server behind it.
+// fromNoAPIServer reports whether another server has answered with 404, such as a load balancer
+// without an API server behind it.
 func fromNoAPIServer(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -21,13 +21,14 @@ import (
 // The nodes of a cluster do not begin again all at once.
 const watchFor = 5 * time.Minute
 
-// watchSlack is the time for which a watch may exceed what the API server was asked for: the
-// connection is dead then, and nobody has noticed.
+// watchSlack is the time for which a watch may exceed what the API server was asked for. After that
+// its connection counts as dead.
 const watchSlack = 30 * time.Second
 
 // WatchNode calls seen with a node as the API server has it: at first, if the node exists, and
 // after each change. It calls seen with nil when the node is deleted. It returns nil when the API
-// server ends the watch, which it does after some minutes. The node may have changed once more then.
+// server ends the watch, which it does after some minutes. The node may have changed once more
+// then.
 //
 // A kubelet's user may watch its own node, if the selector names that alone
 // (AuthorizeNodeWithSelectors, plugin/pkg/auth/authorizer/node, v1.37.0). The first state may be
@@ -92,7 +93,7 @@ func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser
 	c.underWay.left.Add(1)
 	go func() {
 		if a := <-answered; a.body != nil {
-			_ = a.body.Close() // nobody reads it
+			_ = a.body.Close() // too late
 		}
 		c.underWay.left.Add(-1)
 	}()

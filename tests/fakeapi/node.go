@@ -131,7 +131,7 @@ func (c *Cluster) endWatch(to chan event) {
 	}
 }
 
-// maxEvents is more than a test sends while nobody reads.
+// maxEvents exceeds what a test sends before a watch is read.
 const maxEvents = 1000
 
 // watchNode serves a watch until it is ended. It is called with mu held, which it releases

@@ -41,8 +41,8 @@ type Status struct {
 	Trial *trial.Trial `json:"trial,omitempty"`
 	// Service is "ready", or the reason why the service is not.
 	Service string `json:"service"`
-	// NodeResource holds the capacity of the resources of workload types on the Node, in thousandths of
-	// a CPU, by type, when the service last saw it. It is absent without any.
+	// NodeResource holds the capacity of the resources of workload types on the Node, in
+	// thousandths of a CPU, by type, when the service last saw it. It is absent without any.
 	NodeResource map[string]int64 `json:"nodeResource,omitempty"`
 	podmove.Report
 }

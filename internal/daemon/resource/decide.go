@@ -7,17 +7,17 @@ import (
 	"nodepartition/internal/node"
 )
 
-// change is what is to be done on the Node.
+// change holds what to write on the Node.
 type change struct {
-	// cores holds the values to write by type, nil for a resource to remove. It is empty if the Node is
-	// as it should be.
+	// cores holds the values to write by type, nil for a resource to remove. It is empty if the
+	// Node is as it should be.
 	cores map[string]*int64
-	// before is what is known before the change is written, and after with it.
+	// before holds what is known if the change is not written, and after what is known if it is.
 	before, after node.Resources
 }
 
 // decide compares a Node, nil if there is none, with the types that are to be advertised with a
-// value, in thousandths of a CPU. known is what was written and seen so far. value is 0 if it is
+// value, in thousandths of a CPU. known holds what was written and seen so far. value is 0 if it is
 // not known.
 //
 // A value is not lowered on the Node on which it was written: a kubelet that restarts compares the

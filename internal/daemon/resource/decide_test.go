@@ -28,7 +28,7 @@ func text(cores map[string]*int64) string {
 type values map[string]int64
 
 // TestDecide: what is written follows from the types, from what was written before, and from the
-// Node. What is remembered before and after it is what a later start may remove.
+// Node. A later start may remove what is remembered.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	has := func(uid string, cores values, ours ...string) *kubeapi.Node {

@@ -9,8 +9,8 @@ import (
 
 // nodes is the Node of this node at the API server.
 type nodes interface {
-	// watch calls seen with the Node as it is, and after each change; with nil after its deletion. It
-	// returns nil when the API server ends the watch.
+	// watch calls seen with the Node as it is, and after each change; with nil after its deletion.
+	// It returns nil when the API server ends the watch.
 	watch(ctx context.Context, seen func(*kubeapi.Node)) error
 	// set writes resources, and returns the Node with them. A nil removes one.
 	set(ctx context.Context, uid string, cores map[string]*int64) (kubeapi.Node, error)

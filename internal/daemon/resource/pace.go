@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// firstPause is the pause after a failure, and after a second write in a row. It doubles: up to
-	// maxFight while writes succeed and others overwrite them, because members may fail while the value
-	// is wrong, and up to maxRetry while writes fail.
+	// maxFight while writes succeed and others overwrite them, because members may fail while the
+	// value is wrong, and up to maxRetry while writes fail.
 	firstPause = time.Second
 	maxFight   = 10 * time.Second
 	maxRetry   = 5 * time.Minute

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// look is the interval at which the CPUs of the node are counted. It is also the pause while there
-	// is no kubeconfig, and no request.
+	// look is the interval at which the CPUs of the node are counted. It is also the pause while
+	// there is no kubeconfig, and no request.
 	look = 10 * time.Second
 	// settled is the time after which a watch that ends was a good one.
 	settled = time.Minute
@@ -131,14 +131,14 @@ func (r *Resources) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// retries returns the pauses between watches. They grow, unless a watch has lasted, and the nodes of
-// a cluster whose API server was away do not come back at once.
+// retries returns the pauses between watches. They grow, unless a watch has lasted, and the nodes
+// of a cluster whose API server was away do not come back at once.
 func retries() wait.DelayFunc {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 0.5, Steps: 1 << 30, Cap: maxRetry}.DelayFunc()
 }
 
-// watch watches the Node and keeps its resources, until the watch ends or there is nothing to do any
-// more.
+// watch watches the Node and keeps its resources, until the watch ends or there is nothing to do
+// any more.
 func (r *Resources) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	states, ended := make(chan *kubeapi.Node), make(chan error, 1)
@@ -187,7 +187,8 @@ func (r *Resources) watch(ctx context.Context) error {
 }
 
 // keep compares the Node, nil if there is none, with what is to be advertised, and writes what
-// differs. It returns the Node as it is then, and the time after which to compare again; 0 for none.
+// differs. It returns the Node as it is then, and the time after which to compare again; 0 for
+// none.
 func (r *Resources) keep(ctx context.Context, present *kubeapi.Node) (*kubeapi.Node, time.Duration) {
 	r.acting.Lock()
 	defer r.acting.Unlock()
@@ -239,8 +240,8 @@ func isRefused(err error) bool {
 	return false
 }
 
-// value returns the value of each resource, 0 if it is not known. All online CPUs count, whichever a
-// process of this program may use.
+// value returns the value of each resource, 0 if it is not known. All online CPUs count, whichever
+// a process of this program may use.
 func (r *Resources) value() int64 {
 	cpus, err := node.OnlineCPUs(r.node.Root)
 	if err != nil {
@@ -252,7 +253,7 @@ func (r *Resources) value() int64 {
 	return int64(cpus.Size()) * milli
 }
 
-// report logs what was written. before is what was known when the Node was seen the last time.
+// report logs what was written. before holds what was known when the Node was seen the last time.
 func (r *Resources) report(c change, before node.Resources) {
 	for _, one := range slices.Sorted(maps.Keys(c.cores)) {
 		value, had := c.cores[one], c.before.Seen[one]

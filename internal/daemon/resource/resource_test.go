@@ -183,8 +183,8 @@ func wantCores(t *testing.T, m *memory, want values) {
 	}
 }
 
-// TestIdle: a Node that is as it should be costs one request every few minutes, and none is written.
-// Without a type there is no request at all.
+// TestIdle: a Node that is as it should be costs one request every few minutes, and none is
+// written. Without a type there is no request at all.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -271,8 +271,8 @@ func TestNotKept(t *testing.T) {
 	})
 }
 
-// TestNodeComesAndGoes: a Node that is missing at the start gets the resources when it is there, and
-// one that is deleted and made again gets them again.
+// TestNodeComesAndGoes: a Node that is missing at the start gets the resources when it is there,
+// and one that is deleted and made again gets them again.
 func TestNodeComesAndGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

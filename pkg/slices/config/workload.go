@@ -24,7 +24,7 @@ const (
 	advertiseField = "advertise"
 )
 
-// typeFields lists the fields that a type has with and without a partition of its own.
+// typeFields lists the fields that a type has with and without a separate partition.
 func typeFields() []string {
 	return []string{partitionField, allowedField, annotationField, advertiseField}
 }
