@@ -488,3 +488,67 @@ func TestStateNotRead(t *testing.T) {
 		}
 	})
 }
+
+// lagging is a Node whose watch shows the state before a write once more.
+type lagging struct {
+	written chan struct{}
+	writes  []string
+}
+
+func (l *lagging) watch(ctx context.Context, seen func(*kubeapi.Node)) error {
+	seen(&kubeapi.Node{UID: "1", Version: "9"})
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.written:
+	}
+	seen(&kubeapi.Node{UID: "1", Version: "10"}) // a heartbeat of the kubelet
+	seen(&kubeapi.Node{UID: "1", Version: "11", Cores: values{"a": 4000}})
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (l *lagging) set(_ context.Context, _ string, cores map[string]*int64) (kubeapi.Node, error) {
+	if l.writes = append(l.writes, text(cores)); len(l.writes) == 1 {
+		close(l.written)
+	}
+	return kubeapi.Node{UID: "1", Version: "11", Cores: values{"a": 4000}}, nil
+}
+
+// TestWatchLags: a state of the Node that is older than our write causes no other write.
+func TestWatchLags(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := of(nodeIn(t, "0-3"), nil)
+		l := &lagging{written: make(chan struct{})}
+		r.nodes = l
+		stop := running(t, r)
+		r.Follow([]string{"a"})
+		time.Sleep(time.Minute)
+		stop()
+		if len(l.writes) != 1 {
+			t.Errorf("writes %q; want one", l.writes)
+		}
+	})
+}
+
+// TestRemoveThenLag: a state of the Node from before the removal does not make its resources ours
+// again.
+func TestRemoveThenLag(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(nil)
+		r, _ := of(nodeIn(t, "0-3"), m)
+		stop := running(t, r)
+		r.Follow([]string{"a"})
+		wantCores(t, m, values{"a": 4000})
+		stop()
+		r.Remove(t.Context())
+		m.counts()
+		time.Sleep(calm)
+		r.keep(t.Context(), &kubeapi.Node{UID: "1", Cores: values{"a": 4000}, Ours: []string{"a"}})
+		if _, writes := m.counts(); writes != "" || !r.isIdle() {
+			t.Errorf("writes %q, idle: %v; want none", writes, r.isIdle())
+		}
+	})
+}
