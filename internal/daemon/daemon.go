@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/daemon/control"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
+	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/podsapi"
@@ -127,6 +128,7 @@ func (m *monitor) build() error {
 	m.namespaces = namespaces.New(namespaces.Options{
 		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
 	})
+	m.resources = resource.New(resource.Options{API: m.api, Node: m.options.Node, Log: m.log})
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
 		Cgroups: m.options.Node.Cgroups, Asked: m.asked,
@@ -240,6 +242,7 @@ func (m *monitor) serve(ctx context.Context) error {
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
+	group.Go(quiet(func() error { return m.resources.Run(ctx) }))
 	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
@@ -308,6 +311,7 @@ func (m *monitor) removePartitions(ctx context.Context) {
 		m.stopSlices(ctx, name)
 	}
 	m.cluster.withdraw()(ctx)
+	m.resources.Remove(ctx)
 	m.service.status("All partitions are switched off")
 }
 

@@ -33,6 +33,7 @@ func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
 	m.cluster.withdraw()(context.Background())
+	m.resources.Remove(context.Background())
 	m.cancel()
 }
 
@@ -61,6 +62,7 @@ func (m *monitor) follow(c node.Followed) {
 	policy := c.Policy()
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
+	m.resources.Follow(c.Advertised())
 	if err := lowering.Announce(string(m.options.Node.Root), evicts); err != nil {
 		m.log.Error(
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",

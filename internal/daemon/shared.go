@@ -8,6 +8,7 @@ import (
 	"nodepartition/internal/daemon/apiserver"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
+	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -32,6 +33,7 @@ type shared struct {
 	reconciler *podmove.Reconciler
 	api        *apiserver.Reporter
 	namespaces *namespaces.Namespaces
+	resources  *resource.Resources
 }
 
 // connections holds what is known of the connections to the runtime.

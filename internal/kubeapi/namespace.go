@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Namespace is a namespace as the API server has it.
@@ -25,7 +23,7 @@ func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) 
 	if err == nil {
 		err = result.Into(object)
 	}
-	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+	if fromNoAPIServer(err) {
 		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	if err != nil {

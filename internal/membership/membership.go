@@ -24,12 +24,15 @@ type Workload struct {
 	Allowed []string `json:"allowed,omitempty"`
 	// ByNamespace means that an annotation of the namespace gives the right, too.
 	ByNamespace bool `json:"byNamespace,omitempty"`
+	// Advertise means that the node's capacity of the type is on its Node. It has no part in who is a
+	// member.
+	Advertise bool `json:"advertise,omitempty"`
 }
 
-// Equal reports whether two types have the same members.
+// Equal reports whether the same is to be followed of two types.
 func (w Workload) Equal(other Workload) bool {
 	return w.Type == other.Type && w.Partition == other.Partition && w.ByNamespace == other.ByNamespace &&
-		slices.Equal(w.Allowed, other.Allowed)
+		w.Advertise == other.Advertise && slices.Equal(w.Allowed, other.Allowed)
 }
 
 // Pod holds what decides about a pod's membership.
@@ -135,10 +138,15 @@ type Place struct {
 	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
 	// ByNamespaceAnnotation has one while its right is in doubt.
 	Refused Refusal
+
+	advertised bool
 }
 
-// IsAsked reports whether a pod is a member because it asks, and not by its namespace.
-func (p Place) IsAsked() bool { return p.By != "" && p.By != ByNamespace }
+// HasCores reports whether the pod's request of its type's resource counts: it is a member because
+// it asks, and not by its namespace alone, and the Node has the resource. A kubelet ignores
+// requests of a resource that its Node does not have, so nothing would bound them
+// (removeMissingExtendedResources, pkg/kubelet/lifecycle/predicate.go).
+func (p Place) HasCores() bool { return p.By != "" && p.By != ByNamespace && p.advertised }
 
 // Allows returns whether the annotation of a namespace allows a type, and otherwise why not. It
 // answers at once, from what is known.
@@ -247,7 +255,7 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	if !ok {
 		return Place{}, UnknownType
 	}
-	place := Place{Partition: w.Partition, Type: w.Type}
+	place := Place{Partition: w.Partition, Type: w.Type, advertised: w.Advertise}
 	switch {
 	case p.Guaranteed:
 		return Place{}, IsGuaranteed

@@ -79,8 +79,8 @@ func TestPlace(t *testing.T) {
 		"a type that is not there":       {Pod{Namespace: "operators", Origin: Origin{Ask: asks("web")}}, refused("web", UnknownType)},
 		"two types":                      {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.TwoTypes}}}, refused("", TwoTypes)},
 		"a bad annotation":               {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, refused("", BadAnnotation)},
-		"a bad annotation of a member":   {Pod{Namespace: "kube-system", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, Place{unitname.System, "", ByNamespace, BadAnnotation}},
-		"refused, and stays by its name": {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("web")}}, Place{"telemetry", "telemetry", ByNamespace, UnknownType}},
+		"a bad annotation of a member":   {Pod{Namespace: "kube-system", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, Place{Partition: unitname.System, By: ByNamespace, Refused: BadAnnotation}},
+		"refused, and stays by its name": {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("web")}}, Place{Partition: "telemetry", Type: "telemetry", By: ByNamespace, Refused: UnknownType}},
 	} {
 		if got := rules.Place(test.pod); got != test.want || rules.Partition(test.pod) != test.want.Partition {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)

@@ -56,7 +56,8 @@ func TestMembersEqual(t *testing.T) {
 	t.Parallel()
 	a := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a"}}}
 	b := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a", Allowed: []string{"x"}}}}
-	if !a.equal(a) || a.equal(b) || a.equal(Members{}) {
+	c := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a", Advertise: true}}}
+	if !a.equal(a) || a.equal(b) || a.equal(c) || a.equal(Members{}) {
 		t.Error("other types count as the same")
 	}
 }

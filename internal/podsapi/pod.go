@@ -118,7 +118,7 @@ func newPod(p *v1.Pod) *Pod {
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
 	if pod.Ask.Type != "" {
-		cores := requests[workload.Cores(pod.Ask.Type)]
+		cores := requests[v1.ResourceName(workload.Resource(pod.Ask.Type))]
 		pod.Asked.Cores = cores.Value()
 	}
 	if p.Spec.Priority != nil {

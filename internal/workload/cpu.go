@@ -16,13 +16,6 @@ type CPU struct {
 	Limit int64
 }
 
-// coresSuffix ends the name of a type's extended resource, TYPE.workload.openshift.io/cores,
-// counted in thousandths of a CPU.
-const coresSuffix = ".workload.openshift.io/cores"
-
-// Cores returns the name of a type's extended resource.
-func Cores(workload string) v1.ResourceName { return v1.ResourceName(workload + coresSuffix) }
-
 // resourcesPrefix is the beginning of OpenShift's annotation for a container:
 // resources.workload.openshift.io/CONTAINER with {"cpushares": 409, "cpulimit": 500}.
 const resourcesPrefix = "resources.workload.openshift.io/"
@@ -36,7 +29,7 @@ const maxMilliCPU = 256_000
 // bounded it. A CPU limit is taken from the annotation, because it can only take from the container
 // itself. A bad value is none, as is one out of range. cpuset is never read.
 func CPUOf(annotations map[string]string, workload, container string, requests v1.ResourceList) CPU {
-	cores := requests[Cores(workload)]
+	cores := requests[v1.ResourceName(Resource(workload))]
 	cpu := CPU{Cores: min(max(cores.Value(), 0), maxMilliCPU)}
 	value := annotations[resourcesPrefix+container]
 	var resources struct {

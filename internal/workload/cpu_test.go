@@ -48,7 +48,7 @@ func FuzzCPUOf(f *testing.F) {
 	f.Add(`{"cpushares": 409, "cpulimit": 500}`)
 	f.Add(`{"cpulimit": "500"}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		requests := v1.ResourceList{Cores("a"): *resource.NewQuantity(7, resource.DecimalSI)}
+		requests := v1.ResourceList{"a.workload.openshift.io/cores": *resource.NewQuantity(7, resource.DecimalSI)}
 		got := CPUOf(map[string]string{resourcesPrefix + "c": value}, "a", "c", requests)
 		if got.Cores != 7 || got.Limit < 0 || got.Limit > maxMilliCPU {
 			t.Errorf("%+v of %q", got, value)

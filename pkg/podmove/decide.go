@@ -155,16 +155,16 @@ func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice, and the CPU time that the pod has by the resource of its type.
 func (s Snapshot) limitsIn(pod *Pod, in unitname.PartitionName) cgroupfs.Limits {
-	if pod.Kubelet == nil || !s.isAsked(pod, in) {
+	if pod.Kubelet == nil || !s.hasCores(pod, in) {
 		return pod.DefaultCgroup.Limits
 	}
 	return askedLimits(pod.DefaultCgroup.Limits, pod.Kubelet.Asked, s.Formula)
 }
 
-// isAsked reports whether a pod is a member of a partition by its annotation.
-func (s Snapshot) isAsked(pod *Pod, in unitname.PartitionName) bool {
+// hasCores reports whether a pod has the CPU time of its type's resource in a partition.
+func (s Snapshot) hasCores(pod *Pod, in unitname.PartitionName) bool {
 	place := s.Rules.Place(pod.member())
-	return place.Partition == in && place.IsAsked()
+	return place.Partition == in && place.HasCores()
 }
 
 // holdsMemory reports whether the slice of a pod in a partition may still be charged for memory

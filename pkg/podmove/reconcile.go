@@ -415,7 +415,7 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
-	if place.IsAsked() {
+	if place.HasCores() {
 		known, _ := r.options.Gatherer.Kubelet.Pods()
 		if pod := known[types.UID(s.UID)]; pod != nil {
 			limits = askedLimits(limits, pod.Asked, formula)

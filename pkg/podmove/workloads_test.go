@@ -16,7 +16,7 @@ import (
 // asking returns three partitions with a type of one, whose namespaces answer for it.
 func asking(answer membership.Refusal) Policy {
 	c := three()
-	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: telemetry, ByNamespace: true}}
+	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: telemetry, ByNamespace: true, Advertise: true}}
 	c.Allows = func(string, string) membership.Refusal { return answer }
 	return c
 }
@@ -180,6 +180,7 @@ func TestDecideAskedCPU(t *testing.T) {
 		"without a limit":       {"", workload.CPU{Cores: 1000}, true, func(l *cgroupfs.Limits) { l.CPUWeight = 39 }, 39},
 		"for nothing":           {"", workload.CPU{}, true, func(*cgroupfs.Limits) {}, 1},
 		"in doubt":              {membership.Forbidden, asked, true, func(l *cgroupfs.Limits) { l.CPUWeight, l.CPUQuotaPerSec = 16, 510_000 }, 16},
+		"not advertised":        {"", asked, true, func(*cgroupfs.Limits) {}, 1},
 		"is there by namespace": {"", asked, false, func(*cgroupfs.Limits) {}, 1},
 	} {
 		namespace := "shop-2"
@@ -193,6 +194,7 @@ func TestDecideAskedCPU(t *testing.T) {
 			p.Kubelet.Asked, p.MilliCPU, p.DefaultCgroup.Limits = test.asked, 0, mirrored
 			p.DefaultCgroup.Limits.CPUQuotaPerSec = cgroupfs.Unlimited
 		}))
+		s.Config.Workloads[0].Advertise = name != "not advertised"
 		s.Rules = s.Config.Rules().now(s.Pods)
 		for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
 			s.Weights[slice] = 7

@@ -40,6 +40,7 @@ type Cluster struct {
 	Namespaces map[string]*v1.Namespace
 	// Conditions holds the conditions of all nodes by type.
 	Conditions map[v1.NodeConditionType]v1.NodeCondition
+	node       nodeState
 }
 
 // PodStatusPatch is the body of a request to patch the status of a pod.
@@ -80,7 +81,10 @@ func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 		Status: v1.PodStatus{Phase: v1.PodRunning},
 	}}
 	c.Server = start(c)
-	t.Cleanup(c.Close)
+	t.Cleanup(func() {
+		c.EndWatches() // Close waits for them
+		c.Close()
+	})
 	return c
 }
 
@@ -159,11 +163,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(body, &c.Events[i])
 		object = &c.Events[i]
 	case line == PatchNode:
-		err = c.patchConditions(body)
-		object = &v1.Node{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-			ObjectMeta: metav1.ObjectMeta{Name: Node},
-		}
+		answer, object, err = c.patchNode(body)
+	case line == WatchNode:
+		c.watchNode(w, r)
+		return
 	}
 	if err != nil {
 		answer = http.StatusBadRequest
@@ -177,7 +180,8 @@ func status(code int) metav1.Status {
 	return metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
 		Message: "the cluster says no", Reason: map[int]metav1.StatusReason{
-			http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+			http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+			http.StatusForbidden:           metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 			http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
 			http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 		}[code],

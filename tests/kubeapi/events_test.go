@@ -21,7 +21,7 @@ import (
 // node creates the Node of the kubelet, with a condition of its own.
 func (c *cluster) node() *v1.Node {
 	c.t.Helper()
-	made, err := c.admin.CoreV1().Nodes().Create(c.t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	made, err := c.register()
 	if apierrors.IsAlreadyExists(err) {
 		made, err = c.admin.CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{})
 	}
@@ -33,6 +33,22 @@ func (c *cluster) node() *v1.Node {
 		c.t.Fatal(err)
 	}
 	return made
+}
+
+// register creates the Node of the kubelet. It has a label, as each Node has: the API server does not
+// record the managers of fields of an object that begins with none.
+func (c *cluster) register() (*v1.Node, error) {
+	blank := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{v1.LabelHostname: node}}}
+	return c.admin.CoreV1().Nodes().Create(c.t.Context(), blank, metav1.CreateOptions{})
+}
+
+// other creates the Node of another kubelet, two.
+func (c *cluster) other() {
+	c.t.Helper()
+	other := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two"}}
+	if _, err := c.admin.CoreV1().Nodes().Create(c.t.Context(), other, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		c.t.Fatal(err)
+	}
 }
 
 // ours returns our condition of the node, nil if there is none, and the number of its conditions.
@@ -103,9 +119,7 @@ func nodeCondition(c *cluster) {
 	if got, all := c.ours(); got == nil || all != 2 {
 		c.t.Errorf("%+v, of %d after a write of the kubelet", got, all)
 	}
-	if _, err := c.admin.CoreV1().Nodes().Create(c.t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two"}}, metav1.CreateOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.other()
 	c.want(c.monitor.SetNodeCondition(c.t.Context(), "two", condition), kubeapi.ErrForbidden)
 	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, kubeapi.Pressure), nil)
 	if got, all := c.ours(); got != nil || all != 1 {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
@@ -38,15 +41,20 @@ type Status struct {
 	Trial *trial.Trial `json:"trial,omitempty"`
 	// Service is "ready", or the reason why the service is not.
 	Service string `json:"service"`
+	// NodeResource holds the capacity of the resources of workload types on the Node, in
+	// thousandths of a CPU, by type, when the service last saw it. It is absent without any.
+	NodeResource map[string]int64 `json:"nodeResource,omitempty"`
 	podmove.Report
 }
 
 // Active is an active partition. Amounts are in bytes.
 type Active struct {
-	Name        unitname.PartitionName `json:"name"`
-	Slice       string                 `json:"slice"`
-	Namespaces  []string               `json:"namespaces"`
-	MemoryBytes uint64                 `json:"memoryBytes"`
+	Name  unitname.PartitionName `json:"name"`
+	Slice string                 `json:"slice"`
+	// Types lists the workload types whose pods are members.
+	Types       []string `json:"types,omitempty"`
+	Namespaces  []string `json:"namespaces"`
+	MemoryBytes uint64   `json:"memoryBytes"`
 	// LimitBytes is absent without a limit.
 	LimitBytes *uint64 `json:"limitBytes,omitempty"`
 	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
@@ -85,13 +93,18 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	if err := o.Node.NoCgroups(); err != nil {
 		unread(err)
 	}
+	if resources, err := node.ReadResources(o.Node); err != nil {
+		unread(err)
+	} else {
+		status.NodeResource = resources.Seen
+	}
 	fs := o.Node.Cgroups
 	for _, p := range config.Partitions {
 		active, ok := readActive(fs, p.Name)
 		if !ok {
 			continue
 		}
-		active.Namespaces = p.Namespaces
+		active.Types, active.Namespaces = config.Types(p.Name), p.Namespaces
 		if desired := config.Desired.Partition(p.Name); desired != nil {
 			active.CPUs, active.Exclusive = desired.CPUs.String(), desired.Exclusive
 		}
@@ -205,6 +218,13 @@ func WriteTable(w io.Writer, status Status) error {
 	if len(status.Partitions) == 0 {
 		fmt.Fprintln(w, "Partition   none is active")
 	}
+	if len(status.NodeResource) > 0 {
+		var list []string
+		for _, one := range slices.Sorted(maps.Keys(status.NodeResource)) {
+			list = append(list, fmt.Sprintf("%s %d", workload.Resource(one), status.NodeResource[one]))
+		}
+		fmt.Fprintf(w, "On the Node %s\n", oneline.Terminal(strings.Join(list, ", ")))
+	}
 	if t := status.Trial; t != nil {
 		fmt.Fprintf(
 			w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n",
@@ -253,6 +273,9 @@ func WriteTable(w io.Writer, status Status) error {
 
 func (a *Active) write(w io.Writer) {
 	fmt.Fprintf(w, "Partition   %s\n", a.Slice)
+	if len(a.Types) > 0 {
+		fmt.Fprintf(w, "Types       %s\n", strings.Join(a.Types, ", "))
+	}
 	fmt.Fprintf(w, "Namespaces  %s\n", strings.Join(a.Namespaces, ", "))
 	limit := "no limit"
 	if a.LimitBytes != nil {

@@ -52,15 +52,18 @@ func TestTable(t *testing.T) {
 	)
 	limit := uint64(512 << 20)
 	s.Partitions = []Active{{
-		Name: unitname.System, Slice: unitname.System.Slice(),
+		Name: unitname.System, Slice: unitname.System.Slice(), Types: []string{"infra", "management"},
 		Namespaces: []string{"kube-system", "monitoring"}, MemoryBytes: 100<<20 + 1, LimitBytes: &limit, CPUs: "0-1,3", CPUWeight: 79,
 	}}
+	s.NodeResource = map[string]int64{"management": 4000, "infra": 4000}
 	s.Problem = "config.yaml: memoryLimit: x\nconfig.yaml: cpuset: y"
 	const want = `Partition   kubepods-system.slice
+Types       infra, management
 Namespaces  kube-system, monitoring
 Memory      100Mi of 512Mi
 CPUs        0-1,3
 CPU weight  79
+On the Node infra.workload.openshift.io/cores 4000, management.workload.openshift.io/cores 4000
 Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
 

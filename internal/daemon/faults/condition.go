@@ -76,7 +76,7 @@ type Condition struct {
 	removed   bool
 
 	writing sync.Mutex // held during writes, so that none follows the removal
-	said    saying
+	said    Saying
 }
 
 // NewCondition returns a Condition about a partition that writes nothing before Run. count is
@@ -159,7 +159,7 @@ func (c *Condition) write(ctx context.Context, next v1.NodeCondition) error {
 		return client.SetNodeCondition(ctx, node, next)
 	})
 	if err != nil && ctx.Err() == nil {
-		c.said.once(err, func() {
+		c.said.Once(err, func() {
 			c.log.Warn("the condition of the node could not be written, trying again", "condition", kubeapi.Pressure, "error", err)
 		})
 	}

@@ -49,7 +49,7 @@ type Recorder struct {
 	count func(Result, int)
 
 	some chan struct{} // has an element after a fault
-	said saying        // belongs to Run
+	said Saying        // belongs to Run
 
 	mu    sync.Mutex
 	table *table
@@ -111,14 +111,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 			lost := r.table.drop(next, time.Now())
 			r.mu.Unlock()
 			r.count(Dropped, lost)
-			r.said.once(err, func() {
+			r.said.Once(err, func() {
 				r.log.Warn("an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason, "error", err)
 			})
 		default:
 			r.mu.Lock()
 			r.table.later(next, time.Now())
 			r.mu.Unlock()
-			r.said.once(err, func() {
+			r.said.Once(err, func() {
 				r.log.Warn("events wait for the API server, trying again", "error", err)
 			})
 			sleep(ctx, pause())
@@ -187,12 +187,12 @@ var ErrNoClient = errors.New("without a kubeconfig")
 // sayAgain is the time after which a failure of the same kind is logged again.
 const sayAgain = time.Hour
 
-// saying holds when a failure of a kind was logged.
-type saying struct{ at map[error]time.Time }
+// Saying holds when a failure of a kind was logged. One goroutine at a time may use it.
+type Saying struct{ at map[error]time.Time }
 
-// once calls say, unless it has done so for an error of that kind within sayAgain. It never does
+// Once calls say, unless it has done so for an error of that kind within sayAgain. It never does
 // for ErrNoClient: a node needs no cluster, and the log has it already.
-func (s *saying) once(err error, say func()) {
+func (s *Saying) Once(err error, say func()) {
 	if errors.Is(err, ErrNoClient) {
 		return
 	}

@@ -19,7 +19,7 @@ func TestAskedCPU(t *testing.T) {
 	const defaultSlice = "kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
 	policy := podmove.Policy{
 		Partitions: []podmove.PartitionPolicy{{Name: "telemetry", Namespaces: []string{"monitoring"}}},
-		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "monitoring"}}},
+		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "monitoring"}, Advertise: true}},
 	}
 	asked := map[string]workload.CPU{"main": {Cores: 400, Limit: 500}, "small": {Cores: 1, Limit: 1}, "none": {}}
 	p := &Plugin{

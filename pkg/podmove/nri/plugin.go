@@ -199,7 +199,7 @@ func (p *Plugin) CreateContainer(
 		return nil, nil, nil
 	}
 	adjust := adjustment(c, target)
-	if place.IsAsked() && p.Asked != nil {
+	if place.HasCores() && p.Asked != nil {
 		adjust = withCPU(adjust, c, p.Asked(pod.GetUid(), c.GetName()))
 	}
 	return adjust, nil, nil

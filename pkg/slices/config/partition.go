@@ -135,7 +135,7 @@ func (c *checker) knownFields() []string {
 		"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
 	}
 	if c.name != unitname.System {
-		fields = append(fields, partitionField, allowedField, annotationField)
+		fields = append(fields, typeFields()...)
 	}
 	return fields
 }

@@ -20,7 +20,14 @@ const (
 	// annotationField means that a namespace's annotation allows its pods the type, too. It is true
 	// where it is absent.
 	annotationField = "namespaceAnnotation"
+	// advertiseField means that the Node has the resource of the type. It is true where it is absent.
+	advertiseField = "advertise"
 )
+
+// typeFields lists the fields that a type has with and without a separate partition.
+func typeFields() []string {
+	return []string{partitionField, allowedField, annotationField, advertiseField}
+}
 
 // isTypeAlone reports whether a section makes no partition, but a type of another one.
 func (s section) isTypeAlone() bool {
@@ -50,21 +57,29 @@ func newWorkloads(
 
 // workload reads the fields of a type.
 func (c *checker) workload(all sections) membership.Workload {
-	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
+	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true, Advertise: true}
 	if c.section.isTypeAlone() {
 		w.Partition = unitname.System
 		c.typeAlone(all)
 	}
 	w.Allowed, _ = c.namespaceList(allowedField, "operators") // several types may have the same
-	if raw := c.section[annotationField]; raw != nil {
-		if err := json.Unmarshal(raw, &w.ByNamespace); err != nil {
-			c.bad(annotationField, shown(raw), "is not true or false")
-		}
-	}
+	c.flag(annotationField, &w.ByNamespace)
+	c.flag(advertiseField, &w.Advertise)
 	if raw := c.section["namespaces"]; len(w.Allowed) == 0 && !w.ByNamespace && (raw == nil || string(raw) == "[]") {
 		c.remark(annotationField, "no namespace has a way in: only static pods can be members")
 	}
 	return w
+}
+
+// flag reads a field that is true or false. Where it is absent the flag stays.
+func (c *checker) flag(field string, flag *bool) {
+	raw := c.section[field]
+	if raw == nil {
+		return
+	}
+	if err := json.Unmarshal(raw, flag); err != nil {
+		c.bad(field, shown(raw), "is not true or false")
+	}
 }
 
 // typeAlone validates a section that makes no partition.
@@ -78,7 +93,7 @@ func (c *checker) typeAlone(all sections) {
 	if _, ok := all[unitname.System]; !ok {
 		c.bad(partitionField, shown(raw), "there is no %s; want one, or a cpuset here", kubeletconfig.SectionField)
 	}
-	own := []string{partitionField, allowedField, annotationField}
+	own := typeFields()
 	for _, field := range c.knownFields() {
 		if value := c.section[field]; value != nil && !slices.Contains(own, field) {
 			c.bad(field, shown(value), "does not go with %s: %s; remove one", partitionField, unitname.System)

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
+	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/fakenode"
+)
+
+// TestFollowResources: the resources of types follow the configuration, and a type without a slice
+// has one, too. At the end of the partitions nothing of ours stays on the Node.
+func TestFollowResources(t *testing.T) {
+	t.Parallel()
+	m, n, _, _ := built(t)
+	n.Serve(&fakenode.Runtime{})
+	n.ServePods()
+	n.RunKubelet("--hostname-override=" + fakeapi.Node)
+	cluster := fakeapi.New(t, httptest.NewServer)
+	cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
+	cluster.SetNode("1", map[string]string{"cpu": "4", "theirs.workload.openshift.io/cores": "1"})
+	if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.ResourcesFile)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.resources.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	const system = "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n"
+	for _, step := range []struct {
+		sections string
+		want     map[string]int64
+		types    []string // of the system partition
+	}{
+		{system + "workloadPartitions: {telemetry: {}, management: {partition: system}}\n", map[string]int64{"telemetry": 4000, "management": 4000}, []string{"management"}},
+		{system + "workloadPartitions: {telemetry: {advertise: false}, management: {partition: system}}\n", map[string]int64{"management": 4000}, []string{"management"}},
+		{system + "workloadPartitions: {telemetry: {}}\n", map[string]int64{"telemetry": 4000}, nil},
+		{"", nil, nil},
+	} {
+		n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(step.sections))
+		c, err := node.LoadConfig(m.options.Node, podmove.Auto, node.WriteMembers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.follow(c)
+		want := map[string]string{"cpu": "4", "theirs.workload.openshift.io/cores": "1"}
+		for kind := range step.want {
+			want[kind+".workload.openshift.io/cores"] = "4k"
+		}
+		deadline := time.After(20 * time.Second)
+		seen := func() map[string]int64 { return n.status().NodeResource }
+		for !maps.Equal(cluster.Capacity(), want) || !maps.Equal(seen(), step.want) {
+			select {
+			case <-deadline:
+				t.Fatalf("with %q the Node has %v, and status %v; want %v, %v", step.sections, cluster.Capacity(), seen(), want, step.want)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		for _, p := range n.status().Partitions {
+			if p.Name == unitname.System && !slices.Equal(p.Types, step.types) {
+				t.Errorf("with %q the system partition has the types %q; want %q", step.sections, p.Types, step.types)
+			}
+		}
+	}
+}
+
+// TestRemovePartitionsResources: a daemon that ends with its partitions leaves no resource behind,
+// and one that is stopped does.
+func TestRemovePartitionsResources(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end  func(*monitor)
+		left int
+	}{
+		"stopped":      {func(*monitor) {}, 1},
+		"switched off": {func(m *monitor) { m.removePartitions(t.Context()) }, 0},
+		"the kubelet's": {func(m *monitor) {
+			m.cancel = func() {}
+			m.yield("the kubelet makes it")
+		}, 0},
+	} {
+		m, n, _, _ := built(t)
+		n.RunKubelet("--hostname-override=" + fakeapi.Node)
+		cluster := fakeapi.New(t, httptest.NewServer)
+		cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
+		cluster.SetNode("1", nil)
+		if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.ResourcesFile)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.resources.Run(ctx) }()
+		m.resources.Follow([]string{"telemetry"})
+		for len(cluster.Capacity()) == 0 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+		<-ended
+		test.end(m)
+		if got := cluster.Capacity(); len(got) != test.left {
+			t.Errorf("%s: the Node has %v; want %d", name, got, test.left)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package workload
+
+import "strings"
+
+// resourceSuffix ends the name of the extended resource of a type, in thousandths of a CPU. Both
+// dialects have it.
+const resourceSuffix = ".workload.openshift.io/cores"
+
+// Resource returns the extended resource of a type, in which its pods request CPU time.
+func Resource(workload string) string { return workload + resourceSuffix }
+
+// TypeOf returns the type of an extended resource, and false for a resource of no type.
+func TypeOf(resource string) (string, bool) {
+	workload, ok := strings.CutSuffix(resource, resourceSuffix)
+	return workload, ok && workload != ""
+}
