@@ -60,7 +60,7 @@ func readRegistry(t *testing.T) registry {
 	return r
 }
 
-// has reports whether a metric has a label, of its own or of its target.
+// has reports whether a metric has a label, by itself or by its target.
 func (r registry) has(metric, label string) bool {
 	_, own := r[metric][label]
 	return own || slices.Contains(targetLabels, label)

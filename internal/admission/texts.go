@@ -1,7 +1,7 @@
 package admission
 
-// Texts has the messages of package policy, which are those of Convert and Judge, and the value of
-// a target. None has an apostrophe.
+// Texts has the messages that package policy shares with Convert and Judge, and the value of a
+// target. None has an apostrophe.
 type Texts struct {
 	Asked                                        string
 	Unknown, Silent, Guaranteed, PodLevel, Class string

@@ -49,8 +49,8 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// foreign returns what an admitted pod has that no conversion has written. Its annotations are what
-// a container runtime acts on.
+// foreign returns what an admitted pod has that no conversion has written. A container
+// runtime acts on its annotations.
 func foreign(pod *v1.Pod) (found []string) {
 	workload, containers := "", map[string]v1.ResourceRequirements{}
 	each(pod, func(c *v1.Container) { containers[c.Name] = c.Resources })

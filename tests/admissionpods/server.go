@@ -18,8 +18,8 @@ type Server struct {
 	injects   bool
 }
 
-// NewServer returns a server with a namespace of the table.
-func NewServer(table Table, namespace string) Server {
+// newServer returns a server with a namespace of the table.
+func newServer(table Table, namespace string) Server {
 	s := Server{types: table.AdmissionTypes()}
 	in := table.Namespaces[namespace]
 	s.namespace = admission.Namespace{Name: namespace, Annotations: in.Annotations}
@@ -47,7 +47,7 @@ func (s Server) Create(pod *v1.Pod) Outcome {
 	s.limitRanger(pod)
 	admission.Convert(s.types, s.namespace, pod).Apply(pod)
 	if s.injects {
-		pod.Spec.Containers = append(pod.Spec.Containers, Proxy())
+		pod.Spec.Containers = append(pod.Spec.Containers, proxy())
 	}
 	SetDefaults(pod)
 	s.limitRanger(pod)
@@ -58,8 +58,8 @@ func (s Server) Create(pod *v1.Pod) Outcome {
 	return OutcomeOf(pod, ClassOf(pod))
 }
 
-// Proxy is the sidecar that tests/kubeapi has another policy add.
-func Proxy() v1.Container {
+// proxy is the sidecar that tests/kubeapi has another policy add.
+func proxy() v1.Container {
 	return v1.Container{Name: "proxy", Image: "none", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m"), v1.ResourceMemory: resource.MustParse("1Mi")},
 		Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},

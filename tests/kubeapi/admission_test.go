@@ -83,8 +83,8 @@ func rendered(t *testing.T, table admissionpods.Table, cluster policy.Cluster) s
 	return text
 }
 
-// injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it: an
-// API server calls policies in any order.
+// injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it:
+// an API server calls policies in any order.
 const injector = `
 apiVersion: admissionregistration.k8s.io/VERSION
 kind: MutatingAdmissionPolicy
@@ -205,7 +205,8 @@ func (c *cluster) admissionStarted() {
 			change(pod)
 			got, err := c.create(ctx, pod)
 			if err == nil {
-				_ = c.admin.CoreV1().Pods(namespace).Delete(ctx, got.Name, *metav1.NewDeleteOptions(0)) // it may stay
+				// It may stay.
+				_ = c.admin.CoreV1().Pods(namespace).Delete(ctx, got.Name, *metav1.NewDeleteOptions(0))
 			}
 			return is(got, err), nil
 		})
@@ -260,7 +261,7 @@ func tableOfPods(c *cluster, table admissionpods.Table, wanted map[string]admiss
 	}
 }
 
-// randomPods: an API server and the conversion in Go agree about pods that nobody has thought of.
+// randomPods: an API server and the conversion in Go agree about random pods.
 func randomPods(c *cluster) {
 	compared, converted, refused := 0, 0, 0
 	for seed := range uint64(400) {

@@ -59,10 +59,10 @@ func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlan
 	return startControlPlane(ctx, controlPlanePrograms(), nil, progress)
 }
 
-// StartAPIServer is StartControlPlane with an API server of a minor version, such as "1.35", with
+// startAPIServer is StartControlPlane with an API server of a minor version, such as "1.35", with
 // arguments that are added, and without programs for StartControllers. APIServers lists the older
 // versions.
-func StartAPIServer(ctx context.Context, minor string, args []string, progress func(string)) (*ControlPlane, error) {
+func startAPIServer(ctx context.Context, minor string, args []string, progress func(string)) (*ControlPlane, error) {
 	programs, err := apiServer(minor)
 	if err != nil {
 		return nil, err

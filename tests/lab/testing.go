@@ -117,10 +117,10 @@ func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 	return controlPlaneForTest(tb, p, err)
 }
 
-// APIServerForTest is ControlPlaneForTest with StartAPIServer.
+// APIServerForTest is ControlPlaneForTest with startAPIServer.
 func APIServerForTest(tb testing.TB, minor string, args ...string) *ControlPlane {
 	tb.Helper()
-	p, err := StartAPIServer(tb.Context(), minor, args, func(line string) { tb.Log("lab: " + line) })
+	p, err := startAPIServer(tb.Context(), minor, args, func(line string) { tb.Log("lab: " + line) })
 	return controlPlaneForTest(tb, p, err)
 }
 

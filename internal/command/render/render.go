@@ -23,8 +23,8 @@ type Workload struct {
 	Namespaces []string
 }
 
-// Workloads returns the types of the node's configuration by name, those of names alone if there
-// are any.
+// Workloads returns the types of the node's configuration by name, and only the given names if
+// there are any.
 func Workloads(n host.Node, names []string) ([]Workload, error) {
 	c, err := config.Load(string(n.Root))
 	if err != nil {
