@@ -75,8 +75,9 @@ func renderCommand(n host.Node) *cli.Command {
 }
 
 func renderingNames() string {
-	var names []string
-	for _, r := range renderings() {
+	all := renderings()
+	names := make([]string, 0, len(all))
+	for _, r := range all {
 		names = append(names, r.name)
 	}
 	return strings.Join(names, ", ")

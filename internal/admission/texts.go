@@ -13,9 +13,11 @@ type Texts struct {
 func AllTexts() Texts {
 	return Texts{
 		Asked:   asked,
-		Unknown: unknownWarning, Silent: silentWarning, Guaranteed: guaranteedWarning, PodLevel: podLevelWarning, Class: classWarning,
-		TwoTypes: errTwoTypes.Error(), Effect: errEffect.Error(), Resource: errResource.Error(), Annotation: errAnnotation.Error(),
-		Changed: "the workload annotations of a pod can not be changed: make the pod again",
+		Unknown: unknownWarning, Silent: silentWarning, Guaranteed: guaranteedWarning,
+		PodLevel: podLevelWarning, Class: classWarning,
+		TwoTypes: errTwoTypes.Error(), Effect: errEffect.Error(), Resource: errResource.Error(),
+		Annotation: errAnnotation.Error(),
+		Changed:    "the workload annotations of a pod can not be changed: make the pod again",
 		Resized: "a container of a pod with a workload annotation can not get a request or a limit of cpu: " +
 			"make the pod again with another request",
 	}

@@ -233,7 +233,8 @@ type candidate struct {
 func load(l loader) (*Merged, error) {
 	settings, err := readSettings(l.root)
 	l.mounts = latemount.Read(l.root)
-	l.left, l.config = maxTotalBytes, &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
+	l.left = maxTotalBytes
+	l.config = &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
 	if err = errors.Join(err, l.load(settings)); err != nil {
 		c := l.config
 		return &Merged{

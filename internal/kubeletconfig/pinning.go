@@ -81,23 +81,16 @@ func (l *loader) pinning(setting string) error {
 	if l.config.Pinning, err = parsePinning(name, data); err != nil {
 		return err
 	}
-	for _, warning := range unknownPinning(name, data) {
-		l.config.Warnings = append(l.config.Warnings, warning)
-	}
+	l.config.Warnings = append(l.config.Warnings, unknownPinning(name, data)...)
 	return l.addPinned()
 }
 
 // addPinned adds the types that the section does not have.
 func (l *loader) addPinned() error {
 	c := l.config
-	workloads := map[string]json.RawMessage{}
-	if len(c.Workloads.JSON) > 0 {
-		if err := json.Unmarshal(c.Workloads.JSON, &workloads); err != nil {
-			return nil // whoever validates the section reports that it is not an object
-		}
-		if workloads == nil {
-			workloads = map[string]json.RawMessage{} // null
-		}
+	workloads, ok := objectOf(c.Workloads.JSON)
+	if !ok {
+		return nil // whoever validates the section reports it
 	}
 	c.Pinning.added = map[string]bool{}
 	for name, cpus := range c.Pinning.CPUs {
@@ -123,6 +116,15 @@ func (l *loader) addPinned() error {
 	var err error
 	c.Workloads.JSON, err = json.Marshal(workloads)
 	return err
+}
+
+// objectOf returns the fields of an object, none for null or nothing, and false for another value.
+func objectOf(raw json.RawMessage) (map[string]json.RawMessage, bool) {
+	fields := map[string]json.RawMessage{}
+	if len(raw) == 0 || string(raw) == "null" {
+		return fields, true
+	}
+	return fields, json.Unmarshal(raw, &fields) == nil
 }
 
 // parsePinning reads the types and their CPUs.

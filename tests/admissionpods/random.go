@@ -13,16 +13,18 @@ import (
 // RandomTypes returns the types that random pods ask for, and one that they ask for is missing.
 func RandomTypes() []admission.Type {
 	return []admission.Type{
-		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true}, {Name: "b", ByNamespace: true},
+		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true},
+		{Name: "b", ByNamespace: true},
 	}
 }
 
 // RandomNamespaces returns the namespaces of random pods.
 func RandomNamespaces() []admission.Namespace {
-	var all []admission.Namespace
+	all := make([]admission.Namespace, 0, 8)
 	for _, name := range []string{"listed-", "unlisted-"} {
 		for i, annotations := range []map[string]string{
-			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"}, {"workload.openshift.io/allowed": "c"},
+			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"},
+			{"workload.openshift.io/allowed": "c"},
 		} {
 			all = append(all, admission.Namespace{Name: name + strconv.Itoa(i), Annotations: annotations})
 		}
@@ -38,7 +40,8 @@ func RandomPod(r *rand.Rand) *v1.Pod {
 	pod.GenerateName = "random-"
 	pod.Annotations = map[string]string{"other": "x"}
 	for range r.IntN(3) {
-		pod.Annotations["target.workload.openshift.io/"+one(r, "a", "a", "a", "b", "c")] = one(r, asked, asked, asked, " "+asked+"\n", "{}", "")
+		key := "target.workload.openshift.io/" + one(r, "a", "a", "a", "b", "c")
+		pod.Annotations[key] = one(r, asked, asked, asked, " "+asked+"\n", "{}", "")
 	}
 	for i := range 1 + r.IntN(3) {
 		c := v1.Container{Name: "c" + strconv.Itoa(i), Image: "none"}

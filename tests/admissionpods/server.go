@@ -32,7 +32,7 @@ func RandomServer(in admission.Namespace) Server { return Server{types: RandomTy
 
 // AdmissionTypes returns the types of the table by name.
 func (t Table) AdmissionTypes() []admission.Type {
-	var types []admission.Type
+	types := make([]admission.Type, 0, len(t.Types))
 	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
 		of := t.Types[name]
 		types = append(types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent})

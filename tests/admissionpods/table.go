@@ -72,15 +72,15 @@ var pods []byte
 var expected []byte
 
 // Load returns the table, and the wanted outcome of each case by its name.
-func Load(t testing.TB) (Table, map[string]Outcome) {
-	t.Helper()
+func Load(tb testing.TB) (Table, map[string]Outcome) {
+	tb.Helper()
 	var table Table
 	wanted := map[string]Outcome{}
 	if err := yaml.UnmarshalStrict(pods, &table); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := yaml.UnmarshalStrict(expected, &wanted); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return table, wanted
 }
@@ -110,7 +110,7 @@ func (c Case) Pod() *v1.Pod {
 }
 
 func containers(prefix string, resources []v1.ResourceRequirements) []v1.Container {
-	var list []v1.Container
+	list := make([]v1.Container, 0, len(resources))
 	for i := range resources {
 		list = append(list, v1.Container{
 			Name: prefix + string(rune('0'+i)), Image: "none", Resources: *resources[i].DeepCopy(),

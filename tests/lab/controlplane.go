@@ -70,7 +70,9 @@ func startAPIServer(ctx context.Context, minor string, args []string, progress f
 	return startControlPlane(ctx, programs, args, progress)
 }
 
-func startControlPlane(ctx context.Context, server Program, args []string, progress func(string)) (*ControlPlane, error) {
+func startControlPlane(
+	ctx context.Context, server Program, args []string, progress func(string),
+) (*ControlPlane, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
@@ -100,7 +102,9 @@ func startControlPlane(ctx context.Context, server Program, args []string, progr
 }
 
 // controlPlane returns the path of etcd and the folder of the programs of Kubernetes.
-func (c cache) controlPlane(ctx context.Context, server Program, progress func(string)) (etcd, programs string, err error) {
+func (c cache) controlPlane(
+	ctx context.Context, server Program, progress func(string),
+) (etcd, programs string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error

@@ -47,7 +47,8 @@ func Render(c Cluster) (string, error) {
 	var text strings.Builder
 	err = parsed.Execute(&text, map[string]any{
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asking": asking,
-		"Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"}, "Amounts": []string{"capacity", "allocatable"},
+		"Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
+		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{
 			"containers": "object.spec.containers", "initContainers": "object.spec.?initContainers.orValue([])",
 		},
@@ -58,7 +59,7 @@ func Render(c Cluster) (string, error) {
 // literals returns, in CEL, the namespaces of each type, and the types that an annotation of a
 // namespace allows. All names are RFC 1123 labels.
 func literals(types []admission.Type) (namespaces, asking string) {
-	var lists, names []string
+	lists, names := make([]string, 0, len(types)), make([]string, 0, len(types))
 	for _, of := range types {
 		list := slices.Clone(of.Namespaces)
 		slices.Sort(list)

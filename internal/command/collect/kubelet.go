@@ -218,7 +218,9 @@ func flagValue(v string) string {
 var ourFlags = set(strings.Join(options.Names(), " "))
 
 // settingNames lists the settings in /etc/default/node-partition.
-var settingNames = append([]string{"KUBELET_CONFIG", "KUBELET_CONFIG_DIR", "WORKLOAD_PINNING", kubeletconfig.SystemCPUsKey}, kubeletconfig.ServiceSettings{}.Keys()...)
+var settingNames = append([]string{
+	"KUBELET_CONFIG", "KUBELET_CONFIG_DIR", "WORKLOAD_PINNING", kubeletconfig.SystemCPUsKey,
+}, kubeletconfig.ServiceSettings{}.Keys()...)
 
 // settings returns the settings of both programs.
 func settings(root hostfs.FS) map[string]any {

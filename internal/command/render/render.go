@@ -49,7 +49,7 @@ var errNone = errors.New("the configuration has no workload type: want a section
 	", see docs/workload-partitions.md")
 
 func ofConfig(c *config.Config) []Workload {
-	var all []Workload
+	all := make([]Workload, 0, len(c.Workloads))
 	for _, w := range c.Workloads {
 		found := Workload{Workload: w}
 		if p := c.Partition(w.Partition); p != nil {

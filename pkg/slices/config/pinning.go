@@ -35,7 +35,8 @@ func pinnedElsewhere(config *kubeletconfig.Merged, all sections) []string {
 			path := SectionPath(name) + "." + cpusetField
 			list = append(list, fmt.Sprintf(
 				"%s: %s.%s: %s: %s: %s is %s, and counts; want the same list in both",
-				config.Pinning.File, oneline.ASCII(one), cpusetField, quote(pinned), config.SectionFileWith(path), path, quote(cpus),
+				config.Pinning.File, oneline.ASCII(one), cpusetField, quote(pinned),
+				config.SectionFileWith(path), path, quote(cpus),
 			))
 		}
 	}
