@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/daemon/apiserver"
 	"nodepartition/internal/daemon/control"
@@ -26,7 +25,6 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
@@ -131,7 +129,7 @@ func (m *monitor) build() error {
 	m.resources = resource.New(resource.Options{API: m.api, Node: m.options.Node, Log: m.log})
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
-		Cgroups: m.options.Node.Cgroups, Asked: m.asked,
+		Cgroups: m.options.Node.Cgroups,
 	}
 	m.history = m.newHistory()
 	m.cluster = m.newCluster()
@@ -152,15 +150,6 @@ func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (e
 	}
 	recorded, kills := m.cluster.sinks(name, pods)
 	return append(sinks, recorded...), kills
-}
-
-// asked returns the CPU time of a container by the resource of a workload type.
-func (m *monitor) asked(uid, container string) workload.CPU {
-	pods, _ := m.kubelet.Pods()
-	if pod := pods[types.UID(uid)]; pod != nil {
-		return pod.Containers[container].Asked
-	}
-	return workload.CPU{}
 }
 
 func (m *monitor) buildReconciler() error {

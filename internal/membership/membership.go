@@ -138,15 +138,7 @@ type Place struct {
 	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
 	// ByNamespaceAnnotation has one while its right is in doubt.
 	Refused Refusal
-
-	advertised bool
 }
-
-// HasCores reports whether the pod's request of its type's resource counts: it is a member because
-// it asks, and not by its namespace alone, and the Node has the resource. A kubelet ignores
-// requests of a resource that its Node does not have, so nothing would bound them
-// (removeMissingExtendedResources, pkg/kubelet/lifecycle/predicate.go).
-func (p Place) HasCores() bool { return p.By != "" && p.By != ByNamespace && p.advertised }
 
 // Allows returns whether the annotation of a namespace allows a type, and otherwise why not. It
 // answers at once, from what is known.
@@ -255,7 +247,7 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	if !ok {
 		return Place{}, UnknownType
 	}
-	place := Place{Partition: w.Partition, Type: w.Type, advertised: w.Advertise}
+	place := Place{Partition: w.Partition, Type: w.Type}
 	switch {
 	case p.Guaranteed:
 		return Place{}, IsGuaranteed

@@ -10,7 +10,6 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"nodepartition/internal/membership"
-	"nodepartition/internal/workload"
 )
 
 // Pod holds the properties of a pod that the kubelet has and the runtime does not.
@@ -38,9 +37,6 @@ type Pod struct {
 	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet
 	// count it: the larger of the sum of its containers and its largest init container, with overhead.
 	MilliCPU int64
-	// Asked is the CPU time that the pod has by the resource of the workload type that it asks for.
-	// Its Limit is 0 if a container that runs beside others has none.
-	Asked workload.CPU
 	// HostPID pods share the node's PID namespace.
 	HostPID bool
 	// Initializing pods have init containers that have not ended yet.
@@ -84,8 +80,6 @@ type Container struct {
 	Ended bool
 	// MemoryRequest that is allocated, in bytes.
 	MemoryRequest int64
-	// Asked is the CPU time that the container has by the resource of a workload type.
-	Asked workload.CPU
 }
 
 // defaultGracePeriod applies to a pod without a grace period (DefaultTerminationGracePeriodSeconds,
@@ -117,10 +111,6 @@ func newPod(p *v1.Pod) *Pod {
 	pod.MilliCPU = requests.Cpu().MilliValue()
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
-	if pod.Ask.Type != "" {
-		cores := requests[v1.ResourceName(workload.Resource(pod.Ask.Type))]
-		pod.Asked.Cores = cores.Value()
-	}
 	if p.Spec.Priority != nil {
 		pod.Priority = *p.Spec.Priority
 	}
@@ -139,24 +129,7 @@ func newPod(p *v1.Pod) *Pod {
 		c := v1.Container(p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		pod.add(p, &c, i, Container{Ephemeral: true})
 	}
-	pod.Asked.Limit = pod.askedLimit()
 	return pod
-}
-
-// askedLimit returns the sum of the CPU limits of the containers that run beside each other, 0 if
-// one of them has none.
-func (pod *Pod) askedLimit() int64 {
-	var sum int64
-	for _, c := range pod.Containers {
-		switch {
-		case c.Init:
-		case c.Asked.Limit == 0:
-			return 0
-		default:
-			sum += c.Asked.Limit // cannot overflow: each is bounded, and a pod is at most 3 MiB
-		}
-	}
-	return sum
 }
 
 // memoryLimit returns the memory limit of a pod, 0 if a container other than an init container can
@@ -186,9 +159,6 @@ func ready(p *v1.Pod) bool {
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
 	known.MemoryRequest = c.Resources.Requests.Memory().Value()
-	if pod.Ask.Type != "" {
-		known.Asked = workload.CPUOf(p.Annotations, pod.Ask.Type, c.Name, c.Resources.Requests)
-	}
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}

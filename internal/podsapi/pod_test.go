@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"nodepartition/internal/workload"
 )
 
 func cpu(request string) v1.ResourceList { return of(v1.ResourceCPU, request) }
@@ -433,38 +431,5 @@ func TestNewPodPriority(t *testing.T) {
 		if got := newPod(&v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: "system-cluster-critical"}}).Priority; got != test.want {
 			t.Errorf("%s: %d; want %d", name, got, test.want)
 		}
-	}
-}
-
-// TestPodAsked: the pod has the resource of the type that it asks for, counted as a CPU request is,
-// and a CPU limit if each of its containers has one.
-func TestPodAsked(t *testing.T) {
-	t.Parallel()
-	cores := func(n string) v1.ResourceRequirements {
-		list := v1.ResourceList{"management.workload.openshift.io/cores": resource.MustParse(n)}
-		return v1.ResourceRequirements{Requests: list, Limits: list}
-	}
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			"target.workload.openshift.io/management": "{}", "resources.workload.openshift.io/a": `{"cpushares":409,"cpulimit":500}`,
-			"resources.workload.openshift.io/b": `{"cpushares":102,"cpulimit":100}`,
-		}},
-		Spec: v1.PodSpec{
-			InitContainers: []v1.Container{{Name: "first", Resources: cores("700")}},
-			Containers:     []v1.Container{{Name: "a", Resources: cores("400")}, {Name: "b", Resources: cores("100")}},
-		},
-	}
-	pod := newPod(p)
-	if pod.Asked != (workload.CPU{Cores: 700, Limit: 600}) || pod.Containers["a"].Asked != (workload.CPU{Cores: 400, Limit: 500}) ||
-		pod.Containers["first"].Asked != (workload.CPU{Cores: 700}) {
-		t.Errorf("%+v, %+v", pod.Asked, pod.Containers)
-	}
-	p.Annotations["resources.workload.openshift.io/b"] = `{"cpushares":102}`
-	if pod := newPod(p); pod.Asked.Limit != 0 {
-		t.Errorf("a container without a limit: the pod has the limit %d", pod.Asked.Limit)
-	}
-	delete(p.Annotations, "target.workload.openshift.io/management")
-	if pod := newPod(p); pod.Asked != (workload.CPU{}) || pod.Containers["a"].Asked != (workload.CPU{}) {
-		t.Errorf("a pod that does not ask has %+v, %+v", pod.Asked, pod.Containers)
 	}
 }

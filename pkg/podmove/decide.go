@@ -142,29 +142,14 @@ func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		if limits := s.limitsIn(pod, cgroup.Partition); !cgroup.Exists || cgroup.Limits != limits {
-			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), limits}
+		if !cgroup.Exists || cgroup.Limits != pod.DefaultCgroup.Limits {
+			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), pod.DefaultCgroup.Limits}
 			d.Ensure = append(d.Ensure, spec)
 		}
 	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup.Partition):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
 		d.Stop = append(d.Stop, StopSpec{cgroup.Slice, pod.UID})
 	}
-}
-
-// limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
-// slice, and the CPU time that the pod has by the resource of its type.
-func (s Snapshot) limitsIn(pod *Pod, in unitname.PartitionName) cgroupfs.Limits {
-	if pod.Kubelet == nil || !s.hasCores(pod, in) {
-		return pod.DefaultCgroup.Limits
-	}
-	return askedLimits(pod.DefaultCgroup.Limits, pod.Kubelet.Asked, s.Formula)
-}
-
-// hasCores reports whether a pod has the CPU time of its type's resource in a partition.
-func (s Snapshot) hasCores(pod *Pod, in unitname.PartitionName) bool {
-	place := s.Rules.Place(pod.member())
-	return place.Partition == in && place.HasCores()
 }
 
 // holdsMemory reports whether the slice of a pod in a partition may still be charged for memory

@@ -524,7 +524,7 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
 		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
-		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
+		Priority: known.Priority, GracePeriod: known.GracePeriod,
 	}
 }
 

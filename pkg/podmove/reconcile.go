@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
@@ -397,15 +396,13 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 // before the first container.
 func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
 	r.mu.Lock()
-	formula := r.formula
-	place := r.rules.Place(membership.Pod{
+	partition := r.rules.Partition(membership.Pod{
 		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
 		In: func(in unitname.PartitionName) bool {
 			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
 		},
 	})
 	r.mu.Unlock()
-	partition := place.Partition
 	if partition == unitname.Default {
 		return // no member any more
 	}
@@ -414,12 +411,6 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 	if err != nil {
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
-	}
-	if place.HasCores() {
-		known, _ := r.options.Gatherer.Kubelet.Pods()
-		if pod := known[types.UID(s.UID)]; pod != nil {
-			limits = askedLimits(limits, pod.Asked, formula)
-		}
 	}
 	slice := unitname.PodSlice(partition, q, s.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {

@@ -11,7 +11,6 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
 )
 
 // Snapshot is the input of Decide: plain data.
@@ -188,9 +187,6 @@ type KubeletPod struct {
 	Terminating, Initializing bool
 	// Ready is the pod's condition of that name.
 	Ready bool
-	// Asked is the CPU time that it has by the resource of the type that it asks for. It counts where
-	// the pod is a member by annotation.
-	Asked workload.CPU
 	// Priority decides whether the pod is critical.
 	Priority int32
 	// GracePeriod bounds how long a container may take to end.

@@ -57,9 +57,6 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
 		switch {
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
-			if pod.Kubelet != nil && s.hasCores(pod, p.Name) {
-				share.milli += pod.Kubelet.Asked.Cores
-			}
 		case !cgroup.Exists:
 			continue
 		default:

@@ -16,7 +16,7 @@ import (
 // asking returns three partitions with a type of one, whose namespaces answer for it.
 func asking(answer membership.Refusal) Policy {
 	c := three()
-	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: telemetry, ByNamespace: true, Advertise: true}}
+	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: telemetry, ByNamespace: true}}
 	c.Allows = func(string, string) membership.Refusal { return answer }
 	return c
 }
@@ -155,59 +155,6 @@ func TestPrepareAsked(t *testing.T) {
 		limits, err := cgroupfs.FS(h.root).Limits(slice)
 		if got := err == nil && limits.CPUWeight == 7; got != test.want {
 			t.Errorf("%s: %+v, %v; want the slice with its limits: %t", name, limits, err, test.want)
-		}
-	}
-}
-
-// TestDecideAskedCPU: the slice of a pod that is a member by annotation has the weight and the
-// quota of its type's resource, as the kubelet would give it for a CPU request, and so has its
-// partition. A pod that is a member by its namespace alone has the weight and the quota of the
-// kubelet's slice.
-func TestDecideAskedCPU(t *testing.T) {
-	t.Parallel()
-	asked := workload.CPU{Cores: 400, Limit: 505}
-	mirrored := limited
-	mirrored.CPUWeight = 1
-	for name, test := range map[string]struct {
-		answer membership.Refusal
-		asked  workload.CPU
-		asks   bool
-		want   func(*cgroupfs.Limits)
-		// weight is the weight of the partition.
-		weight uint64
-	}{
-		"asks":                  {"", asked, true, func(l *cgroupfs.Limits) { l.CPUWeight, l.CPUQuotaPerSec = 16, 510_000 }, 16},
-		"without a limit":       {"", workload.CPU{Cores: 1000}, true, func(l *cgroupfs.Limits) { l.CPUWeight = 39 }, 39},
-		"for nothing":           {"", workload.CPU{}, true, func(*cgroupfs.Limits) {}, 1},
-		"in doubt":              {membership.Forbidden, asked, true, func(l *cgroupfs.Limits) { l.CPUWeight, l.CPUQuotaPerSec = 16, 510_000 }, 16},
-		"not advertised":        {"", asked, true, func(*cgroupfs.Limits) {}, 1},
-		"is there by namespace": {"", asked, false, func(*cgroupfs.Limits) {}, 1},
-	} {
-		namespace := "shop-2"
-		if !test.asks {
-			namespace = "monitoring"
-		}
-		s := partitioned(func(s *Snapshot) { s.Config = asking(test.answer) }, in(namespace, telemetry, func(p *Pod) {
-			if test.asks {
-				asks(p)
-			}
-			p.Kubelet.Asked, p.MilliCPU, p.DefaultCgroup.Limits = test.asked, 0, mirrored
-			p.DefaultCgroup.Limits.CPUQuotaPerSec = cgroupfs.Unlimited
-		}))
-		s.Config.Workloads[0].Advertise = name != "not advertised"
-		s.Rules = s.Config.Rules().now(s.Pods)
-		for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
-			s.Weights[slice] = 7
-		}
-		want := mirrored
-		want.CPUQuotaPerSec = cgroupfs.Unlimited
-		test.want(&want)
-		d := Decide(s)
-		if len(d.Ensure) != 1 || d.Ensure[0].Limits != want {
-			t.Errorf("%s: %+v; want %+v", name, d.Ensure, want)
-		}
-		if !slices.Contains(d.Weights, WeightSpec{"kubepods-telemetry.slice", test.weight}) {
-			t.Errorf("%s: the partition weighs %+v; want %d", name, d.Weights, test.weight)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
 	"nodepartition/pkg/podmove"
 )
 
@@ -33,9 +32,6 @@ type Plugin struct {
 	Connection func(up bool)
 	// Cgroups shows in which partitions a pod is already.
 	Cgroups cgroupfs.FS
-	// Asked returns the CPU time of a container by the resource of a workload type, as the kubelet
-	// reports it; zero if it does not.
-	Asked func(uid, container string) workload.CPU
 	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
 	// depends. It is nil for a plugin that asks no API server.
 	Await func(ctx context.Context, namespace string)
@@ -179,8 +175,7 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	place := p.rules.Place(memberOf(pod, p.Cgroups))
-	to := place.Partition
+	to := p.rules.Partition(memberOf(pod, p.Cgroups))
 	if to == unitname.Default {
 		return nil, nil, nil
 	}
@@ -198,11 +193,7 @@ func (p *Plugin) CreateContainer(
 		// An error here would prevent the creation of the container. The next pass reports it.
 		return nil, nil, nil
 	}
-	adjust := adjustment(c, target)
-	if place.HasCores() && p.Asked != nil {
-		adjust = withCPU(adjust, c, p.Asked(pod.GetUid(), c.GetName()))
-	}
-	return adjust, nil, nil
+	return adjustment(c, target), nil, nil
 }
 
 // adjustment returns the answer that gives a container a cgroup path. It is nil if the container
