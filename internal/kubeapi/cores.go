@@ -53,7 +53,7 @@ func (o *nodeObject) node() Node {
 			continue
 		}
 		for kind := range n.Cores {
-			if hasField(entry.FieldsV1.Raw, "status", "capacity", workload.Resource(kind)) {
+			if hasField(entry.FieldsV1.GetRawBytes(), "status", "capacity", workload.Resource(kind)) {
 				n.Ours = append(n.Ours, kind)
 			}
 		}
@@ -111,7 +111,8 @@ func (c *Client) SetCores(ctx context.Context, node, uid string, cores map[strin
 	if err != nil {
 		panic(err) // it has texts
 	}
-	result, err := c.do(ctx, c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").Body(data))
+	patch := c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").Body(data)
+	result, err := c.do(ctx, patch)
 	var object nodeObject
 	if err == nil {
 		err = decodeNode(result.Raw, &object)

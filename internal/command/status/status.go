@@ -219,7 +219,7 @@ func WriteTable(w io.Writer, status Status) error {
 		fmt.Fprintln(w, "Partition   none is active")
 	}
 	if len(status.NodeResource) > 0 {
-		var list []string
+		list := make([]string, 0, len(status.NodeResource))
 		for _, one := range slices.Sorted(maps.Keys(status.NodeResource)) {
 			list = append(list, fmt.Sprintf("%s %d", workload.Resource(one), status.NodeResource[one]))
 		}

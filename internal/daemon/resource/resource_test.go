@@ -191,7 +191,7 @@ func TestIdle(t *testing.T) {
 		m := newMemory(nil)
 		r, lines := of(nodeIn(t, "0-3"), m)
 		defer running(t, r)()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if watches, writes := m.counts(); watches != 0 || writes != "" {
 			t.Errorf("without a type: %d watches, writes %q", watches, writes)
 		}
@@ -200,14 +200,14 @@ func TestIdle(t *testing.T) {
 		if watches, writes := m.counts(); watches != 1 || writes != "a=4000" {
 			t.Errorf("at first: %d watches, writes %q", watches, writes)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if watches, writes := m.counts(); watches < 11 || watches > 12 || writes != "" {
 			t.Errorf("in an hour: %d watches, writes %q; want one in five minutes, and none", watches, writes)
 		}
 		r.Follow(nil)
 		wantCores(t, m, values{})
 		m.counts()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if watches, writes := m.counts(); watches != 0 || writes != "" {
 			t.Errorf("without a type again: %d watches, writes %q", watches, writes)
 		}
@@ -231,22 +231,22 @@ func TestOverwritten(t *testing.T) {
 		r.Follow([]string{"a", "b"})
 		want := values{"a": 4000, "b": 4000, "other": 1}
 		wantCores(t, m, want)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		m.make("1", values{"a": 0, "b": 4000, "other": 1})
 		wantCores(t, m, want)
 		if text := lines.String(); !strings.Contains(text, "was overwritten") || !strings.Contains(text, "found=0 capacity=4000") {
 			t.Errorf("log %s", text)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		m.counts()
 		for range 600 {
 			m.make("1", values{"a": 0, "other": 1})
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		if _, writes := m.counts(); strings.Count(writes, "a=4000 b=4000") < 60 || strings.Count(writes, ",") > 70 {
 			t.Errorf("writes in ten minutes: %s", writes)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		wantCores(t, m, want)
 	})
 }
@@ -261,7 +261,7 @@ func TestNotKept(t *testing.T) {
 		r, lines := of(nodeIn(t, "0-3"), m)
 		defer running(t, r)()
 		r.Follow([]string{"a"})
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if _, writes := m.counts(); strings.Count(writes, "a=4000") < 10 || strings.Count(writes, "a=4000") > 25 {
 			t.Errorf("writes in an hour: %s", writes)
 		}
@@ -281,7 +281,7 @@ func TestNodeComesAndGoes(t *testing.T) {
 		r, _ := of(nodeIn(t, "0-3"), m)
 		defer running(t, r)()
 		r.Follow([]string{"a"})
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if _, writes := m.counts(); writes != "" {
 			t.Errorf("without a Node: writes %q", writes)
 		}
@@ -292,11 +292,11 @@ func TestNodeComesAndGoes(t *testing.T) {
 		if all, err := node.ReadResources(r.node); err != nil || len(all.Seen) > 0 || len(all.Written) > 0 {
 			t.Errorf("without the Node: %+v, %v", all, err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		m.make("2", nil)
 		wantCores(t, m, values{"a": 4000})
 		m.make("3", nil) // the watch has not shown that it was gone
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		wantCores(t, m, values{"a": 4000})
 		if all, err := node.ReadResources(r.node); err != nil || all.Node != "3" || all.Seen["a"] != 4000 {
 			t.Errorf("on another Node: %+v, %v", all, err)
@@ -325,7 +325,7 @@ func TestRefused(t *testing.T) {
 				r, lines := of(nodeIn(t, "0-3"), m)
 				defer running(t, r)()
 				r.Follow([]string{"a"})
-				time.Sleep(time.Hour - time.Second)
+				<-time.After(time.Hour - time.Second)
 				if watches, writes := m.counts(); watches > test.most || watches < test.least || writes != "" {
 					t.Errorf("%d watches in an hour, writes %q", watches, writes)
 				}
@@ -333,7 +333,7 @@ func TestRefused(t *testing.T) {
 					t.Errorf("log %s; want %d lines", text, test.lines)
 				}
 				m.fail(nil)
-				time.Sleep(maxRetry * 3 / 2)
+				<-time.After(maxRetry * 3 / 2)
 				wantCores(t, m, values{"a": 4000})
 			})
 		})
@@ -365,7 +365,7 @@ func TestPatchRefused(t *testing.T) {
 			r.nodes = patchless{m, err}
 			defer running(t, r)()
 			r.Follow([]string{"a"})
-			time.Sleep(30 * time.Minute)
+			<-time.After(30 * time.Minute)
 			if all, readErr := node.ReadResources(r.node); readErr != nil || len(all.Written) != ours {
 				t.Errorf("%v: %+v, %v; want %d written", err, all, readErr, ours)
 			}
@@ -394,7 +394,7 @@ func TestRestart(t *testing.T) {
 		r, _ = of(on, m)
 		r.Follow([]string{"a", "b"})
 		stop = running(t, r)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if _, writes := m.counts(); writes != "" {
 			t.Errorf("writes at a restart: %q", writes)
 		}
@@ -422,18 +422,18 @@ func TestCPUs(t *testing.T) {
 		defer running(t, r)()
 		r.Follow([]string{"a"})
 		wantCores(t, m, values{"a": 4000})
-		time.Sleep(calm)
+		<-time.After(calm)
 		setOnline(t, on, "0-5")
-		time.Sleep(look)
+		<-time.After(look)
 		wantCores(t, m, values{"a": 6000})
 		setOnline(t, on, "0")
-		time.Sleep(calm)
+		<-time.After(calm)
 		wantCores(t, m, values{"a": 6000})
 		if err := os.Remove(on.Path("/sys/devices/system/cpu/online")); err != nil {
 			t.Fatal(err)
 		}
 		r.Follow([]string{"a", "b"})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		wantCores(t, m, values{"a": 6000})
 		if text := lines.String(); strings.Contains(text, "overwritten") || strings.Count(text, "are not known") != 1 {
 			t.Errorf("log %s", text)
@@ -524,7 +524,7 @@ func TestWatchLags(t *testing.T) {
 		r.nodes = l
 		stop := running(t, r)
 		r.Follow([]string{"a"})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		stop()
 		if len(l.writes) != 1 {
 			t.Errorf("writes %q; want one", l.writes)
@@ -545,7 +545,7 @@ func TestRemoveThenLag(t *testing.T) {
 		stop()
 		r.Remove(t.Context())
 		m.counts()
-		time.Sleep(calm)
+		<-time.After(calm)
 		r.keep(t.Context(), &kubeapi.Node{UID: "1", Cores: values{"a": 4000}, Ours: []string{"a"}})
 		if _, writes := m.counts(); writes != "" || !r.isIdle() {
 			t.Errorf("writes %q, idle: %v; want none", writes, r.isIdle())
