@@ -35,8 +35,8 @@ func (c *cluster) node() *v1.Node {
 	return made
 }
 
-// register creates the Node of the kubelet. It has a label, as each Node has: the API server does not
-// record the managers of fields of an object that begins with none.
+// register creates the Node of the kubelet. It has a label, as each Node has: the API server does
+// not record the managers of fields of an object that begins with none.
 func (c *cluster) register() (*v1.Node, error) {
 	blank := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{v1.LabelHostname: node}}}
 	return c.admin.CoreV1().Nodes().Create(c.t.Context(), blank, metav1.CreateOptions{})
