@@ -91,8 +91,8 @@ func setCores(c *cluster) {
 	c.want(c.monitor.WatchNode(c.t.Context(), "two", func(*kubeapi.Node) { c.t.Error("sees another node") }), kubeapi.ErrForbidden)
 }
 
-// TestResources: the resources of types stay on the Node whatever the kubelet writes, and when it is
-// deleted and made again. A type that is removed takes its resource with it.
+// TestResources: the resources of types stay on the Node whatever the kubelet writes, and when it
+// is deleted and made again. A type that is removed takes its resource with it.
 func TestResources(t *testing.T) {
 	c := newCluster(t)
 	on := host.Below(t.TempDir())
