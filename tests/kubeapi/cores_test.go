@@ -57,7 +57,7 @@ func (c *cluster) kubeletWrites(kind, value string) {
 	}
 }
 
-// setCores: the kubelet's user writes and removes resources of its own node, and of no other. The
+// setCores: the kubelet's user writes and removes resources of this node, and of no other. The
 // API server knows which of them are ours.
 func setCores(c *cluster) {
 	made := c.node()
