@@ -12,14 +12,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/command/render"
 	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 )
 
 const (
-	flagType = "type"
-	flagRole = "role"
+	flagType           = "type"
+	flagRole           = "role"
+	flagAPIVersion     = "api-version"
+	flagValidatingOnly = "validating-only"
 )
 
 // rendered is a form of the command render.
@@ -39,6 +43,11 @@ func renderings() []rendered {
 		{name: "crio", flags: []string{flagType}, write: renderFile(render.CRIO)},
 		{name: "machineconfig", flags: []string{flagType, flagRole}, write: renderMachineConfig},
 		{name: "butane", flags: []string{flagType}, write: renderFile(render.Butane)},
+		{
+			name:  "admission",
+			flags: []string{flagType, options.FlagKubeconfig, flagAPIVersion, flagValidatingOnly},
+			write: renderAdmission,
+		},
 	}
 }
 
@@ -55,6 +64,19 @@ func renderCommand(n host.Node) *cli.Command {
 					"for pod: the type to ask for, if the manifest asks for none",
 			},
 			&cli.StringFlag{Name: flagRole, Usage: "for machineconfig: the `ROLE` of the machines", Value: "master"},
+			&cli.StringFlag{
+				Name:  options.FlagKubeconfig,
+				Usage: "for admission: the kubeconfig `FILE` of a user who may list nodes; an error if a node lacks the resource of a type",
+			},
+			&cli.StringFlag{
+				Name: flagAPIVersion,
+				Usage: "for admission: the `VERSION` of MutatingAdmissionPolicy, v1 or v1beta1 " +
+					"(default: what the cluster of --kubeconfig serves, or v1)",
+			},
+			&cli.BoolFlag{
+				Name:  flagValidatingOnly,
+				Usage: "for admission: leave out the policies that change pods, for API servers that have none",
+			},
 		},
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c)
@@ -163,6 +185,25 @@ func renderMachineConfig(c *cli.Context, n host.Node, file string) error {
 		return usageError{fmt.Errorf("--%s=%s: want a name of lower case letters, digits and -", flagRole, role)}
 	}
 	return renderFile(func(all []render.Workload) (string, error) { return render.MachineConfig(all, role) })(c, n, file)
+}
+
+func renderAdmission(c *cli.Context, n host.Node, _ string) error {
+	o := render.AdmissionOptions{
+		Node: n, Types: c.StringSlice(flagType), Kubeconfig: c.String(options.FlagKubeconfig),
+		APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
+	}
+	switch {
+	case !slices.Contains([]string{"", policy.V1, policy.V1Beta1}, o.APIVersion):
+		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, policy.V1, policy.V1Beta1)}
+	case c.IsSet(options.FlagKubeconfig) && o.Kubeconfig == "":
+		return usageError{fmt.Errorf("--%s: want a file", options.FlagKubeconfig)}
+	}
+	manifests, err := render.Admission(c.Context, o)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.App.Writer, manifests)
+	return err
 }
 
 // isLabel reports whether a name is an RFC 1123 label.

@@ -20,6 +20,9 @@ workloadPartitions:
   telemetry: {cpuset: "1", namespaces: [telemetry]}
 `
 
+// quiet is the configuration of a node without the resource of its type.
+var quiet = strings.NewReplacer("[operators]}", "[operators], advertise: false}", "  telemetry: ", "  #").Replace(typed)
+
 // TestRenderFiles: the files of OpenShift have the types of the configuration.
 func TestRenderFiles(t *testing.T) {
 	t.Parallel()
@@ -78,6 +81,15 @@ func TestRenderRefused(t *testing.T) {
 		{typed, "pod a b", `render pod: unexpected argument "b"`, exitUsage},
 		{typed, "crio --role worker", "render crio: does not take --role", exitUsage},
 		{typed, "machineconfig --role Worker", "--role=Worker: want a name", exitUsage},
+		{typed, "pod --kubeconfig /x", "render pod: does not take --kubeconfig", exitUsage},
+		{typed, "admission --kubeconfig=", "--kubeconfig: want a file", exitUsage},
+		{typed, "admission --api-version v2", "--api-version=v2: want v1 or v1beta1", exitUsage},
+		{typed, "admission --kubeconfig /none", "kubeconfig /none: ", exitProblem},
+		{quiet, "admission", "advertise is false for all workload types", exitProblem},
+		{quiet, "admission --type management", "--type=management: advertise of the type is false", exitProblem},
+		{typed, "admission --type batch", "--type=batch: workloadPartitions has no such type", exitProblem},
+		{fakenode.Valid("kube-system"), "admission", "the configuration has no workload type", exitProblem},
+		{fakenode.Valid("kube-system"), "admission --type podman", `--type=podman: contains "pod"`, exitProblem},
 		{typed, "pod --type a --type b", "--type: want one type for a pod", exitUsage},
 		{typed, "pinning --type batch", "--type=batch: workloadPartitions has no such type; want one of management, telemetry", exitProblem},
 		{fakenode.Valid("kube-system"), "pinning", "the configuration has no workload type: want a section workloadPartitions", exitProblem},
@@ -114,5 +126,37 @@ func TestRenderPod(t *testing.T) {
 	err := app.RunContext(t.Context(), []string{"partition-monitor", "render", "--type=management", "pod"})
 	if err != nil || errs.Len() > 0 || !strings.Contains(out.String(), "management.workload.openshift.io/cores: \"1000\"") {
 		t.Errorf("%v, %q, %q", err, &out, &errs)
+	}
+}
+
+// TestRenderAdmission: the policies have the types of the configuration, with the namespaces that
+// have a right by it. Without a configuration they have the named types.
+func TestRenderAdmission(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		configuration, args string
+		want, without       []string
+	}{
+		{typed, "admission", []string{"{'management': ['operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
+		{typed, "admission --type telemetry --api-version=v1beta1", []string{
+			"{'telemetry': ['telemetry']}", "io/v1beta1\nkind: MutatingAdmissionPolicy\n", "io/v1\nkind: ValidatingAdmissionPolicy\n",
+		}, nil},
+		{typed, "admission --validating-only", []string{"kind: ValidatingAdmissionPolicy\n", "kind: ClusterRole\n"}, []string{"Mutating"}},
+		{fakenode.Valid("kube-system"), "admission --type b --type=a", []string{"{'a': [''], 'b': ['']}"}, nil},
+	} {
+		status, stdout, stderr := commandOn(t, fakenode.New(t, test.configuration).Host(), append([]string{"render"}, strings.Fields(test.args)...)...)
+		if status != exitOK || stderr != "" {
+			t.Errorf("%s: status %d, %q", test.args, status, stderr)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: %q is not in\n%s", test.args, want, stdout)
+			}
+		}
+		for _, without := range test.without {
+			if strings.Contains(stdout, without) {
+				t.Errorf("%s: %q is in\n%s", test.args, without, stdout)
+			}
+		}
 	}
 }

@@ -22,9 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodepartition/internal/admission/policy"
+	"nodepartition/internal/command/render"
 	"nodepartition/tests/admissionpods"
+	"nodepartition/tests/fakenode"
 	"nodepartition/tests/lab"
 )
 
@@ -54,6 +57,7 @@ func TestAdmissionVersions(t *testing.T) {
 // admissionOn runs the tests of the rendered policies on an API server.
 func admissionOn(c *cluster, version string) {
 	table, wanted := admissionpods.Load(c.t)
+	renderedForCluster(c, version)
 	c.namespaces(table)
 	c.apply(rendered(c.t, table, policy.Cluster{APIVersion: version}))
 	c.apply(strings.ReplaceAll(injector, "VERSION", version))
@@ -62,6 +66,7 @@ func admissionOn(c *cluster, version string) {
 		"table":     func(c *cluster) { tableOfPods(c, table, wanted) },
 		"random":    randomPods,
 		"changed":   changedPods,
+		"many":      manyContainers,
 		"resource":  resourceOfNode,
 		"namespace": namespaceOfKubelet,
 	} {
@@ -82,6 +87,55 @@ func rendered(t *testing.T, table admissionpods.Table, cluster policy.Cluster) s
 	}
 	return text
 }
+
+// renderedForCluster: manifests have the version that the API server serves, and there are none
+// while a node lacks the resource of a type.
+func renderedForCluster(c *cluster, version string) {
+	c.t.Helper()
+	admin := c.Config()
+	o := render.AdmissionOptions{Node: fakenode.New(c.t, typed).Host(), Kubeconfig: c.kubeconfig(func(config *clientcmdapi.Config) {
+		for user := range config.AuthInfos {
+			config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData}
+		}
+	})}
+	refused := func(o render.AdmissionOptions, texts ...string) {
+		c.t.Helper()
+		_, err := render.Admission(c.t.Context(), o)
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				c.t.Errorf("error %v; want one with %q", err, text)
+			}
+		}
+	}
+	c.node()
+	refused(o, "telemetry.workload.openshift.io/cores is missing on the node "+node, "another.workload.openshift.io/cores is missing")
+	as := o
+	as.Kubeconfig = c.kubeconfig(func(*clientcmdapi.Config) {})
+	refused(as, "list nodes", "not allowed", as.Kubeconfig)
+	set := `{"status":{"allocatable":{"telemetry.workload.openshift.io/cores":"1k","another.workload.openshift.io/cores":"1k"}}}`
+	_, err := c.admin.CoreV1().Nodes().PatchStatus(c.t.Context(), node, []byte(set))
+	c.must(err)
+	text, err := render.Admission(c.t.Context(), o)
+	c.must(err)
+	if !strings.Contains(text, "apiVersion: admissionregistration.k8s.io/"+version+"\nkind: MutatingAdmissionPolicy\n") ||
+		!strings.Contains(text, "{'another': [''], 'telemetry': ['logging', 'telemetry']}") {
+		c.t.Errorf("not of version %s, or not with the types:\n%s", version, text)
+	}
+	o.ValidatingOnly = true
+	text, err = render.Admission(c.t.Context(), o)
+	c.must(err)
+	if strings.Contains(text, "Mutating") {
+		c.t.Errorf("policies that change pods, with ValidatingOnly:\n%s", text)
+	}
+}
+
+// typed is the configuration of a node with two types.
+const typed = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+workloadPartitions:
+  telemetry: {cpuset: "1", namespaces: [telemetry], allowedNamespaces: [logging]}
+  another: {memoryLimit: 64Mi}
+`
 
 // injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it:
 // an API server calls policies in any order.
@@ -295,6 +349,32 @@ func randomPods(c *cluster) {
 	}
 }
 
+// manyContainers: the budget of the API server for policies suffices for far more containers than
+// pods have.
+func manyContainers(c *cluster) {
+	pod := asking("shipped")
+	for i := range 99 {
+		more := pod.Spec.Containers[0].DeepCopy()
+		more.Name = fmt.Sprintf("more-%d", i)
+		pod.Spec.Containers = append(pod.Spec.Containers, *more)
+	}
+	got, err := c.create(c.t.Context(), pod)
+	c.must(err)
+	for _, container := range got.Spec.Containers {
+		if got.Annotations["resources.workload.openshift.io/"+container.Name] != `{"cpushares":409}` {
+			c.t.Errorf("%s is not converted", container.Name)
+		}
+	}
+	// A second pass over it.
+	again := got.DeepCopy()
+	again.ObjectMeta = metav1.ObjectMeta{GenerateName: "again-", Namespace: got.Namespace, Annotations: got.Annotations}
+	twice, err := c.create(c.t.Context(), again)
+	c.must(err)
+	if got, want := admissionpods.OutcomeOf(twice, "").String(), admissionpods.OutcomeOf(got, "").String(); got != want {
+		c.t.Errorf("a second pass:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // changedPods: what a conversion has written stays as it is while the pod is there.
 func changedPods(c *cluster) {
 	pods := c.admin.CoreV1().Pods("shipped")
@@ -425,5 +505,16 @@ func TestAdmissionWithoutMutation(t *testing.T) {
 				t.Errorf("%s:\n%s\nwant it as it was:\n%s", name, got, want)
 			}
 		}
+	}
+}
+
+// TestAdmissionNotServed: an API server that serves no policies that change objects is told apart.
+func TestAdmissionNotServed(t *testing.T) {
+	c := clusterOf(t, lab.APIServerForTest(t, "1.35"))
+	_, err := render.Admission(t.Context(), render.AdmissionOptions{
+		Node: fakenode.New(t, typed).Host(), Kubeconfig: c.kubeconfig(func(*clientcmdapi.Config) {}),
+	})
+	if err == nil || !strings.Contains(err.Error(), "serves no MutatingAdmissionPolicy") {
+		t.Errorf("error %v; want one that says what to switch on", err)
 	}
 }

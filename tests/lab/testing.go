@@ -117,7 +117,9 @@ func ControlPlaneForTest(tb testing.TB) *ControlPlane {
 	return controlPlaneForTest(tb, p, err)
 }
 
-// APIServerForTest is ControlPlaneForTest with startAPIServer.
+// APIServerForTest is ControlPlaneForTest with an API server of an older minor version, such as
+// "1.35", with arguments that are added, and without programs for StartControllers. APIServers
+// lists the versions.
 func APIServerForTest(tb testing.TB, minor string, args ...string) *ControlPlane {
 	tb.Helper()
 	p, err := startAPIServer(tb.Context(), minor, args, func(line string) { tb.Log("lab: " + line) })

@@ -1,0 +1,91 @@
+package kubeapi
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// clusterClient returns a client of a server with these answers, by path and query.
+func clusterClient(t *testing.T, answers map[string]string) *Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[strings.TrimSuffix(r.URL.Path+"?"+r.URL.RawQuery, "?")]
+		w.Header().Set("Content-Type", "application/json")
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		} else if answer == "forbidden" {
+			w.WriteHeader(http.StatusForbidden)
+			answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+		}
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n" +
+		"clusters: [{name: a, cluster: {server: " + server.URL + "}}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func nodeJSON(name, allocatable string) string {
+	return `{"metadata":{"name":"` + name + `"},"status":{"allocatable":{` + allocatable + `}}}`
+}
+
+// TestNodesWithout: all pages are read, and a node that has none of a resource lacks it.
+func TestNodesWithout(t *testing.T) {
+	t.Parallel()
+	c := clusterClient(t, map[string]string{
+		"/api/v1/nodes?limit=500": `{"metadata":{"continue":"more"},"items":[` +
+			nodeJSON("one", `"x/a":"4k","x/b":"1"`) + "," + nodeJSON("two", `"x/a":"0"`) + "]}",
+		"/api/v1/nodes?continue=more&limit=500": `{"metadata":{},"items":[` + nodeJSON("three", `"x/b":"1"`) + "]}",
+	})
+	got, err := c.NodesWithout(t.Context(), []string{"x/a", "x/b"})
+	want := map[string][]string{"x/a": {"two", "three"}, "x/b": {"two"}}
+	if err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	for answer, text := range map[string]string{"forbidden": "the right to list nodes", "{": "list nodes: unexpected end"} {
+		c := clusterClient(t, map[string]string{"/api/v1/nodes?limit=500": answer})
+		if _, err := c.NodesWithout(t.Context(), nil); err == nil || !strings.Contains(err.Error(), text) ||
+			errors.Is(err, ErrForbidden) != (answer == "forbidden") {
+			t.Errorf("%s: error %v; want one with %q", answer, err, text)
+		}
+	}
+}
+
+// TestServedVersion: the first version counts in which a group has the resource.
+func TestServedVersion(t *testing.T) {
+	t.Parallel()
+	const with, without = `{"resources":[{"name":"policies/status"},{"name":"policies"}]}`, `{"resources":[{"name":"others"}]}`
+	for name, test := range map[string]struct {
+		answers map[string]string
+		want    string
+		err     error
+	}{
+		"both":            {map[string]string{"/apis/g/v1": with, "/apis/g/v1beta1": with}, "v1", nil},
+		"the second":      {map[string]string{"/apis/g/v1": without, "/apis/g/v1beta1": with}, "v1beta1", nil},
+		"only the second": {map[string]string{"/apis/g/v1beta1": with}, "v1beta1", nil},
+		"none":            {nil, "", nil},
+		"forbidden":       {map[string]string{"/apis/g/v1": "forbidden"}, "", ErrForbidden},
+	} {
+		got, err := clusterClient(t, test.answers).ServedVersion(t.Context(), "g", "policies", "v1", "v1beta1")
+		if got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%s: %q, %v; want %q, %v", name, got, err, test.want, test.err)
+		}
+	}
+}
