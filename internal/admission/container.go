@@ -55,7 +55,7 @@ func milliOf(q resource.Quantity) int64 {
 // been converted if the annotation that OpenShift ships has the shares of its request. The resource
 // alone does not count, because users can set it.
 func (c container) converted(workload string, annotations map[string]string) (milli int64, ok bool) {
-	q, ok := c.requests[Resource(workload)]
+	q, ok := c.requests[resourceOf(workload)]
 	if !ok {
 		return 0, false
 	}

@@ -63,7 +63,7 @@ func (e Edit) applyTo(name string, resources *v1.ResourceRequirements) {
 
 // asks adds the annotations of a pod that is converted.
 func (e *Edit) asks(workload string) {
-	e.Resource = Resource(workload)
+	e.Resource = resourceOf(workload)
 	e.Set = map[string]string{targetPrefix + workload: asked}
 }
 

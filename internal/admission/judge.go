@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/workload"
 )
 
 // The reasons why a pod is refused. Package policy has the same texts.
@@ -44,7 +46,7 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 		_, converted := c.converted(name, pod.Annotations)
 		for _, list := range []v1.ResourceList{c.requests, c.limits} {
 			for r := range list {
-				if strings.HasSuffix(string(r), coresEnd) && (!converted || r != Resource(name)) {
+				if strings.HasSuffix(string(r), workload.Resource("")) && (!converted || r != resourceOf(name)) {
 					return errResource
 				}
 			}

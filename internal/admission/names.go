@@ -4,9 +4,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/workload"
 )
 
-// The keys of annotations, and the end of a resource's name. OpenShift ships the second key, and
+// The keys of annotations. OpenShift ships the second key, and
 // the enhancement has the third.
 const (
 	targetPrefix    = "target.workload.openshift.io/"
@@ -14,7 +16,6 @@ const (
 	documentPrefix  = "io.openshift.workload."
 	// warningKey has the reason why a pod that asks for a type was not converted.
 	warningKey = "workload.openshift.io/warning"
-	coresEnd   = ".workload.openshift.io/cores"
 )
 
 // asked is the value of a target. Admission writes it in this form.
@@ -24,8 +25,8 @@ const asked = `{"effect":"PreferredDuringScheduling"}`
 // k8s.io/api/core/v1).
 const mirrorKey = v1.MirrorPodAnnotationKey
 
-// Resource returns the resource that the nodes of a workload type have, in thousandths of a CPU.
-func Resource(workload string) v1.ResourceName { return v1.ResourceName(workload + coresEnd) }
+// resourceOf returns the resource of a workload type as a list of resources has it.
+func resourceOf(name string) v1.ResourceName { return v1.ResourceName(workload.Resource(name)) }
 
 // resourcesKey returns the key of the annotation of a container, as OpenShift ships it.
 func resourcesKey(container string) string { return resourcesPrefix + container }

@@ -47,7 +47,7 @@ func (e *Edit) static(name string, c container, annotations map[string]string) e
 	_, hasCPU := c.request(v1.ResourceCPU)
 	_, hasMemory := c.request(v1.ResourceMemory)
 	milli, converted := c.converted(name, annotations)
-	_, hasResource := c.request(Resource(name))
+	_, hasResource := c.request(resourceOf(name))
 	switch {
 	case hasCPU && !hasMemory:
 		return fmt.Errorf("managed container %s does not have memory requests", c.name)

@@ -78,10 +78,11 @@ func (l *loader) pinning(setting string) error {
 		))
 		return nil
 	}
-	if l.config.Pinning, err = parsePinning(name, data); err != nil {
+	var warnings []string
+	if l.config.Pinning, warnings, err = parsePinning(name, data); err != nil {
 		return err
 	}
-	l.config.Warnings = append(l.config.Warnings, unknownPinning(name, data)...)
+	l.config.Warnings = append(l.config.Warnings, warnings...)
 	return l.addPinned()
 }
 
@@ -127,42 +128,33 @@ func objectOf(raw json.RawMessage) (map[string]json.RawMessage, bool) {
 	return fields, json.Unmarshal(raw, &fields) == nil
 }
 
-// parsePinning reads the types and their CPUs.
-func parsePinning(name string, data []byte) (Pinning, error) {
+// parsePinning reads the types and their CPUs. It returns warnings about fields that nothing reads.
+func parsePinning(name string, data []byte) (p Pinning, warnings []string, err error) {
 	var types map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &types); err != nil {
-		return Pinning{}, fmt.Errorf(
+		return Pinning{}, nil, fmt.Errorf(
 			`%s: is not a JSON object of workload types (%w); want e.g. {"management": {"cpuset": "0-1"}}, or remove the file`, name, err,
 		)
 	}
-	p := Pinning{File: name, CPUs: make(map[string]string, len(types))}
+	p = Pinning{File: name, CPUs: make(map[string]string, len(types))}
 	for _, one := range slices.Sorted(maps.Keys(types)) {
-		var cpus string
-		if raw := types[one][pinningCPUs]; raw != nil {
+		p.CPUs[one] = ""
+		for _, field := range slices.Sorted(maps.Keys(types[one])) {
+			at, raw := fmt.Sprintf("%s: %s.%s", name, oneline.ASCII(one), oneline.ASCII(field)), types[one][field]
+			if field != pinningCPUs {
+				warnings = append(warnings, at+": not a field of the pinning file, ignoring it")
+				continue
+			}
+			var cpus string
 			if err := json.Unmarshal(raw, &cpus); err != nil {
-				return Pinning{}, fmt.Errorf(
-					`%s: %s.%s: %s is not a string; want a list of CPUs such as "0-1"`, name, oneline.ASCII(one), pinningCPUs, oneline.ASCII(string(raw)),
+				return Pinning{}, nil, fmt.Errorf(
+					`%s: %s is not a string; want a list of CPUs such as "0-1"`, at, oneline.ASCII(string(raw)),
 				)
 			}
-		}
-		p.CPUs[one] = cpus
-	}
-	return p, nil
-}
-
-// unknownPinning returns warnings about the fields of types that nothing reads.
-func unknownPinning(name string, data []byte) []string {
-	var types map[string]map[string]json.RawMessage
-	_ = json.Unmarshal(data, &types) // parsePinning has read it
-	var list []string
-	for _, one := range slices.Sorted(maps.Keys(types)) {
-		for _, field := range slices.Sorted(maps.Keys(types[one])) {
-			if field != pinningCPUs {
-				list = append(list, fmt.Sprintf("%s: %s.%s: not a field of the pinning file, ignoring it", name, oneline.ASCII(one), oneline.ASCII(field)))
-			}
+			p.CPUs[one] = cpus
 		}
 	}
-	return list
+	return p, warnings, nil
 }
 
 // openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes

@@ -55,7 +55,7 @@ func FuzzPinning(f *testing.F) {
 	f.Add([]byte(`{"management": {"cpuset": "0-1", "x": 1}}`))
 	f.Add([]byte(`{"a": null, "": {"cpuset": null}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := parsePinning("f", data)
+		p, _, err := parsePinning("f", data)
 		if err != nil {
 			if len(p.CPUs) > 0 || !strings.HasPrefix(err.Error(), "f: ") {
 				t.Errorf("%v with an error %v", p, err)

@@ -59,10 +59,11 @@ func foreign(pod *v1.Pod) (found []string) {
 			workload = name
 		}
 	}
+	cores := v1.ResourceName(workload + ".workload.openshift.io/cores")
 	for key, value := range pod.Annotations {
 		if name, ok := strings.CutPrefix(key, "resources.workload.openshift.io/"); ok {
 			c, there := containers[name]
-			request := c.Requests[admission.Resource(workload)]
+			request := c.Requests[cores]
 			decoder := json.NewDecoder(strings.NewReader(value))
 			decoder.DisallowUnknownFields()
 			var says struct{ CPUShares, CPULimit int64 }
@@ -71,7 +72,7 @@ func foreign(pod *v1.Pod) (found []string) {
 			}
 		} else if strings.HasPrefix(key, "io.openshift.workload.") {
 			name, ok := strings.CutPrefix(key, "io.openshift.workload."+workload+".cpushares/")
-			request := containers[name].Requests[admission.Resource(workload)]
+			request := containers[name].Requests[cores]
 			if _, there := containers[name]; !ok || !there || (value != strconv.FormatInt(request.Value(), 10) && value != "0") {
 				found = append(found, key+"="+value)
 			}
@@ -80,7 +81,7 @@ func foreign(pod *v1.Pod) (found []string) {
 	each(pod, func(c *v1.Container) {
 		for name := range c.Resources.Requests {
 			_, annotated := pod.Annotations["resources.workload.openshift.io/"+c.Name]
-			if strings.HasSuffix(string(name), "workload.openshift.io/cores") && (name != admission.Resource(workload) || !annotated) {
+			if strings.HasSuffix(string(name), "workload.openshift.io/cores") && (name != cores || !annotated) {
 				found = append(found, "requests of "+c.Name+" have "+string(name))
 			}
 		}

@@ -46,7 +46,7 @@ func RandomPod(r *rand.Rand) *v1.Pod {
 	for i := range 1 + r.IntN(3) {
 		c := v1.Container{Name: "c" + strconv.Itoa(i), Image: "none"}
 		c.Resources.Requests, c.Resources.Limits = randomList(r), randomList(r)
-		for _, name := range []v1.ResourceName{admission.Resource("a"), admission.Resource("b")} {
+		for _, name := range []v1.ResourceName{"a.workload.openshift.io/cores", "b.workload.openshift.io/cores"} {
 			if r.IntN(4) == 0 {
 				q := resource.MustParse(one(r, "0", "1", "2", "400", "1k", "500m", "1P"))
 				c.Resources.Requests[name], c.Resources.Limits[name] = q, q

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
 // AdmissionOptions holds the flags of render admission.
@@ -120,7 +121,7 @@ func ask(ctx context.Context, o AdmissionOptions, c *policy.Cluster) error {
 func ready(ctx context.Context, client *kubeapi.Client, types []admission.Type) error {
 	resources := make([]string, 0, len(types))
 	for _, of := range types {
-		resources = append(resources, string(admission.Resource(of.Name)))
+		resources = append(resources, workload.Resource(of.Name))
 	}
 	lacking, err := client.NodesWithout(ctx, resources)
 	errs := []error{err}
