@@ -8,9 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
-
-	"github.com/hashicorp/go-envparse"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/oneline"
@@ -60,30 +57,45 @@ func (l *loader) pinning(setting string) error {
 		return nil
 	}
 	data, err := l.root.ReadFile(name, maxPinningBytes)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && setting == "":
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; change %s in %s", err, pinningKey, SettingsPath)
-	case errors.Is(err, hostfs.ErrTooLarge):
-		return fmt.Errorf("%w; OpenShift's pinning file is at most %d bytes", err, maxPinningBytes)
-	case err != nil:
-		return err
+	if errors.Is(err, fs.ErrNotExist) {
+		return l.withoutPinning(setting, err)
 	}
-	l.looked(name, lookRead)
 	if owner := openShift(l.root); owner != "" {
+		l.looked(name, "not followed, "+owner)
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
 			"%s: not followed: %s, whose own kubelet and runtime pin these workloads; to have partitions all the same, write them into %s",
 			name, owner, OverridePath,
 		))
 		return nil
 	}
+	if errors.Is(err, hostfs.ErrTooLarge) {
+		return fmt.Errorf("%w; OpenShift's pinning file is at most %d bytes", err, maxPinningBytes)
+	}
+	if err != nil {
+		return err
+	}
+	l.looked(name, lookRead)
 	var warnings []string
 	if l.config.Pinning, warnings, err = parsePinning(name, data); err != nil {
 		return err
 	}
 	l.config.Warnings = append(l.config.Warnings, warnings...)
 	return l.addPinned()
+}
+
+// withoutPinning returns an error about a missing pinning file that the settings name, unless its
+// file system may still be mounted.
+func (l *loader) withoutPinning(setting string, err error) error {
+	if setting == "" {
+		return nil
+	}
+	l.missing = append(l.missing, setting)
+	l.config.Late = l.mounts.Late(l.missing, l.dirs)
+	if !slices.Contains(l.config.Late.Paths, setting) {
+		return fmt.Errorf("%w; change %s in %s", err, pinningKey, SettingsPath)
+	}
+	l.looked(setting, lookMissing)
+	return nil
 }
 
 // addPinned adds the types that the section does not have.
@@ -157,17 +169,21 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 	return p, warnings, nil
 }
 
+// openShiftKey is in the os-release of OpenShift's nodes.
+const openShiftKey = "OPENSHIFT_VERSION"
+
 // openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
-// have OPENSHIFT_VERSION in os-release; MicroShift runs a kubelet on any system.
+// have openShiftKey in os-release; MicroShift runs a kubelet on any system.
 func openShift(root hostfs.FS) string {
 	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		data, err := root.ReadFile(name, maxPinningBytes)
 		if err != nil {
 			continue
 		}
-		release, err := envparse.Parse(strings.NewReader(string(data)))
-		if err == nil && release["OPENSHIFT_VERSION"] != "" {
-			return name + " has OPENSHIFT_VERSION"
+		// The other lines may be in a form that the parser refuses.
+		release, err := parseLines(data, openShiftKey)
+		if err == nil && release[openShiftKey] != "" {
+			return name + " has " + openShiftKey
 		}
 		break
 	}

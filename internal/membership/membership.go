@@ -226,7 +226,7 @@ func (r Rules) Place(p Pod) Place {
 	if refused == "" {
 		return asked
 	}
-	if refused.isDoubt() && asked.Partition != "" && p.in(asked.Partition) {
+	if refused.isDoubt() && p.in(asked.Partition) {
 		asked.Refused = refused
 		return asked
 	}

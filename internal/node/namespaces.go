@@ -51,7 +51,6 @@ func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
 	if uid != n.UID && uid != "" {
 		return heard // another namespace of that name
 	}
-	heard.UID = n.UID
 	for _, one := range n.Types {
 		if !slices.Contains(types, one) && !slices.Contains(n.Doubted, one) {
 			heard.Types, heard.Doubted = append(heard.Types, one), append(heard.Doubted, one)
@@ -60,14 +59,16 @@ func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
 	return heard
 }
 
-// Allows returns whether the namespace allows a workload type at a time.
+// Allows returns whether the namespace allows a workload type at a time. A denial does not age: a
+// pod that is on its way out of a partition must not turn back. Neither does a right count after
+// the API server has refused to say whether it is still there.
 func (n Namespace) Allows(workload string, now time.Time) membership.Refusal {
-	age := now.Sub(n.Heard)
+	age, heard := now.Sub(n.Heard), !n.Heard.IsZero()
 	switch {
-	case n.Heard.IsZero(), age < 0, age >= Remembered, slices.Contains(n.Doubted, workload):
-		return cmp.Or(n.Why, membership.NamespaceUnknown)
-	case !slices.Contains(n.Types, workload):
+	case heard && !slices.Contains(n.Types, workload):
 		return membership.NotAllowed
+	case !heard, age < 0, age >= Remembered, n.Why == membership.Forbidden, slices.Contains(n.Doubted, workload):
+		return cmp.Or(n.Why, membership.NamespaceUnknown)
 	}
 	return ""
 }

@@ -256,7 +256,6 @@ func (r *reading) complete(
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
 		pod.MilliCPU = known.MilliCPU
-		pod.Static = pod.Static || known.Static
 	}
 	scopes := scopesIn(found)
 	for _, c := range containers {

@@ -11,10 +11,11 @@ import (
 // known holds the last answer about a namespace, and the requests since.
 type known struct {
 	node.Namespace
-	used  time.Time     // when a membership last depended on it
-	tried time.Time     // the time of the last request
-	pause time.Duration // after a failed request; zero after an answer
-	done  chan struct{} // closed at the end of the next request; nil while no sandbox waits
+	used   time.Time     // when a membership last depended on it
+	tried  time.Time     // the time of the last request
+	missed time.Time     // when the API server last did not answer for another namespace
+	pause  time.Duration // after a failed request; zero after an answer
+	done   chan struct{} // closed at the end of the next request; nil while no sandbox waits
 }
 
 // isFresh reports whether there is an answer that counts for a new pod: one that is young, or the
@@ -25,18 +26,24 @@ func (k *known) isFresh(now time.Time) bool {
 
 // allows returns whether the namespace allows a workload type.
 func (k *known) allows(workload string, now time.Time) membership.Refusal {
-	if !k.isFresh(now) && k.pause == 0 {
+	answer := k.Allows(workload, now)
+	if answer == "" && !k.isFresh(now) {
 		return membership.NamespaceUnknown // the answer is to come
 	}
-	return k.Allows(workload, now)
+	return answer
+}
+
+// since returns the time since the last attempt.
+func (k *known) since(now time.Time) time.Duration {
+	return min(now.Sub(k.tried), now.Sub(k.missed))
 }
 
 // awaited reports whether a request is due because there is no fresh answer.
-func (k *known) awaited(now time.Time) bool { return !k.isFresh(now) && now.Sub(k.tried) >= k.pause }
+func (k *known) awaited(now time.Time) bool { return !k.isFresh(now) && k.since(now) >= k.pause }
 
 // due reports whether the namespace is to be asked for.
 func (k *known) due(now time.Time) bool {
-	since := now.Sub(k.tried)
+	since := k.since(now)
 	switch {
 	case now.Sub(k.used) >= inUse:
 		return false
@@ -59,6 +66,15 @@ func (k *known) fail(why membership.Refusal, now time.Time) bool {
 	k.Why, k.tried = why, now
 	k.pause = min(max(retry, 2*k.pause), maxRetry)
 	k.release()
+	return other
+}
+
+// miss takes the reason why the API server did not answer for another namespace, and reports
+// whether it is another one than before.
+func (k *known) miss(why membership.Refusal, now time.Time) bool {
+	tried := k.tried
+	other := k.fail(why, now)
+	k.tried, k.missed = tried, now
 	return other
 }
 

@@ -4,6 +4,7 @@
 package namespaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -156,14 +157,21 @@ func (n *Namespaces) Run(ctx context.Context) error {
 	}
 }
 
-// askAll asks for the namespaces that are due, and writes the answers.
+// askAll asks for the namespaces that are due, and writes the answers. If the API server does not
+// answer for one, it is not asked for the others: each request would take seconds, and the last
+// answer about the others would not count until their turn.
 func (n *Namespaces) askAll(ctx context.Context) {
 	asked, changed := false, false
+	var away error
 	for _, name := range n.due() {
 		asked = true
-		if n.ask(ctx, name) {
-			changed = true
+		var other bool
+		if away == nil {
+			other, away = n.ask(ctx, name)
+		} else {
+			other = n.miss(name, away)
 		}
+		changed = changed || other
 	}
 	if n.forget() || changed || asked && time.Since(n.written) >= kept {
 		n.write()
@@ -173,7 +181,8 @@ func (n *Namespaces) askAll(ctx context.Context) {
 	}
 }
 
-// due lists the namespaces that are to be asked for.
+// due lists the namespaces that are to be asked for, the one first that was asked for least
+// recently: the API server may fail for one of them alone.
 func (n *Namespaces) due() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,12 +193,15 @@ func (n *Namespaces) due() []string {
 			list = append(list, name)
 		}
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b string) int {
+		return cmp.Or(n.known[a].tried.Compare(n.known[b].tried), cmp.Compare(a, b))
+	})
 	return list
 }
 
-// ask asks for one namespace, and reports whether another answer follows for its pods.
-func (n *Namespaces) ask(ctx context.Context, name string) bool {
+// ask asks for one namespace, and reports whether another answer follows for its pods. The error is
+// the reason why the API server gave no answer.
+func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away error) {
 	var answer kubeapi.Namespace
 	err := n.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, _ string) error {
 		var err error
@@ -197,17 +209,45 @@ func (n *Namespaces) ask(ctx context.Context, name string) bool {
 		return err
 	})
 	if ctx.Err() != nil {
-		return false
+		return false, nil
 	}
 	if errors.Is(err, kubeapi.ErrGone) {
 		answer, err = kubeapi.Namespace{}, nil // its pods end soon
 	}
 	changed, complaint := n.take(name, answer, err)
 	if complaint {
-		n.Log.Warn(
-			"the workload types that a namespace allows are not known; its running pods stay where they are",
-			"namespace", name, "error", err,
-		)
+		n.complain(name, err)
+	}
+	if errors.Is(err, kubeapi.ErrForbidden) {
+		return changed, nil // an answer, and other namespaces may be allowed
+	}
+	return changed, err
+}
+
+// complain logs why a namespace has no answer.
+func (n *Namespaces) complain(name string, err error) {
+	n.Log.Warn(
+		"the workload types that a namespace allows are not known; its running pods stay where they are",
+		"namespace", name, "error", err,
+	)
+}
+
+// miss takes an error that the API server gave for another namespace, and reports whether another
+// answer follows for the pods of this one.
+func (n *Namespaces) miss(name string, away error) bool {
+	n.mu.Lock()
+	of := n.known[name]
+	if of == nil {
+		n.mu.Unlock()
+		return false
+	}
+	now := time.Now()
+	before := of.view(now)
+	complaint := of.miss(reason(away), now)
+	changed := of.view(now) != before
+	n.mu.Unlock()
+	if complaint {
+		n.complain(name, away)
 	}
 	return changed
 }

@@ -102,6 +102,9 @@ func TestAnswers(t *testing.T) {
 	stop()
 	<-ended
 	again, _, _ := started(t, on, asking{t, cluster})
+	if again.forget() {
+		t.Error("an answer of the last start is forgotten before its pods are seen")
+	}
 	if got := again.Allows("operators", "management"); got != "" {
 		t.Errorf("after a restart: %q", got)
 	}
@@ -233,6 +236,111 @@ func TestOldAnswer(t *testing.T) {
 			t.Errorf("written %+v, %v; want the time of the answer", all, err)
 		}
 	})
+}
+
+// TestAway: while the API server is away, the last answers about all namespaces count for new pods,
+// after one request that took its time. The next request is for another one: the API server may
+// have failed for the first alone.
+func TestAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 30
+		on, away := nodeIn(t), &api{}
+		all := node.Namespaces{Known: map[string]node.Namespace{}}
+		for i := range count {
+			all.Known[strconv.Itoa(i)] = node.Namespace{UID: "1", Types: []string{"a"}, Heard: time.Now()}
+		}
+		if err := node.WriteNamespaces(on, all); err != nil {
+			t.Fatal(err)
+		}
+		err := fmt.Errorf("get namespaces: %w", kubeapi.ErrUnreachable)
+		away.err.Store(&err)
+		away.took = retry
+		lines := &locked.Buffer{}
+		n := New(Options{API: away, Node: on, Log: lines.Logger(), Wake: func() {}})
+		<-time.After(fresh)
+		begin := time.Now()
+		for i := range count {
+			n.Allows(strconv.Itoa(i), "a")
+		}
+		n.askAll(t.Context())
+		for i := range count {
+			if got := n.Allows(strconv.Itoa(i), "a"); got != "" {
+				t.Errorf("namespace %d, %s later: %q", i, time.Since(begin), got)
+			}
+		}
+		if got := away.calls.Load(); got != 1 {
+			t.Errorf("%d requests in a row to an API server that is away", got)
+		}
+		if got := strings.Count(lines.String(), "\n"); got != count {
+			t.Errorf("%d lines about %d namespaces", got, count)
+		}
+		<-time.After(retry)
+		if due := n.due(); len(due) != count || due[count-1] != "0" {
+			t.Errorf("asked for next: %q; want the one that was asked for at the end", due)
+		}
+	})
+}
+
+// TestAnswerEndsOutage: after an answer, the next one has to be fresh again.
+func TestAnswerEndsOutage(t *testing.T) {
+	t.Parallel()
+	k, now := &known{}, time.Now()
+	k.answer("1", []string{"a"}, now)
+	k.fail(membership.NamespaceUnknown, now)
+	if now = now.Add(fresh); k.allows("a", now) != "" {
+		t.Errorf("while the API server is away: %q", k.allows("a", now))
+	}
+	k.answer("1", []string{"a"}, now)
+	if now = now.Add(fresh); k.allows("a", now) != membership.NamespaceUnknown {
+		t.Errorf("an old answer, and no request since: %q", k.allows("a", now))
+	}
+}
+
+// TestDenialStays: what was denied stays denied: while the API server is away, when the answer is
+// old, and while it is asked again. A pod on its way out must not turn back.
+func TestDenialStays(t *testing.T) {
+	t.Parallel()
+	k, now := &known{}, time.Now()
+	k.answer("1", []string{"a"}, now)
+	k.answer("1", nil, now)
+	k.answer("1", nil, now)
+	for _, age := range []time.Duration{0, fresh, node.Remembered, 100 * node.Remembered} {
+		if got := k.allows("a", now.Add(age)); got != membership.NotAllowed {
+			t.Errorf("%s later: %q", age, got)
+		}
+	}
+	k.fail(membership.Forbidden, now)
+	if got := k.allows("a", now); got != membership.NotAllowed {
+		t.Errorf("after the right to ask was taken: %q", got)
+	}
+}
+
+// TestForbiddenLater: without the right to ask, the last answer gives nothing to a new pod.
+func TestForbiddenLater(t *testing.T) {
+	t.Parallel()
+	k, now := &known{}, time.Now()
+	k.answer("1", []string{"a"}, now)
+	k.fail(membership.Forbidden, now)
+	if got := k.allows("a", now); got != membership.Forbidden {
+		t.Errorf("%q", got)
+	}
+	k.answer("1", []string{"a"}, now)
+	if got := k.allows("a", now); got != "" {
+		t.Errorf("after an answer: %q", got)
+	}
+}
+
+// TestEndOfRun: a request that the end of the service cuts off is no failure.
+func TestEndOfRun(t *testing.T) {
+	t.Parallel()
+	n, _, lines := started(t, nodeIn(t), &api{took: time.Hour})
+	n.Allows("operators", "a")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	n.ask(ctx, "operators")
+	if text, why := lines.String(), n.known["operators"].Why; text != "" || why != "" {
+		t.Errorf("log %q, reason %q", text, why)
+	}
 }
 
 // TestShrinks: a right is lost when two answers in a row lack it, because pods are restarted for
