@@ -28,8 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
 
-// program is the generator, and killat kills it: see there. Both are built once for all tests of the
-// package.
+// program is the generator, and killat kills it. Both are built once for all tests of the package.
 var program, killat string
 
 func TestMain(m *testing.M) {

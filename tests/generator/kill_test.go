@@ -112,7 +112,7 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 // newRootInMemory creates the root of a node. Where this machine has a file system in memory it is
-// there, as /run is on a node: the hundreds of roots of TestKilledAnywhere take several times as long
+// there, as /run is on a node: the thousand roots of TestKilledAnywhere take several times as long
 // on a disk that others write to.
 func newRootInMemory(t *testing.T) string {
 	t.Helper()
