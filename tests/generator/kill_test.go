@@ -152,8 +152,8 @@ func decided(t *testing.T, root string) string {
 	return text
 }
 
-// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no
-// conflict.
+// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, does not
+// conflict with it.
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	first := run(t, root)
