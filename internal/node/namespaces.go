@@ -21,8 +21,9 @@ const NamespacesFile = config.StateDir + "/monitor/namespaces.json"
 // namespacesVersion is the version of NamespacesFile.
 const namespacesVersion = 1
 
-// Remembered bounds the age of an answer of the API server that counts without another one. A pod
-// that is in the partition already stays for longer.
+// Remembered bounds the age of an answer of the API server that counts without another one: for the
+// service while the API server does not answer, and for the pre-launched plugin, which cannot ask,
+// always. A pod that is in the partition already stays for longer.
 const Remembered = time.Hour
 
 // Namespaces holds what the API server said, by the names of the namespaces.

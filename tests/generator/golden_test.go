@@ -28,8 +28,8 @@ import (
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
 
-// program is the generator, built once for all tests of the package.
-var program string
+// program is the generator, and killat kills it. Both are built once for all tests of the package.
+var program, killat string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -40,10 +40,12 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		program = filepath.Join(dir, "partition-generator")
-		if err := build.Build("nodepartition/cmd/partition-generator", program); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		program, killat = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "killat")
+		for pkg, path := range map[string]string{"cmd/partition-generator": program, "tests/generator/killat": killat} {
+			if err := build.Build("nodepartition/"+pkg, path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 		}
 		return m.Run()
 	}())

@@ -477,7 +477,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // TestKept: the time of the last answer is written every ten minutes although nothing changes, for
-// the plugin that places pods after a reboot and cannot ask.
+// the plugin that places pods after a restart of the runtime and cannot ask.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(Options{API: &api{}, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})

@@ -1,0 +1,66 @@
+package prose
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// named matches a test that a document names as code, up to a slash before one of its parts.
+var named = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/[^`]*)?`")
+
+// TestNamedTests: each test that a document names as the one that shows something is in the tree.
+func TestNamedTests(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	tests, names := map[string]bool{}, map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata" || name == "bin"):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, "_test.go"):
+			return addTests(tests, path)
+		case filepath.Ext(name) == ".md":
+			data, err := os.ReadFile(path)
+			for _, m := range named.FindAllStringSubmatch(string(data), -1) {
+				names[m[1]] = name
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, document := range names {
+		if !tests[name] {
+			t.Errorf("%s names %s, which is not in the tree", document, name)
+		}
+	}
+	if len(names) < 60 {
+		t.Errorf("%d tests are named: this test does not find them any more", len(names))
+	}
+}
+
+// addTests adds the tests of a file, with any build tag.
+func addTests(tests map[string]bool, path string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+			tests[f.Name.Name] = true
+		}
+	}
+	return nil
+}
