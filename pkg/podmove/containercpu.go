@@ -70,7 +70,7 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 	if had != nil {
 		before = *had
 	}
-	want := CPUTime{Weight: weightOf(s.RuntimeFormula, c.MilliCPU, c.asked.Request)}
+	want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, c.asked.Request)}
 	switch {
 	case c.MilliLimit > 0: // the runtime has set it
 	case c.asked.Limit > 0:
@@ -92,7 +92,7 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 // kubelet, unless the runtime has written them since.
 func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 	if had.is(c.CPU) {
-		want := CPUTime{Weight: weightOf(s.RuntimeFormula, c.MilliCPU, 0)}
+		want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, 0)}
 		if had.QuotaPerSec != 0 && c.MilliLimit == 0 {
 			want.QuotaPerSec = cgroupfs.Unlimited
 		}
@@ -151,7 +151,7 @@ func (d *Decision) forgetScopes(s Snapshot) {
 // keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live
 // move copies the CPU time to a scope of another name.
 func (d *Decision) keepCPU(s Snapshot, c *Container) *CPUTime {
-	name, ok := s.recorded[c.ID]
+	name, ok := s.CPU.recorded[c.ID]
 	if !ok || c.Unit == "" && !c.Running && !c.Creating {
 		return nil
 	}

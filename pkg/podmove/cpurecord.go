@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"nodepartition/internal/admission"
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/statefile"
 	"nodepartition/internal/unitname"
 )
@@ -17,6 +18,16 @@ type CPURecord struct {
 	// Scopes holds the scopes of containers that have been changed, with their values. systemd keeps
 	// settings of them.
 	Scopes map[string]CPUTime `json:"scopes"`
+}
+
+// CPUState is the part of a Snapshot about the CPU time of members by annotation.
+type CPUState struct {
+	// CPURecord is the record of earlier passes.
+	CPURecord
+	// Runtime is the formula that the runtime uses.
+	Runtime cpuweight.Formula
+	// recorded has the scopes of the record by the ID of their container.
+	recorded map[string]string
 }
 
 func newCPURecord() CPURecord {

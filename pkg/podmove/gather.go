@@ -647,7 +647,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	weights, protected := g.slices(c.names())
 	return Snapshot{
 		Config: c, Rules: rules, Pods: pods, NRI: nri,
-		Weights: weights, Protected: protected, Formula: cpuweight.Linear, RuntimeFormula: cpuweight.Linear,
+		Weights: weights, Protected: protected, Formula: cpuweight.Linear, CPU: CPUState{Runtime: cpuweight.Linear},
 	}, nil
 }
 

@@ -33,11 +33,10 @@ type Snapshot struct {
 	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
 	// of the last pass that did everything, or of those since then.
 	Raised cgroupfs.Protection
-	// Formula is the formula that the kubelet uses, and RuntimeFormula the runtime's.
-	Formula, RuntimeFormula cpuweight.Formula
-	// CPU is the record of earlier passes. recorded has its scopes by the ID of the container.
-	CPU      CPURecord
-	recorded map[string]string
+	// Formula is the formula that the kubelet uses.
+	Formula cpuweight.Formula
+	// CPU is what earlier passes know of the CPU time of members by annotation.
+	CPU CPUState
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
 	// Backoff holds the pods whose move failed and is not tried again yet, GivenUp those that are not
