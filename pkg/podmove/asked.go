@@ -14,11 +14,14 @@ func (s Snapshot) asked(pod *Pod, place membership.Place) (admission.CPU, bool) 
 	if !place.Resource {
 		return admission.CPU{}, false
 	}
+	known := s.CPU.Pods[pod.UID]
 	if pod.reportsAsked(place) {
-		return pod.Kubelet.Asked.CPU, pod.Kubelet.Asked.Request > 0
+		known = pod.Kubelet.Asked
 	}
-	last := s.CPU.Pods[pod.UID]
-	return last.CPU, last.Type == place.Type && last.Request > 0
+	if known.Type != place.Type || known.Request <= 0 {
+		return admission.CPU{}, false
+	}
+	return known.CPU, true
 }
 
 // reportsAsked reports whether the kubelet reports what the pod requests of the resource of its

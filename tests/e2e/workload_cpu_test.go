@@ -160,4 +160,3 @@ func (w *workloads) typesCPU(t *testing.T) {
 		becomes(t, w.Node, c.container, c.containerSays)
 	}
 }
-
