@@ -33,9 +33,10 @@ type PodCPU struct {
 
 // CPUOf returns the CPU time of a pod that asks for a type. The requests of the resource decide:
 // the API server has checked them, and the scheduler has counted them. Shares of an annotation can
-// only say the same. A limit is in an annotation alone, and takes from its own container. A value
-// that is not a number within bounds, or not the shares of the request, is no value. cpuset is never
-// read, and neither are annotations of a container that does not request the resource.
+// only say the same. A limit is in an annotation alone, and takes from its own container. An
+// annotation counts for nothing if one of its values is not a number within bounds, or not the
+// shares of the request. cpuset is never read, and neither are annotations of a container that does
+// not request the resource.
 func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	name := resourceOf(workload)
 	all := PodCPU{Type: workload}

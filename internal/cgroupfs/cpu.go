@@ -10,7 +10,8 @@ import (
 type CPU struct {
 	// Weight is 1 to 10000 (cpu.weight), or 0 for a cgroup that only runs when a CPU idles.
 	Weight uint64
-	// Quota is the CPU time in each period, Unlimited for no limit. Both are in microseconds (cpu.max).
+	// Quota is the CPU time in each Period, both in microseconds (cpu.max). It is Unlimited without a
+	// limit.
 	Quota, Period uint64
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // SetScopeCPU changes the CPU weight of a container's scope, 1 to 10000, and its quota in
-// microseconds per second. A quota of 0 stays as it is, and math.MaxUint64 lifts it. A container
-// that has ended has no scope, which is no error. ForgetScope removes the settings afterwards.
+// microseconds per second. A quota of 0 stays as it is, and math.MaxUint64 lifts it. It returns nil
+// if there is no such scope, because the container has ended. ForgetScope removes the settings
+// afterwards.
 func (c *Client) SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error {
 	properties := []Property{{"CPUWeight", weight}}
 	if quotaPerSec != 0 {

@@ -73,7 +73,7 @@ func (d Decision) weightOfSlice(slice string) uint64 {
 
 // TestDecideAsked: the slice of a pod that is a member by annotation has the weight and the quota
 // of the resource of its type, as the kubelet would give it for a CPU request, and so has its
-// partition. Any other pod has those of the kubelet's slice.
+// partition. Any other pod has the values of the kubelet's slice.
 func TestDecideAsked(t *testing.T) {
 	t.Parallel()
 	notAdvertised := asking("")

@@ -63,8 +63,8 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 	}
 }
 
-// giveCPU decides about the scope of a container that requests the resource. had is what an earlier
-// pass has set, nil for nothing.
+// giveCPU decides about the scope of a container that requests the resource. had holds the values
+// of an earlier pass, nil for none.
 func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 	before := CPUTime{}
 	if had != nil {
@@ -107,7 +107,8 @@ func weightOf(f cpuweight.Formula, milli, cores int64) uint64 {
 	return f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, cores)))
 }
 
-// hasKubeletWeight reports whether a container has the weight of its CPU request, by either formula.
+// hasKubeletWeight reports whether a container has the weight of its CPU request, by either
+// formula.
 func (c *Container) hasKubeletWeight() bool {
 	return c.CPU.Weight == weightOf(cpuweight.Linear, c.MilliCPU, 0) ||
 		c.CPU.Weight == weightOf(cpuweight.Quadratic, c.MilliCPU, 0)

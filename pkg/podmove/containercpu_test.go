@@ -50,7 +50,7 @@ func TestDecideContainerCPU(t *testing.T) {
 		change func(*Pod)
 		// set is nil if nothing is written.
 		set *CPUTime
-		// then is what the record has after it, nil for nothing.
+		// then holds the record after it, nil for nothing.
 		then *CPUTime
 	}{
 		"as the runtime made it":           {yes, nil, requests(400, 500), &limitedOurs, &limitedOurs},

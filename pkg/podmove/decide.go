@@ -18,8 +18,8 @@ type Decision struct {
 	Ensure []SliceSpec
 	// Weights lists the partitions' own slices whose weight changes.
 	Weights []WeightSpec
-	// Scopes lists the scopes of containers whose CPU time changes, and Forget scopes that are gone and
-	// have settings.
+	// Scopes lists the scopes of containers whose CPU time changes, and Forget lists scopes that are
+	// gone and have settings.
 	Scopes []ScopeSpec
 	Forget []string
 	// CPU is the record after the pass.

@@ -27,7 +27,8 @@ type Units interface {
 	// SetMemoryProtection sets memory.min and memory.low of a slice.
 	SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error
 	// SetScopeCPU sets the weight of a container's scope, and its quota in microseconds per second. A
-	// quota of 0 stays as it is, and cgroupfs.Unlimited lifts it. A scope that is gone is no error.
+	// quota of 0 stays as it is, and cgroupfs.Unlimited lifts it. It returns nil for a scope that is
+	// gone.
 	SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error
 	// ForgetScope removes the settings of SetScopeCPU of a scope that is gone.
 	ForgetScope(name string) error

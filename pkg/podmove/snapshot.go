@@ -35,7 +35,7 @@ type Snapshot struct {
 	Raised cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula cpuweight.Formula
-	// CPU is what earlier passes know of the CPU time of members by annotation.
+	// CPU holds the figures of earlier passes about the CPU time of members by annotation.
 	CPU CPUState
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
