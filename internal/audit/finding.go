@@ -51,6 +51,7 @@ const (
 	docWeight    = "https://kubernetes.io/blog/2026/01/30/new-cgroup-v1-to-v2-cpu-conversion-formula/"
 	docQoS       = "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/"
 	docResources = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
+	docAsked     = "https://github.com/openshift/enhancements/blob/master/enhancements/workload-partitioning/management-workload-partitioning.md"
 	docPIDs      = "https://kubernetes.io/docs/concepts/policy/pid-limiting/"
 	docCPUs      = "https://kubernetes.io/docs/concepts/policy/node-resource-managers/"
 	docOOM       = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior"

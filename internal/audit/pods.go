@@ -114,6 +114,7 @@ func (a *audit) podSlices() {
 		if a.quotas(pod) {
 			a.expect(limit{cgroup, cpuMax, a.cpuLimit(r.milliLimit), warning, why, docResources})
 		}
+		a.askedSlice(pod, r)
 		if a.Kubelet != nil {
 			a.expect(limit{cgroup, pidsMax, a.pidsLimit(), warning,
 				fmt.Sprintf("podPidsLimit of the kubelet bounds the processes of each pod, %s too", name), docPIDs})
@@ -159,8 +160,13 @@ func (a *audit) pidsLimit() value {
 type container struct {
 	spec               *v1.Container
 	scope              string
+	milli              int64 // the request, or the limit without one
 	shares             uint64
 	milliLimit, memory *int64
+	// asked means that shares counts the resource of a workload type, too. askedLimit is the limit
+	// that an annotation gives it in thousandths of a CPU, 0 for none.
+	asked      bool
+	askedLimit int64
 }
 
 // running returns the running containers of a settled pod that have a scope. It returns none of a
@@ -171,6 +177,7 @@ func (a *audit) running(pod *v1.Pod) []container {
 	if len(pod.Spec.Overhead) > 0 {
 		return nil
 	}
+	cpu, slice := a.askedCPU(pod)
 	for _, group := range []struct {
 		specs    []v1.Container
 		statuses []v1.ContainerStatus
@@ -182,7 +189,9 @@ func (a *audit) running(pod *v1.Pod) []container {
 					continue
 				}
 				if scope, ok := a.scopes[idOf(status.ContainerID)]; ok {
-					list = append(list, newContainer(pod, spec, scope))
+					c := newContainer(pod, spec, scope)
+					c.ask(cpu, slice)
+					list = append(list, c)
 				}
 			}
 		}
@@ -224,7 +233,7 @@ func newContainer(pod *v1.Pod, spec *v1.Container, scope string) container {
 	if !ok && c.milliLimit != nil {
 		milli = *c.milliLimit
 	}
-	c.shares = cpuweight.SharesOfMilliCPU(milli)
+	c.milli, c.shares = milli, cpuweight.SharesOfMilliCPU(milli)
 	return c
 }
 
@@ -234,7 +243,11 @@ func (a *audit) containers() {
 		for _, c := range a.running(pod) {
 			why := fmt.Sprintf("container %s of %s/%s has its own limits, and the runtime writes them", c.spec.Name, pod.Namespace, pod.Name)
 			a.expect(limit{c.scope, memoryMax, a.memoryLimit(c.memory), Error, why, docResources})
-			if a.quotas(pod) {
+			switch {
+			case c.askedLimit > 0:
+				a.expect(limit{c.scope, cpuMax, quota(c.askedLimit), warning,
+					fmt.Sprintf("an annotation of %s/%s limits container %s, and partition-monitor writes the limit", pod.Namespace, pod.Name, c.spec.Name), docAsked})
+			case a.quotas(pod):
 				a.expect(limit{c.scope, cpuMax, a.cpuLimit(c.milliLimit), warning, why, docResources})
 			}
 			a.containerWeight(pod, c)
@@ -254,6 +267,12 @@ func (a *audit) containerWeight(pod *v1.Pod, c container) {
 		if present == strconv.FormatUint(f.Weight(c.shares), 10) {
 			return
 		}
+	}
+	if c.asked {
+		a.expect(limit{c.scope, cpuWeight, count{cpuWeight, expected.Weight(c.shares)}, warning,
+			fmt.Sprintf("container %s of %s/%s has %d shares of CPU with its request of the resource of a workload type, "+
+				"and partition-monitor gives its scope the weight of that", c.spec.Name, pod.Namespace, pod.Name, c.shares), docAsked})
+		return
 	}
 	a.expect(limit{c.scope, cpuWeight, count{cpuWeight, expected.Weight(c.shares)}, warning,
 		fmt.Sprintf("container %s of %s/%s has %d shares of CPU, which neither formula of runtimes converts into this weight",

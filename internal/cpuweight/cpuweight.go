@@ -34,6 +34,11 @@ const maxShares = 262144 // MaxShares, same file
 // SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
 // (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
 func SharesOfMilliCPU(milli int64) uint64 {
-	milli = min(max(milli, 0), maxShares*1000/1024)
-	return max(uint64(milli)*1024/1000, MinShares)
+	return max(uint64(bounded(milli))*1024/1000, MinShares)
 }
+
+// Plus returns the sum of two CPU requests in thousandths of a CPU. It does not overflow: no sum is
+// larger than the request with the most shares.
+func Plus(a, b int64) int64 { return bounded(bounded(a) + bounded(b)) }
+
+func bounded(milli int64) int64 { return min(max(milli, 0), maxShares*1000/1024) }

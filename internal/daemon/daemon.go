@@ -169,6 +169,7 @@ func (m *monitor) buildReconciler() error {
 		Signals:    m.signals,
 		Tick:       m.options.Tick,
 		RaisedFile: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "raised.json")),
+		CPUFile:    m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "cputime.json")),
 	})
 	return err
 }

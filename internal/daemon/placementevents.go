@@ -82,6 +82,13 @@ func (e *placementEvents) Killing(scope string) {
 	e.log.Info("ending a scope whose container is gone", "scope", scope)
 }
 
+func (e *placementEvents) NotFollowed(pod podmove.PodReport, flaw string) {
+	e.log.Warn(
+		"an annotation about the CPU time of a container is not followed; its request of the workload type's resource counts",
+		"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID, "flaw", flaw,
+	)
+}
+
 func (e *placementEvents) Outlived(o podmove.Outlived) {
 	log := e.log.With("scope", o.Scope, "slice", o.Slice)
 	if o.Kill {

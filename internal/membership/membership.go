@@ -135,6 +135,9 @@ type Place struct {
 	Type string
 	// By is empty in the default partition.
 	By By
+	// Resource means that the pod is a member because it asks for its type, and that the type has a
+	// resource on the Node. The pod has the CPU time that it requests of the resource.
+	Resource bool
 	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
 	// ByNamespaceAnnotation has one while its right is in doubt.
 	Refused Refusal
@@ -247,7 +250,7 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	if !ok {
 		return Place{}, UnknownType
 	}
-	place := Place{Partition: w.Partition, Type: w.Type}
+	place := Place{Partition: w.Partition, Type: w.Type, Resource: w.Advertise}
 	switch {
 	case p.Guaranteed:
 		return Place{}, IsGuaranteed

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
+	sums "k8s.io/component-helpers/resource"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/membership"
 )
 
@@ -37,6 +39,9 @@ type Pod struct {
 	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet
 	// count it: the larger of the sum of its containers and its largest init container, with overhead.
 	MilliCPU int64
+	// Asked is the CPU time that the pod has by the resource of the workload type that it asks for. It
+	// is zero for a pod that asks for none.
+	Asked admission.PodCPU
 	// HostPID pods share the node's PID namespace.
 	HostPID bool
 	// Initializing pods have init containers that have not ended yet.
@@ -80,6 +85,9 @@ type Container struct {
 	Ended bool
 	// MemoryRequest that is allocated, in bytes.
 	MemoryRequest int64
+	// MilliCPU is the CPU request that is allocated, and MilliLimit the CPU limit, in thousandths of a
+	// CPU.
+	MilliCPU, MilliLimit int64
 }
 
 // defaultGracePeriod applies to a pod without a grace period (DefaultTerminationGracePeriodSeconds,
@@ -90,6 +98,7 @@ const defaultGracePeriod = v1.DefaultTerminationGracePeriodSeconds * time.Second
 const maxGraceSeconds = 365 * 24 * 3600
 
 func newPod(p *v1.Pod) *Pod {
+	spec := p
 	p = allocated(p)
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
@@ -107,10 +116,14 @@ func newPod(p *v1.Pod) *Pod {
 		// The API has no maximum; time.Duration ends at 292 years.
 		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
-	requests := resource.PodRequests(p, resource.PodResourcesOptions{})
-	pod.MilliCPU = requests.Cpu().MilliValue()
+	requests := sums.PodRequests(p, sums.PodResourcesOptions{})
+	pod.MilliCPU = milliOf(requests.Cpu())
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
+	if pod.Ask.Type != "" {
+		// No resize changes the request of such a resource: the status adds nothing to the spec.
+		pod.Asked = admission.CPUOf(spec, pod.Ask.Type)
+	}
 	if p.Spec.Priority != nil {
 		pod.Priority = *p.Spec.Priority
 	}
@@ -132,6 +145,17 @@ func newPod(p *v1.Pod) *Pod {
 	return pod
 }
 
+// maxCPUs bounds requests of CPU: a static pod may request any number.
+const maxCPUs = 1_000_000
+
+// milliOf returns a quantity of CPU in thousandths.
+func milliOf(q *resource.Quantity) int64 {
+	if q.CmpInt64(maxCPUs) > 0 {
+		return maxCPUs * 1000
+	}
+	return q.MilliValue()
+}
+
 // memoryLimit returns the memory limit of a pod, 0 if a container other than an init container can
 // use any amount.
 func memoryLimit(p *v1.Pod) int64 {
@@ -144,7 +168,7 @@ func memoryLimit(p *v1.Pod) int64 {
 		slices.ContainsFunc(p.Spec.InitContainers, sidecarWithout)) {
 		return 0
 	}
-	limits := resource.PodLimits(p, resource.PodResourcesOptions{})
+	limits := sums.PodLimits(p, sums.PodResourcesOptions{})
 	return limits.Memory().Value()
 }
 
@@ -159,6 +183,7 @@ func ready(p *v1.Pod) bool {
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
 	known.MemoryRequest = c.Resources.Requests.Memory().Value()
+	known.MilliCPU, known.MilliLimit = milliOf(c.Resources.Requests.Cpu()), milliOf(c.Resources.Limits.Cpu())
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}

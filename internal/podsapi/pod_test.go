@@ -60,9 +60,9 @@ func TestNewPod(t *testing.T) {
 		MilliCPU: 1000, // the init container runs before the sidecar
 		HostPID:  true, Initializing: true,
 		Containers: map[string]Container{
-			"setup": {Init: true},
-			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways},
-			"dns":   {},
+			"setup": {Init: true, MilliCPU: 1000},
+			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways, MilliCPU: 100},
+			"dns":   {MilliCPU: 250},
 			"probe": {Order: 1},
 		},
 	}
@@ -78,7 +78,7 @@ func TestNewPodEphemeralContainers(t *testing.T) {
 	pod := newPod(&v1.Pod{Spec: v1.PodSpec{
 		Containers: []v1.Container{container("dns", "100m")}, EphemeralContainers: []v1.EphemeralContainer{debug},
 	}})
-	want := map[string]Container{"dns": {}, "debugger-abcde": {Ephemeral: true, StaysEnded: true}}
+	want := map[string]Container{"dns": {MilliCPU: 100}, "debugger-abcde": {Ephemeral: true, StaysEnded: true}}
 	if !reflect.DeepEqual(pod.Containers, want) || pod.MilliCPU != 100 {
 		t.Errorf("%+v, %d", pod.Containers, pod.MilliCPU)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -17,6 +18,12 @@ type Decision struct {
 	Ensure []SliceSpec
 	// Weights lists the partitions' own slices whose weight changes.
 	Weights []WeightSpec
+	// Scopes lists the scopes of containers whose CPU time changes, and Forget lists scopes that are
+	// gone and have settings.
+	Scopes []ScopeSpec
+	Forget []string
+	// CPU is the record after the pass.
+	CPU CPURecord
 	// Protect lists the partitions' own slices whose protected memory changes, and kubepods.slice if
 	// that does.
 	Protect []ProtectSpec
@@ -80,7 +87,8 @@ type Move struct {
 // Decide compares the node with its configuration and returns what a pass has to do. It touches
 // nothing.
 func Decide(s Snapshot) Decision {
-	var d Decision
+	d := Decision{CPU: newCPURecord()}
+	s.CPU.recorded = s.CPU.byContainer()
 	pods := slices.Clone(s.Pods)
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -92,12 +100,16 @@ func Decide(s Snapshot) Decision {
 	}
 	for i := range pods {
 		pod := &pods[i]
-		to := s.belongs(pod)
+		belongs := s.Rules.Place(pod.member())
+		to := belongs.Partition
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.Outlived = append(d.Outlived, pod.Outlived...)
 		d.Wait = d.Wait || pod.Settling
 		for j := range pod.Partitions {
-			d.slice(s, pod, to, &pod.Partitions[j])
+			d.slice(s, pod, belongs, &pod.Partitions[j])
+		}
+		if pod.Exists {
+			d.containerCPU(s, pod, belongs)
 		}
 		if pod.Exists && !s.Ordered[pod.UID] {
 			d.place(s, pod, to)
@@ -109,6 +121,7 @@ func Decide(s Snapshot) Decision {
 	for i := range s.Config.Partitions {
 		d.weights(s, &s.Config.Partitions[i], pods)
 	}
+	d.forgetScopes(s)
 	d.raiseParent(s)
 	d.end(s, pods)
 	return d
@@ -133,17 +146,17 @@ func (s Snapshot) belongs(pod *Pod) unitname.PartitionName {
 	return s.Rules.Partition(pod.member())
 }
 
-// slice decides about the slice, in a partition, of a pod that belongs to the partition to.
-func (d *Decision) slice(s Snapshot, pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) {
-	inUse := len(cgroup.Units) > 0
+// slice decides about the slice, in a partition, of a pod with that place.
+func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *PodCgroup) {
+	inUse, to := len(cgroup.Units) > 0, place.Partition
 	switch {
 	case pod.Exists && (to == cgroup.Partition && pod.Ready || inUse):
 		if !pod.DefaultCgroup.Exists {
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		if !cgroup.Exists || cgroup.Limits != pod.DefaultCgroup.Limits {
-			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), pod.DefaultCgroup.Limits}
+		if limits := s.limitsIn(pod, place, cgroup.Partition); !cgroup.Exists || cgroup.Limits != limits {
+			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), limits}
 			d.Ensure = append(d.Ensure, spec)
 		}
 	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup.Partition):
@@ -194,6 +207,7 @@ func (d *Decision) place(s Snapshot, pod *Pod, to unitname.PartitionName) {
 		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
 		Slice: p.slice,
 	}
+	s.reportAsked(pod, report.Workload)
 	for _, c := range pod.Containers {
 		p.creating = p.creating || c.Creating
 		if c.Running && (c.Unit != "" || c.Foreign) {

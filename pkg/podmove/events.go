@@ -35,6 +35,9 @@ type Events interface {
 	NotReady(m Move)
 	// Killing is called before a scope is ended whose container is gone, with the processes in it.
 	Killing(scope string)
+	// NotFollowed is called when a pass finds an annotation about the CPU time of a pod that is not
+	// followed, once for each text. flaw describes it.
+	NotFollowed(pod PodReport, flaw string)
 	// Outlived is called for each scope that is Due, before its processes are killed.
 	Outlived(o Outlived)
 }

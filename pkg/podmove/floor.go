@@ -1,6 +1,7 @@
 package podmove
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -128,13 +129,15 @@ func (r *Reconciler) recall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.raised.load(r.options.RaisedFile)
+	r.cpu.load(r.options.CPUFile)
 }
 
-// record stores the protected memory that kubepods.slice may have from now on.
-func (r *Reconciler) record(p cgroupfs.Protection) error {
+// record stores the protected memory that kubepods.slice may have from now on, and the CPU time of
+// members.
+func (r *Reconciler) record(p cgroupfs.Protection, cpu CPURecord) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.raised.store(r.options.RaisedFile, p)
+	return errors.Join(r.raised.store(r.options.RaisedFile, p), r.cpu.store(r.options.CPUFile, cpu))
 }
 
 // kubeletProtects reports whether the kubelet protects the requests of pods, and with them

@@ -81,6 +81,8 @@ type reading struct {
 	containers []cri.Container
 	// known are the pods that the kubelet reports.
 	known map[types.UID]*podsapi.Pod
+	// asking means that a pod asks for a workload type.
+	asking bool
 }
 
 // pods returns the pods of the node with their slices in these partitions. The order of reading
@@ -106,6 +108,9 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 	r.known, _ = g.Kubelet.Pods()
 
 	byUID, of := group(sandboxes, containers)
+	for _, pod := range byUID {
+		r.asking = r.asking || pod.Ask.Type != ""
+	}
 	present := found
 	if lacking(byUID, of, found) {
 		// The kubelet creates the slice of a pod before its sandbox, and the runtime creates the scope
@@ -372,6 +377,7 @@ func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places
 func (c *Container) reported(known *podsapi.Pod) {
 	k, ok := known.Containers[c.Name]
 	c.Sidecar, c.Order = k.Sidecar, k.Order
+	c.MilliCPU, c.MilliLimit, c.asked = k.MilliCPU, k.MilliLimit, known.Asked.Containers[c.Name]
 	// A container that is no longer in the pod's spec is not started again.
 	c.Restarts = ok && restarts(known.RestartPolicy, k)
 	c.Ready = c.Running && k.ID == c.ID && k.Ready
@@ -397,17 +403,28 @@ func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container)
 }
 
 // inspect adds what the scope of a running container shows.
-func (g *Gatherer) inspect(pod *Pod, c *Container) {
+func (r *reading) inspect(pod *Pod, c *Container) {
 	if !c.Running || c.Unit == "" {
 		return
 	}
 	path := unitname.CgroupPath(c.Slice) + "/" + c.Unit
-	if own, err := g.Cgroups.HasChildren(path); err == nil {
+	if own, err := r.Cgroups.HasChildren(path); err == nil {
 		c.OwnCgroups = own
 	}
 	if pod.QoS == v1.PodQOSGuaranteed && pod.inPartition(c.Slice) {
-		c.IdleCPUs = g.idleCPUs(path)
+		c.IdleCPUs = r.idleCPUs(path)
 	}
+	if cpu, err := r.cpu(path); err == nil {
+		c.CPU = cpu
+	}
+}
+
+// cpu reads the CPU time of a scope, if a pod of the node asks for a type.
+func (r *reading) cpu(path string) (cgroupfs.CPU, error) {
+	if !r.asking {
+		return cgroupfs.CPU{}, nil
+	}
+	return r.Cgroups.CPU(path)
 }
 
 // choose returns the slice in the default partition of the class, or the first one if none has that
@@ -523,7 +540,7 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
 		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
-		Priority: known.Priority, GracePeriod: known.GracePeriod,
+		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
 	}
 }
 
@@ -629,7 +646,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	weights, protected := g.slices(c.names())
 	return Snapshot{
 		Config: c, Rules: rules, Pods: pods, NRI: nri,
-		Weights: weights, Protected: protected, Formula: cpuweight.Linear,
+		Weights: weights, Protected: protected, Formula: cpuweight.Linear, CPU: CPUState{Runtime: cpuweight.Linear},
 	}, nil
 }
 

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Options holds the parts of a Reconciler. All fields but RaisedFile and Recover are needed.
+// Options holds the parts of a Reconciler. All fields but RaisedFile, CPUFile and Recover are
+// needed.
 type Options struct {
 	// Gatherer reads the node. Its Announced and Proc may be missing.
 	Gatherer *Gatherer
@@ -26,6 +27,9 @@ type Options struct {
 	// RaisedFile keeps the protected memory that kubepods.slice has for the floors of partitions,
 	// until the next boot. Empty for no file: a restart then forgets it.
 	RaisedFile string
+	// CPUFile keeps what is known of the CPU time of members by annotation, until the next boot. Empty
+	// for no file: a restart then forgets it.
+	CPUFile string
 	// Recover finishes what an earlier process has begun, before the first pass. Announced pods do not
 	// wait for it. It logs its errors.
 	Recover func(context.Context)

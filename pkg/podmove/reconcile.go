@@ -8,7 +8,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
@@ -24,6 +26,12 @@ type Units interface {
 	SetCPUWeight(ctx context.Context, name string, weight uint64) error
 	// SetMemoryProtection sets memory.min and memory.low of a slice.
 	SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error
+	// SetScopeCPU sets the weight of a container's scope, and its quota in microseconds per second. A
+	// quota of 0 stays as it is, and cgroupfs.Unlimited lifts it. It returns nil for a scope that is
+	// gone.
+	SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error
+	// ForgetScope removes the settings of SetScopeCPU of a scope that is gone.
+	ForgetScope(name string) error
 	// StopSlice stops an empty slice and removes the properties that were set on it.
 	StopSlice(ctx context.Context, name string) error
 	// StopScope kills the processes in a scope.
@@ -40,9 +48,15 @@ type Reconciler struct {
 	rules  Rules
 	passing
 	moves
-	formula cpuweight.Formula
-	raised  raisedRecord
+	formulas
+	raised raisedRecord
+	cpu    cpuRecord
+	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
+	flaws map[string]string
 }
+
+// formulas holds the formulas of cpu.weight that the kubelet and the runtime use.
+type formulas struct{ formula, runtime cpuweight.Formula }
 
 // passing holds the state of the passes.
 type passing struct {
@@ -92,7 +106,8 @@ func New(o Options) (*Reconciler, error) {
 		return nil, err
 	}
 	return &Reconciler{
-		Signals: o.Signals, options: o, formula: cpuweight.Linear,
+		Signals: o.Signals, options: o, formulas: formulas{cpuweight.Linear, cpuweight.Linear},
+		flaws:   map[string]string{},
 		passing: passing{passed: make(chan struct{}), beat: time.Now()},
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
 	}, nil
@@ -259,9 +274,12 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.confirm(snapshot)
 	r.judgeOrders(snapshot, &decision)
 	// A step that fails may have been carried out all the same.
-	err = errors.Join(r.record(snapshot.Raised.AtLeast(decision.Raised)), r.act(ctx, decision))
+	err = errors.Join(
+		r.record(snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.with(decision.CPU)),
+		r.act(ctx, decision),
+	)
 	if err == nil {
-		err = r.record(decision.Raised)
+		err = r.record(decision.Raised, decision.CPU)
 	}
 	r.finish(snapshot.Pods, decision, err)
 	return decision, err
@@ -291,7 +309,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.connections = n
 		r.forgive()
 	}
-	r.formula = kubeletFormula(s.Pods, r.formula)
+	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
+	s.CPU = CPUState{CPURecord: r.cpu.now, Runtime: r.runtime}
 	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.raised.now
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
@@ -309,6 +328,12 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	}
 	for _, w := range d.Weights {
 		errs = append(errs, r.options.Units.SetCPUWeight(ctx, w.Slice, w.Weight))
+	}
+	for _, c := range d.Scopes {
+		errs = append(errs, r.options.Units.SetScopeCPU(ctx, c.Name, c.CPU.Weight, c.CPU.QuotaPerSec))
+	}
+	for _, scope := range d.Forget {
+		errs = append(errs, r.options.Units.ForgetScope(scope))
 	}
 	for _, p := range d.Protect {
 		errs = append(errs, r.options.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))
@@ -353,6 +378,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 			delete(r.failed, uid)
 		}
 	}
+	r.reportFlaws(d.Pods)
 	close(r.passed)
 	r.passed = make(chan struct{})
 }
@@ -396,13 +422,15 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 // before the first container.
 func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
 	r.mu.Lock()
-	partition := r.rules.Partition(membership.Pod{
+	place := r.rules.Place(membership.Pod{
 		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
 		In: func(in unitname.PartitionName) bool {
 			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
 		},
 	})
+	last, formula := r.cpu.now.Pods[s.UID], r.formula
 	r.mu.Unlock()
+	partition := place.Partition
 	if partition == unitname.Default {
 		return // no member any more
 	}
@@ -412,9 +440,44 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
+	if place.Resource {
+		limits = r.prepareAsked(limits, s.UID, place.Type, last, formula)
+	}
 	slice := unitname.PodSlice(partition, q, s.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
 		r.options.Events.NotPrepared(s.Namespace, s.Name, err)
 		r.Wake()
 	}
+}
+
+// prepareAsked adds to the limits of a pod's slice the CPU time that the kubelet reports for the
+// pod, or that was known last.
+func (r *Reconciler) prepareAsked(
+	limits cgroupfs.Limits, uid, workload string, last admission.PodCPU, f cpuweight.Formula,
+) cgroupfs.Limits {
+	milli := int64(0)
+	known, _ := r.options.Gatherer.Kubelet.Pods()
+	if pod := known[types.UID(uid)]; pod != nil && pod.Asked.Type == workload {
+		milli, last = pod.MilliCPU, pod.Asked
+	}
+	if last.Type != workload || last.Request <= 0 {
+		return limits
+	}
+	return withAsked(limits, milli, last.CPU, f)
+}
+
+// reportFlaws reports annotations that are not followed and were not reported yet. It is called
+// with mu held.
+func (r *Reconciler) reportFlaws(pods []PodReport) {
+	now := map[string]string{}
+	for _, pod := range pods {
+		if pod.Workload == nil || pod.Workload.Flaw == "" {
+			continue
+		}
+		now[pod.UID] = pod.Workload.Flaw
+		if r.flaws[pod.UID] != pod.Workload.Flaw {
+			r.options.Events.NotFollowed(pod, pod.Workload.Flaw)
+		}
+	}
+	r.flaws = now
 }

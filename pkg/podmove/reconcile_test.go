@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,6 +90,30 @@ func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error
 	h.cgroup(unitname.CgroupPath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
 	return h.broken
 }
+
+func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec uint64) error {
+	h.do(fmt.Sprintf("cpu %s %d %d", name, weight, quotaPerSec))
+	if h.broken != nil {
+		return h.broken
+	}
+	return filepath.WalkDir(h.root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != name {
+			return err
+		}
+		files := map[string]string{"cpu.weight": fmt.Sprint(weight)}
+		switch quotaPerSec {
+		case 0:
+		case cgroupfs.Unlimited:
+			files["cpu.max"] = "max 100000"
+		default:
+			files["cpu.max"] = fmt.Sprint(quotaPerSec/10, " 100000")
+		}
+		h.cgroup(strings.TrimPrefix(path, h.root), files)
+		return nil
+	})
+}
+
+func (h *host) ForgetScope(name string) error { h.do("forget " + name); return nil }
 
 func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
@@ -184,6 +209,9 @@ func (e *events) reconciled() int {
 }
 func (e *events) Moving(Move, Container) {}
 func (e *events) Killing(string)         {}
+func (e *events) NotFollowed(_ PodReport, flaw string) {
+	e.fail(errors.New("not followed: " + flaw))
+}
 func (e *events) Outlived(o Outlived) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

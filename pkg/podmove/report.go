@@ -63,6 +63,10 @@ type WorkloadReport struct {
 	By membership.By `json:"by,omitempty"`
 	// Refused is the reason why it does not get the type that it asks for; empty if it does.
 	Refused membership.Refusal `json:"refused,omitempty"`
+	// MilliCPU is the CPU time that a member has by the resource of its type, in thousandths of a CPU.
+	MilliCPU int64 `json:"milliCPU,omitempty"`
+	// Flaw describes an annotation about that CPU time that is not followed.
+	Flaw string `json:"flaw,omitempty"`
 }
 
 // workloadReport returns what is reported of a place; nil if no type has to do with it.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
@@ -34,6 +35,8 @@ type Snapshot struct {
 	Raised cgroupfs.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula cpuweight.Formula
+	// CPU holds the figures of earlier passes about the CPU time of members by annotation.
+	CPU CPUState
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
 	// Backoff holds the pods whose move failed and is not tried again yet, GivenUp those that are not
@@ -191,6 +194,9 @@ type KubeletPod struct {
 	Priority int32
 	// GracePeriod bounds how long a container may take to end.
 	GracePeriod time.Duration
+	// Asked is the CPU time that the pod has by the resource of the type that it asks for. It is zero
+	// if the pod asks for none, and if this is not what the kubelet reports.
+	Asked admission.PodCPU
 }
 
 // nowhere stands for the cgroup of a container that runs and whose process the runtime does not
@@ -219,6 +225,10 @@ type spec struct {
 	Sidecar, Restarts bool
 	// Order is its index in the pod.
 	Order int
+	// MilliCPU is its CPU request, and MilliLimit its CPU limit, in thousandths of a CPU. asked is its
+	// CPU time by the resource of a type.
+	MilliCPU, MilliLimit int64
+	asked                admission.CPU
 }
 
 // Container is a container of a pod.
@@ -243,6 +253,9 @@ type Container struct {
 	AlsoUnit, AlsoSlice string
 	// IdleCPUs lists the CPUs that it was given alone and cannot use. It is empty for none.
 	IdleCPUs string
+	// CPU is the CPU time of its scope. It is read if a pod of the node asks for a type, and otherwise
+	// zero.
+	CPU cgroupfs.CPU
 	// OwnCgroups means that it has cgroups below its scope.
 	OwnCgroups bool
 	// Resources holds the resources it was created with, in whatever state it is. They are read only

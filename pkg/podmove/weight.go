@@ -24,18 +24,30 @@ func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 		if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
 			continue
 		}
-		shares, weight := cpuweight.SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight
-		for _, f := range []cpuweight.Formula{cpuweight.Linear, cpuweight.Quadratic} {
-			if f.Weight(shares) != weight || cpuweight.Linear.Weight(shares) == cpuweight.Quadratic.Weight(shares) {
-				continue
-			}
-			if f.Name == present.Name {
-				return present
-			}
+		f, ok := shownBy(cpuweight.SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight)
+		switch {
+		case !ok:
+		case f.Name == present.Name:
+			return present
+		default:
 			found = f
 		}
 	}
 	return found
+}
+
+// shownBy returns the formula that converts shares into a weight, and false if it is neither or
+// both.
+func shownBy(shares, weight uint64) (cpuweight.Formula, bool) {
+	linear, quadratic := cpuweight.Linear.Weight(shares), cpuweight.Quadratic.Weight(shares)
+	switch {
+	case linear == quadratic:
+	case weight == linear:
+		return cpuweight.Linear, true
+	case weight == quadratic:
+		return cpuweight.Quadratic, true
+	}
+	return cpuweight.Formula{}, false
 }
 
 // weights decides about the weights and the protected memory of a partition and of its burstable
@@ -57,6 +69,10 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
 		switch {
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
+			if place := s.Rules.Place(pod.member()); place.Partition == p.Name {
+				asked, _ := s.asked(pod, place)
+				share.milli = cpuweight.Plus(share.milli, asked.Request)
+			}
 		case !cgroup.Exists:
 			continue
 		default:
@@ -79,7 +95,9 @@ type load struct {
 	memory cgroupfs.Protection
 }
 
-func (l *load) add(m load) { l.milli, l.memory = l.milli+m.milli, l.memory.Plus(m.memory) }
+func (l *load) add(m load) {
+	l.milli, l.memory = cpuweight.Plus(l.milli, m.milli), l.memory.Plus(m.memory)
+}
 
 // weigh decides about the weight and the protected memory of one slice of a partition.
 func (d *Decision) weigh(s Snapshot, slice string, l load) {

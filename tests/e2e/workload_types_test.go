@@ -53,6 +53,7 @@ func TestWorkloadTypes(t *testing.T) {
 			run  func(*testing.T)
 		}{
 			{"at creation", w.typesAtCreation},
+			{"CPU time", w.typesCPU},
 			{"without the right to read namespaces", w.typesForbidden},
 			{"with it", w.typesGranted},
 			{"the namespace allows no more", w.typesWithdrawn},

@@ -408,4 +408,5 @@ func (observer) NotPrepared(string, string, error)      {}
 func (observer) Moving(podmove.Move, podmove.Container) {}
 func (observer) Killing(string)                         {}
 func (observer) Outlived(podmove.Outlived)              {}
+func (observer) NotFollowed(podmove.PodReport, string)  {}
 func (observer) NotReady(podmove.Move)                  {}

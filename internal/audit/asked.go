@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+)
+
+// askedCPU returns the CPU time that a pod has by the resource of the workload type that it asks
+// for, and the slice in which its containers have it. partition-monitor gives it to members by
+// annotation alone, in their partition.
+func (a *audit) askedCPU(pod *v1.Pod) (cpu admission.PodCPU, slice string) {
+	place := a.Members.Place(membership.Pod{
+		Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
+		Origin: membership.OriginOf(pod.Annotations),
+		In: func(p unitname.PartitionName) bool {
+			_, there := a.Cgroups[sliceIn(p, pod)]
+			return there
+		},
+	})
+	if !place.Resource {
+		return admission.PodCPU{}, ""
+	}
+	return admission.CPUOf(pod, place.Type), sliceIn(place.Partition, pod)
+}
+
+func sliceIn(p unitname.PartitionName, pod *v1.Pod) string {
+	return unitname.CgroupPath(unitname.PodSlice(p, pod.Status.QOSClass, string(pod.UID)))
+}
+
+// ask adds to a container what it has by the resource.
+func (c *container) ask(cpu admission.PodCPU, slice string) {
+	asked, ok := cpu.Containers[c.spec.Name]
+	if !ok || !strings.HasPrefix(c.scope, slice+"/") {
+		return
+	}
+	c.shares = cpuweight.SharesOfMilliCPU(cpuweight.Plus(c.milli, asked.Request))
+	c.asked = true
+	if c.milliLimit == nil && asked.Limit > 0 {
+		c.askedLimit = asked.Limit
+	}
+}
+
+// askedSlice checks the CPU time of the slice of a member by annotation in its partition. Its other
+// limits are a copy of the kubelet's slice, which podSlices checks.
+func (a *audit) askedSlice(pod *v1.Pod, r resources) {
+	cpu, slice := a.askedCPU(pod)
+	if cpu.Request == 0 {
+		return
+	}
+	name := pod.Namespace + "/" + pod.Name
+	a.expect(limit{slice, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(r.milliCPU, cpu.Request))), warning,
+		fmt.Sprintf("the pod %s requests %d of the resource of the workload type %s, in thousandths of a CPU. "+
+			"partition-monitor gives its slice the weight of that by the %s formula, which the kubelet uses on this node", name, cpu.Request, cpu.Type, a.formula.Name), docAsked})
+	if cpu.Limit > 0 && r.milliLimit == nil {
+		a.expect(limit{slice, cpuMax, quota(cpu.Limit), warning,
+			fmt.Sprintf("the annotations of the pod %s give each of its containers a CPU limit, and partition-monitor writes their sum", name), docAsked})
+	}
+}

@@ -1,0 +1,81 @@
+package podmove
+
+import (
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+)
+
+// asked returns the CPU time that a pod has by the resource of its type, and whether it has any.
+// The figure that was known last counts while the kubelet does not report the pod.
+func (s Snapshot) asked(pod *Pod, place membership.Place) (admission.CPU, bool) {
+	if !place.Resource {
+		return admission.CPU{}, false
+	}
+	known := s.CPU.Pods[pod.UID]
+	if pod.reportsAsked(place) {
+		known = pod.Kubelet.Asked
+	}
+	if known.Type != place.Type || known.Request <= 0 {
+		return admission.CPU{}, false
+	}
+	return known.CPU, true
+}
+
+// reportsAsked reports whether the kubelet reports what the pod requests of the resource of its
+// type. The annotations may have changed since the sandbox was made, which decides about the type.
+func (p *Pod) reportsAsked(place membership.Place) bool {
+	return p.Kubelet != nil && p.Kubelet.Asked.Type == place.Type
+}
+
+// limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
+// slice of it, with the CPU time that the pod has by the resource of its type.
+func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.PartitionName) cgroupfs.Limits {
+	asked, ok := s.asked(pod, place)
+	if !ok || place.Partition != in {
+		return pod.DefaultCgroup.Limits
+	}
+	return withAsked(pod.DefaultCgroup.Limits, pod.MilliCPU, asked, s.Formula)
+}
+
+// reportAsked adds to the report of a pod what it requests of the resource of its type, and which
+// annotation is not followed.
+func (s Snapshot) reportAsked(pod *Pod, report *WorkloadReport) {
+	place := s.Rules.Place(pod.member())
+	if asked, ok := s.asked(pod, place); ok && report != nil {
+		report.MilliCPU = asked.Request
+		if pod.reportsAsked(place) {
+			report.Flaw = pod.Kubelet.Asked.Flaw
+		}
+	}
+}
+
+// withAsked returns the limits that the kubelet would have given the slice of a pod if the resource
+// were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU request of the
+// pod. A quota of the kubelet stays.
+func withAsked(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
+	weight := f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, asked.Request)))
+	mirrored.CPUWeight = max(mirrored.CPUWeight, weight)
+	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroupfs.Unlimited {
+		mirrored.CPUQuotaPerSec = quotaPerSec(asked.Limit, mirrored.CPUQuotaPeriod)
+	}
+	return mirrored
+}
+
+const (
+	// quotaStep is the step of CPUQuotaPerSecUSec in microseconds: systemd keeps whole percents of a
+	// CPU over a reload (bus_cgroup_set_property, src/core/dbus-cgroup.c).
+	quotaStep = 10_000
+	// minQuota is the smallest quota of a period in microseconds (MinQuotaPeriod,
+	// pkg/kubelet/cm/helpers_linux.go). systemd would make the period longer for a smaller one.
+	minQuota = 1_000
+)
+
+// quotaPerSec converts a limit in thousandths of a CPU to microseconds per second, rounded up to
+// whole percents of a CPU.
+func quotaPerSec(milli int64, period uint64) uint64 {
+	micro := max(uint64(milli)*1000, minQuota*1_000_000/max(period, 1))
+	return (micro + quotaStep - 1) / quotaStep * quotaStep
+}

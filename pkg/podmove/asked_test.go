@@ -1,0 +1,223 @@
+package podmove
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// advertised is asking, with the resource of the type on the Node.
+func advertised(answer membership.Refusal) Policy {
+	c := asking(answer)
+	c.Workloads[0].Advertise = true
+	return c
+}
+
+// podCPU returns what the kubelet reports of a pod of telemetry with one container, main.
+func podCPU(request, limit int64) admission.PodCPU {
+	all := admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: request, Limit: limit}}
+	if request > 0 {
+		all.Containers = map[string]admission.CPU{"main": all.CPU}
+	}
+	return all
+}
+
+// unlimited are the limits of the kubelet's slice of a pod that requests memory alone.
+var unlimited = cgroupfs.Limits{
+	MemoryMax: 256 << 20, MemoryHigh: cgroupfs.Unlimited, CPUWeight: 1, CPUQuotaPerSec: cgroupfs.Unlimited, CPUQuotaPeriod: 100_000,
+	TasksMax: 1000,
+}
+
+// requests makes a pod a converted one: it asks for telemetry and requests its resource.
+func requests(request, limit int64) func(*Pod) {
+	return func(p *Pod) {
+		asks(p)
+		p.MilliCPU, p.DefaultCgroup.Limits = 0, unlimited
+		p.Kubelet.Asked = podCPU(request, limit)
+		p.Containers[0].asked = p.Kubelet.Asked.Containers["main"]
+		p.Containers[0].CPU = cgroupfs.CPU{Weight: 1, Quota: cgroupfs.Unlimited, Period: 100_000}
+	}
+}
+
+// decided returns the decision about pods under a policy, with a record of earlier passes.
+func decided(c Policy, record CPURecord, pods ...Pod) Decision {
+	s := partitioned(func(s *Snapshot) {
+		s.Config = c
+		s.CPU = CPUState{CPURecord: record, Runtime: cpuweight.Linear}
+		for slice := range s.Weights {
+			s.Weights[slice] = 7777 // no partition has it
+		}
+	}, pods...)
+	s.Rules = s.Config.Rules().now(s.Pods)
+	return Decide(s)
+}
+
+// weightOfSlice returns the weight that a decision gives to a partition's slice.
+func (d Decision) weightOfSlice(slice string) uint64 {
+	i := slices.IndexFunc(d.Weights, func(w WeightSpec) bool { return w.Slice == slice })
+	if i < 0 {
+		return 0
+	}
+	return d.Weights[i].Weight
+}
+
+// TestDecideAsked: the slice of a pod that is a member by annotation has the weight and the quota
+// of the resource of its type, as the kubelet would give it for a CPU request, and so has its
+// partition. Any other pod has the values of the kubelet's slice.
+func TestDecideAsked(t *testing.T) {
+	t.Parallel()
+	notAdvertised := asking("")
+	another := requests(400, 0)
+	for name, test := range map[string]struct {
+		policy Policy
+		change func(*Pod)
+		// weight and quota of the slice of the pod, and weight of the partition.
+		weight, quota, partition uint64
+	}{
+		"asks":                        {advertised(""), requests(400, 500), 16, 500_000, 16},
+		"one CPU":                     {advertised(""), requests(1000, 0), 39, cgroupfs.Unlimited, 39},
+		"a limit of no whole percent": {advertised(""), requests(400, 505), 16, 510_000, 16},
+		"the smallest limit":          {advertised(""), requests(1, 1), 1, 10_000, 1},
+		"nothing of the resource":     {advertised(""), requests(0, 0), 1, cgroupfs.Unlimited, 1},
+		"right in doubt":              {advertised(membership.Forbidden), requests(400, 0), 16, cgroupfs.Unlimited, 16},
+		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroupfs.Unlimited, 1},
+		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroupfs.Unlimited, 10_000},
+		"beside a request of CPU": {advertised(""), func(p *Pod) {
+			requests(400, 500)(p)
+			p.MilliCPU, p.DefaultCgroup.Limits = 600, limited
+		}, 39, limited.CPUQuotaPerSec, 39},
+		"another type by now": {advertised(""), func(p *Pod) {
+			another(p)
+			p.Kubelet.Asked.Type = "web"
+		}, 1, cgroupfs.Unlimited, 1},
+		"a member by its namespace": {advertised(""), func(p *Pod) {
+			another(p)
+			p.Ask.Type, p.Namespace = "", "monitoring"
+		}, 1, cgroupfs.Unlimited, 1},
+	} {
+		pod := in("shop-2", telemetry, test.change)
+		pod.Partitions[1].Limits.TasksMax = 1 // differs: the decision has the limits
+		d := decided(test.policy, CPURecord{}, pod)
+		want := pod.DefaultCgroup.Limits
+		want.CPUWeight, want.CPUQuotaPerSec = test.weight, test.quota
+		if len(d.Ensure) != 1 || d.Ensure[0].Limits != want {
+			t.Errorf("%s: %+v; want %+v", name, d.Ensure, want)
+		}
+		for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
+			if got := d.weightOfSlice(slice); got != test.partition {
+				t.Errorf("%s: %s weighs %d; want %d", name, slice, got, test.partition)
+			}
+		}
+		pod.Partitions[1].Limits = want
+		if d := decided(test.policy, CPURecord{}, pod); len(d.Ensure) > 0 {
+			t.Errorf("%s: %+v although the slice has its limits", name, d.Ensure)
+		}
+	}
+}
+
+// TestDecideAskedSums: the requests of many pods, of any size, do not overflow.
+func TestDecideAskedSums(t *testing.T) {
+	t.Parallel()
+	var pods []Pod
+	for range 4 {
+		pods = append(pods, in("shop-2", telemetry, requests(math.MaxInt64, 0), func(p *Pod) { p.MilliCPU = math.MaxInt64 }))
+	}
+	if got := decided(advertised(""), CPURecord{}, pods...).weightOfSlice("kubepods-telemetry.slice"); got != 10_000 {
+		t.Errorf("the partition weighs %d; want the most", got)
+	}
+}
+
+// TestDecideAskedLast: while the kubelet does not report a pod, the figures count that were known
+// last. A pod of which none are known has what the kubelet gave it.
+func TestDecideAskedLast(t *testing.T) {
+	t.Parallel()
+	last := CPURecord{Pods: map[string]admission.PodCPU{"a": podCPU(400, 500)}}
+	forgotten := func(p *Pod) { requests(0, 0)(p); p.Kubelet = nil }
+	evicted := func(p *Pod) { forgotten(p); p.terminate() }
+	known := func(p *Pod) { requests(1000, 0)(p) }
+	for name, test := range map[string]struct {
+		record         CPURecord
+		change         func(*Pod)
+		weight, remain int64
+	}{
+		"not reported":            {last, forgotten, 16, 400},
+		"not reported, evicted":   {last, evicted, 16, 400},
+		"reported":                {last, known, 39, 1000},
+		"reported with nothing":   {last, requests(0, 0), 1, 0},
+		"never reported":          {CPURecord{}, forgotten, 1, 0},
+		"of another type by then": {CPURecord{Pods: map[string]admission.PodCPU{"a": {Type: "web", CPU: admission.CPU{Request: 400}}}}, forgotten, 1, 0},
+	} {
+		pod := in("shop-2", telemetry, test.change)
+		pod.Partitions[1].Limits.TasksMax = 1
+		d := decided(advertised(""), test.record, pod)
+		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != uint64(test.weight) || d.weightOfSlice("kubepods-telemetry.slice") != uint64(test.weight) {
+			t.Errorf("%s: %+v, %+v; want the weight %d", name, d.Ensure, d.Weights, test.weight)
+		}
+		if got := d.CPU.Pods["a"]; got.Request != test.remain {
+			t.Errorf("%s: keeps %+v; want %d", name, got, test.remain)
+		}
+	}
+	if d := decided(advertised(""), last); len(d.CPU.Pods) > 0 {
+		t.Errorf("of a pod that is gone: %+v", d.CPU.Pods)
+	}
+}
+
+// TestQuotaPerSec: a limit is rounded up to what systemd keeps over a reload, and is not so small
+// that systemd would make the period longer.
+func TestQuotaPerSec(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		milli        int64
+		period, want uint64
+	}{
+		{1, 100_000, 10_000}, {10, 100_000, 10_000}, {11, 100_000, 20_000}, {500, 100_000, 500_000}, {256_000, 100_000, 256_000_000},
+		{50, 10_000, 100_000}, {1, 1_000_000, 10_000}, {500, 0, 1_000_000_000},
+	} {
+		if got := quotaPerSec(test.milli, test.period); got != test.want {
+			t.Errorf("%dm in a period of %d µs: %d µs per second; want %d", test.milli, test.period, got, test.want)
+		}
+	}
+}
+
+// TestPrepareAskedCPU: the slice of a converted pod has its weight before the first container, by
+// what the kubelet reports, or by what was known last.
+func TestPrepareAskedCPU(t *testing.T) {
+	t.Parallel()
+	sandbox := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a"}
+	sandbox.Ask.Type = "telemetry"
+	for name, test := range map[string]struct {
+		policy   Policy
+		reported *podsapi.Pod
+		last     admission.PodCPU
+		want     uint64
+	}{
+		"reported":              {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, podCPU(400, 0), 39},
+		"reported, for nothing": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, podCPU(400, 0), 4},
+		"not reported":          {advertised(""), nil, podCPU(400, 0), 16},
+		"not known":             {advertised(""), nil, admission.PodCPU{}, 4},
+		"not advertised":        {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, admission.PodCPU{}, 4},
+	} {
+		h := newHost(t)
+		h.pods = map[types.UID]*podsapi.Pod{}
+		if test.reported != nil {
+			h.pods[uidA] = test.reported
+		}
+		r, _ := h.reconciler(Working, test.policy)
+		r.cpu.now = CPURecord{Pods: map[string]admission.PodCPU{uidA: test.last}}
+		r.prepare(t.Context(), sandbox, "Burstable")
+		limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA)))
+		if err != nil || limits.CPUWeight != test.want {
+			t.Errorf("%s: weight %d, %v; want %d", name, limits.CPUWeight, err, test.want)
+		}
+	}
+}

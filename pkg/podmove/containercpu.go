@@ -1,0 +1,165 @@
+package podmove
+
+import (
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/membership"
+)
+
+// CPUTime is the CPU time of a container's scope, in the units of systemd's properties.
+type CPUTime struct {
+	// Weight is 1 to 10000. It is 0 for a scope that has the kubelet's values again.
+	Weight uint64 `json:"weight,omitempty"`
+	// QuotaPerSec is in microseconds per second. At 0 it is as the runtime has set it.
+	QuotaPerSec uint64 `json:"quotaPerSec,omitempty"`
+}
+
+// is reports whether a cgroup has this CPU time.
+func (t CPUTime) is(present cgroupfs.CPU) bool {
+	switch {
+	case t.Weight != present.Weight:
+		return false
+	case t.QuotaPerSec == 0 || t.QuotaPerSec == present.Quota: // as it is, or unlimited
+		return true
+	case t.QuotaPerSec == cgroupfs.Unlimited || present.Quota == cgroupfs.Unlimited:
+		return false
+	}
+	return t.QuotaPerSec*present.Period/1_000_000 == present.Quota
+}
+
+// ScopeSpec is the scope of a container, and its CPU time.
+type ScopeSpec struct {
+	Name string
+	CPU  CPUTime
+}
+
+// containerCPU decides about the CPU time of the containers of a pod. Their cgroups are the
+// runtime's, which writes the same two values at creation and at a resize. NRI could set them at
+// creation, but runtimes refuse a container if another plugin sets the same field.
+func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
+	asked, ok := s.asked(pod, place)
+	if ok {
+		d.CPU.Pods[pod.UID] = admission.PodCPU{Type: place.Type, CPU: asked}
+	}
+	// The kubelet's values of a container are not known without the kubelet. Nothing else changes a
+	// scope that has ours.
+	known := pod.Kubelet != nil && !pod.Kubelet.Terminating && s.Moving != pod.UID
+	slice := pod.Cgroup(place.Partition).Slice
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		had := d.keepCPU(s, c)
+		if !known || !c.Running || c.CPU.Weight == 0 || c.AlsoUnit != "" {
+			continue
+		}
+		switch {
+		case ok && pod.reportsAsked(place) && c.asked.Request > 0 && c.Slice == slice:
+			d.giveCPU(s, c, had)
+		case ok && !pod.reportsAsked(place):
+			// What each container requests is not known.
+		case had != nil && *had != CPUTime{}:
+			d.takeCPU(s, c, *had)
+		}
+	}
+}
+
+// giveCPU decides about the scope of a container that requests the resource. had holds the values
+// of an earlier pass, nil for none.
+func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
+	before := CPUTime{}
+	if had != nil {
+		before = *had
+	}
+	want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, c.asked.Request)}
+	switch {
+	case c.MilliLimit > 0: // the runtime has set it
+	case c.asked.Limit > 0:
+		want.QuotaPerSec = quotaPerSec(c.asked.Limit, c.CPU.Period)
+	case before.QuotaPerSec != 0:
+		want.QuotaPerSec = cgroupfs.Unlimited
+	}
+	switch {
+	case want.is(c.CPU):
+	case before.Weight == c.CPU.Weight || c.hasKubeletWeight():
+		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})
+	default:
+		return // another program has set it, and would set it again
+	}
+	d.CPU.Scopes[c.Unit] = want
+}
+
+// takeCPU gives the scope of a container that had CPU time of the resource the values of the
+// kubelet, unless the runtime has written them since.
+func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
+	if had.is(c.CPU) {
+		want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, 0)}
+		if had.QuotaPerSec != 0 && c.MilliLimit == 0 {
+			want.QuotaPerSec = cgroupfs.Unlimited
+		}
+		if !want.is(c.CPU) {
+			d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})
+		}
+	}
+	d.CPU.Scopes[c.Unit] = CPUTime{}
+}
+
+func weightOf(f cpuweight.Formula, milli, cores int64) uint64 {
+	return f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, cores)))
+}
+
+// hasKubeletWeight reports whether a container has the weight of its CPU request, by either
+// formula.
+func (c *Container) hasKubeletWeight() bool {
+	return c.CPU.Weight == weightOf(cpuweight.Linear, c.MilliCPU, 0) ||
+		c.CPU.Weight == weightOf(cpuweight.Quadratic, c.MilliCPU, 0)
+}
+
+// runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
+// kubeletFormula does for the slices of pods. Containers with ours show nothing.
+func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
+	found := present
+	for i := range pods {
+		if pods[i].Kubelet == nil || pods[i].Kubelet.Terminating {
+			continue
+		}
+		for _, c := range pods[i].Containers {
+			if !c.Running || c.asked.Request > 0 {
+				continue
+			}
+			f, ok := shownBy(cpuweight.SharesOfMilliCPU(c.MilliCPU), c.CPU.Weight)
+			switch {
+			case !ok:
+			case f.Name == present.Name:
+				return present
+			default:
+				found = f
+			}
+		}
+	}
+	return found
+}
+
+// forgetScopes decides which settings of scopes are left over: their containers have ended, or have
+// been moved into another scope.
+func (d *Decision) forgetScopes(s Snapshot) {
+	for name := range s.CPU.Scopes {
+		if _, kept := d.CPU.Scopes[name]; !kept {
+			d.Forget = append(d.Forget, name)
+		}
+	}
+}
+
+// keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live
+// move copies the CPU time to a scope of another name.
+func (d *Decision) keepCPU(s Snapshot, c *Container) *CPUTime {
+	name, ok := s.CPU.recorded[c.ID]
+	if !ok || c.Unit == "" && !c.Running && !c.Creating {
+		return nil
+	}
+	had := s.CPU.Scopes[name]
+	if c.Unit != "" && c.AlsoUnit == "" {
+		name = c.Unit
+	}
+	d.CPU.Scopes[name] = had
+	return &had
+}

@@ -1,0 +1,344 @@
+package podmove
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+)
+
+const scopeA = "cri-containerd-ca.scope"
+
+// TestDecideContainerCPU: the scope of a container that requests the resource gets the weight and
+// the quota of that once, and again if the runtime has written the kubelet's. It gets the kubelet's
+// back when it has no right any more. Whatever another program has set stays.
+func TestDecideContainerCPU(t *testing.T) {
+	t.Parallel()
+	const none = cgroupfs.Unlimited
+	has := func(weight, quota uint64) func(*Pod) {
+		return func(p *Pod) { p.Containers[0].CPU = cgroupfs.CPU{Weight: weight, Quota: quota, Period: 100_000} }
+	}
+	with := func(changes ...func(*Pod)) func(*Pod) {
+		return func(p *Pod) {
+			for _, change := range changes {
+				change(p)
+			}
+		}
+	}
+	container := func(change func(*Container)) func(*Pod) { return func(p *Pod) { change(&p.Containers[0]) } }
+	ours, limitedOurs := CPUTime{Weight: 16}, CPUTime{Weight: 16, QuotaPerSec: 500_000}
+	lifted := CPUTime{Weight: 1, QuotaPerSec: none}
+	yes, no := advertised(""), advertised(membership.NotAllowed)
+	for name, test := range map[string]struct {
+		policy Policy
+		had    *CPUTime
+		change func(*Pod)
+		// set is nil if nothing is written.
+		set *CPUTime
+		// then holds the record after it, nil for nothing.
+		then *CPUTime
+	}{
+		"as the runtime made it":           {yes, nil, requests(400, 500), &limitedOurs, &limitedOurs},
+		"without a limit":                  {yes, nil, requests(400, 0), &ours, &ours},
+		"as it is":                         {yes, &ours, with(requests(400, 0), has(16, none)), nil, &ours},
+		"as it is, with a limit":           {yes, &limitedOurs, with(requests(400, 500), has(16, 50_000)), nil, &limitedOurs},
+		"as it is, and not recorded":       {yes, nil, with(requests(400, 500), has(16, 50_000)), nil, &limitedOurs},
+		"after a resize":                   {yes, &limitedOurs, with(requests(400, 500), has(1, none)), &limitedOurs, &limitedOurs},
+		"after a resize of the limit":      {yes, &limitedOurs, with(requests(400, 500), has(16, none)), &limitedOurs, &limitedOurs},
+		"the limit is gone":                {yes, &limitedOurs, with(requests(400, 0), has(16, 50_000)), &CPUTime{16, none}, &CPUTime{16, none}},
+		"set by another program":           {yes, nil, with(requests(400, 0), has(79, none)), nil, nil},
+		"set by another program later":     {yes, &ours, with(requests(400, 0), has(79, none)), nil, &ours},
+		"another request":                  {yes, &ours, with(requests(1000, 0), has(16, none)), &CPUTime{Weight: 39}, &CPUTime{Weight: 39}},
+		"any number":                       {yes, nil, requests(1<<62, 0), &CPUTime{Weight: 10_000}, &CPUTime{Weight: 10_000}},
+		"beside a request of CPU":          {yes, nil, with(requests(400, 500), container(func(c *Container) { c.MilliCPU, c.MilliLimit = 600, 700 }), has(24, 70_000)), &CPUTime{Weight: 39}, &CPUTime{Weight: 39}},
+		"nothing of the resource":          {yes, nil, requests(0, 0), nil, nil},
+		"not started":                      {yes, nil, with(requests(400, 0), container(func(c *Container) { c.Running, c.Creating = false, true })), nil, nil},
+		"not read":                         {yes, &ours, with(requests(400, 0), has(0, 0)), nil, &ours},
+		"half moved":                       {yes, nil, with(requests(400, 0), container(func(c *Container) { c.AlsoUnit = "partition-" + scopeA })), nil, nil},
+		"still in the kubelet's slice":     {yes, nil, with(requests(400, 0), container(func(c *Container) { c.Slice = "kubepods-burstable-poda.slice" })), nil, nil},
+		"the kubelet does not report it":   {yes, &ours, with(requests(400, 0), has(1, none), func(p *Pod) { p.Kubelet = nil }), nil, &ours},
+		"the pod ends":                     {yes, &ours, with(requests(400, 0), has(1, none), func(p *Pod) { p.Kubelet.Terminating = true }), nil, &ours},
+		"the type has no resource":         {asking(""), nil, requests(400, 0), nil, nil},
+		"the type lost its resource":       {asking(""), &limitedOurs, with(requests(400, 500), has(16, 50_000)), &lifted, &CPUTime{}},
+		"the right is gone":                {no, &ours, with(requests(400, 0), has(16, none)), &CPUTime{Weight: 1}, &CPUTime{}},
+		"the right is gone, unknown":       {no, &ours, with(requests(400, 0), has(16, none), func(p *Pod) { p.Kubelet = nil }), nil, &ours},
+		"the right is gone, and a resize":  {no, &ours, with(requests(400, 0), has(1, none)), nil, &CPUTime{}},
+		"the right is gone, another's":     {no, &ours, with(requests(400, 0), has(79, none)), nil, &CPUTime{}},
+		"the right was gone":               {no, &CPUTime{}, with(requests(400, 0), has(16, none)), nil, &CPUTime{}},
+		"the right came back":              {yes, &CPUTime{}, requests(400, 0), &ours, &ours},
+		"a request of CPU is what is left": {no, &ours, with(requests(400, 0), has(16, none), container(func(c *Container) { c.MilliCPU = 100 })), &CPUTime{Weight: 4}, &CPUTime{}},
+		"it has ended":                     {yes, &ours, with(requests(400, 0), container(func(c *Container) { c.Running, c.Unit = false, "" })), nil, nil},
+		"its scope was not found":          {yes, &ours, with(requests(400, 0), container(func(c *Container) { c.Unit = "" }), has(0, 0)), nil, &ours},
+	} {
+		record := newCPURecord()
+		if test.had != nil {
+			record.Scopes[scopeA] = *test.had
+		}
+		d := decided(test.policy, record, in("shop-2", telemetry, test.change))
+		var want []ScopeSpec
+		if test.set != nil {
+			want = []ScopeSpec{{scopeA, *test.set}}
+		}
+		if !slices.Equal(d.Scopes, want) {
+			t.Errorf("%s: sets %+v; want %+v", name, d.Scopes, want)
+		}
+		then := map[string]CPUTime{}
+		if test.then != nil {
+			then[scopeA] = *test.then
+		}
+		if !maps.Equal(d.CPU.Scopes, then) {
+			t.Errorf("%s: keeps %+v; want %+v", name, d.CPU.Scopes, then)
+		}
+		if forgets := test.had != nil && test.then == nil; forgets != slices.Equal(d.Forget, []string{scopeA}) {
+			t.Errorf("%s: forgets %q", name, d.Forget)
+		}
+	}
+}
+
+// TestDecideContainerCPUMoving: a pod that is being moved is left alone.
+func TestDecideContainerCPUMoving(t *testing.T) {
+	t.Parallel()
+	s := partitioned(func(s *Snapshot) {
+		s.Config, s.Moving = advertised(""), "a"
+		s.CPU.Runtime = cpuweight.Linear
+	}, in("shop-2", telemetry, requests(400, 0)))
+	s.Rules = s.Config.Rules().now(s.Pods)
+	if d := Decide(s); len(d.Scopes) > 0 {
+		t.Errorf("sets %+v", d.Scopes)
+	}
+}
+
+// TestDecideContainerCPUMoved: a live move copies the CPU time into another scope, which has to get
+// the kubelet's outside. What is kept for the old scope goes.
+func TestDecideContainerCPUMoved(t *testing.T) {
+	t.Parallel()
+	moved := in("shop-2", unitname.Default, requests(400, 0), func(p *Pod) {
+		p.Containers[0].CPU.Weight = 16
+	})
+	record := newCPURecord()
+	record.Scopes["partition-"+scopeA] = CPUTime{Weight: 16}
+	d := decided(advertised(membership.NotAllowed), record, moved)
+	if !slices.Equal(d.Scopes, []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}) || !slices.Equal(d.Forget, []string{"partition-" + scopeA}) ||
+		!maps.Equal(d.CPU.Scopes, map[string]CPUTime{scopeA: {}}) {
+		t.Errorf("sets %+v, forgets %q, keeps %+v", d.Scopes, d.Forget, d.CPU.Scopes)
+	}
+}
+
+// TestRuntimeFormula: the containers of pods that request CPU show the runtime's formula. One that
+// has ours shows nothing.
+func TestRuntimeFormula(t *testing.T) {
+	t.Parallel()
+	runs := func(milli int64, weight uint64, change ...func(*Pod)) Pod {
+		return in("default", unitname.Default, append([]func(*Pod){func(p *Pod) {
+			p.Containers[0].MilliCPU, p.Containers[0].CPU.Weight = milli, weight
+		}}, change...)...)
+	}
+	for name, test := range map[string]struct {
+		pods          []Pod
+		present, want cpuweight.Formula
+	}{
+		"nothing":         {nil, cpuweight.Quadratic, cpuweight.Quadratic},
+		"the other":       {[]Pod{runs(1000, 100)}, cpuweight.Linear, cpuweight.Quadratic},
+		"both":            {[]Pod{runs(1000, 100), runs(1000, 39)}, cpuweight.Linear, cpuweight.Linear},
+		"neither":         {[]Pod{runs(1000, 77)}, cpuweight.Linear, cpuweight.Linear},
+		"no request":      {[]Pod{runs(0, 1)}, cpuweight.Quadratic, cpuweight.Quadratic},
+		"a request of it": {[]Pod{runs(1000, 100, func(p *Pod) { p.Containers[0].asked.Request = 1 })}, cpuweight.Linear, cpuweight.Linear},
+		"not reported":    {[]Pod{runs(1000, 100, func(p *Pod) { p.Kubelet = nil })}, cpuweight.Linear, cpuweight.Linear},
+	} {
+		if got := runtimeFormula(test.pods, test.present); got.Name != test.want.Name {
+			t.Errorf("%s: %s; want %s", name, got.Name, test.want.Name)
+		}
+	}
+}
+
+// converted makes the pod of a host one that admission has converted, in its partition.
+func (h *host) converted() {
+	h.sandboxes[0].Namespace = "shop-2"
+	h.sandboxes[0].Ask.Type = "telemetry"
+	slice := unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))
+	h.cgroup(defaultA, map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"})
+	if err := os.RemoveAll(filepath.Join(h.root, defaultA, "cri-containerd-one.scope")); err != nil {
+		h.t.Fatal(err)
+	}
+	h.cgroup(slice, map[string]string{"memory.max": "268435456", "cpu.weight": "1", "cpu.max": "max 100000", "pids.max": "max"})
+	h.resets()
+	for _, slice := range []string{
+		"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice", "kubepods-system.slice", "kubepods-system-burstable.slice",
+	} {
+		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
+	}
+	h.reports(podCPU(400, 500))
+}
+
+const convertedScope = "/cri-containerd-one.scope"
+
+// resets gives the container the kubelet's values, as the runtime does at a resize.
+func (h *host) resets() {
+	slice := unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))
+	h.cgroup(slice+convertedScope, map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"})
+}
+
+func (h *host) reports(asked admission.PodCPU) {
+	h.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Asked: asked, Containers: map[string]podsapi.Container{"main": {}}}}
+}
+
+// changed returns what was done since the last call about weights and limits.
+func (h *host) changed() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	did := h.did
+	h.did = nil
+	return did
+}
+
+// TestReconcilerCPUTime: a converted pod has its CPU time after one pass, and a pass that finds it
+// does nothing. A resize is followed by the next one. A monitor that starts again while the kubelet
+// is away changes nothing, gives the kubelet's values back when the resource goes, and forgets what
+// systemd keeps of a container that has ended.
+func TestReconcilerCPUTime(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.converted()
+	file := filepath.Join(t.TempDir(), "cputime.json")
+	begin := func(c Policy) *Reconciler {
+		r, _ := h.reconciler(Working, c)
+		r.options.CPUFile = file
+		r.recall()
+		return r
+	}
+	pass := func(r *Reconciler, want ...string) {
+		t.Helper()
+		if _, err := r.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.changed(); !slices.Equal(got, want) {
+			t.Errorf("did %q; want %q", got, want)
+		}
+	}
+	r := begin(advertised(""))
+	known := h.pods
+	h.pods = nil
+	pass(r) // nothing is known yet, and nothing invented
+	h.pods = known
+	given := "cpu cri-containerd-one.scope 16 500000"
+	pass(r, "ensure Pod shop-2/a", "weight kubepods-telemetry-burstable.slice 16", "weight kubepods-telemetry.slice 16", given)
+	pass(r)
+	h.resets()
+	pass(r, given)
+	pass(r)
+
+	h.pods = nil
+	r = begin(advertised(""))
+	pass(r)
+	h.pods = known
+	pass(r)
+
+	r = begin(asking(""))
+	pass(r, "ensure Pod shop-2/a", "weight kubepods-telemetry-burstable.slice 1", "weight kubepods-telemetry.slice 1",
+		"cpu cri-containerd-one.scope 1 18446744073709551615")
+	pass(r)
+
+	r = begin(asking(""))
+	h.containers[0].State = cri.Exited
+	removeAll(t, filepath.Join(h.root, unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))+convertedScope))
+	pass(r, "forget cri-containerd-one.scope")
+	pass(r)
+}
+
+// TestReconcilerCPUTimeRefused: systemd that does not answer is an error of the pass, and the next
+// pass tries again. The file has what may have been done.
+func TestReconcilerCPUTimeRefused(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.converted()
+	r, _ := h.reconciler(Working, advertised(""))
+	r.options.CPUFile = filepath.Join(t.TempDir(), "cputime.json")
+	h.broken = errors.New("systemd does not answer")
+	if _, err := r.pass(t.Context()); !errors.Is(err, h.broken) {
+		t.Errorf("a pass that could not do it: %v", err)
+	}
+	var again cpuRecord
+	again.load(r.options.CPUFile)
+	if got := again.now.Scopes["cri-containerd-one.scope"]; got != (CPUTime{16, 500_000}) {
+		t.Errorf("the file has %+v", again.now)
+	}
+	h.broken = nil
+	h.changed()
+	if _, err := r.pass(t.Context()); err != nil || !slices.Contains(h.changed(), "cpu cri-containerd-one.scope 16 500000") {
+		t.Errorf("the next pass: %v", err)
+	}
+}
+
+// TestCPURecord: a record survives, and a file of another form counts as none.
+func TestCPURecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cputime.json")
+	want := newCPURecord()
+	want.Pods[uidA], want.Scopes[scopeA] = admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, CPUTime{16, 500_000}
+	var r, again cpuRecord
+	if err := r.store(path, want); err != nil {
+		t.Fatal(err)
+	}
+	again.load(path)
+	if !again.now.equal(want) {
+		t.Errorf("read %+v; want %+v", again.now, want)
+	}
+	for _, text := range []string{"", "{", `{"version":2,"scopes":{"a.scope":{"weight":1}}}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again = cpuRecord{}
+		if again.load(path); !again.now.equal(newCPURecord()) {
+			t.Errorf("%q: %+v", text, again.now)
+		}
+	}
+	if err := r.store(filepath.Join(path, "none"), newCPURecord()); err == nil {
+		t.Error("a file that cannot be written is no error")
+	}
+}
+
+// TestReconcilerFlaw: an annotation that is not followed is reported once, and again when its text
+// changes.
+func TestReconcilerFlaw(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.converted()
+		asked := podCPU(400, 0)
+		asked.Flaw = "container main: wrong"
+		h.reports(asked)
+		r, e := h.reconciler(Working, advertised(""))
+		for range 3 {
+			if _, err := r.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		if len(e.failed) != 1 || !strings.Contains(e.failed[0].Error(), "container main: wrong") {
+			t.Errorf("reported %q; want it once", e.failed)
+		}
+		if w := r.Report().Pods[0].Workload; w == nil || w.MilliCPU != 400 || w.Flaw != "container main: wrong" {
+			t.Errorf("reports %+v", w)
+		}
+		asked.Flaw = "container main: wrong again"
+		h.reports(asked)
+		if _, err := r.pass(t.Context()); err != nil || len(e.failed) != 2 {
+			t.Errorf("another flaw: %v, reported %q", err, e.failed)
+		}
+	})
+}

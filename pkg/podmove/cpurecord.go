@@ -1,0 +1,98 @@
+package podmove
+
+import (
+	"fmt"
+	"maps"
+
+	"nodepartition/internal/admission"
+	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/statefile"
+	"nodepartition/internal/unitname"
+)
+
+// CPURecord holds what the monitor has to know of the CPU time that it has given to members by
+// annotation. A monitor that starts again reads it from its file.
+type CPURecord struct {
+	// Pods holds the CPU time of pods as it was known last, by UID.
+	Pods map[string]admission.PodCPU `json:"pods"`
+	// Scopes holds the scopes of containers that have been changed, with their values. systemd keeps
+	// settings of them.
+	Scopes map[string]CPUTime `json:"scopes"`
+}
+
+// CPUState is the part of a Snapshot about the CPU time of members by annotation.
+type CPUState struct {
+	// CPURecord is the record of earlier passes.
+	CPURecord
+	// Runtime is the formula that the runtime uses.
+	Runtime cpuweight.Formula
+	// recorded has the scopes of the record by the ID of their container.
+	recorded map[string]string
+}
+
+func newCPURecord() CPURecord {
+	return CPURecord{Pods: map[string]admission.PodCPU{}, Scopes: map[string]CPUTime{}}
+}
+
+func (r CPURecord) equal(other CPURecord) bool {
+	return maps.Equal(r.Scopes, other.Scopes) && maps.EqualFunc(r.Pods, other.Pods, func(a, b admission.PodCPU) bool {
+		return a.Type == b.Type && a.CPU == b.CPU
+	})
+}
+
+// byContainer returns the names of the scopes by the ID of their container.
+func (r CPURecord) byContainer() map[string]string {
+	names := make(map[string]string, len(r.Scopes))
+	for name := range r.Scopes {
+		names[unitname.ContainerID(name)] = name
+	}
+	return names
+}
+
+// with returns the record with the entries of another one, which replace its own.
+func (r CPURecord) with(other CPURecord) CPURecord {
+	both := newCPURecord()
+	for _, from := range []CPURecord{r, other} {
+		maps.Copy(both.Pods, from.Pods)
+		maps.Copy(both.Scopes, from.Scopes)
+	}
+	return both
+}
+
+// cpuRecord is a CPURecord and its file.
+type cpuRecord struct{ now, stored CPURecord }
+
+// cpuFile is the form of the record in its file.
+type cpuFile struct {
+	// Version is the version of the form.
+	Version int `json:"version"`
+	CPURecord
+}
+
+// cpuVersion is the present version. A file of another one counts as broken.
+const cpuVersion = 1
+
+// load reads the record. A file that is missing or broken counts as none: a pass learns the figures
+// from the kubelet, and leaves a weight alone that it does not know. Without a path there is none.
+func (r *cpuRecord) load(path string) {
+	var file cpuFile
+	if path != "" && statefile.Read(path, &file) == nil && file.Version == cpuVersion {
+		r.stored = file.CPURecord
+	}
+	r.now = r.stored
+}
+
+// store replaces the record, and the file if it differs. Without a path there is no file.
+func (r *cpuRecord) store(path string, next CPURecord) error {
+	r.now = next
+	if r.stored.equal(next) {
+		return nil
+	}
+	if path != "" {
+		if err := statefile.Write(path, cpuFile{cpuVersion, next}, 0o600); err != nil {
+			return fmt.Errorf("recording the CPU time of members: %w", err)
+		}
+	}
+	r.stored = next
+	return nil
+}
