@@ -16,8 +16,8 @@ import (
 
 const (
 	manyPods, manyChanges = 200, 100
-	// manyAtOnce is the number of pods that start at a time. A hundred take an emulated node longer than
-	// the timeouts of kubelet and runtime.
+	// manyAtOnce is the number of pods that start at a time. A hundred take an emulated node longer
+	// than the timeouts of kubelet and runtime.
 	manyAtOnce = 10
 	// manyPatience bounds each step. Such a node is slow.
 	manyPatience = 30 * time.Minute
@@ -102,7 +102,7 @@ func startMany(ctx context.Context, t *testing.T, n *lab.Node) {
 	t.Helper()
 	begin := time.Now()
 	for first := 0; first < manyPods; first += manyAtOnce {
-		var files []lab.File
+		files := make([]lab.File, 0, manyAtOnce)
 		for i := range manyAtOnce {
 			s := spec{
 				namespace: string(telemetry), name: fmt.Sprintf("member-%d", first+i), requests: resources("10m", "8Mi"),

@@ -28,8 +28,8 @@ const (
 	// changeEvery is the number of pods between two changes, and changeAlive the number of pods at a
 	// time.
 	changeEvery, changeAlive = 4, 6
-	// settling bounds the waits for pods: they are moved one at a time, and an emulated node takes half
-	// a minute for each.
+	// settling bounds the waits for pods: they are moved one at a time, and an emulated node takes
+	// half a minute for each.
 	settling = 10 * time.Minute
 )
 
@@ -132,8 +132,8 @@ func (c *changing) pod(group, name string, i int) spec {
 	case 0:
 		s.requests = resources("20m", "16Mi")
 	case 1:
-		// With less the runtime takes minutes to start it: its own work is charged to the pod. A
-		// Guaranteed pod is no member by annotation.
+		// With less the runtime takes minutes to start it: its own work is charged to the pod. An
+		// annotation does not make a Guaranteed pod a member.
 		if s.requests = resources("150m", "32Mi"); group != string(operators) {
 			s.limits = s.requests
 		}
