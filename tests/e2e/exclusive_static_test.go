@@ -69,11 +69,12 @@ func poolReserved(t *testing.T, n *lab.Node) {
 		cpusOf(t, n, whole.namespace, whole.name, "2", "2")
 		cpusOf(t, n, member.namespace, member.name, "0-1,3", "1")
 	}
+	remove(t, n, whole)
 	apply(t, n, wholeMember)
 	inSlice(t, n, wholeMember.namespace, wholeMember.name, telemetry, v1.PodQOSGuaranteed)
-	cpusOf(t, n, wholeMember.namespace, wholeMember.name, "3", "1")
-	cpusOf(t, n, "default", "user-app", "0-1", "0")
-	remove(t, n, wholeMember, whole)
+	cpusOf(t, n, wholeMember.namespace, wholeMember.name, "2", "1")
+	cpusOf(t, n, "default", "user-app", "0-1,3", "0,3")
+	remove(t, n, wholeMember)
 	cpusOf(t, n, "default", "user-app", "0-3", "0,2-3")
 }
 
