@@ -128,10 +128,11 @@ func poolAssigned(t *testing.T, n *lab.Node) {
 func poolReservedLate(t *testing.T, n *lab.Node) {
 	t.Helper()
 	_, _, whole := pools()
+	scope := cgroupRoot + scopeOf(t, n, whole.namespace, whole.name)
 	run(t, n, "rm "+kubeletFlags+" && systemctl restart kubelet.service")
 	becomes(t, n, "journalctl -b -o cat -u kubelet --no-pager | grep -oE 'not all reserved cpus: .* are present in defaultCpuSet' | tail -1 | cut -c1-21",
 		"not all reserved cpus")
-	cpusOf(t, n, whole.namespace, whole.name, "1", "0,2-3")
+	want(t, n, "cat "+scope+"/cpuset.cpus "+scope+"/cpuset.cpus.effective | xargs", "1 0,2-3")
 	reconfigureCPUs(t, n, exclusiveStatic("", true))
 	cpusOf(t, n, whole.namespace, whole.name, "2", "2")
 	cpusOf(t, n, "default", "user-app", "0-1,3", "0,3")
