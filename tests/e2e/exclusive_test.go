@@ -13,17 +13,24 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// exclusiveOf returns a configuration in which telemetry has a CPU.
-func exclusiveOf(cpu string, exclusive bool) string {
-	return fmt.Sprintf("systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}\n"+
-		"workloadPartitions:\n  telemetry: {cpuset: %q, exclusive: %t, namespaces: [telemetry]}\n", cpu, exclusive)
+// exclusive is a configuration with two partitions, of which one has a list of CPUs.
+type exclusive struct {
+	partition unitname.PartitionName
+	cpus      string
+	on        bool
+}
+
+func (e exclusive) sections() string {
+	fields := map[unitname.PartitionName]string{e.partition: fmt.Sprintf("cpuset: %q, exclusive: %t, ", e.cpus, e.on)}
+	return fmt.Sprintf("systemPartition: {%smemoryLimit: 512Mi, namespaces: [kube-system]}\n"+
+		"workloadPartitions:\n  telemetry: {%snamespaces: [telemetry]}\n", fields[unitname.System], fields[telemetry])
 }
 
 // TestExclusive: exclusive CPUs are taken from all other pods, given back, and changed, while they
 // run. So it is with systemd 252, 257 and 262.
 func TestExclusive(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "bookworm", "forky"), func(t *testing.T, flavour string) {
-		w := newWorkloads(t, flavour, exclusiveOf("0", true))
+	onEach(t, kinds(allFlavours(), "bookworm", "trixie", "forky"), func(t *testing.T, flavour string) {
+		w := newWorkloads(t, flavour, exclusive{telemetry, "0", true}.sections())
 		n := w.Node
 		w.namespace(t, telemetry)
 		for _, p := range []unitname.PartitionName{unitname.System, telemetry, unitname.Default} {
@@ -33,89 +40,100 @@ func TestExclusive(t *testing.T) {
 		w.before = w.containers(t)
 		all := strings.TrimSpace(run(t, n, "cat /sys/devices/system/cpu/online"))
 		for _, step := range []struct {
-			name, cpu string
-			exclusive bool
-			others    string
+			name string
+			exclusive
+			others string
 		}{
-			{"at the start", "0", true, "1"},
-			{"another CPU", "1", true, "0"},
-			{"no more", "1", false, all},
-			{"again", "0", true, "1"},
-			{"created during the reload", "1", true, "0"},
+			{"at the start", exclusive{telemetry, "0", true}, "1"},
+			{"another CPU", exclusive{telemetry, "1", true}, "0"},
+			{"of another partition", exclusive{unitname.System, "1", true}, "0"},
+			{"no more", exclusive{unitname.System, "1", false}, all},
+			{"again", exclusive{telemetry, "0", true}, "1"},
+			{"created during the reload", exclusive{telemetry, "1", true}, "0"},
+			{"created during the last one", exclusive{telemetry, "1", false}, all},
 		} {
 			t.Run(step.name, func(t *testing.T) {
-				if strings.HasPrefix(step.name, "created") {
-					w.createDuring(t, func() { w.exclusive(t, step.cpu, step.exclusive) })
+				if act := func() { configure(t, n, step.sections()) }; strings.HasPrefix(step.name, "created") {
+					w.createDuring(t, act)
 				} else {
-					w.exclusive(t, step.cpu, step.exclusive)
+					act()
 				}
-				w.runOn(t, step.cpu, step.others)
+				w.runOn(t, step.partition, step.cpus, step.others)
 			})
 		}
+		t.Run("untouched", func(t *testing.T) { w.untouched(t, unitname.System, telemetry, unitname.Default) })
 		t.Run("section removed", func(t *testing.T) {
+			configure(t, n, exclusive{telemetry, "1", true}.sections())
+			w.runOn(t, telemetry, "1", "0")
 			configure(t, n, partition("512Mi", ""))
 			w.inPartition(t, namespaceOf(telemetry), unitname.Default)
-			w.runOn(t, all, all)
+			w.runOn(t, "", "", all)
+			w.untouched(t, unitname.System, unitname.Default)
 		})
-		t.Run("untouched", func(t *testing.T) { w.untouched(t, unitname.System, unitname.Default) })
 	})
 }
 
-// exclusive gives the node another configuration.
-func (w *workloads) exclusive(t *testing.T, cpu string, exclusive bool) {
-	t.Helper()
-	configure(t, w.Node, exclusiveOf(cpu, exclusive))
-}
-
-// createDuring creates Guaranteed pods, whose slices are directly below kubepods.slice, while act
-// runs.
+// createDuring creates pods of each class while act runs, and a member. The slices of Guaranteed
+// pods are directly below kubepods.slice, and there are two of them, begun at other moments.
 func (w *workloads) createDuring(t *testing.T, act func()) {
 	t.Helper()
-	created := make(chan string, 4)
+	w.late++
+	small := resources("100m", "16Mi")
+	specs := []spec{
+		{namespace: v1.NamespaceDefault, name: "guaranteed", requests: small, limits: small},
+		{namespace: v1.NamespaceDefault, name: "burstable", requests: small},
+		{namespace: namespaceOf(telemetry), name: "member", requests: small},
+		{namespace: v1.NamespaceDefault, name: "besteffort"},
+		{namespace: v1.NamespaceDefault, name: "guaranteed-2", requests: small, limits: small},
+	}
+	for i := range specs {
+		specs[i].name = fmt.Sprintf("late-%d-%s", w.late, specs[i].name)
+	}
+	created := make(chan spec, len(specs))
 	go func() {
 		defer close(created)
-		for i := range 4 {
-			small := resources("100m", "16Mi")
-			s := spec{namespace: v1.NamespaceDefault, name: fmt.Sprintf("late-%d", i), requests: small, limits: small}
+		for _, s := range specs {
 			if err := w.begin(t.Context(), s); err != nil {
 				t.Error(err)
 				return
 			}
-			created <- s.name
+			created <- s
 		}
 	}()
 	act()
-	for name := range created {
-		if _, err := w.control.WaitPod(t.Context(), v1.NamespaceDefault, name); err != nil {
+	for s := range created {
+		if _, err := w.control.WaitPod(t.Context(), s.namespace, s.name); err != nil {
 			t.Fatal(err)
 		}
-	}
-	w.before = w.containers(t)
-}
-
-// processCPUs lists the CPUs that processes below kubepods.slice may run on: in the slices of
-// telemetry, or in all others.
-func processCPUs(inTelemetry bool) string {
-	not := "-not "
-	if inTelemetry {
-		not = ""
-	}
-	return "cd " + cgroupRoot + "kubepods.slice && for f in $(find . -name cgroup.procs " + not + "-path '*kubepods-telemetry*'); do " +
-		"for p in $(cat $f 2>/dev/null); do sed -n 's/^Cpus_allowed_list:\\t//p' /proc/$p/status 2>/dev/null; done; done | sort -u | xargs"
-}
-
-// runOn waits until every process of a member may run on these CPUs, and every other one on those.
-func (w *workloads) runOn(t *testing.T, members, others string) {
-	t.Helper()
-	for _, of := range []struct {
-		command, want string
-	}{{processCPUs(true), members}, {processCPUs(false), others}} {
-		if members == others && of.command == processCPUs(true) {
-			of.want = "" // there are no members
+		if s.namespace == namespaceOf(telemetry) {
+			w.runsIn(t, s.namespace, s.name, telemetry, v1.PodQOSBurstable)
 		}
-		eventually(t, w.Node, fmt.Sprintf("processes run on %q", of.want), func(ctx context.Context) (bool, string, error) {
-			out, err := w.Run(ctx, of.command)
-			return strings.TrimSpace(out) == of.want, strings.TrimSpace(out), err
-		})
 	}
+	w.untouched(t, unitname.System, telemetry, unitname.Default)
+}
+
+// runOn waits until every process of a partition may run on these CPUs, and every other one, the
+// sandboxes of members too, on those. There is at least one of each class, in and out of the
+// partition. No name stands for no partition.
+func (w *workloads) runOn(t *testing.T, p unitname.PartitionName, members, others string) {
+	t.Helper()
+	classes := 3
+	if p != "" {
+		classes *= 2
+	}
+	what := fmt.Sprintf("processes of %q run on %q, and others on %q", p, members, others)
+	eventually(t, w.Node, what, func(ctx context.Context) (bool, string, error) {
+		all, err := podProcesses(ctx, w.Node)
+		seen, wrong := map[string]int{}, []string{}
+		for _, process := range all {
+			on, kind := others, "other "
+			if process.partition == p {
+				on, kind = members, "member "
+			}
+			if seen[kind+process.class]++; process.cpus != on {
+				wrong = append(wrong, process.String())
+			}
+		}
+		return len(wrong) == 0 && len(seen) == classes, fmt.Sprintf("%v; not there: %s", seen, strings.Join(wrong, "; ")), err
+	})
 }

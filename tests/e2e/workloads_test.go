@@ -59,6 +59,7 @@ type workloads struct {
 	// would be restarted, and not evicted.
 	leaks map[unitname.PartitionName]string
 	leaky int
+	late  int // rounds of pods that are created while something else happens
 }
 
 func newWorkloads(t *testing.T, flavour, sections string) *workloads {
@@ -141,17 +142,24 @@ func (w *workloads) inPartition(t *testing.T, namespace string, p unitname.Parti
 	for name, q := range map[string]v1.PodQOSClass{
 		"guaranteed": v1.PodQOSGuaranteed, "burstable": v1.PodQOSBurstable, "besteffort": v1.PodQOSBestEffort,
 	} {
-		eventually(t, w.Node, fmt.Sprintf("%s/%s in %s", namespace, name, p), func(ctx context.Context) (bool, string, error) {
-			pod, err := w.control.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil || len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].State.Running == nil {
-				return false, "not running", err
-			}
-			_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-			slice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(p, q, string(pod.UID)))
-			out, err := w.Run(ctx, "find "+slice+" -maxdepth 1 -name '*"+id+".scope' -not -name 'crio-conmon-*' 2>/dev/null | grep -c . || true")
-			return strings.TrimSpace(out) == "1", "container " + id + " is elsewhere", err
-		})
+		w.runsIn(t, namespace, name, p, q)
 	}
+}
+
+// runsIn waits until the one container of a pod, which the API server has, runs in its slice of a
+// partition.
+func (w *workloads) runsIn(t *testing.T, namespace, name string, p unitname.PartitionName, q v1.PodQOSClass) {
+	t.Helper()
+	eventually(t, w.Node, fmt.Sprintf("%s/%s in %s", namespace, name, p), func(ctx context.Context) (bool, string, error) {
+		pod, err := w.control.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].State.Running == nil {
+			return false, "not running", err
+		}
+		_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		slice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(p, q, string(pod.UID)))
+		out, err := w.Run(ctx, "find "+slice+" -maxdepth 1 -name '*"+id+".scope' -not -name 'crio-conmon-*' 2>/dev/null | grep -c . || true")
+		return strings.TrimSpace(out) == "1", "container " + id + " is elsewhere", err
+	})
 }
 
 // limits: each slice has the limit and the CPUs of its section, and one eviction threshold.
