@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
 	"nodepartition/tests/lab"
 )
 
@@ -99,52 +98,6 @@ func policiesFollowed(t *testing.T, e *evictor) {
 		_, err = try(ctx, "telemetry", "management")
 		return err != nil, "pods are not validated", nil
 	})
-}
-
-// cores returns the capacity and the allocatable of a type on the Node, empty for none.
-func (r *typedNode) cores(ctx context.Context, kind string) (capacity, allocatable string, err error) {
-	node, err := r.control.Client().CoreV1().Nodes().Get(ctx, r.Hostname, metav1.GetOptions{})
-	if err != nil {
-		return "", "", err
-	}
-	text := func(list v1.ResourceList) string {
-		if q, ok := list[v1.ResourceName(workload.Resource(kind))]; ok {
-			return q.String()
-		}
-		return ""
-	}
-	return text(node.Status.Capacity), text(node.Status.Allocatable), nil
-}
-
-// hasCores waits until the Node has this amount of a type; empty for none.
-func (r *typedNode) hasCores(t *testing.T, kind, amount string) {
-	t.Helper()
-	eventually(t, r.Node, fmt.Sprintf("%q of %s on the Node", amount, kind), func(ctx context.Context) (bool, string, error) {
-		capacity, allocatable, err := r.cores(ctx, kind)
-		return capacity == amount && allocatable == amount, fmt.Sprintf("capacity %q, allocatable %q", capacity, allocatable), err
-	})
-}
-
-// keepsCores: the Node has this amount of a type already.
-func (r *typedNode) keepsCores(t *testing.T, kind, amount string) {
-	t.Helper()
-	capacity, allocatable, err := r.cores(t.Context(), kind)
-	if err != nil || capacity != amount || allocatable != amount {
-		t.Errorf("%s: capacity %q, allocatable %q, error %v; want %q", kind, capacity, allocatable, err, amount)
-	}
-}
-
-// setCores writes a type's amount to the Node as another program would, as JSON: "null" removes it.
-func (r *typedNode) setCores(t *testing.T, kind, amount string) {
-	t.Helper()
-	patch := coresPatch(kind, amount)
-	if _, err := r.control.Client().CoreV1().Nodes().Patch(t.Context(), r.Hostname, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func coresPatch(kind, amount string) []byte {
-	return fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:%[2]s},"allocatable":{%[1]q:%[2]s}}}`, workload.Resource(kind), amount)
 }
 
 // template returns the pod template of a controller, for any node.

@@ -29,6 +29,9 @@ func (p *ControlPlane) CreateAll(ctx context.Context, manifests []byte) error {
 		} else if err != nil {
 			return fmt.Errorf("create objects: %w", err)
 		}
+		if len(object.Object) == 0 { // a document of comments
+			continue
+		}
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		_, err := client.Resource(resource).Create(ctx, &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		if err != nil {
