@@ -70,7 +70,7 @@ func resourceGroups() []group {
 		{asking(spec{namespace: operators, name: "besteffort"}, "telemetry"), (*typedNode).byDeployment, telemetry, v1.PodQOSBestEffort, "0"},
 		{asking(spec{namespace: operators, name: "daemon", requests: small}, "management"), (*typedNode).byDaemonSet, unitname.System, v1.PodQOSBurstable, "1"},
 		{asking(spec{namespace: operators, name: "static", requests: small}), (*typedNode).byManifest, telemetry, v1.PodQOSBurstable, "0"},
-		// By annotation a Guaranteed pod is no member. By its namespace it is.
+		// A Guaranteed pod is a member by its namespace, and not by annotation.
 		{asking(spec{namespace: operators, name: "guaranteed", requests: small, limits: small}, "telemetry"), (*typedNode).byDeployment, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
 		{spec{namespace: string(telemetry), name: "guaranteed", requests: small, limits: small}, (*typedNode).byDeployment, telemetry, v1.PodQOSGuaranteed, "0"},
 		{spec{namespace: v1.NamespaceDefault, name: "user", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},

@@ -14,7 +14,7 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// standing is what a container has of the CPUs of its node.
+// standing holds the partition, the CPUs and the settings of CPU time of a container.
 type standing struct {
 	partition unitname.PartitionName
 	class     v1.PodQOSClass

@@ -286,7 +286,7 @@ func (r *typedNode) admitted(t *testing.T) {
 	r.gone(t, last.name)
 }
 
-// overwritten is how often the monitor found another value than its own on the Node in this boot.
+// overwritten counts how often the monitor found a value of others on the Node in this boot.
 func overwritten(t *testing.T, n *lab.Node) string {
 	t.Helper()
 	return run(t, n, "journalctl -b -o cat --no-pager -u "+monitorUnit+" | grep -c 'was overwritten on the Node' || true")

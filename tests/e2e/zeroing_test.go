@@ -28,8 +28,8 @@ import (
 )
 
 // zeroing stands between a kubelet and the API server. While it is on, it sets the resource of a
-// type to zero whenever the kubelet registers its Node, with the rights of the kubelet. This is what
-// kubernetes#137335 has a kubelet do at each start.
+// type to zero whenever the kubelet registers its Node, with the rights of the kubelet.
+// kubernetes#137335 has a kubelet do so at each start.
 type zeroing struct {
 	node   string
 	client kubernetes.Interface // as the kubelet
@@ -219,8 +219,8 @@ func (r *typedNode) keptByPolicy(t *testing.T, z *zeroing) {
 	}
 }
 
-// zeroed restarts the kubelet, which sets the resource to zero. It returns how long that lasted, and
-// the pods that have failed.
+// zeroed restarts the kubelet, which sets the resource to zero. It returns how long that lasted,
+// and the pods that have failed.
 func (r *typedNode) zeroed(t *testing.T, z *zeroing) (time.Duration, []string) {
 	t.Helper()
 	z.on.Store(true)
@@ -240,7 +240,8 @@ func (r *typedNode) zeroed(t *testing.T, z *zeroing) (time.Duration, []string) {
 	return took, failed
 }
 
-// failed returns the pods that the kubelet has failed for the lack of the resource, by its own list.
+// failed returns the pods that the kubelet has failed for the lack of the resource, by its own
+// list.
 func (r *typedNode) failed(ctx context.Context) ([]string, error) {
 	all, err := r.identities(ctx)
 	var names []string
