@@ -95,7 +95,7 @@ func attacks() []attack {
 	without.requests = v1.ResourceList{v1.ResourceMemory: small[v1.ResourceMemory]}
 	both := asking(without, "telemetry")
 	both.name = "resource-and-type"
-	all := []attack{
+	return slices.Concat([]attack{
 		{asks(unallowed, "no-right"), "ordinary", membership.NotAllowed, ""},
 		{asks(confined, "other-right"), "ordinary", membership.NotAllowed, "does not allow the workload type telemetry"},
 		{asking(in(operators, "two-types"), "telemetry", "management"), "ordinary", membership.TwoTypes, "more than one workload annotation"},
@@ -108,15 +108,23 @@ func attacks() []attack {
 		{taking(without, "400"), "without-cpu", "", "can not request workload resources"},
 		{taking(both, "400"), "without-cpu", membership.NotAllowed, "can not request workload resources"},
 		{annotated(annotated(asks(operators, "large-shares"), shipped, `{"cpushares":262144,"cpulimit":100000}`), document, "100000"), "member", "", ""},
-	}
-	for i, value := range []string{
-		`{"cpushares":-5}`, `{"cpushares":1e99}`, `{"cpushares":99999999999999999999999}`, `{"cpushares":0}`,
-		`{"cpushares":102,"cpulimit":-1}`, `{"cpushares":"102"}`, "[", "",
+	}, outOfRange(asks))
+}
+
+// outOfRange returns pods with numbers that are none, or too large, in the annotations of a
+// container.
+func outOfRange(asks func(namespace, name string) spec) (all []attack) {
+	for key, values := range map[string][]string{
+		shipped: {
+			`{"cpushares":-5}`, `{"cpushares":1e99}`, `{"cpushares":99999999999999999999999}`, `{"cpushares":0}`,
+			`{"cpushares":102,"cpulimit":-1}`, `{"cpushares":"102"}`, "[", "",
+		},
+		document: {"-5", "1e99", "99999999999999999999999", "Infinity"},
 	} {
-		all = append(all, attack{annotated(asks(operators, fmt.Sprintf("out-of-range-%d", i)), shipped, value), "member", "", ""})
-	}
-	for i, value := range []string{"-5", "1e99", "99999999999999999999999", "Infinity"} {
-		all = append(all, attack{annotated(asks(operators, fmt.Sprintf("document-out-of-range-%d", i)), document, value), "member", "", ""})
+		for i, value := range values {
+			name := fmt.Sprintf("out-of-range-%d-%d", len(values), i)
+			all = append(all, attack{annotated(asks(operators, name), key, value), "member", "", ""})
+		}
 	}
 	return all
 }
@@ -135,7 +143,7 @@ func TestAttacks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a.hasCores(t, "telemetry", "2k")
+		a.hasCores(t, "telemetry", allCores)
 		out := run(t, a.Node, monitorPath+" render admission --type=telemetry --type=management")
 		policies, rights, found := strings.Cut(out, "\n---\n# The monitor asks")
 		if !found {

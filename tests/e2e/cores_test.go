@@ -14,6 +14,9 @@ import (
 	"nodepartition/internal/workload"
 )
 
+// allCores is the amount of each type: a node of the lab has two CPUs.
+const allCores = "2k"
+
 // cores returns the capacity and the allocatable of a type on the Node, empty for none.
 func (w *workloads) cores(ctx context.Context, kind string) (capacity, allocatable string, err error) {
 	node, err := w.control.Client().CoreV1().Nodes().Get(ctx, w.Hostname, metav1.GetOptions{})
@@ -38,12 +41,12 @@ func (w *workloads) hasCores(t *testing.T, kind, amount string) {
 	})
 }
 
-// keepsCores: the Node has this amount of a type already.
-func (w *workloads) keepsCores(t *testing.T, kind, amount string) {
+// keepsCores: the Node has a type already, in the amount of all its CPUs.
+func (w *workloads) keepsCores(t *testing.T, kind string) {
 	t.Helper()
 	capacity, allocatable, err := w.cores(t.Context(), kind)
-	if err != nil || capacity != amount || allocatable != amount {
-		t.Errorf("%s: capacity %q, allocatable %q, error %v; want %q", kind, capacity, allocatable, err, amount)
+	if err != nil || capacity != allCores || allocatable != allCores {
+		t.Errorf("%s: capacity %q, allocatable %q, error %v; want %q", kind, capacity, allocatable, err, allCores)
 	}
 }
 

@@ -24,8 +24,9 @@ func resourceSection(telemetry string) string {
 		"workloadPartitions:\n  management: {partition: system, allowedNamespaces: [operators]}\n" + telemetry
 }
 
-func telemetryOn(cpu string, advertise bool) string {
-	return fmt.Sprintf("  telemetry: {cpuset: %q, namespaces: [telemetry], allowedNamespaces: [operators], advertise: %t}\n", cpu, advertise)
+// telemetryOn is the other type, on CPU 0.
+func telemetryOn(advertise bool) string {
+	return fmt.Sprintf("  telemetry: {cpuset: \"0\", namespaces: [telemetry], allowedNamespaces: [operators], advertise: %t}\n", advertise)
 }
 
 // kubeletRestarts is the number of restarts that members have to survive.
@@ -36,7 +37,7 @@ const kubeletRestarts = 20
 // Node meanwhile.
 func TestResource(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		r := newTypedNode(t, flavour, resourceSection(telemetryOn("0", true)))
+		r := newTypedNode(t, flavour, resourceSection(telemetryOn(true)))
 		r.applied(t)
 		r.created(t, resourceGroups()...)
 		r.convertedAll(t)
@@ -120,9 +121,9 @@ func (r *typedNode) overwritten(t *testing.T) {
 	before := r.known(t)
 	for _, amount := range []string{`"7"`, "null", `"4k"`} {
 		r.setCores(t, "telemetry", amount)
-		r.hasCores(t, "telemetry", "2k")
+		r.hasCores(t, "telemetry", allCores)
 	}
-	r.keepsCores(t, "management", "2k")
+	r.keepsCores(t, "management")
 	r.restartKubelet(t)
 	r.become(t, before)
 	if got := overwritten(t, r.Node); got == "0" {
@@ -162,7 +163,7 @@ func (r *typedNode) moreThanThePool(t *testing.T) {
 		return asking(spec{namespace: operators, name: name, requests: resources(cpu, "24Mi"), command: []string{"sh", "-c", "while :; do :; done"}}, "telemetry")
 	}
 	all := []spec{busy("busy-more", "1200m"), busy("busy-less", "400m")}
-	var stats, weights []string
+	stats, weights := make([]string, 0, len(all)), make([]string, 0, len(all))
 	for _, s := range all {
 		r.scheduled(t, s)
 		pod, err := r.control.WaitPod(t.Context(), s.namespace, s.name)
@@ -212,9 +213,9 @@ func (r *typedNode) moreThanThePool(t *testing.T) {
 // that request it wait until the Node has it again.
 func (r *typedNode) notAdvertised(t *testing.T) {
 	before := r.known(t)
-	configure(t, r.Node, resourceSection(telemetryOn("0", false)))
+	configure(t, r.Node, resourceSection(telemetryOn(false)))
 	r.hasCores(t, "telemetry", "")
-	r.keepsCores(t, "management", "2k")
+	r.keepsCores(t, "management")
 	r.restartKubelet(t)
 	r.admitted(t)
 	r.become(t, before)
@@ -222,8 +223,8 @@ func (r *typedNode) notAdvertised(t *testing.T) {
 	late := asking(spec{namespace: operators, name: "late", requests: resources("100m", "24Mi")}, "telemetry")
 	r.scheduled(t, late)
 	r.waits(t, late, "telemetry")
-	configure(t, r.Node, resourceSection(telemetryOn("0", true)))
-	r.hasCores(t, "telemetry", "2k")
+	configure(t, r.Node, resourceSection(telemetryOn(true)))
+	r.hasCores(t, "telemetry", allCores)
 	if _, err := r.control.WaitPod(t.Context(), operators, "late"); err != nil {
 		t.Error(err)
 	}
@@ -249,7 +250,7 @@ func (r *typedNode) nodeDeleted(t *testing.T) {
 		t.Fatalf("the Node %v, error %v; want another than %s", now.UID, err, old.UID)
 	}
 	for _, kind := range []string{"telemetry", "management"} {
-		r.hasCores(t, kind, "2k")
+		r.hasCores(t, kind, allCores)
 	}
 	r.admitted(t)
 	r.become(t, before)
@@ -260,9 +261,9 @@ func (r *typedNode) typeRemoved(t *testing.T) {
 	before := r.known(t)
 	configure(t, r.Node, resourceSection(""))
 	r.hasCores(t, "telemetry", "")
-	r.keepsCores(t, "management", "2k")
+	r.keepsCores(t, "management")
 	wanted := r.groups
-	var outside []group
+	outside := make([]group, 0, len(wanted))
 	for _, g := range wanted {
 		if g.partition == telemetry {
 			g.partition, g.cpus = unitname.Default, "0-1"
@@ -272,8 +273,8 @@ func (r *typedNode) typeRemoved(t *testing.T) {
 	r.groups = outside
 	r.stand(t)
 	r.groups = wanted
-	configure(t, r.Node, resourceSection(telemetryOn("0", true)))
-	r.hasCores(t, "telemetry", "2k")
+	configure(t, r.Node, resourceSection(telemetryOn(true)))
+	r.hasCores(t, "telemetry", allCores)
 	r.stand(t)
 	for name, id := range r.known(t) {
 		if id.uid != before[name].uid {
@@ -288,8 +289,8 @@ func (r *typedNode) kubeletRestarted(t *testing.T) {
 	for range kubeletRestarts {
 		r.restartKubelet(t)
 		r.become(t, before)
-		r.keepsCores(t, "telemetry", "2k")
-		r.keepsCores(t, "management", "2k")
+		r.keepsCores(t, "telemetry")
+		r.keepsCores(t, "management")
 		if t.Failed() {
 			return
 		}
@@ -313,8 +314,8 @@ func (r *typedNode) rebooted(t *testing.T) {
 	}
 	r.stand(t)
 	r.booted(t, wanted)
-	r.keepsCores(t, "telemetry", "2k")
-	r.keepsCores(t, "management", "2k")
+	r.keepsCores(t, "telemetry")
+	r.keepsCores(t, "management")
 	if got := overwritten(t, r.Node); got != "0" {
 		t.Errorf("%s messages of an overwritten value", got)
 	}
@@ -364,7 +365,7 @@ func (r *typedNode) bootedAlone(t *testing.T) {
 	if err := r.control.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.hasCores(t, "telemetry", "2k")
+	r.hasCores(t, "telemetry", allCores)
 	if err := r.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func newTypedNode(t *testing.T, flavour, section string) *typedNode {
 	if err := r.control.StartControllers(t.Context(), "deployment-controller", "replicaset-controller", "daemonset-controller"); err != nil {
 		t.Fatal(err)
 	}
-	r.hasCores(t, "telemetry", "2k")
+	r.hasCores(t, "telemetry", allCores)
 	return r
 }
 

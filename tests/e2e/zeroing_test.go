@@ -126,9 +126,11 @@ const zeroedRestarts = 10
 // so. What happens to members meanwhile is in docs/workload-partitions.md.
 func TestKubeletThatZeroes(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		r := newTypedNode(t, flavour, resourceSection(telemetryOn("0", true)))
+		r := newTypedNode(t, flavour, resourceSection(telemetryOn(true)))
 		small := resources("50m", "24Mi")
-		take := func(name string) spec { return taking(asking(spec{namespace: operators, name: name, requests: small}, "telemetry"), "100") }
+		take := func(name string) spec {
+			return taking(asking(spec{namespace: operators, name: name, requests: small}, "telemetry"), "100")
+		}
 		r.created(t,
 			group{take("first"), (*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
 			group{take("second"), (*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
@@ -169,7 +171,7 @@ func (r *typedNode) restoredByMonitor(t *testing.T, z *zeroing) {
 		took, pods := r.zeroed(t, z)
 		longest, failed = max(longest, took), failed+len(pods)
 		t.Logf("zero for %s; failed: %s", took.Round(time.Millisecond), strings.Join(pods, " "))
-		r.hasCores(t, "telemetry", "2k")
+		r.hasCores(t, "telemetry", allCores)
 		r.recovered(t, pods)
 	}
 	t.Logf("zero for %s at most; %d members of %d failed", longest.Round(time.Millisecond), failed, 3*zeroedRestarts)
@@ -198,7 +200,7 @@ func (r *typedNode) restoredByNobody(t *testing.T, z *zeroing) {
 		}
 	}
 	run(t, r.Node, "systemctl start "+monitorUnit)
-	r.hasCores(t, "telemetry", "2k")
+	r.hasCores(t, "telemetry", allCores)
 	<-z.restored
 	r.recovered(t, failed)
 }

@@ -21,6 +21,7 @@ func (p *ControlPlane) CreateAll(ctx context.Context, manifests []byte) error {
 	if err != nil {
 		return fmt.Errorf("create objects: %w", err)
 	}
+	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {
 		var object unstructured.Unstructured
@@ -33,8 +34,7 @@ func (p *ControlPlane) CreateAll(ctx context.Context, manifests []byte) error {
 			continue
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-		_, err := client.Resource(resource).Create(ctx, &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-		if err != nil {
+		if _, err := client.Resource(resource).Create(ctx, &object, strict); err != nil {
 			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
