@@ -74,7 +74,7 @@ func resourceGroups() []group {
 		// A Guaranteed pod is a member by its namespace, and not by annotation.
 		{asking(spec{namespace: operators, name: "guaranteed", requests: small, limits: small}, "telemetry"), (*typedNode).byDeployment, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
 		{spec{namespace: string(telemetry), name: "guaranteed", requests: small, limits: small}, (*typedNode).byDeployment, telemetry, v1.PodQOSGuaranteed, "0"},
-		{spec{namespace: v1.NamespaceDefault, name: "user", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},
+		{spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},
 	}
 }
 
