@@ -3,11 +3,8 @@
 package kubeapi
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"strings"
@@ -17,11 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/dynamic"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodepartition/internal/admission/policy"
@@ -167,29 +160,7 @@ spec: {policyName: zz-sidecar}
 // apply creates the objects of a file.
 func (c *cluster) apply(text string) {
 	c.t.Helper()
-	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
-	for {
-		var object unstructured.Unstructured
-		if err := reader.Decode(&object); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			c.t.Fatal(err)
-		}
-		kind := object.GroupVersionKind()
-		plural := strings.ToLower(kind.Kind) + "s"
-		if before, ok := strings.CutSuffix(plural, "ys"); ok {
-			plural = before + "ies"
-		}
-		_, err := client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: plural}).
-			Create(c.t.Context(), &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-		if err != nil {
-			c.t.Fatalf("%s %s: %v", kind.Kind, object.GetName(), err)
-		}
-	}
+	c.must(c.CreateAll(c.t.Context(), []byte(text)))
 }
 
 // namespaces creates the namespaces of the table, and of random pods.

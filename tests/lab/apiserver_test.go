@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -31,6 +32,7 @@ func TestControlPlane(t *testing.T) {
 	p := ControlPlaneForTest(t)
 	t.Run("identities", func(t *testing.T) { onControlPlane{t, p}.identities() })
 	t.Run("controllers", func(t *testing.T) { onControlPlane{t, p}.controllers() })
+	t.Run("scheduler", func(t *testing.T) { onControlPlane{t, p}.scheduled() })
 	t.Run("hanging", func(t *testing.T) { onControlPlane{t, p}.hanging() })
 	t.Run("interrupted", func(t *testing.T) { onControlPlane{t, p}.interrupted() })
 }
@@ -158,6 +160,40 @@ func (t onControlPlane) waitPods(app string, n int, gone ...types.UID) []v1.Pod 
 		t.Fatal(err)
 	}
 	return list.Items
+}
+
+// scheduled: a pod that names no node gets one with room for it.
+func (t onControlPlane) scheduled() {
+	ctx, client := t.Context(), t.p.Client()
+	room := v1.ResourceList{v1.ResourcePods: resource.MustParse("10")}
+	node, err := client.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "with-room"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status = v1.NodeStatus{Capacity: room, Allocatable: room}
+	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := t.p.StartScheduler(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := t.p.StartScheduler(ctx); err == nil || !strings.Contains(err.Error(), "it runs") {
+		t.Errorf("started twice: error %v", err)
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "anywhere"}, Spec: templateFor("anywhere", "").Spec}
+	if _, err := client.CoreV1().Pods(v1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = waitFor(ctx, "the pod on a node", pollInterval, func(ctx context.Context) (bool, string, error) {
+		pod, err := client.CoreV1().Pods(v1.NamespaceDefault).Get(ctx, "anywhere", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return pod.Spec.NodeName == "with-room", fmt.Sprintf("on %q: %+v", pod.Spec.NodeName, pod.Status.Conditions), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // hanging: requests get no answer until the API server is resumed.

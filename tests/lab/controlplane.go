@@ -20,9 +20,9 @@ import (
 )
 
 // ControlPlane is an API server with its etcd. They run on this machine beside the nodes, because
-// emulated they would take minutes to start. There is no scheduler: a pod names its node, in a
-// template, too. Pods need no service account. There are no controllers but the ones
-// that StartControllers starts.
+// emulated they would take minutes to start. A pod names its node, in a template, too, unless
+// StartScheduler has started the scheduler. Pods need no service account. There are no controllers
+// but the ones that StartControllers starts.
 type ControlPlane struct {
 	// Dir holds its data, keys and logs. Stop removes it.
 	Dir string
@@ -38,6 +38,7 @@ type ControlPlane struct {
 	etcd        *daemon
 	apiserver   *daemon
 	controllers *daemon // nil without StartControllers
+	scheduler   *daemon // nil without StartScheduler
 	// controllerManager is the path of their program.
 	controllerManager string
 	config            *rest.Config
@@ -291,12 +292,12 @@ func controllersArgs(kubeconfig string, names []string) []string {
 // such as "daemonset-controller", and returns when they have started. It ends with the control
 // plane.
 //
-// The template of their pods has to name a node, because there is no scheduler. The controllers
-// take the template as it is, and a DaemonSet is for that node alone (nodeShouldRunDaemonPod,
-// pkg/controller/daemon/daemon_controller.go, 1.37). A failed pod of a DaemonSet is deleted and
-// made again, at once the first time, then after a second, two, four and so on. A failed pod of a
-// ReplicaSet stays beside the new one. A test that deletes the set has to delete its pods, unless
-// "garbage-collector-controller" runs.
+// The template of their pods has to name a node, unless StartScheduler has been called. The
+// controllers take the template as it is, and a DaemonSet that names a node is for that node alone
+// (nodeShouldRunDaemonPod, pkg/controller/daemon/daemon_controller.go, 1.37). A failed pod of a
+// DaemonSet is deleted and made again, at once the first time, then after a second, two, four and
+// so on. A failed pod of a ReplicaSet stays beside the new one. A test that deletes the set has to
+// delete its pods, unless "garbage-collector-controller" runs.
 func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		return errors.New("start controllers: none is named")
@@ -457,7 +458,7 @@ func (p *ControlPlane) Stop() error {
 }
 
 func (p *ControlPlane) kill() error {
-	err := errors.Join(p.controllers.kill(), p.apiserver.kill(), p.etcd.kill())
+	err := errors.Join(p.scheduler.kill(), p.controllers.kill(), p.apiserver.kill(), p.etcd.kill())
 	_ = p.reserved.Close() // not reserved yet, or no longer
 	return err
 }
@@ -468,7 +469,7 @@ func (p *ControlPlane) keepLogs(dir string) error {
 		return err
 	}
 	var failed []error
-	for _, d := range []*daemon{p.etcd, p.apiserver, p.controllers} {
+	for _, d := range []*daemon{p.etcd, p.apiserver, p.controllers, p.scheduler} {
 		if d == nil {
 			continue
 		}

@@ -218,6 +218,12 @@ func controlPlanePrograms() Program {
 	return kubernetesPrograms("control-plane", kubernetesVersion, "kube-apiserver", "kube-controller-manager")
 }
 
+// schedulerProgram returns the program of StartScheduler. It is apart from the others of a control
+// plane, most of which run without it.
+func schedulerProgram() Program {
+	return kubernetesPrograms("scheduler", kubernetesVersion, "kube-scheduler")
+}
+
 // APIServers lists the minor versions of API servers, beside the control plane's, that the lab can
 // build.
 func APIServers() []string {

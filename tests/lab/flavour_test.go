@@ -32,6 +32,7 @@ func TestFlavours(t *testing.T) {
 		})
 	}
 	checkPinned(t, sources, controlPlanePrograms())
+	checkPinned(t, sources, schedulerProgram())
 	for _, minor := range APIServers() {
 		server, err := apiServer(minor)
 		if err != nil {

@@ -191,6 +191,7 @@ func (c cache) makeAll(
 	if controlPlane {
 		find(&ps.debian, "etcd", func(ctx context.Context) error { _, err := c.etcd(ctx, progress); return err })
 		ps.addProgram(c, controlPlanePrograms(), progress)
+		ps.addProgram(c, schedulerProgram(), progress)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	inOrder(ctx, group, ps.kubernetes, 1)

@@ -21,8 +21,9 @@ func TestPartsOfEverything(t *testing.T) {
 		}
 	}
 	ps.addProgram(c, controlPlanePrograms(), nil)
+	ps.addProgram(c, schedulerProgram(), nil)
 	// All images wait for the kubelet. The programs behind it find its objects.
-	if got, want := partNames(ps.kubernetes), []string{"kubelet-1.37", "control-plane-1.37"}; !slices.Equal(got, want) {
+	if got, want := partNames(ps.kubernetes), []string{"kubelet-1.37", "control-plane-1.37", "scheduler-1.37"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := partNames(ps.programs), []string{"pause", "podtool", "containerd-2.3", "runc-1.2", "crio-1.34"}; !slices.Equal(got, want) {

@@ -1,0 +1,66 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/tests/lab"
+)
+
+// standing holds the partition, the CPUs and the settings of CPU time of a container.
+type standing struct {
+	partition unitname.PartitionName
+	class     v1.PodQOSClass
+	// cpus has the CPUs of its processes, each list once.
+	cpus string
+	// The settings of the container, and of its pod.
+	weight, quota, podWeight, podQuota string
+}
+
+// listStandings prints a line for each container: its cgroup, the CPUs of its processes, and its
+// and its pod's cpu.weight and cpu.max.
+const listStandings = "cd " + cgroupRoot + ` && find kubepods.slice -type d -name '*.scope' -not -name 'crio-conmon-*' | while read d; do
+cpus=$(for p in $(find $d -name cgroup.procs -exec cat {} + 2>/dev/null); do sed -n 's/^Cpus_allowed_list:\t//p' /proc/$p/status 2>/dev/null; done | sort -u | xargs)
+echo "$d|$cpus|$(cat $d/cpu.weight $d/cpu.max ${d%/*}/cpu.weight ${d%/*}/cpu.max 2>/dev/null | tr '\n' '|')"; done`
+
+// standings returns the standings of the containers and sandboxes of the node, by their IDs. It
+// reads the cgroup file system, and trusts no report.
+func standings(ctx context.Context, n *lab.Node) (map[string]standing, error) {
+	out, err := n.Run(ctx, listStandings)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]standing{}
+	for line := range strings.Lines(out) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		scope := fields[0]
+		partition, class, _, ok := unitname.ParsePodSlice(path.Base(path.Dir(scope)))
+		if !ok || len(fields) < 6 { // it has ended meanwhile
+			continue
+		}
+		all[unitname.ContainerID(path.Base(scope))] = standing{
+			partition, v1.PodQOSClass(class), fields[1], fields[2], fields[3], fields[4], fields[5],
+		}
+	}
+	return all, nil
+}
+
+// standingOf returns the standing of a pod's only container, if it runs.
+func standingOf(all map[string]standing, pod *v1.Pod) (standing, error) {
+	if len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].State.Running == nil {
+		return standing{}, fmt.Errorf("%s/%s does not run: %s %s", pod.Namespace, pod.Name, pod.Status.Phase, pod.Status.Reason)
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	found, ok := all[id]
+	if !ok {
+		return standing{}, fmt.Errorf("%s/%s: no cgroup of the container %s", pod.Namespace, pod.Name, id)
+	}
+	return found, nil
+}
