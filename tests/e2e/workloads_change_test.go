@@ -33,12 +33,12 @@ const (
 	settling = 10 * time.Minute
 )
 
-// operators is the group whose pods ask for their type by annotation.
-const operators unitname.PartitionName = "operators"
+// askers is the group whose pods ask for their type by annotation.
+const askers unitname.PartitionName = "askers"
 
 // groups lists the namespaces of the pods. Each but the last has a partition, now and then.
 func groups() []string {
-	return []string{string(telemetry), string(batch), string(operators), v1.NamespaceDefault}
+	return []string{string(telemetry), string(batch), string(askers), v1.NamespaceDefault}
 }
 
 // layout is the configuration of partitions for the groups.
@@ -62,7 +62,7 @@ func (l layout) sections() string {
 		if group == l.exclusive {
 			cpus = `cpuset: "1", exclusive: true, `
 		}
-		if group == string(operators) {
+		if group == string(askers) {
 			right = "allowedNamespaces"
 		}
 		fmt.Fprintf(&text, "  %s: {%smemoryLimit: 384Mi, %s: [%s]}\n", l.names[group], cpus, right, group)
@@ -77,7 +77,7 @@ func (l layout) partition(group string) unitname.PartitionName {
 	switch {
 	case group == members:
 		return unitname.System
-	case !ok, group == string(operators) && name != operators:
+	case !ok, group == string(askers) && name != askers:
 		return unitname.Default
 	default:
 		return name
@@ -108,10 +108,10 @@ func TestWorkloadChanges(t *testing.T) {
 	}
 	t.Logf("CHANGES_SEED=%d", seed)
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(operators): operators}}
+		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(askers): askers}}
 		c := changing{
 			workloads: newWorkloads(t, flavour, begin.sections()), layout: begin, random: rand.New(rand.NewPCG(seed, 0)),
-			used: map[unitname.PartitionName]bool{telemetry: true, operators: true}, moves: map[string]int32{},
+			used: map[unitname.PartitionName]bool{telemetry: true, askers: true}, moves: map[string]int32{},
 		}
 		c.residents(t)
 		c.throughout(t, rand.New(rand.NewPCG(seed, 1)))
@@ -134,12 +134,12 @@ func (c *changing) pod(group, name string, i int) spec {
 	case 1:
 		// With less the runtime takes minutes to start it: its own work is charged to the pod. An
 		// annotation does not make a Guaranteed pod a member.
-		if s.requests = resources("150m", "32Mi"); group != string(operators) {
+		if s.requests = resources("150m", "32Mi"); group != string(askers) {
 			s.limits = s.requests
 		}
 	}
-	if group == string(operators) {
-		return asking(s, string(operators))
+	if group == string(askers) {
+		return asking(s, string(askers))
 	}
 	return s
 }
