@@ -279,8 +279,20 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 	}
 	h.broken = nil
 	h.changed()
-	if _, err := r.pass(t.Context()); err != nil || !slices.Contains(h.changed(), "cpu cri-containerd-one.scope 16 500000") {
+	const given = "cpu cri-containerd-one.scope 16 500000"
+	if _, err := r.pass(t.Context()); err != nil || !slices.Contains(h.changed(), given) {
 		t.Errorf("the next pass: %v", err)
+	}
+	// The value that is there is ours, also if another one could not be set.
+	h.reports(podCPU(1000, 0))
+	h.broken = errors.New("systemd does not answer")
+	if _, err := r.pass(t.Context()); !errors.Is(err, h.broken) {
+		t.Errorf("a pass that could not change it: %v", err)
+	}
+	h.broken = nil
+	h.changed()
+	if _, err := r.pass(t.Context()); err != nil || !slices.Contains(h.changed(), "cpu cri-containerd-one.scope 39 18446744073709551615") {
+		t.Errorf("the pass after that: %v", err)
 	}
 }
 

@@ -49,12 +49,18 @@ func (r CPURecord) byContainer() map[string]string {
 	return names
 }
 
-// with returns the record with the entries of another one, which replace its own.
-func (r CPURecord) with(other CPURecord) CPURecord {
+// until returns the record while the one of a pass is carried out. A scope that has values of an
+// earlier pass keeps them: if systemd does not answer, they are still there, and the next pass has
+// to know them as ours. It knows the new ones in any case, because it wants them.
+func (r CPURecord) until(next CPURecord) CPURecord {
 	both := newCPURecord()
-	for _, from := range []CPURecord{r, other} {
+	for _, from := range []CPURecord{r, next} {
 		maps.Copy(both.Pods, from.Pods)
-		maps.Copy(both.Scopes, from.Scopes)
+		for name, cpu := range from.Scopes {
+			if both.Scopes[name] == (CPUTime{}) {
+				both.Scopes[name] = cpu
+			}
+		}
 	}
 	return both
 }
