@@ -48,8 +48,8 @@ func pollInterval(distance, margin uint64, growth, burst float64) time.Duration 
 
 // together shortens a long wait that begins now, by a clock that all partitions share, so that it
 // ends at a multiple of maxPollInterval. Far from their thresholds all partitions are polled at the
-// same moments: the Go runtime, which wakes a thread of its own behind each that waits in the kernel,
-// does so once for all of them.
+// same moments: the Go runtime wakes another thread when one returns from the kernel, and does so
+// once for all of them.
 func together(now, wait time.Duration) time.Duration {
 	if wait < maxPollInterval {
 		return wait

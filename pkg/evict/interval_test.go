@@ -219,8 +219,8 @@ func TestNextPoll(t *testing.T) {
 	}
 }
 
-// TestTogether: a short wait stays as it is, and a long one ends at the moment at which those of
-// other partitions end, not later than asked.
+// TestTogether: a short wait stays as it is, and a long one ends together with the waits of other
+// partitions, not later than asked.
 func TestTogether(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct{ now, wait, want time.Duration }{

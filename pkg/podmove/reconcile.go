@@ -62,8 +62,8 @@ type moves struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
-	// policies counts the configurations that move other pods than the one before. decidedBy is that
-	// of the last snapshot.
+	// policies counts the configurations that move other pods than the one before. decidedBy is the
+	// number of the one that the last snapshot follows.
 	policies, decidedBy int
 }
 
