@@ -69,7 +69,7 @@ func (a *alarm) Wake() {
 	}
 }
 
-// Wait waits for the kernel, for Wake, for ctx to end, or for d. It reports whether
+// Wait waits for the kernel, for Wake, for ctx to end, or for d, see together. It reports whether
 // memory.events.local has changed. An epoll that the Go runtime waits for, as for a socket, costs
 // as much as this ppoll (tried).
 func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
@@ -79,6 +79,10 @@ func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 		{Fd: int32(a.wake), Events: unix.POLLIN},
 		{Fd: int32(a.events), Events: unix.POLLPRI},
 		{Fd: int32(a.pressure), Events: unix.POLLPRI},
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil { // without it d counts
+		d = together(time.Duration(now.Nano()), d)
 	}
 	timeout := unix.NsecToTimespec(d.Nanoseconds())
 	// The Go runtime interrupts its threads with signals. The kernel leaves the remaining time in

@@ -46,6 +46,17 @@ func pollInterval(distance, margin uint64, growth, burst float64) time.Duration 
 	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
 }
 
+// together shortens a long wait that begins now, by a clock that all partitions share, so that it
+// ends at a multiple of maxPollInterval. Far from their thresholds all partitions are polled at the
+// same moments: the Go runtime wakes another thread when one returns from the kernel, and does so
+// once for all of them.
+func together(now, wait time.Duration) time.Duration {
+	if wait < maxPollInterval {
+		return wait
+	}
+	return (now + wait).Truncate(maxPollInterval) - now
+}
+
 // nextPoll returns the time until the next poll, after a decision was acted on. open lists the
 // evictions open at that time, growth is the growth of the partition per second since the last
 // poll, and burst is described at Interval.

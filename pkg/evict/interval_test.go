@@ -218,3 +218,23 @@ func TestNextPoll(t *testing.T) {
 		})
 	}
 }
+
+// TestTogether: a short wait stays as it is, and a long one ends together with the waits of other
+// partitions, not later than asked.
+func TestTogether(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct{ now, wait, want time.Duration }{
+		{1001 * ms, 2 * ms, 2 * ms},
+		{1001 * ms, 249 * ms, 249 * ms},
+		{1000 * ms, 250 * ms, 250 * ms},
+		{1001 * ms, 250 * ms, 249 * ms},
+		{1249 * ms, 250 * ms, 1 * ms},
+		{1300 * ms, 250 * ms, 200 * ms},
+		{1300 * ms, time.Second, 950 * ms},
+		{1500 * ms, time.Second, time.Second},
+	} {
+		if got := together(test.now, test.wait); got != test.want {
+			t.Errorf("at %s a wait of %s takes %s, want %s", test.now, test.wait, got, test.want)
+		}
+	}
+}

@@ -185,6 +185,8 @@ type underway struct {
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
+	// decidedBy is the number of the configuration by which it is moved.
+	decidedBy int
 }
 
 // attach makes the end of the move answer an order. It is called with mu held.
@@ -196,7 +198,7 @@ func (u *underway) attach(o *order) {
 // begin records a move. It is called with mu held.
 func (r *Reconciler) begin(m *Move) *underway {
 	r.moving = m.UID
-	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name}
+	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name, decidedBy: r.decidedBy}
 	r.underway[m.UID] = u
 	return u
 }

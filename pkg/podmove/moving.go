@@ -79,7 +79,20 @@ var (
 	// ErrWrongPlace means that the container came back in the wrong place. Placement at creation does
 	// not work and would not place another container either: no other pod is restarted.
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
+	// errOvertaken means that the configuration has changed since the container was stopped. It may
+	// have come back where it belongs now, and the next pass decides that.
+	errOvertaken = errors.New("the configuration has changed meanwhile")
 )
+
+// elsewhere returns what it means that a moved container came back in another place.
+func (r *Reconciler) elsewhere(m *Move) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.underway[m.UID].decidedBy != r.policies {
+		return errOvertaken
+	}
+	return ErrWrongPlace
+}
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
 // it waits at most moveTimeout, the time that a container has to come back.
@@ -186,8 +199,12 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 		r.mu.Lock()
 		passed, pods := r.passed, r.options.Table.Pods()
 		r.mu.Unlock()
-		if over, err := cameBack(pods, m, c); over {
-			return err
+		switch over, elsewhere := cameBack(pods, m, c); {
+		case elsewhere != "":
+			return fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w",
+				c.Name, m.Namespace, m.Name, elsewhere, m.Slice, r.elsewhere(m))
+		case over:
+			return nil
 		}
 		select {
 		case <-passed:
@@ -198,8 +215,9 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 	}
 }
 
-// cameBack checks for the container that the kubelet started in place of a stopped one.
-func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
+// cameBack checks for the container that the kubelet started in place of a stopped one. elsewhere
+// is its slice, if that is not the one of the move.
+func cameBack(pods []Pod, m *Move, old Container) (over bool, elsewhere string) {
 	exists := false
 	for _, pod := range pods {
 		if pod.UID != m.UID || !pod.Exists {
@@ -207,18 +225,15 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, err error) {
 		}
 		exists = true
 		for _, c := range pod.Containers {
-			if c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "" {
-				continue
+			switch {
+			case c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "":
+			case c.Slice != m.Slice:
+				return true, c.Slice
+			default:
+				return true, ""
 			}
-			if c.Slice != m.Slice {
-				return true, fmt.Errorf(
-					"container %s of pod %s/%s came back in %s; want %s: %w",
-					c.Name, m.Namespace, m.Name, c.Slice, m.Slice, ErrWrongPlace,
-				)
-			}
-			return true, nil
 		}
 	}
 	// A pod that was deleted meanwhile has nothing to move.
-	return !exists, nil
+	return !exists, ""
 }

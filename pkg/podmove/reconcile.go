@@ -76,6 +76,9 @@ type moves struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
+	// policies counts the configurations that move other pods than the one before. decidedBy is the
+	// number of the one that the last snapshot follows.
+	policies, decidedBy int
 }
 
 // failure is a pod whose move failed.
@@ -117,6 +120,7 @@ func New(o Options) (*Reconciler, error) {
 func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
 	if !r.config.sameMembers(c) {
+		r.policies++
 		r.forgive()
 	}
 	r.config, r.rules = c, c.Rules()
@@ -304,6 +308,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
+	r.decidedBy = r.policies
 	s.Rules = s.Rules.now(s.Pods)
 	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n

@@ -452,6 +452,33 @@ func TestReconcilerWrongPlace(t *testing.T) {
 	})
 }
 
+// TestReconcilerOvertaken: the configuration changes while a container is restarted, which comes
+// back where it belongs now. The runtime has placed it, and the next pod is restarted.
+func TestReconcilerOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = defaultA
+		h.secondPod()
+		h.sandboxes[len(h.sandboxes)-1].Namespace = "monitoring"
+		r, e := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		if did := h.restarts(); did != 1 {
+			t.Fatalf("%d restarts, want the first", did)
+		}
+		r.SetConfig(inSystem("monitoring"))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if did := h.all(); e.all || !slices.Contains(did, "restart two 3s") {
+			t.Errorf("did %q, no pod is restarted: %t; want the second restarted, too", did, e.all)
+		}
+		if len(e.failed) != 1 || !strings.Contains(e.failed[0].Error(), "the configuration has changed meanwhile") {
+			t.Errorf("failures %v, want why the first is not where it was to be", e.failed)
+		}
+	})
+}
+
 // TestReconcilerContainerStaysStopped: a pod whose container does not run again is not stopped a
 // second time.
 func TestReconcilerContainerStaysStopped(t *testing.T) {

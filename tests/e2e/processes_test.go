@@ -18,8 +18,8 @@ type podProcess struct {
 	// cpus is the list of CPUs that the kernel lets it run on.
 	cpus   string
 	cgroup string
-	// partition and class belong to the slice of the pod, and uid is in it with underscores. All are
-	// empty for a process outside of such slices.
+	// The slice of the pod names partition and class, and uid with underscores. All are empty for a
+	// process outside of such slices.
 	partition  unitname.PartitionName
 	class, uid string
 }
