@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -173,16 +174,30 @@ func TestAttacks(t *testing.T) {
 // attacked is a node whose pods attack it.
 type attacked struct{ *workloads }
 
+// patience bounds the start of two dozen pods on an emulated node.
+const patience = 8 * time.Minute
+
+// await waits for a condition that all pods have a part in.
+func (a *attacked) await(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := a.Eventually(ctx, what, cond); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // all makes all attacks at once and compares the outcomes with honest pods.
 func (a *attacked) all(t *testing.T, policies bool) {
-	for _, s := range honest() {
-		a.submit(t, s)
-	}
 	later := []spec{
 		{namespace: unallowed, name: "asks-later", requests: few()},
 		{namespace: operators, name: "asks-later", requests: few()},
 	}
 	for _, s := range later {
+		a.create(t, s)
+		a.asksLater(t, s, policies)
+	}
+	for _, s := range honest() {
 		a.submit(t, s)
 	}
 	in := map[string]attack{}
@@ -201,10 +216,6 @@ func (a *attacked) all(t *testing.T, policies bool) {
 	}
 	a.mirror(t)
 	for _, s := range later {
-		if _, err := a.control.WaitPod(t.Context(), s.namespace, s.name); err != nil {
-			t.Fatal(err)
-		}
-		a.asksLater(t, s, policies)
 		in[s.namespace+"/"+s.name] = attack{spec: s, like: "ordinary"}
 	}
 	a.gainNothing(t, in)
@@ -229,7 +240,7 @@ func (a *attacked) gainNothing(t *testing.T, in map[string]attack) {
 		"without-cpu": {partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1"},
 		"member":      {partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
 	}
-	eventually(t, a.Node, "attackers like honest pods", func(ctx context.Context) (bool, string, error) {
+	a.await(t, "attackers like honest pods", func(ctx context.Context) (bool, string, error) {
 		all, err := a.pods(ctx)
 		if err != nil {
 			return false, "", err
@@ -277,7 +288,7 @@ func (a *attacked) pods(ctx context.Context) (func(namespace, name string) (stan
 // the monitor nothing to refuse.
 func (a *attacked) saysWhy(t *testing.T, in map[string]attack, policies bool) {
 	t.Helper()
-	eventually(t, a.Node, "the reasons", func(ctx context.Context) (bool, string, error) {
+	a.await(t, "the reasons", func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, a.Node)
 		if err != nil {
 			return false, "", err
@@ -324,7 +335,7 @@ func (a *attacked) mirror(t *testing.T) {
 	t.Helper()
 	s := annotated(asking(spec{namespace: unallowed, name: "mirror", requests: few()}, "telemetry"), v1.MirrorPodAnnotationKey, "mirror")
 	a.submit(t, s)
-	eventually(t, a.Node, "the kubelet deletes a mirror pod of nothing", func(ctx context.Context) (bool, string, error) {
+	a.await(t, "the kubelet deletes a mirror pod of nothing", func(ctx context.Context) (bool, string, error) {
 		pod, err := a.control.Client().CoreV1().Pods(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, "", nil
@@ -347,7 +358,7 @@ func (a *attacked) cleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, a.Node, "no attackers", func(ctx context.Context) (bool, string, error) {
+	a.await(t, "no attackers", func(ctx context.Context) (bool, string, error) {
 		pods, err := a.Pods(ctx)
 		return err == nil && !slices.ContainsFunc(pods, func(p v1.Pod) bool { return slices.Contains(namespaces, p.Namespace) }), "", err
 	})
