@@ -66,7 +66,7 @@ func (a *partitionAudit) exclusiveMembers() {
 }
 
 // handedOut finds CPUs of the partition that the static policy may assign to a container of a user:
-// it assigns those that are not reserved. Flags of the kubelet alone come to this, because a section
+// it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a section
 // beside such a configuration file is refused.
 func (a *partitionAudit) handedOut() {
 	k := a.Kubelet

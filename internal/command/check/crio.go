@@ -119,7 +119,7 @@ func crioFindings(f *crioFacts) []Finding {
 
 func cpusText(list string) string {
 	if list == "" {
-		return "no CPUs of its own"
+		return "without CPUs"
 	}
 	return "CPUs " + oneline.ASCII(list)
 }

@@ -35,7 +35,9 @@ func TestInterruptFindings(t *testing.T) {
 // TestCheckInterrupts: an interrupt without a handler does not count.
 func TestCheckInterrupts(t *testing.T) {
 	t.Parallel()
-	n := fakenode.Whole(t)
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition(fmt.Sprint(64 << 20))
+	n.Serve(&fakenode.Runtime{})
 	expect(t, n, passes, []string{"ok      interrupts: no partition has exclusive CPUs"})
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
 		"systemPartition: {namespaces: [kube-system], memoryLimit: 64Mi, cpuset: '2-3', exclusive: true}\n"))

@@ -149,7 +149,9 @@ func rightsFindings(f *clusterFacts) []Finding {
 		{f.mayPatch, "patch nodes/status", ruleStatus, "the monitor cannot keep " + strings.Join(resources, ", ") + " on the Node"},
 	} {
 		switch {
-		case of.err == nil, unreachable(of.err) != nil && len(resources) > 0: // reported by the check workload-resource
+		case of.err == nil:
+		case unreachable(of.err) != nil && len(resources) > 0:
+			// reported by the check workload-resource
 		case errors.Is(of.err, kubeapi.ErrForbidden):
 			found = append(found, changing(
 				Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user; partition-monitor render admission has "+

@@ -183,7 +183,7 @@ func TestCRIOFindings(t *testing.T) {
 		"no policy":           {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
 		"unknown":             {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
 		"guarded":             {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
-		"another annotation":  {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (no CPUs of its own)", "are not about this annotation", "--ignore=crio-workloads"}}},
+		"another annotation":  {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
 		"both, and no policy": {crioFacts{table: []crioconfig.Workload{target, another, target}}, [][]string{{"CPUs 0-1), target"}, {"io.openshift/own"}}},
 	} {
 		expectLines(t, name, crioFindings(&test.facts), test.want)
@@ -241,8 +241,8 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 	expect(t, n, passes, []string{"ok      workload-namespaces: nothing in the namespaces"})
 }
 
-// TestCheckWorkloadsKubelet: a kubelet's user may look at its own Node. What it may not is said once
-// and asked for once.
+// TestCheckWorkloadsKubelet: a kubelet's user may look at its own Node. What it may not is asked
+// for once, and said once.
 func TestCheckWorkloadsKubelet(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
@@ -342,8 +342,8 @@ func TestCheckCRIOPolicy(t *testing.T) {
 	asked(1)
 }
 
-// TestCheckSilentPods: the namespaces are those of the file, and those that the monitor has asked
-// about.
+// TestCheckSilentPods: the file and the namespaces that the monitor has asked about say who may ask
+// for a type.
 func TestCheckSilentPods(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Valid("kube-system")+typesSection)
