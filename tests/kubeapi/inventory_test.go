@@ -97,7 +97,8 @@ func bounds(c *cluster) {
 		try := func(ctx context.Context) error {
 			pod, err := c.create(ctx, asking(made.Name))
 			if err == nil {
-				_ = c.admin.CoreV1().Pods(made.Name).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) // it may stay
+				// It may stay.
+				_ = c.admin.CoreV1().Pods(made.Name).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
 			}
 			return err
 		}
