@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
@@ -113,9 +114,20 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 		f.unasked = err
 		return f
 	}
-	f.server, f.kubeconfig, f.node = client.Server(), path, cluster.NodeName(c.options.Node, client)
+	f.server, f.kubeconfig, f.node = client.Server(), path, nodeName(c.options.Node, client)
 	f.ask(ctx, client)
 	return f
+}
+
+// nodeName returns the name of the node in the cluster. An administrator's certificate does not have
+// it, and the kubelet's does.
+func nodeName(n host.Node, client *kubeapi.Client) string {
+	if client.Node() == "" {
+		if kubelets, _, err := cluster.Open(n, options.KubeconfigAuto); err == nil && kubelets.Node() != "" {
+			return kubelets.Node()
+		}
+	}
+	return cluster.NodeName(n, client)
 }
 
 // ask sends the requests: first those that a kubelet's user may send, then about the cluster. It
