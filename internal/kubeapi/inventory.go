@@ -131,7 +131,8 @@ func (c *Client) Quotas(ctx context.Context) ([]CPURule, error) {
 func (c *Client) HasPolicy(ctx context.Context, name string) (bool, error) {
 	for _, plural := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		var object struct{}
-		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", plural, name).SetHeader("Accept", "application/json")
+		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", plural, name).
+			SetHeader("Accept", "application/json")
 		err := c.read(ctx, "get "+plural+"/"+name, "get "+plural, request, &object)
 		switch {
 		case apierrors.IsNotFound(err) && !fromNoAPIServer(err):

@@ -141,12 +141,13 @@ func rightsFindings(f *clusterFacts) []Finding {
 		return nil // reported by the check workload-resource
 	}
 	var found []Finding
+	unwritten := "the monitor cannot keep " + strings.Join(resources, ", ") + " on the Node"
 	for _, of := range []struct {
 		err                error
 		right, rule, means string
 	}{
 		{f.mayGet, "get namespaces", ruleNamespaces, "no annotation of a namespace gives its pods a workload type"},
-		{f.mayPatch, "patch nodes/status", ruleStatus, "the monitor cannot keep " + strings.Join(resources, ", ") + " on the Node"},
+		{f.mayPatch, "patch nodes/status", ruleStatus, unwritten},
 	} {
 		switch {
 		case of.err == nil:
