@@ -119,8 +119,8 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 	return f
 }
 
-// nodeName returns the name of the node in the cluster. An administrator's certificate does not have
-// it, and the kubelet's does.
+// nodeName returns the name of the node in the cluster. An administrator's certificate does not
+// have it, and the kubelet's does.
 func nodeName(n host.Node, client *kubeapi.Client) string {
 	if client.Node() == "" {
 		if kubelets, _, err := cluster.Open(n, options.KubeconfigAuto); err == nil && kubelets.Node() != "" {
