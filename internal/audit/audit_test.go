@@ -44,6 +44,9 @@ func partitionOn(list string) change {
 	}
 }
 
+// exclusive keeps all other pods off the CPUs of the partition.
+func exclusive(s *Facts) { s.Partitions[0].Exclusive = true }
+
 // guaranteedMember makes the pod web a member with whole CPUs, to which CPU 1 is assigned.
 func guaranteedMember(s *Facts) {
 	pod("web", func(p *v1.Pod) {
@@ -144,6 +147,12 @@ func faults(t *testing.T) []fault {
 		{"user pods assigned CPUs of the partition", changes(partitionOn("0"), kubelet(t, "cpuManagerPolicy: static\nreservedSystemCPUs: '1'"),
 			on("0", agentScope, webScope), on("1", appScope, batchScope)), "partition-cpus", "webweb.scope/cpuset.cpus.effective"},
 		{"no strict reservation", changes(partitionOn("0"), kubelet(t, staticCPU0), on("0", agentScope)), "partition-cpus", "cpuManagerPolicyOptions.strict-cpu-reservation"},
+		{"no strict reservation beside an exclusive partition", changes(partitionOn("0"), exclusive, kubelet(t, staticCPU0), on("0", agentScope), on("1", webScope, appScope, batchScope)),
+			"partition-cpus", "cpuManagerPolicyOptions.strict-cpu-reservation"},
+		{"CPUs that are not reserved", changes(partitionOn("1"), kubelet(t, staticCPU0+"cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}"),
+			on("1", agentScope), on("0", webScope, appScope, batchScope)), "partition-cpus", "reservedSystemCPUs"},
+		{"exclusive CPUs that are not reserved", changes(partitionOn("1"), exclusive, kubelet(t, staticCPU0), on("1", agentScope), on("0", webScope, appScope, batchScope)),
+			"partition-cpus", "reservedSystemCPUs"},
 		{"a member with CPUs that idle", changes(partitionOn("0"), kubelet(t, staticCPU0+"cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}"),
 			guaranteedMember, on("0", agentScope), on("1", appScope, batchScope)), "partition-cpus", "webweb.scope/cpuset.cpus"},
 	}

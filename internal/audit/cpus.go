@@ -31,8 +31,8 @@ func (a *audit) partitionCPUs() {
 			continue
 		}
 		p.exclusiveMembers()
-		if !p.sharedReservation() {
-			p.userPods()
+		if !p.sharedReservation() && !p.userPods() {
+			p.handedOut() // what is so counts before what may come
 		}
 	}
 }
@@ -65,6 +65,33 @@ func (a *partitionAudit) exclusiveMembers() {
 	}
 }
 
+// handedOut finds CPUs of the partition that the static policy may assign to a container of a user:
+// it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a section
+// beside such a configuration file is refused.
+func (a *partitionAudit) handedOut() {
+	k := a.Kubelet
+	if k == nil || k.CPUManagerPolicy != static {
+		return
+	}
+	reserved, err := cpuset.Parse(k.ReservedSystemCPUs)
+	outside := a.CPUs.Difference(reserved)
+	if err != nil || outside.IsEmpty() {
+		return
+	}
+	consequence := "members run on them, too"
+	if a.Exclusive {
+		consequence = "it is kept off them, and runs where other pods run"
+	}
+	a.add(Finding{
+		Severity: warning, Path: k.Source + ": reservedSystemCPUs",
+		Value: orUnset(k.ReservedSystemCPUs), Expected: reserved.Union(a.CPUs).String(),
+		Why: fmt.Sprintf("the static CPU manager may assign the CPUs %s of the partition to a Guaranteed container of a user alone: %s",
+			outside, consequence),
+		Document: docCPUs,
+		Cure:     fmt.Sprintf(`set reservedSystemCPUs: "%s"; then %s`, reserved.Union(a.CPUs), a.restart()),
+	})
+}
+
 // wholeCPUs reports whether a container requests whole CPUs (guaranteedCPUs,
 // pkg/kubelet/cm/cpumanager/policy_static.go).
 func wholeCPUs(c *v1.Container) bool {
@@ -83,11 +110,16 @@ func (a *partitionAudit) sharedReservation() bool {
 	if shared := reserved.Intersection(a.CPUs); err != nil || shared.IsEmpty() {
 		return false
 	}
+	consequence := "it runs all other user pods on them"
+	if a.Exclusive {
+		consequence = "it counts on them for user pods, which are kept off. When it has assigned all other CPUs, " +
+			"user pods run on those that it has assigned"
+	}
 	a.add(Finding{
 		Severity: warning, Path: k.Source + ": cpuManagerPolicyOptions." + strictReservation,
 		Value: orUnset(k.CPUManagerPolicyOptions[strictReservation]), Expected: "true",
 		Why: fmt.Sprintf("the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
-			"Without this option it runs all other user pods on them", a.CPUs),
+			"Without this option %s", a.CPUs, consequence),
 		Document: docCPUs,
 		Cure:     "set " + strictReservation + `: "true" in cpuManagerPolicyOptions; then ` + a.restart(),
 	})
@@ -114,8 +146,8 @@ func orUnset(text string) string {
 }
 
 // userPods finds containers of user pods that may run on the partition's CPUs. One finding stands
-// for all of them.
-func (a *partitionAudit) userPods() {
+// for all of them. It reports whether there are any.
+func (a *partitionAudit) userPods() bool {
 	var first *Finding
 	containers := 0
 	for _, pod := range a.settled() {
@@ -135,7 +167,7 @@ func (a *partitionAudit) userPods() {
 		}
 	}
 	if first == nil {
-		return
+		return false
 	}
 	first.Severity, first.Document = warning, docPartition
 	first.Why = fmt.Sprintf("the partition's cpuset is %s, and %d containers of user pods may run there too. "+
@@ -143,4 +175,5 @@ func (a *partitionAudit) userPods() {
 	first.Cure = fmt.Sprintf(`set exclusive: true in the section, and systemctl daemon-reload; or set cpuManagerPolicy: static, `+
 		`reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`, a.CPUs, strictReservation, a.restart())
 	a.add(*first)
+	return true
 }

@@ -95,6 +95,8 @@ type Section struct {
 	Name unitname.PartitionName
 	// CPUs is empty if the partition runs on all CPUs.
 	CPUs cpuset.CPUSet
+	// Exclusive means that other pods are kept off CPUs.
+	Exclusive bool
 }
 
 // FirstProcess is the process that a container was started with.

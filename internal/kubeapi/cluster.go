@@ -15,17 +15,23 @@ import (
 // pageSize bounds the nodes in one answer.
 const pageSize = 500
 
-// nodePage has the part of a list of nodes that is read here.
-type nodePage struct {
-	Metadata metav1.ListMeta `json:"metadata"`
-	Items    []struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-		Status struct {
-			Allocatable map[string]resource.Quantity `json:"allocatable"`
-		} `json:"status"`
-	} `json:"items"`
+// nodeAmounts is the part of a node that is read here.
+type nodeAmounts struct {
+	Metadata named `json:"metadata"`
+	Status   struct {
+		Allocatable map[string]resource.Quantity `json:"allocatable"`
+	} `json:"status"`
+}
+
+// without returns which of these resources the node lacks.
+func (n *nodeAmounts) without(resources []string) []string {
+	var lacking []string
+	for _, name := range resources {
+		if q := n.Status.Allocatable[name]; q.Sign() <= 0 {
+			lacking = append(lacking, name)
+		}
+	}
+	return lacking
 }
 
 // NodesWithout returns, for each of these resources that a node of the cluster lacks, the names of
@@ -33,26 +39,15 @@ type nodePage struct {
 // nodes, which a kubelet's does not have.
 func (c *Client) NodesWithout(ctx context.Context, resources []string) (map[string][]string, error) {
 	lacking := map[string][]string{}
-	for from := ""; ; {
-		request := c.rest.Get().Resource("nodes").Param("limit", fmt.Sprint(pageSize)).SetHeader("Accept", "application/json")
-		if from != "" {
-			request.Param("continue", from)
+	err := list(ctx, c, "nodes", func(n *nodeAmounts) {
+		for _, name := range n.without(resources) {
+			lacking[name] = append(lacking[name], n.Metadata.Name)
 		}
-		var page nodePage
-		if err := c.read(ctx, "list nodes", "list nodes", request, &page); err != nil {
-			return nil, err
-		}
-		for _, node := range page.Items {
-			for _, name := range resources {
-				if q := node.Status.Allocatable[name]; q.Sign() <= 0 {
-					lacking[name] = append(lacking[name], node.Metadata.Name)
-				}
-			}
-		}
-		if from = page.Metadata.Continue; from == "" {
-			return lacking, nil
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
+	return lacking, nil
 }
 
 // ServedVersion returns the first of these versions of an API group in which the API server serves

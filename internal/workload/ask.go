@@ -11,6 +11,9 @@ import (
 // value.
 const targetPrefix = "target.workload.openshift.io/"
 
+// IsTarget reports whether an annotation is one by which a pod asks for a type.
+func IsTarget(annotation string) bool { return strings.HasPrefix(annotation, targetPrefix) }
+
 // preferred is the only effect that there is. RequiredDuringScheduling was never implemented, and
 // OpenShift's API server refuses it.
 const preferred = "PreferredDuringScheduling"

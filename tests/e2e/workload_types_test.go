@@ -143,6 +143,14 @@ func (w *workloads) typesForbidden(t *testing.T) {
 		w.create(t, asking(spec{namespace: namespace, name: "late", requests: resources("10m", "16Mi")}, "telemetry"))
 		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: refused}})
 	}
+	becomes(t, w.Node, checked("workload-resource"), "ok workload-resource")
+	want(t, w.Node, checked("workload-rights"), "error workload-rights")
+	want(t, w.Node, checked("crio-workloads"), "ok crio-workloads")
+}
+
+// checked is a command that writes the grades of the findings of a check.
+func checked(name string) string {
+	return monitorPath + " check | grep -E '^[a-z]+ +" + name + ":' | tr -s ' ' | cut -d: -f1 | sort -u"
 }
 
 // typesGranted: with the right to read namespaces the next pass moves what is allowed, and new pods
@@ -170,6 +178,7 @@ func (w *workloads) typesGranted(t *testing.T) {
 	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
 	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
 	w.neverRestarted(t, "annotated", "new")
+	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
 	run(t, w.Node, "systemctl restart "+monitorUnit)
 	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
 	w.neverRestarted(t, "annotated", "new")

@@ -36,6 +36,8 @@ type Cluster struct {
 	Pod      *v1.Pod
 	Statuses []PodStatusPatch
 	Events   []v1.Event
+	// Objects holds answers as JSON, by method and path: lists, and objects that nothing changes.
+	Objects map[string]string
 	// Namespaces holds the namespaces by name.
 	Namespaces map[string]*v1.Namespace
 	// Conditions holds the conditions of all nodes by type.
@@ -139,6 +141,8 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case code != 0:
 		answer = code
 		object = status(code)
+	case c.Objects[line] != "":
+		object = json.RawMessage(c.Objects[line])
 	case line == PatchPod:
 		var patch PodStatusPatch
 		err = json.Unmarshal(body, &patch)

@@ -62,6 +62,7 @@ func admissionOn(c *cluster, version string) {
 		"many":      manyContainers,
 		"resource":  resourceOfNode,
 		"namespace": namespaceOfKubelet,
+		"bounds":    bounds,
 	} {
 		c.t.Run(name, func(t *testing.T) {
 			c := *c

@@ -88,6 +88,7 @@ func TestOnAPIServer(t *testing.T) {
 		"events about the node":   eventsAboutNode,
 		"a condition of the node": nodeCondition,
 		"resources of types":      setCores,
+		"what check asks for":     inventory,
 		"faults":                  recordedFaults,
 		"a user without rights":   withoutRights,
 		"a user with those named": withRights,

@@ -34,6 +34,9 @@ const (
 //go:embed policy.yaml
 var manifests string
 
+// Name is the name of the policies about pods, and of their bindings.
+const Name = "node-partition-workloads"
+
 // Render returns the manifests as YAML documents.
 func Render(c Cluster) (string, error) {
 	if len(c.Types) == 0 {

@@ -54,6 +54,9 @@ func TestRender(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v; want %v", name, got, test.want)
 		}
+		if !strings.Contains(text, "kind: ValidatingAdmissionPolicyBinding\nmetadata:\n  name: "+Name+"\n") {
+			t.Errorf("%s: no binding %s", name, Name)
+		}
 		for _, want := range []string{"{'a': ['x', 'y'], 'b': [''], 'c': ['']}", "variables.type in ['b'] &&"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %s", name, want)

@@ -82,6 +82,8 @@ func prefix() string {
 func (c *checks) run(ctx context.Context, k check) []Finding {
 	n := c.options.Node
 	switch err := n.NoCgroups(); {
+	case n.Answers() != nil && k.needs == api:
+		return nil
 	case n.Answers() != nil && k.needs == services:
 		return saying(Warning, "%v", n.Answers())
 	case err != nil && k.needs == cgroups:

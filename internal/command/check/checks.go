@@ -39,6 +39,9 @@ const (
 	files needs = iota
 	cgroups
 	services
+	// api is the cluster. Checks that need it are left out on another node, whose credentials are not
+	// to be used here.
+	api
 )
 
 // docsPage is the page that explains the checks, below the prefix of the installation.
@@ -59,9 +62,14 @@ var allChecks = []check{
 	{"nri", docsPage + "nri", (*checks).served, services},
 	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
 	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager, files},
+	{"interrupts", docsPage + "exclusive-cpus", (*checks).interrupts, files},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},
 	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI, services},
 	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},
+	{"workload-resource", docsPage + "workload-types", (*checks).workloadResource, api},
+	{"workload-rights", docsPage + "workload-types", (*checks).workloadRights, api},
+	{"workload-namespaces", docsPage + "workload-types", (*checks).workloadNamespaces, api},
+	{"crio-workloads", docsPage + "workload-types", (*checks).crioWorkloads, files},
 	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap, files},
 	{"systemd-oomd", docsPage + "swap-and-systemd-oomd", (*checks).oomd, services},
 	{"service", docsPage + "messages-of-the-monitor", (*checks).service, services},
@@ -85,6 +93,10 @@ type checks struct {
 	desired *node.Desired
 	config  *kubeletconfig.Merged
 	yields  bool
+	// runtimeName is the name of the runtime that has answered; empty without an answer.
+	runtimeName string
+	// asked holds what the API server has said; nil before the first check that needs it.
+	asked *clusterFacts
 }
 
 func saying(g Grade, format string, args ...any) []Finding {

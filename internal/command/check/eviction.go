@@ -84,8 +84,11 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 			"%v: pods are restarted, and not evicted for good", err)
 	}
 	namespace := "kube-system"
-	if len(c.desired.Partitions) > 0 {
-		namespace = c.desired.Partitions[0].Namespaces[0]
+	for _, p := range c.desired.Partitions {
+		if len(p.Namespaces) > 0 { // a workload partition may have none
+			namespace = p.Namespaces[0]
+			break
+		}
 	}
 	err = client.Rights(ctx, namespace)
 	switch {

@@ -12,6 +12,7 @@ func (c *checks) container(ctx context.Context) []Finding {
 	if err != nil {
 		return saying(Error, "%v", err)
 	}
+	c.runtimeName = name
 	return saying(OK, "%s %s at %s", name, version, endpoint)
 }
 

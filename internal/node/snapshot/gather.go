@@ -128,7 +128,7 @@ func (g *gatherer) readPartition(s *audit.Facts) {
 	s.Members, s.Names = desired.Members(node.AllowedByFile(g.node)), desired.Names
 	for i := range desired.Partitions {
 		p := &desired.Partitions[i]
-		s.Partitions = append(s.Partitions, audit.Section{Name: p.Name, CPUs: p.CPUs})
+		s.Partitions = append(s.Partitions, audit.Section{Name: p.Name, CPUs: p.CPUs, Exclusive: p.Exclusive})
 	}
 }
 

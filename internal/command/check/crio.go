@@ -1,0 +1,125 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"nodepartition/internal/admission/policy"
+	"nodepartition/internal/crioconfig"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node/cluster"
+	"nodepartition/internal/node/options"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/workload"
+)
+
+// crioFacts holds CRI-O's table of workloads, and who keeps users from it.
+type crioFacts struct {
+	table []crioconfig.Workload
+	// err is the error of the files.
+	err error
+	// runtime is the name of the runtime that answers; empty if none does.
+	runtime string
+	// openShift says why OpenShift's own API server guards the annotations; empty if it does not.
+	openShift string
+	// guarded means that the policies of render admission are in force. unknown is the reason why that
+	// is not known.
+	guarded bool
+	unknown error
+}
+
+// crioWorkloads checks that no user can take CPUs by CRI-O's own table.
+func (c *checks) crioWorkloads(ctx context.Context) []Finding {
+	root := c.options.Node.Root
+	f := crioFacts{runtime: c.runtimeName, openShift: kubeletconfig.OpenShift(root)}
+	f.table, f.err = crioconfig.Workloads(root)
+	if f.mayGuard() {
+		f.guarded, f.unknown = c.guarded(ctx)
+	}
+	return crioFindings(&f)
+}
+
+// crioName is the name by which CRI-O answers.
+const crioName = "cri-o"
+
+// mayGuard reports whether the policies decide about an entry of the table.
+func (f *crioFacts) mayGuard() bool {
+	if f.openShift != "" || f.runtime != "" && f.runtime != crioName {
+		return false
+	}
+	for _, w := range f.table {
+		if workload.IsTarget(w.Annotation) {
+			return true
+		}
+	}
+	return false
+}
+
+// guarded asks the API server for the policies of render admission.
+func (c *checks) guarded(ctx context.Context) (bool, error) {
+	if err := c.options.Node.Answers(); err != nil {
+		return false, err
+	}
+	if c.options.Eviction.Kubeconfig == options.KubeconfigNone {
+		return false, fmt.Errorf("the API server is not asked (--%s)", options.FlagKubeconfig)
+	}
+	client, _, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	if err != nil {
+		return false, err
+	}
+	return client.HasPolicy(ctx, policy.Name)
+}
+
+// crioFindings says which entries of the table any user can use.
+func crioFindings(f *crioFacts) []Finding {
+	switch {
+	case f.runtime != "" && f.runtime != crioName:
+		return saying(OK, "the runtime %s has no table of workloads", f.runtime)
+	case f.err != nil:
+		return saying(Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", f.err)
+	case len(f.table) == 0:
+		return saying(OK, "CRI-O gives no CPUs by an annotation")
+	case f.openShift != "":
+		return saying(OK, "OpenShift's API server guards CRI-O's table of workloads: %s", f.openShift)
+	}
+	var open, own []string
+	for _, w := range f.table {
+		text := fmt.Sprintf("%s in %s (%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs))
+		switch {
+		case !workload.IsTarget(w.Annotation):
+			own = append(own, text)
+		case !f.guarded:
+			open = append(open, text)
+		}
+	}
+	var found []Finding
+	if len(open) > 0 {
+		why := "no admission policy " + policy.Name + " is in force"
+		if f.unknown != nil {
+			why = fmt.Sprintf("whether an admission policy guards it is not known: %v", f.unknown)
+		}
+		found = append(found, changing(
+			Warning, "apply the policies of partition-monitor render admission, or remove the entry: a partition does not need it",
+			"CRI-O gives any pod with the annotation CPUs and shares of its choice: %s: %s", strings.Join(open, ", "), why,
+		)...)
+	}
+	if len(own) > 0 {
+		found = append(found, changing(
+			Warning, "remove the entry, or guard the annotation by an admission policy of your own and set --ignore=crio-workloads",
+			"CRI-O gives any pod with the annotation CPUs and shares of its choice: %s: "+
+				"the policies of partition-monitor render admission are not about this annotation", strings.Join(own, ", "),
+		)...)
+	}
+	if found == nil {
+		found = saying(OK, "the policy %s guards CRI-O's table of workloads", policy.Name)
+	}
+	return found
+}
+
+func cpusText(list string) string {
+	if list == "" {
+		return "without CPUs"
+	}
+	return "CPUs " + oneline.ASCII(list)
+}

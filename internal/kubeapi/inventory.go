@@ -1,0 +1,157 @@
+package kubeapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// page is a page of a list, with the part T of its objects that is read.
+type page[T any] struct {
+	Metadata metav1.ListMeta `json:"metadata"`
+	Items    []T             `json:"items"`
+}
+
+// list calls each with the objects of a list of the whole cluster, page by page.
+func list[T any](ctx context.Context, c *Client, plural string, each func(*T)) error {
+	for from := ""; ; {
+		request := c.rest.Get().Resource(plural).Param("limit", fmt.Sprint(pageSize)).SetHeader("Accept", "application/json")
+		if from != "" {
+			request.Param("continue", from)
+		}
+		var got page[T]
+		if err := c.read(ctx, "list "+plural, "list "+plural, request, &got); err != nil {
+			return err
+		}
+		for i := range got.Items {
+			each(&got.Items[i])
+		}
+		if from = got.Metadata.Continue; from == "" {
+			return nil
+		}
+	}
+}
+
+// named is the part of an object that names it.
+type named struct {
+	Namespace   string            `json:"namespace"`
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// NodeWithout returns which of these resources one node lacks, as NodesWithout does for all. A
+// kubelet's user may get its own node.
+func (c *Client) NodeWithout(ctx context.Context, node string, resources []string) ([]string, error) {
+	var object nodeAmounts
+	request := c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json")
+	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
+		return nil, err
+	}
+	return object.without(resources), nil
+}
+
+// Annotations returns the annotations of all namespaces of the cluster, by their names.
+func (c *Client) Annotations(ctx context.Context) (map[string]map[string]string, error) {
+	all := map[string]map[string]string{}
+	err := list(ctx, c, "namespaces", func(o *struct {
+		Metadata named `json:"metadata"`
+	}) {
+		all[o.Metadata.Name] = o.Metadata.Annotations
+	})
+	return all, err
+}
+
+// CPURule is a LimitRange or a ResourceQuota with something about CPU.
+type CPURule struct {
+	Namespace, Name string
+	// Fields lists what it has about CPU: of a LimitRange the kind of object and the field,
+	// "Container max", and of a quota the resource, "requests.cpu".
+	Fields []string
+}
+
+// LimitRanges returns the LimitRanges of the cluster that have something about CPU.
+func (c *Client) LimitRanges(ctx context.Context) ([]CPURule, error) {
+	var rules []CPURule
+	err := list(ctx, c, "limitranges", func(o *struct {
+		Metadata named `json:"metadata"`
+		Spec     struct {
+			Limits []map[string]json.RawMessage `json:"limits"`
+		} `json:"spec"`
+	}) {
+		rule := CPURule{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+		for _, item := range o.Spec.Limits {
+			var kind string
+			_ = json.Unmarshal(item["type"], &kind) // the API server has validated it
+			for _, field := range slices.Sorted(maps.Keys(item)) {
+				var amounts map[v1.ResourceName]json.RawMessage
+				if json.Unmarshal(item[field], &amounts) == nil && amounts[v1.ResourceCPU] != nil {
+					rule.Fields = append(rule.Fields, kind+" "+field)
+				}
+			}
+		}
+		if rule.Fields != nil {
+			rules = append(rules, rule)
+		}
+	})
+	return rules, err
+}
+
+// Quotas returns the ResourceQuotas of the cluster that bound CPU.
+func (c *Client) Quotas(ctx context.Context) ([]CPURule, error) {
+	ofCPU := []string{string(v1.ResourceCPU), string(v1.ResourceLimitsCPU), string(v1.ResourceRequestsCPU)}
+	var rules []CPURule
+	err := list(ctx, c, "resourcequotas", func(o *struct {
+		Metadata named `json:"metadata"`
+		Spec     struct {
+			Hard map[string]json.RawMessage `json:"hard"`
+		} `json:"spec"`
+	}) {
+		rule := CPURule{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+		for _, name := range ofCPU {
+			if o.Spec.Hard[name] != nil {
+				rule.Fields = append(rule.Fields, name)
+			}
+		}
+		if rule.Fields != nil {
+			rules = append(rules, rule)
+		}
+	})
+	return rules, err
+}
+
+// HasPolicy reports whether the API server has a ValidatingAdmissionPolicy of a name, and a binding
+// of that name, without which it has no effect.
+func (c *Client) HasPolicy(ctx context.Context, name string) (bool, error) {
+	for _, plural := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		var object struct{}
+		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", plural, name).
+			SetHeader("Accept", "application/json")
+		err := c.read(ctx, "get "+plural+"/"+name, "get "+plural, request, &object)
+		switch {
+		case apierrors.IsNotFound(err) && !fromNoAPIServer(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// CoresRights returns the error that prevents writing the resources of workload types to a node,
+// nil if there is none. Its patch is a dry run that changes nothing.
+func (c *Client) CoresRights(ctx context.Context, node string) error {
+	const what = "patch nodes/status"
+	_, err := c.do(ctx, c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").
+		Param("dryRun", metav1.DryRunAll).Body([]byte(`{"status":{"capacity":{}}}`)))
+	if fromNoAPIServer(err) {
+		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
+	}
+	return c.failed(what, "node", node, err)
+}

@@ -1,0 +1,85 @@
+package kubeapi
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNodeWithout: one node is read, and lacks what it can allocate none of.
+func TestNodeWithout(t *testing.T) {
+	t.Parallel()
+	c := clusterClient(t, map[string]string{"/api/v1/nodes/one": nodeJSON("one", `"x/a":"4k","x/b":"0"`), "/api/v1/nodes/two": "forbidden"})
+	got, err := c.NodeWithout(t.Context(), "one", []string{"x/a", "x/b", "x/c"})
+	if err != nil || !slices.Equal(got, []string{"x/b", "x/c"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for node, want := range map[string]error{"two": ErrForbidden, "three": ErrGone} {
+		if _, err := c.NodeWithout(t.Context(), node, nil); !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", node, err, want)
+		}
+	}
+}
+
+// TestInventory: all pages of a list are read. What is not about CPU is left out.
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	c := clusterClient(t, map[string]string{
+		"/api/v1/namespaces?limit=500":                `{"metadata":{"continue":"x"},"items":[{"metadata":{"name":"a","annotations":{"k":"v"}}}]}`,
+		"/api/v1/namespaces?continue=x&limit=500":     `{"items":[{"metadata":{"name":"b"}}]}`,
+		"/api/v1/limitranges?limit=500":               `{"metadata":{"continue":"y"},"items":[{"metadata":{"namespace":"n","name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}},{"type":"Container","min":{"memory":"1"},"default":{"cpu":"1"},"max":{"cpu":"2"}}]}}]}`,
+		"/api/v1/limitranges?continue=y&limit=500":    `{"items":[{"metadata":{"namespace":"n","name":"m"},"spec":{"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"1"}}]}}]}`,
+		"/api/v1/resourcequotas?limit=500":            `{"metadata":{"continue":"z"},"items":[{"metadata":{"namespace":"n","name":"q"},"spec":{"hard":{"limits.cpu":"1","cpu":"1","pods":"1"}}}]}`,
+		"/api/v1/resourcequotas?continue=z&limit=500": `{"items":[{"metadata":{"namespace":"n","name":"r"},"spec":{"hard":{"memory":"1"}}}]}`,
+	})
+	annotations, err := c.Annotations(t.Context())
+	if want := map[string]map[string]string{"a": {"k": "v"}, "b": nil}; err != nil || !reflect.DeepEqual(annotations, want) {
+		t.Errorf("%v, %v; want %v", annotations, err, want)
+	}
+	limits, err := c.LimitRanges(t.Context())
+	if want := []CPURule{{"n", "l", []string{"Pod max", "Container default", "Container max"}}}; err != nil || !reflect.DeepEqual(limits, want) {
+		t.Errorf("%v, %v; want %v", limits, err, want)
+	}
+	quotas, err := c.Quotas(t.Context())
+	if want := []CPURule{{"n", "q", []string{"cpu", "limits.cpu"}}}; err != nil || !reflect.DeepEqual(quotas, want) {
+		t.Errorf("%v, %v; want %v", quotas, err, want)
+	}
+}
+
+// TestHasPolicy: a policy without its binding has no effect.
+func TestHasPolicy(t *testing.T) {
+	t.Parallel()
+	const policies, bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/p"
+	for name, test := range map[string]struct {
+		answers map[string]string
+		want    bool
+		err     error
+	}{
+		"both":      {map[string]string{policies: "{}", bindings: "{}"}, true, nil},
+		"unbound":   {map[string]string{policies: "{}"}, false, nil},
+		"none":      {nil, false, nil},
+		"forbidden": {map[string]string{policies: "forbidden", bindings: "{}"}, false, ErrForbidden},
+	} {
+		got, err := clusterClient(t, test.answers).HasPolicy(t.Context(), "p")
+		if got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%s: %t, %v; want %t, %v", name, got, err, test.want, test.err)
+		}
+	}
+}
+
+// TestCoresRights: the request of the monitor is sent as a dry run that changes nothing.
+func TestCoresRights(t *testing.T) {
+	t.Parallel()
+	const status = "/api/v1/nodes/one/status?dryRun=All"
+	for answer, want := range map[string]error{"{}": nil, "forbidden": ErrForbidden} {
+		if err := clusterClient(t, map[string]string{status: answer}).CoresRights(t.Context(), "one"); !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", answer, err, want)
+		}
+	}
+	err := clusterClient(t, nil).CoresRights(t.Context(), "one")
+	if err == nil || !strings.Contains(err.Error(), "patch nodes/status") {
+		t.Errorf("%v for a node that does not exist", err)
+	}
+}

@@ -1,0 +1,133 @@
+//go:build node
+
+package kubeapi
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"nodepartition/internal/admission/policy"
+	"nodepartition/internal/kubeapi"
+)
+
+// administrator returns the monitor's client with the rights of the administrator.
+func (c *cluster) administrator() *kubeapi.Client {
+	c.t.Helper()
+	admin := c.Config()
+	client, err := kubeapi.New(c.kubeconfig(func(config *clientcmdapi.Config) {
+		for user := range config.AuthInfos {
+			config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData}
+		}
+	}))
+	c.must(err)
+	return client
+}
+
+// inventory: what check asks for as a kubelet's user, and as an administrator.
+func inventory(c *cluster) {
+	ctx, admin := c.t.Context(), c.administrator()
+	c.node()
+	c.other()
+	const lacked = "inventory.workload.openshift.io/cores"
+	for _, of := range []struct {
+		name string
+		ask  func(*kubeapi.Client) error
+		want error // as a kubelet's user
+	}{
+		{"its Node", func(k *kubeapi.Client) error {
+			lacking, err := k.NodeWithout(ctx, node, []string{lacked})
+			if err == nil && !slices.Equal(lacking, []string{lacked}) {
+				c.t.Errorf("the Node lacks %q", lacking)
+			}
+			return err
+		}, nil},
+		{"writing to its Node", func(k *kubeapi.Client) error { return k.CoresRights(ctx, node) }, nil},
+		{"another Node", func(k *kubeapi.Client) error { _, err := k.NodeWithout(ctx, "two", nil); return err }, kubeapi.ErrForbidden},
+		{"writing to another Node", func(k *kubeapi.Client) error { return k.CoresRights(ctx, "two") }, kubeapi.ErrForbidden},
+		{"all Nodes", func(k *kubeapi.Client) error {
+			lacking, err := k.NodesWithout(ctx, []string{lacked})
+			if err == nil && !slices.Contains(lacking[lacked], node) {
+				c.t.Errorf("%q lack the resource", lacking)
+			}
+			return err
+		}, kubeapi.ErrForbidden},
+		{"namespaces", func(k *kubeapi.Client) error {
+			all, err := k.Annotations(ctx)
+			if _, ok := all[metav1.NamespaceSystem]; err == nil && !ok {
+				c.t.Errorf("the namespaces are %q", slices.Collect(maps.Keys(all)))
+			}
+			return err
+		}, kubeapi.ErrForbidden},
+		{"LimitRanges", func(k *kubeapi.Client) error { _, err := k.LimitRanges(ctx); return err }, kubeapi.ErrForbidden},
+		{"quotas", func(k *kubeapi.Client) error { _, err := k.Quotas(ctx); return err }, kubeapi.ErrForbidden},
+		{"policies", func(k *kubeapi.Client) error { _, err := k.HasPolicy(ctx, "none"); return err }, kubeapi.ErrForbidden},
+	} {
+		c.t.Run(of.name, func(t *testing.T) {
+			c := *c
+			c.t = t
+			c.want(of.ask(c.monitor), of.want)
+			c.want(of.ask(admin), nil)
+		})
+	}
+}
+
+// bounds: a LimitRange that check warns of refuses a converted pod, and so does a quota. check sees
+// them, and the policy.
+func bounds(c *cluster) {
+	ctx, admin := c.t.Context(), c.administrator()
+	cpu := func(text string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(text)} }
+	want := map[string][]string{}
+	for name, item := range map[string]v1.LimitRangeItem{
+		"Container max":                  {Type: v1.LimitTypeContainer, Max: cpu("2")},
+		"Container min":                  {Type: v1.LimitTypeContainer, Min: cpu("1m")},
+		"Container maxLimitRequestRatio": {Type: v1.LimitTypeContainer, MaxLimitRequestRatio: cpu("9")},
+		"Pod max":                        {Type: v1.LimitTypePod, Max: cpu("2")},
+	} {
+		made, err := c.admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "bounds-", Annotations: map[string]string{"workload.openshift.io/allowed": "management"},
+		}}, metav1.CreateOptions{})
+		c.must(err)
+		try := func(ctx context.Context) error {
+			pod, err := c.create(ctx, asking(made.Name))
+			if err == nil {
+				// It may stay.
+				_ = c.admin.CoreV1().Pods(made.Name).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
+			}
+			return err
+		}
+		c.eventually("a pod is converted without a LimitRange", func(ctx context.Context) (bool, error) { return try(ctx) == nil, nil })
+		_, err = c.admin.CoreV1().LimitRanges(made.Name).Create(ctx, &v1.LimitRange{
+			ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: v1.LimitRangeSpec{Limits: []v1.LimitRangeItem{item}},
+		}, metav1.CreateOptions{})
+		c.must(err)
+		c.eventually(name+" refuses a converted pod", func(ctx context.Context) (bool, error) { return try(ctx) != nil, nil })
+		want[made.Name] = []string{name}
+	}
+	rules, err := admin.LimitRanges(ctx)
+	c.must(err)
+	for namespace, fields := range want {
+		if !slices.ContainsFunc(rules, func(r kubeapi.CPURule) bool { return r.Namespace == namespace && slices.Contains(r.Fields, fields[0]) }) {
+			c.t.Errorf("no rule with %q in %s among %+v", fields, namespace, rules)
+		}
+	}
+	quotas, err := admin.Quotas(ctx)
+	c.must(err)
+	if !slices.ContainsFunc(quotas, func(r kubeapi.CPURule) bool {
+		return r.Namespace == "quota" && slices.Equal(r.Fields, []string{"requests.cpu"})
+	}) {
+		c.t.Errorf("the quota is not among %+v", quotas)
+	}
+	if has, err := admin.HasPolicy(ctx, policy.Name); !has || err != nil {
+		c.t.Errorf("the policy: %t, %v", has, err)
+	}
+	if has, err := admin.HasPolicy(ctx, "another"); has || err != nil {
+		c.t.Errorf("another policy: %t, %v", has, err)
+	}
+}
