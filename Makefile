@@ -8,7 +8,7 @@ GO      ?= go
 COMPILE := GOGC=800 GOMEMLIMIT=2GiB $(GO)
 
 # safe.directory: root builds what another user has cloned.
-VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell git -c safe.directory='*' describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The Makefile sets the version. go build must not ask git, which refuses a checkout owned by
 # another user.
@@ -42,7 +42,10 @@ HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUM
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak \
+# The folder of the programs.
+BIN ?= bin
+
+.PHONY: all build check-prefix install uninstall list packages test test-unit e2e test-long test-nodes soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -50,10 +53,9 @@ all: build
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 # For "sudo make install" after "make build", where root may have no Go.
-BIN ?= bin
 PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
 $(PROGRAMS) &: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
 	$(MAKE) build
@@ -111,6 +113,27 @@ uninstall: check-prefix
 	if [ "$$(readlink '$(DESTDIR)$(PLUGIN)')" = '$(MONITOR)' ]; then rm -f '$(DESTDIR)$(PLUGIN)'; fi
 	@if [ -d '$(DESTDIR)$(DOCS)' ]; then find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete; fi
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
+
+# The installed files as mode, source and path, for packages.
+list: check-prefix
+	@$(LISTED)
+
+# The last commit's time is the time of all files, so that the same commit gives the same bytes.
+packages release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
+# What the packages are for, and the number of a package among those of the same version.
+ARCHES     ?= amd64 arm64
+BUILD      ?= 1
+MAINTAINER ?= Node System Partition maintainers <maintainers@node-partition.example>
+PACKAGES   ?= $(BIN)/packages
+PACKAGE     = $(GO) -C deploy/package run . -version '$(VERSION)' -build '$(BUILD)' -maintainer '$(MAINTAINER)'
+
+## packages: deb and rpm for amd64 and arm64, or ARCHES=, in bin/packages; the same commit gives the same bytes
+packages:
+	@for arch in $(ARCHES); do \
+		$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$(BIN)/linux-$$arch && \
+		$(MAKE) -s --no-print-directory list BIN=$(BIN)/linux-$$arch PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd >$(BIN)/linux-$$arch/list && \
+		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
+	done
 
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
@@ -176,11 +199,12 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, in deploy; the options, in units and man
+## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..
-	$(GO) test ./cmd/partition-monitor -run '^TestOptionsAreWritten$$' -count 1 -update
+	$(GO) test ./cmd/partition-monitor -run '^Test(Options|Completions)AreWritten$$' -count 1 -update
+	$(GO) test ./tests/licences -count 1 -update
 
 # Built ahead: it takes minutes, once.
 golangci-lint:
