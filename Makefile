@@ -45,7 +45,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages test test-unit e2e test-long test-nodes soak \
+.PHONY: all build check-prefix install uninstall list packages release test-packages test test-unit e2e test-long test-nodes soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -135,6 +135,31 @@ packages:
 		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
 	done
 
+RELEASE ?= $(BIN)/release
+
+# A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
+SIGN ?=
+
+## release: packages, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+release:
+	@case '$(VERSION)' in v[0-9]*-dirty | [!v]* | '') \
+		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
+	esac
+	@rm -rf '$(RELEASE)'
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-archive
+	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
+	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
+ifneq ($(SIGN),)
+	@cd '$(RELEASE)' && $(SIGN) SHA256SUMS
+endif
+	@cat '$(RELEASE)/SHA256SUMS'
+
+## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
+test-packages:
+	@tests/setup packages
+	@# Not from the cache of go test, which does not look at files outside of a module.
+	$(COMPILE) -C deploy/package test -count 1 ./...
+
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
@@ -195,7 +220,7 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
-	@for module in $(MODULES); do \
+	@for module in $(MODULES) deploy/package; do \
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 

@@ -132,11 +132,11 @@ func (f format) info(r request, work string) (*nfpm.Info, error) {
 	// Not required: the package installs on a machine without systemd too, and says why nothing runs.
 	if f.name == "deb" {
 		info.Recommends = []string{"systemd (>= 252)"}
-		info.Deb.Compression = "xz"
+		info.Deb.Compression = "xz" // lintian of Debian 12 does not know zstd
 	} else {
 		info.Recommends, info.License = []string{"systemd >= 252"}, "Apache-2.0"
 		info.RPM = nfpm.RPM{
-			BuildHost: "localhost", Group: "System Environment/Daemons", Compression: "xz", Packager: r.maintainer,
+			BuildHost: "localhost", Group: "System Environment/Daemons", Compression: "zstd", Packager: r.maintainer,
 			Summary: strings.ToUpper(summary[:1]) + summary[1:],
 		}
 		if info.Changelog, err = changelog(r, work); err != nil {

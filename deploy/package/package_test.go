@@ -26,29 +26,19 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// built runs make for a target of two folders with other names, and returns the folders.
-func built(t *testing.T, args ...string) [2]string {
-	t.Helper()
-	var folders [2]string
-	for i, name := range []string{"one", "another"} {
-		bin := filepath.Join(t.TempDir(), name)
-		command(t, "make", append([]string{"-C", "../..", "ARCHES=amd64", "BIN=" + bin}, args...)...)
-		folders[i] = filepath.Join(bin, args[0])
-	}
-	return folders
-}
+// once builds a release of amd64 for all tests.
+var once = sync.OnceValue(func() error { return release(shared) })
 
-// once builds the packages of amd64 for all tests.
-var once = sync.OnceValue(func() error {
-	cmd := exec.Command("make", "-C", "../..", "packages", "ARCHES=amd64", "VERSION=v0.1.0", "BIN="+shared)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+// release builds a release in a folder.
+func release(bin string) error {
+	cmd := exec.Command("make", "-C", "../..", "release", "ARCHES=amd64", "VERSION=v0.1.0-rc.1", "BIN="+bin, "SIGN=gzip -nk")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
-})
+}
 
-// shared is the folder of the packages that once builds.
+// shared is the folder of the release that once builds.
 var shared string
 
 func TestMain(m *testing.M) {
@@ -70,7 +60,8 @@ func packages(t *testing.T) (deb, rpm string) {
 	if err := once(); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(shared, "packages/node-partition_0.1.0-1_amd64.deb"), filepath.Join(shared, "packages/node-partition-0.1.0-1.x86_64.rpm")
+	dir := filepath.Join(shared, "release")
+	return filepath.Join(dir, "node-partition_0.1.0~rc.1-1_amd64.deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-1.x86_64.rpm")
 }
 
 // sums returns the names and digests of the files in a folder.
@@ -91,13 +82,63 @@ func sums(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestBytesAreEqual: the same commit gives the same packages, wherever and whenever they are built.
-func TestBytesAreEqual(t *testing.T) {
+// TestRelease: a release has its packages, archives, sources, SBOM and checksums. The same commit
+// gives the same bytes, wherever and whenever it is built. The command that signs gets the
+// checksums, and the SBOM names what the programs contain.
+func TestRelease(t *testing.T) {
 	t.Parallel()
-	folders := built(t, "packages")
-	one, another := sums(t, folders[0]), sums(t, folders[1])
-	if len(one) != 2 || !slices.Equal(one, another) {
-		t.Errorf("%q\nand %q", one, another)
+	packages(t)
+	another := filepath.Join(t.TempDir(), "another-folder")
+	if err := release(another); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(another, "release")
+	all := [2][]string{sums(t, filepath.Join(shared, "release")), sums(t, dir)}
+	if !slices.Equal(all[0], all[1]) {
+		t.Errorf("%q\nand %q", all[0], all[1])
+	}
+	var names []string
+	for _, sum := range all[0] {
+		names = append(names, strings.Fields(sum)[0])
+	}
+	want := []string{
+		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0~rc.1-1.x86_64.rpm",
+		"/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
+	}
+	slices.Sort(names)
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("the release has %q, want %q", names, want)
+	}
+	checked := command(t, "sh", "-c", `cd "$0" && sha256sum -c SHA256SUMS`, dir)
+	if strings.Count(checked, ": OK\n") != len(want)-2 {
+		t.Errorf("checksums: %s", checked)
+	}
+	root := t.TempDir()
+	command(t, "tar", "-xzf", filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.tar.gz"), "--strip-components=1", "-C", root)
+	version := command(t, filepath.Join(root, "usr/bin/partition-monitor"), "--version")
+	if !strings.Contains(version, "v0.1.0-rc.1") {
+		t.Errorf("the program in the archive prints %q", version)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "/usr/bin/partition-monitor"`, `"pkg:golang/std@1.`} {
+		if !strings.Contains(string(data), part) {
+			t.Errorf("the SBOM does not have %s", part)
+		}
+	}
+}
+
+// TestReleaseRefused: a release has a version.
+func TestReleaseRefused(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v0.1.0-dirty", "3f1fd6b", "unknown"} {
+		out, err := exec.Command("make", "-C", "../..", "release", "VERSION="+version, "BIN="+t.TempDir()).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "version "+version+": want a commit with a tag such as v0.1.0") {
+			t.Errorf("%s: %v, %s", version, err, out)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ func TestInstalledAndUpgraded(t *testing.T) {
 // there, and says why.
 func TestUnfitMachine(t *testing.T) {
 	for want, change := range map[string]func(m machine){
-		"systemd does not run here": func(m machine) { m.remove("run/systemd") },
+		"systemd does not run here":                                        func(m machine) { m.remove("run/systemd") },
 		"systemd 247 is too old, so nothing is started; want 252 or later": func(m machine) { m.systemctl("247", "inactive") },
 		"this machine has no cgroup v2":                                    func(m machine) { m.remove("sys/fs/cgroup") },
 	} {
