@@ -195,7 +195,7 @@ func TestRemoved(t *testing.T) {
 			"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet start partition-monitor.service", "--quiet stop partition-monitor.service",
 		}, steps[0], steps[1])
 		trial, err := os.ReadFile(filepath.Join(m.root, "run/node-partition/trial.yaml"))
-		if err != nil || !strings.Contains(string(trial), "\nsystemPartition: {}\nworkloadPartitions: []\n") {
+		if err != nil || !strings.Contains(string(trial), "\nsystemPartition: {}\nworkloadPartitions: {}\n") {
 			t.Errorf("the generator reads %q, %v", trial, err)
 		}
 		if m.exists("run/node-partition/trial.json") {
