@@ -121,11 +121,11 @@ list: check-prefix
 # The last commit's time is the time of all files, so that the same commit gives the same bytes.
 packages release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
 # What the packages are for, and the number of a package among those of the same version.
-ARCHES     ?= amd64 arm64
-BUILD      ?= 1
-MAINTAINER ?= Node System Partition maintainers <maintainers@node-partition.example>
-PACKAGES   ?= $(BIN)/packages
-PACKAGE     = $(GO) -C deploy/package run . -version '$(VERSION)' -build '$(BUILD)' -maintainer '$(MAINTAINER)'
+ARCHES = amd64 arm64
+BUILD = 1
+MAINTAINER = Node System Partition maintainers <maintainers@node-partition.example>
+PACKAGES = $(BIN)/packages
+PACKAGE = $(GO) -C deploy/package run . -version '$(VERSION)' -build '$(BUILD)' -maintainer '$(MAINTAINER)'
 
 ## packages: deb and rpm for amd64 and arm64, or ARCHES=, in bin/packages; the same commit gives the same bytes
 packages:
@@ -135,10 +135,10 @@ packages:
 		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
 	done
 
-RELEASE ?= $(BIN)/release
+RELEASE = $(BIN)/release
 
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
-SIGN ?=
+SIGN =
 
 ## release: packages, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
