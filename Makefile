@@ -142,7 +142,7 @@ SIGN =
 
 ## release: packages, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
-	@case '$(VERSION)' in v[0-9]*-dirty | [!v]* | '') \
+	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'

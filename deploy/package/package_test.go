@@ -134,7 +134,7 @@ func TestRelease(t *testing.T) {
 // TestReleaseRefused: a release has a version.
 func TestReleaseRefused(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"v0.1.0-dirty", "3f1fd6b", "unknown"} {
+	for _, version := range []string{"v0.1.0-dirty", "v0.1.0-5-g3f1fd6b", "3f1fd6b", "unknown"} {
 		out, err := exec.Command("make", "-C", "../..", "release", "VERSION="+version, "BIN="+t.TempDir()).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "version "+version+": want a commit with a tag such as v0.1.0") {
 			t.Errorf("%s: %v, %s", version, err, out)
