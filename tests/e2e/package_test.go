@@ -76,12 +76,13 @@ func wantLines(t *testing.T, what, got, want string) {
 // was, and a purge leaves no file but the section.
 func TestPackage(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
-		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+		// Built before the node takes its place on the host.
 		files := append(
 			protectingNoPod(flavour),
 			lab.File{Path: "/root/1.deb", Data: packageOf(t, "1"), Mode: 0o644},
 			lab.File{Path: "/root/2.deb", Data: packageOf(t, "2"), Mode: 0o644},
 		)
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		if err := n.CopyTo(t.Context(), files...); err != nil {
 			t.Fatal(err)
 		}
