@@ -120,7 +120,7 @@ list: check-prefix
 
 # The last commit's time is the time of all files, so that the same commit gives the same bytes.
 packages release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
-# What the packages are for, and the number of a package among those of the same version.
+# What the packages are for, and the number of a package in its version.
 ARCHES = amd64 arm64
 BUILD = 1
 MAINTAINER = Node System Partition maintainers <maintainers@node-partition.example>

@@ -22,7 +22,7 @@ const (
 
 	summary     = "cgroup with a limit for the system pods of a Kubernetes node"
 	description = summary + `
-Gives the system pods of a stock Kubernetes node a cgroup of their own, with a
+Gives the system pods of a stock Kubernetes node a separate cgroup, with a
 memory limit and a CPU set, from systemd. A generator writes the units of the
 partition from a file, and a daemon puts the pods of the listed namespaces
 into it, evicts pods before the kernel kills at the limit, and serves metrics.

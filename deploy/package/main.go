@@ -3,7 +3,7 @@
 // what the programs contain. It reads the installed files on standard input, as "make list" prints
 // them:
 //
-//	make -s list BIN=bin | go -C deploy/package run . -arch amd64 -version v0.1.0 -out ../../bin/packages
+//	make -s list | go -C deploy/package run . -arch amd64 -version v0.1.0
 //
 // The same input gives the same bytes: times are SOURCE_DATE_EPOCH.
 //
@@ -35,7 +35,7 @@ type request struct {
 	// build counts packages of the same version, from 1.
 	build      string
 	maintainer string
-	// time is that of all files.
+	// time is the time of all files.
 	time time.Time
 	// root is the folder of the repository.
 	root string
@@ -47,7 +47,7 @@ func run(args []string, list io.Reader) error {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	described := flags.String("version", "", "what git describe prints")
 	arch := flags.String("arch", "amd64", "architecture, as Go names it")
-	build := flags.String("build", "1", "number of the package among those of the same version")
+	build := flags.String("build", "1", "number of the package in its version")
 	maintainer := flags.String("maintainer", "", "name and address in the packages")
 	root := flags.String("root", "../..", "folder of the repository")
 	out := flags.String("out", "../../bin/packages", "folder to write to")
