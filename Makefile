@@ -8,7 +8,7 @@ GO      ?= go
 COMPILE := GOGC=800 GOMEMLIMIT=2GiB $(GO)
 
 # safe.directory: root builds what another user has cloned.
-VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell git -c safe.directory='*' describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The Makefile sets the version. go build must not ask git, which refuses a checkout owned by
 # another user.
@@ -42,7 +42,10 @@ HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUM
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
-.PHONY: all build check-prefix install uninstall test test-unit e2e test-long test-nodes soak \
+# The folder of the programs.
+BIN ?= bin
+
+.PHONY: all build check-prefix install uninstall list packages release test-packages test test-unit e2e test-long test-nodes soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -50,10 +53,9 @@ all: build
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 # For "sudo make install" after "make build", where root may have no Go.
-BIN ?= bin
 PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
 $(PROGRAMS) &: $(shell find cmd pkg internal -name '*.go') go.mod go.sum
 	$(MAKE) build
@@ -111,6 +113,52 @@ uninstall: check-prefix
 	if [ "$$(readlink '$(DESTDIR)$(PLUGIN)')" = '$(MONITOR)' ]; then rm -f '$(DESTDIR)$(PLUGIN)'; fi
 	@if [ -d '$(DESTDIR)$(DOCS)' ]; then find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete; fi
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
+
+# The installed files as mode, source and path, for packages.
+list: check-prefix
+	@$(LISTED)
+
+# The last commit's time is the time of all files, so that the same commit gives the same bytes.
+packages release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
+# What the packages are for, and the number of a package in its version.
+ARCHES = amd64 arm64
+BUILD = 1
+MAINTAINER = Node System Partition maintainers <maintainers@node-partition.example>
+PACKAGES = $(BIN)/packages
+PACKAGE = $(GO) -C deploy/package run . -version '$(VERSION)' -build '$(BUILD)' -maintainer '$(MAINTAINER)'
+
+## packages: deb and rpm for amd64 and arm64, or ARCHES=, in bin/packages; the same commit gives the same bytes
+packages:
+	@for arch in $(ARCHES); do \
+		$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$(BIN)/linux-$$arch && \
+		$(MAKE) -s --no-print-directory list BIN=$(BIN)/linux-$$arch PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd >$(BIN)/linux-$$arch/list && \
+		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
+	done
+
+RELEASE = $(BIN)/release
+
+# A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
+SIGN =
+
+## release: packages, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+release:
+	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
+		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
+	esac
+	@rm -rf '$(RELEASE)'
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-archive
+	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
+	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
+ifneq ($(SIGN),)
+	@cd '$(RELEASE)' && $(SIGN) SHA256SUMS
+endif
+	@cat '$(RELEASE)/SHA256SUMS'
+
+## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
+test-packages:
+	@tests/setup packages
+	@# Not from the cache of go test, which does not look at files outside of a module.
+	$(COMPILE) -C deploy/package test -count 1 ./...
 
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
@@ -172,15 +220,16 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
-	@for module in $(MODULES); do \
+	@for module in $(MODULES) deploy/package; do \
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, in deploy; the options, in units and man
+## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..
-	$(GO) test ./cmd/partition-monitor -run '^TestOptionsAreWritten$$' -count 1 -update
+	$(GO) test ./cmd/partition-monitor -run '^Test(Options|Completions)AreWritten$$' -count 1 -update
+	$(GO) test ./tests/licences -count 1 -update
 
 # Built ahead: it takes minutes, once.
 golangci-lint:

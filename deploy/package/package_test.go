@@ -1,0 +1,262 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// command runs a program, which tests/setup installs, and returns what it prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// once builds a release of amd64 for all tests.
+var once = sync.OnceValue(func() error { return release(shared) })
+
+// release builds a release in a folder.
+func release(bin string) error {
+	cmd := exec.Command("make", "-C", "../..", "release", "ARCHES=amd64", "VERSION=v0.1.0-rc.1", "BIN="+bin, "SIGN=gzip -nk")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// shared is the folder of the release that once builds.
+var shared string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "node-partition-package")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		shared = dir
+		return m.Run()
+	}())
+}
+
+// packages returns the paths of the packages that once builds.
+func packages(t *testing.T) (deb, rpm string) {
+	t.Helper()
+	if err := once(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(shared, "release")
+	return filepath.Join(dir, "node-partition_0.1.0~rc.1-1_amd64.deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-1.x86_64.rpm")
+}
+
+// sums returns the names and digests of the files in a folder.
+func sums(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		all = append(all, fmt.Sprintf("%s %x", strings.TrimPrefix(file, dir), sha256.Sum256(data)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestRelease: a release has its packages, archives, sources, SBOM and checksums. The same commit
+// gives the same bytes, wherever and whenever it is built. The command that signs gets the
+// checksums, and the SBOM names what the programs contain.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	packages(t)
+	another := filepath.Join(t.TempDir(), "another-folder")
+	if err := release(another); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(another, "release")
+	all := [2][]string{sums(t, filepath.Join(shared, "release")), sums(t, dir)}
+	if !slices.Equal(all[0], all[1]) {
+		t.Errorf("%q\nand %q", all[0], all[1])
+	}
+	var names []string
+	for _, sum := range all[0] {
+		names = append(names, strings.Fields(sum)[0])
+	}
+	want := []string{
+		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0~rc.1-1.x86_64.rpm",
+		"/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
+	}
+	slices.Sort(names)
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("the release has %q, want %q", names, want)
+	}
+	checked := command(t, "sh", "-c", `cd "$0" && sha256sum -c SHA256SUMS`, dir)
+	if strings.Count(checked, ": OK\n") != len(want)-2 {
+		t.Errorf("checksums: %s", checked)
+	}
+	root := t.TempDir()
+	command(t, "tar", "-xzf", filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.tar.gz"), "--strip-components=1", "-C", root)
+	version := command(t, filepath.Join(root, "usr/bin/partition-monitor"), "--version")
+	if !strings.Contains(version, "v0.1.0-rc.1") {
+		t.Errorf("the program in the archive prints %q", version)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "/usr/bin/partition-monitor"`, `"pkg:golang/std@1.`} {
+		if !strings.Contains(string(data), part) {
+			t.Errorf("the SBOM does not have %s", part)
+		}
+	}
+}
+
+// TestReleaseRefused: a release has a version.
+func TestReleaseRefused(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v0.1.0-dirty", "v0.1.0-5-g3f1fd6b", "3f1fd6b", "unknown"} {
+		out, err := exec.Command("make", "-C", "../..", "release", "VERSION="+version, "BIN="+t.TempDir()).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "version "+version+": want a commit with a tag such as v0.1.0") {
+			t.Errorf("%s: %v, %s", version, err, out)
+		}
+	}
+}
+
+// TestContents: the packages have the files that make install installs, and else only those that a
+// format asks for.
+func TestContents(t *testing.T) {
+	t.Parallel()
+	debFile, rpmFile := packages(t)
+	data, err := os.ReadFile(filepath.Join(shared, "linux-amd64/list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := readList(strings.NewReader(string(data)), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []struct {
+		name string
+		got  string
+		want []string
+	}{
+		{
+			"deb", command(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -t | grep -v '/$' | sed 's|^\.||'`, debFile),
+			[]string{
+				"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
+				"/usr/share/lintian/overrides/node-partition",
+			},
+		},
+		{
+			"rpm", command(t, "sh", "-c", `rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$0" | sed -n 's|^[^d][^ ]* ||p'`, rpmFile),
+			[]string{"/etc/default/node-partition", "/etc/sysconfig/node-partition"},
+		},
+	} {
+		want := kind.want
+		for _, f := range listed {
+			to := f.path
+			switch {
+			case kind.name == "rpm" && (path.Base(to) == "LICENSE" || path.Base(to) == "third-party-licenses"):
+				to = "/usr/share/licenses/node-partition/" + path.Base(to)
+			case strings.HasSuffix(to, "/node-partition/LICENSE"):
+				continue
+			case kind.name == "deb" && path.Base(to) == "CHANGELOG.md":
+				to = path.Dir(to) + "/changelog.gz"
+			case path.Base(to) == "_partition-monitor" && kind.name == "deb":
+				to = "/usr/share/zsh/vendor-completions/_partition-monitor"
+			case path.Ext(to) == ".8":
+				to += ".gz"
+			}
+			want = append(want, to)
+		}
+		got := strings.Fields(kind.got)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q\nwant %q", kind.name, got, want)
+		}
+	}
+	if got := command(t, "dpkg-deb", "-I", debFile, "conffiles"); got != "/etc/default/node-partition\n" {
+		t.Errorf("configuration files of the deb: %q", got)
+	}
+	if got := command(t, "rpm", "-qpc", rpmFile); got != "/etc/sysconfig/node-partition\n" {
+		t.Errorf("configuration files of the rpm: %q", got)
+	}
+	if got := command(t, "rpm", "-qp", "--requires", rpmFile); strings.Contains(got, "systemd") {
+		t.Errorf("the rpm does not install without systemd: it requires %q", got)
+	}
+}
+
+// TestLint: the tools of the distributions have nothing to say but what is overridden with a
+// reason.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	debFile, rpmFile := packages(t)
+	if out := command(t, "lintian", "--allow-root", "--fail-on", "error,warning", debFile); strings.TrimSpace(out) != "" {
+		t.Errorf("lintian: %s", out)
+	}
+	if out := command(t, "rpmlint", "-c", "rpmlint.toml", rpmFile); !strings.Contains(out, " 0 errors, 0 warnings,") {
+		t.Errorf("rpmlint: %s", out)
+	}
+	for _, scripts := range []string{deb.scripts.PreInstall, deb.scripts.PostInstall, deb.scripts.PreRemove, deb.scripts.PostRemove,
+		rpm.scripts.PreInstall, rpm.scripts.PostInstall, rpm.scripts.PreRemove, rpm.scripts.PostRemove} {
+		composed, err := compose("../..", scripts, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		command(t, "shellcheck", composed)
+	}
+	command(t, "shellcheck", "../completions/partition-monitor.bash")
+}
+
+// TestCompletions: each shell loads its completions and completes a command and an option.
+func TestCompletions(t *testing.T) {
+	t.Parallel()
+	const bash = `. ../completions/partition-monitor.bash
+for line in 'che' 'check --ig' 'check --output '; do
+	COMP_WORDS=(partition-monitor $line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	[[ $line == *' ' ]] && COMP_WORDS+=('') COMP_CWORD=$((COMP_CWORD + 1))
+	_partition_monitor
+	echo "${COMPREPLY[*]}"
+done`
+	if got := command(t, "bash", "-c", bash); got != "check\n--ignore\n\n" {
+		t.Errorf("bash: %q", got)
+	}
+	// The file is the body of a function, which compinit calls where words are completed.
+	const zsh = `_describe() { shift $(($# - 1)); print -rl -- ${(P)1}; }
+_files() { echo files; }
+body=$(<../completions/_partition-monitor)
+functions[complete]=$body
+for line in 'che' 'check --ig' 'check x'; do
+	words=(partition-monitor ${=line}) CURRENT=$#words
+	complete | grep -c -e ^check: -e ^--ignore: -e '^files$'
+done`
+	if got := command(t, "zsh", "-fc", zsh); got != "1\n1\n1\n" {
+		t.Errorf("zsh: %q", got)
+	}
+	const fish = `source ../completions/partition-monitor.fish
+complete -C "partition-monitor che"; complete -C "partition-monitor check --ig"`
+	if got := command(t, "fish", "--no-config", "-c", fish); !strings.Contains(got, "check\t") || !strings.Contains(got, "--ignore\t") {
+		t.Errorf("fish: %q", got)
+	}
+}
