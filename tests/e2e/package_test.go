@@ -44,8 +44,8 @@ const (
 		`grep -v '/run/systemd/transient/.*scope' | sort`
 	// ourUnits lists the units that systemd has of ours.
 	ourUnits = `systemctl list-units --all --plain --no-legend 'partition-*' 'node-partition*' 'kubepods-system*' | awk '{print $1, $3}'`
-	// podProcesses lists the processes of all pods.
-	podProcesses = `find /sys/fs/cgroup/kubepods.slice -name cgroup.procs -exec cat {} + | sort -n | xargs`
+	// podPIDs lists the processes of all pods.
+	podPIDs = `find /sys/fs/cgroup/kubepods.slice -name cgroup.procs -exec cat {} + | sort -n | xargs`
 )
 
 // values lists the settings of the cgroups below kubepods.slice that find selects, and of two
@@ -89,12 +89,12 @@ func TestPackage(t *testing.T) {
 		run(t, n, "systemctl daemon-reload")
 		filesBefore, valuesBefore := run(t, n, installedFiles), run(t, n, values("! -name '*.scope'"))
 		units := run(t, n, ourUnits)
-		processes, kubelet := run(t, n, podProcesses), property(t, n, "kubelet.service", "MainPID")
+		processes, kubelet := run(t, n, podPIDs), property(t, n, "kubelet.service", "MainPID")
 
 		t.Run("installed", func(t *testing.T) {
 			t.Log(run(t, n, "dpkg -i /root/1.deb 2>&1"))
 			want(t, n, ourUnits, "partition-generator-await-section.path active\npartition-generator-await-section.service inactive")
-			want(t, n, podProcesses, processes)
+			want(t, n, podPIDs, processes)
 			want(t, n, "test -e "+systemCgroup+" || echo none", "none")
 		})
 		t.Run("section written", func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestPackage(t *testing.T) {
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
 			run(t, n, "for i in 1 2; do systemd-run --quiet --unit=load-$i sh -c 'while :; do :; done'; done")
-			processes, all := run(t, n, podProcesses), run(t, n, values(""))
+			processes, all := run(t, n, podPIDs), run(t, n, values(""))
 			monitor := property(t, n, monitorUnit, "MainPID")
 			t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
 			want(t, n, "dpkg-query -f '${Version}' -W node-partition | sed 's/.*-//'", "2")
@@ -118,7 +118,7 @@ func TestPackage(t *testing.T) {
 			if now := property(t, n, monitorUnit, "MainPID"); now == monitor {
 				t.Errorf("the monitor of the version before, %s, runs", monitor)
 			}
-			want(t, n, podProcesses, processes)
+			want(t, n, podPIDs, processes)
 			wantLines(t, "cgroups", run(t, n, values("")), all)
 			// The disk of the lab has no documentation of packages.
 			want(t, n, "dpkg -V node-partition | grep -v ' /usr/share/' || true", "")
