@@ -55,7 +55,8 @@ func (a *audit) askedSlice(pod *v1.Pod, r resources) {
 		return
 	}
 	name := pod.Namespace + "/" + pod.Name
-	a.expect(limit{slice, cpuWeight, a.weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(r.milliCPU, cpu.Request))), warning,
+	shares := cpuweight.SharesOfMilliCPU(cpuweight.Plus(r.milliCPU, cpu.Request))
+	a.expect(limit{slice, cpuWeight, a.weight(shares), warning,
 		fmt.Sprintf("the pod %s requests %d of the resource of the workload type %s, in thousandths of a CPU. "+
 			"partition-monitor gives its slice the weight of that by the %s formula, which the kubelet uses on this node", name, cpu.Request, cpu.Type, a.formula.Name), docAsked})
 	if cpu.Limit > 0 && r.milliLimit == nil {

@@ -128,9 +128,9 @@ func TestDecideAsked(t *testing.T) {
 // TestDecideAskedSums: the requests of many pods, of any size, do not overflow.
 func TestDecideAskedSums(t *testing.T) {
 	t.Parallel()
-	var pods []Pod
-	for range 4 {
-		pods = append(pods, in("shop-2", telemetry, requests(math.MaxInt64, 0), func(p *Pod) { p.MilliCPU = math.MaxInt64 }))
+	pods := make([]Pod, 4)
+	for i := range pods {
+		pods[i] = in("shop-2", telemetry, requests(math.MaxInt64, 0), func(p *Pod) { p.MilliCPU = math.MaxInt64 })
 	}
 	if got := decided(advertised(""), CPURecord{}, pods...).weightOfSlice("kubepods-telemetry.slice"); got != 10_000 {
 		t.Errorf("the partition weighs %d; want the most", got)

@@ -15,8 +15,9 @@ func TestInterruptFindings(t *testing.T) {
 	t.Parallel()
 	exclusive := cpuset.New(2, 3)
 	here, elsewhere := interrupt{24, "eth0-rx", cpuset.New(3)}, interrupt{25, "eth0-tx", cpuset.New(0)}
-	many := []interrupt{elsewhere}
-	for i := range 12 {
+	const count = 12
+	many := append(make([]interrupt, 0, 1+count), elsewhere)
+	for i := range count {
 		many = append(many, interrupt{i, "nvme", cpuset.New(1, 2)})
 	}
 	for name, test := range map[string]struct {

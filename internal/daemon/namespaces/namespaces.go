@@ -208,7 +208,7 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 		answer, err = client.Namespace(ctx, name)
 		return err
 	})
-	if ctx.Err() != nil {
+	if ended := ctx.Err() != nil; ended {
 		return false, nil
 	}
 	if errors.Is(err, kubeapi.ErrGone) {

@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	n, woken, lines := started(t, nodeIn(t), asking{t, cluster})
 	ask := func() membership.Refusal {
 		n.Allows("operators", "a")
-		n.ask(t.Context(), "operators")
+		_, _ = n.ask(t.Context(), "operators")
 		return n.Allows("operators", "a")
 	}
 	cluster.SetNamespace("shop", "1", map[string]string{"workload.openshift.io/allowed": "a"})
@@ -169,12 +169,12 @@ func TestNotFoundElsewhere(t *testing.T) {
 	cluster.SetNamespace("operators", "1", map[string]string{"workload.openshift.io/allowed": "a"})
 	n, _, _ := started(t, nodeIn(t), asking{t, cluster})
 	n.Allows("operators", "a")
-	n.ask(t.Context(), "operators")
+	_, _ = n.ask(t.Context(), "operators")
 	balancer := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(balancer.Close)
 	n.API = asking{t, &fakeapi.Cluster{Server: balancer}}
 	for range 3 {
-		n.ask(t.Context(), "operators")
+		_, _ = n.ask(t.Context(), "operators")
 		if got := n.Allows("operators", "a"); got != "" {
 			t.Fatalf("after a 404 of a load balancer: %q", got)
 		}
@@ -182,7 +182,7 @@ func TestNotFoundElsewhere(t *testing.T) {
 	n.API = asking{t, cluster}
 	cluster.SetNamespace("operators", "", nil)
 	for _, want := range []membership.Refusal{membership.NamespaceUnknown, membership.NotAllowed} {
-		n.ask(t.Context(), "operators")
+		_, _ = n.ask(t.Context(), "operators")
 		if got := n.Allows("operators", "a"); got != want {
 			t.Errorf("a namespace that is gone: %q; want %q", got, want)
 		}
@@ -220,7 +220,7 @@ func TestOldAnswer(t *testing.T) {
 			if got := n.Allows(test.namespace, "a"); got != test.before {
 				t.Errorf("%s, before a request: %q; want %q", test.namespace, got, test.before)
 			}
-			n.ask(t.Context(), test.namespace)
+			_, _ = n.ask(t.Context(), test.namespace)
 			if got := n.Allows(test.namespace, "a"); got != test.after {
 				t.Errorf("%s, without an answer: %q; want %q", test.namespace, got, test.after)
 			}
@@ -230,7 +230,7 @@ func TestOldAnswer(t *testing.T) {
 			t.Errorf("an hour without an answer: %q", got)
 		}
 		away.err.Store(nil)
-		n.ask(t.Context(), "old")
+		_, _ = n.ask(t.Context(), "old")
 		n.write()
 		if all, err := node.ReadNamespaces(on); err != nil || !all.Known["old"].Heard.Equal(time.Now()) {
 			t.Errorf("written %+v, %v; want the time of the answer", all, err)
@@ -337,7 +337,7 @@ func TestEndOfRun(t *testing.T) {
 	n.Allows("operators", "a")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	n.ask(ctx, "operators")
+	_, _ = n.ask(ctx, "operators")
 	if text, why := lines.String(), n.known["operators"].Why; text != "" || why != "" {
 		t.Errorf("log %q, reason %q", text, why)
 	}

@@ -128,8 +128,8 @@ func trace(process, n int) (syscall.WaitStatus, error) {
 			program = true
 		case unix.PTRACE_EVENT_CLONE:
 		case 0: // the first stop
-			err = unix.PtraceSetOptions(thread, unix.PTRACE_O_EXITKILL|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_TRACESECCOMP)
-			if err != nil {
+			const stops = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESECCOMP
+			if err := unix.PtraceSetOptions(thread, unix.PTRACE_O_EXITKILL|stops); err != nil {
 				return 0, err
 			}
 		default:
