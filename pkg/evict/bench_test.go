@@ -114,7 +114,7 @@ func BenchmarkFar(b *testing.B) {
 				c.Limit = limit
 				m := n.manager(c)
 				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
-				<-time.After(53 * time.Millisecond)    // each begins at a moment of its own
+				<-time.After(53 * time.Millisecond)    // each begins at another moment
 			}
 			for b.Loop() {
 				before, begin := cpuTime(b), time.Now()
