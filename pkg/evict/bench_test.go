@@ -1,12 +1,17 @@
 package evict
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 )
 
 // benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkPoll on a
@@ -89,4 +94,43 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkFar watches one partition and four, all far from their thresholds, for some seconds each
+// (-benchtime 1x), and reports the CPU time that this takes of a second.
+func BenchmarkFar(b *testing.B) {
+	const long, limit = 10 * time.Second, 4000 * mi
+	for _, count := range []int{1, 4} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			ctx, cancel := context.WithCancel(b.Context())
+			var managers sync.WaitGroup
+			defer managers.Wait()
+			defer cancel()
+			for i := range count {
+				n := newNodeOf(b, newDisk(b), unitname.PartitionName(fmt.Sprint("far-", i)))
+				defer n.cancel()
+				n.files(n.slice, map[string]string{"memory.max": number(limit)})
+				c := hardOnly
+				c.Limit = limit
+				m := n.manager(c)
+				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
+				<-time.After(53 * time.Millisecond)    // each begins at another moment
+			}
+			for b.Loop() {
+				before, begin := cpuTime(b), time.Now()
+				<-time.After(long)
+				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/time.Since(begin).Seconds(), "cpu-µs/s")
+			}
+		})
+	}
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

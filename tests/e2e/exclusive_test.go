@@ -78,13 +78,13 @@ func TestExclusive(t *testing.T) {
 func (w *workloads) createDuring(t *testing.T, act func()) {
 	t.Helper()
 	w.late++
-	small := resources("100m", "16Mi")
+	small := resources("10m", "16Mi")
 	specs := []spec{
-		{namespace: v1.NamespaceDefault, name: "guaranteed", requests: small, limits: small},
+		guaranteed(v1.NamespaceDefault, "guaranteed", "200m"),
 		{namespace: v1.NamespaceDefault, name: "burstable", requests: small},
 		{namespace: namespaceOf(telemetry), name: "member", requests: small},
 		{namespace: v1.NamespaceDefault, name: "besteffort"},
-		{namespace: v1.NamespaceDefault, name: "guaranteed-2", requests: small, limits: small},
+		guaranteed(v1.NamespaceDefault, "guaranteed-2", "200m"),
 	}
 	for i := range specs {
 		specs[i].name = fmt.Sprintf("late-%d-%s", w.late, specs[i].name)
