@@ -162,47 +162,47 @@ func (r *typedNode) notZeroed(t *testing.T, _ *zeroing) {
 	r.become(t, before)
 }
 
-// restoredByMonitor: the monitor writes the value again, and the pods that fail meanwhile are
+// restoredByMonitor: the monitor writes the value again, and the pods that end meanwhile are
 // replaced.
 func (r *typedNode) restoredByMonitor(t *testing.T, z *zeroing) {
 	var longest time.Duration
-	failed := 0
+	ended := 0
 	for range zeroedRestarts {
 		took, pods := r.zeroed(t, z)
-		longest, failed = max(longest, took), failed+len(pods)
-		t.Logf("zero for %s; failed: %s", took.Round(time.Millisecond), strings.Join(pods, " "))
+		longest, ended = max(longest, took), ended+len(pods)
+		t.Logf("zero for %s; ended: %s", took.Round(time.Millisecond), strings.Join(pods, " "))
 		r.hasCores(t, "telemetry", allCores)
 		r.recovered(t, pods)
 	}
-	t.Logf("zero for %s at most; %d members of %d failed", longest.Round(time.Millisecond), failed, 3*zeroedRestarts)
+	t.Logf("zero for %s at most; %d members of %d have ended", longest.Round(time.Millisecond), ended, 3*zeroedRestarts)
 	if longest > 5*time.Second {
 		t.Errorf("the value was zero for %s", longest)
 	}
 }
 
-// restoredByNobody: while the value is zero, a kubelet that starts fails every member, and no other
+// restoredByNobody: while the value is zero, a kubelet that starts ends every member, and no other
 // pod.
 func (r *typedNode) restoredByNobody(t *testing.T, z *zeroing) {
 	run(t, r.Node, "systemctl stop "+monitorUnit)
 	z.on.Store(true)
-	r.restartKubelet(t)
-	var failed []string
-	eventually(t, r.Node, "members fail", func(ctx context.Context) (bool, string, error) {
+	run(t, r.Node, "systemctl reset-failed kubelet.service; systemctl restart kubelet.service")
+	var ended []string
+	eventually(t, r.Node, "members end", func(ctx context.Context) (bool, string, error) {
 		var err error
-		failed, err = r.failed(ctx)
-		return len(failed) >= 3, strings.Join(failed, " "), err
+		ended, err = r.ended(ctx)
+		return len(ended) == 3, strings.Join(ended, " "), err
 	})
 	z.on.Store(false)
-	t.Logf("failed: %s", strings.Join(failed, " "))
-	for _, pod := range failed {
+	t.Logf("ended: %s", strings.Join(ended, " "))
+	for _, pod := range ended {
 		if strings.HasPrefix(pod, "operators/other-") {
-			t.Errorf("%s failed", pod)
+			t.Errorf("%s has ended", pod)
 		}
 	}
 	run(t, r.Node, "systemctl start "+monitorUnit)
 	r.hasCores(t, "telemetry", allCores)
 	<-z.restored
-	r.recovered(t, failed)
+	r.recovered(t, ended)
 }
 
 // keptByPolicy: with the policy for nodes/status there is no zero, and no member fails.
@@ -211,7 +211,7 @@ func (r *typedNode) keptByPolicy(t *testing.T, z *zeroing) {
 	before, said := r.known(t), overwritten(t, r.Node)
 	for range 3 {
 		if _, pods := r.zeroed(t, z); len(pods) > 0 {
-			t.Errorf("failed: %s", strings.Join(pods, " "))
+			t.Errorf("ended: %s", strings.Join(pods, " "))
 		}
 	}
 	r.become(t, before)
@@ -235,40 +235,44 @@ func (r *typedNode) zeroed(t *testing.T, z *zeroing) (time.Duration, []string) {
 	}
 	z.on.Store(false)
 	r.admitted(t)
-	failed, err := r.failed(t.Context())
+	ended, err := r.ended(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return took, failed
+	return took, ended
 }
 
-// failed returns the pods that the kubelet has failed for the lack of the resource, by its own
-// list.
-func (r *typedNode) failed(ctx context.Context) ([]string, error) {
+// ended returns the pods that the kubelet has ended. It refuses them the resource, and their phase
+// is then by the status of their container, or Failed.
+func (r *typedNode) ended(ctx context.Context) ([]string, error) {
 	all, err := r.identities(ctx)
 	var names []string
 	for name, id := range all {
-		if id.phase == v1.PodFailed && id.reason == "OutOf"+workload.Resource("telemetry") {
+		if id.phase == v1.PodFailed || id.phase == v1.PodSucceeded {
 			names = append(names, name)
 		}
 	}
 	return names, err
 }
 
-// recovered removes failed pods, and waits until others are in their place. A static pod comes back
-// when the kubelet starts again.
-func (r *typedNode) recovered(t *testing.T, failed []string) {
+// recovered removes pods that have ended, and waits until others are in their place.
+func (r *typedNode) recovered(t *testing.T, ended []string) {
 	t.Helper()
-	for _, name := range failed {
+	for _, name := range ended {
 		namespace, pod, _ := strings.Cut(name, "/")
-		if strings.HasPrefix(pod, "static-") {
-			r.restartKubelet(t)
+		if !strings.HasPrefix(pod, "static-") {
+			r.delete(t, namespace, pod)
 			continue
 		}
-		r.delete(t, namespace, pod)
+		for _, g := range r.groups {
+			if g.name == "static" {
+				remove(t, r.Node, g.spec)
+				r.byManifest(t, g.spec)
+			}
+		}
 	}
 	r.stand(t)
 	if err := r.WaitReady(t.Context()); err != nil {
-		t.Fatal(fmt.Errorf("after the failure of %s: %w", strings.Join(failed, " "), err))
+		t.Fatal(fmt.Errorf("after the end of %s: %w", strings.Join(ended, " "), err))
 	}
 }
