@@ -61,7 +61,9 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	}
 	in := kubelet.Input(capacity)
 	notes := kubelet.Notes
-	draft, invalid := config.Draft(kubelet.Section, in.Capacity.Memory().Value(), in.CPUs)
+	draft, invalid := config.Draft(kubelet.Section, config.Size{
+		MemoryBytes: in.Capacity.Memory().Value(), BootBytes: capacity.BootBytes, CPUs: in.CPUs,
+	})
 	partitions := draft.Partitions
 	notes = append(notes, draft.Warnings...)
 	if invalid != nil {
