@@ -32,9 +32,16 @@ func LoadDocument(name string, data []byte) (*Merged, error) {
 	return l.config, l.decode()
 }
 
-// standsIn reports whether a document is for OverridePath, by its name or by its content.
+// standsIn reports whether a document is for OverridePath, by its name or by its content. A drop-in
+// has no other content, either, and is the kubelet's by its name.
 func (d document) standsIn() bool {
-	return path.Base(d.path) == path.Base(OverridePath) || len(d.strangers()) == 0
+	switch {
+	case path.Base(d.path) == path.Base(OverridePath):
+		return true
+	case path.Ext(d.path) == dropinExtension, slices.Contains(wellKnownFiles, d.path):
+		return false
+	}
+	return len(d.strangers()) == 0
 }
 
 // strangers lists, in their order, the fields that are not for OverridePath. A name that is nearly
