@@ -138,14 +138,10 @@ func (c *checker) remark(field, format string, args ...any) {
 
 // knownFields lists the fields that the section of a partition may have.
 func (c *checker) knownFields() []string {
-	fields := []string{
-		limitField, limitMinField, limitMaxField, "memoryHigh", "cpuset", "exclusive", "namespaces",
-		"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
+	if c.name == unitname.System {
+		return fieldNames[SystemSection]()
 	}
-	if c.name != unitname.System {
-		fields = append(fields, typeFields()...)
-	}
-	return fields
+	return fieldNames[WorkloadSection]()
 }
 
 func (c *checker) unknownFields() {
