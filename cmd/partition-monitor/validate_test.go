@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/command/validate"
 	"nodepartition/internal/host"
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/generator/golden"
 )
 
 // TestValidate: the exit status says whether the generator would take the file, on a machine that
@@ -20,7 +21,7 @@ func TestValidate(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, section string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(fakenode.Configuration(section)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(golden.KubeletHead+section), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -73,7 +74,7 @@ func TestValidateStandardInput(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	app := newApp(host.Below(t.TempDir()), &stdout, &stderr)
-	app.Reader = strings.NewReader(fakenode.Configuration("workloadPartitions: {batch: {memoryLimits: 1Gi}}\n"))
+	app.Reader = strings.NewReader(golden.KubeletHead + "workloadPartitions: {batch: {memoryLimits: 1Gi}}\n")
 	err := app.RunContext(t.Context(), []string{"partition-monitor", "validate", "-"})
 	if err != nil || !strings.Contains(stdout.String(), "warning  standard input: workloadPartitions.batch: unknown field \"memoryLimits\", ignoring; is memoryLimit meant?") {
 		t.Errorf("%v\n%s%s", err, &stdout, &stderr)

@@ -45,7 +45,7 @@ func (d document) standsIn() bool {
 }
 
 // strangers lists, in their order, the fields that are not for OverridePath. A name that is nearly
-// that of a section is a typing error.
+// the name of a section is a typing error.
 func (d document) strangers() []string {
 	known := append(sectionFields(), "apiVersion", "kind")
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(d.fields)), func(name string) bool {
@@ -56,8 +56,7 @@ func (d document) strangers() []string {
 // maxStrangers bounds the number of warnings about fields.
 const maxStrangers = 10
 
-// strangers warns of fields that are not for OverridePath, and not among those that have a warning
-// of their own.
+// strangers warns of fields that are not for OverridePath, and have no warning yet.
 func (l *loader) strangers(doc document) {
 	warned := fieldsOf(&Kubelet{})
 	unknown := slices.DeleteFunc(doc.strangers(), func(name string) bool {

@@ -66,7 +66,8 @@ func TestManyStrangers(t *testing.T) {
 	}
 }
 
-// TestLoadFilesOverrides: a section that one file alone has overrides, if the file has nothing else.
+// TestLoadFilesOverrides: a section that one file alone has overrides, if the file has nothing
+// else.
 func TestLoadFilesOverrides(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{

@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/generator/golden"
 )
 
 // made returns the plan of a node as it is written in JSON. The options lack the node and the
@@ -214,7 +215,7 @@ func TestPlanShare(t *testing.T) {
 	n := fakenode.New(t, fakenode.Configuration(""))
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
 		"systemPartition: {memoryLimit: 25%, memoryLimitMax: 2Gi, namespaces: [kube-system]}"))
-	n.Write("/etc/sections.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 12%, memoryLimitMin: 300Mi, namespaces: [kube-system]}"))
+	n.Write("/etc/sections.yaml", golden.KubeletHead+"systemPartition: {memoryLimit: 12%, memoryLimitMin: 300Mi, namespaces: [kube-system]}\n")
 	n.Write("/proc/meminfo", "MemTotal: 16777216 kB\n")
 	n.Write(config.MemoryFile, `{"totalBytes":4294967296}`)
 	for _, test := range []struct {
@@ -243,7 +244,7 @@ func TestPlanShare(t *testing.T) {
 			t.Errorf("%v:\n%s", err, &text)
 		}
 	}
-	n.Write("/etc/sections.yaml", fakenode.Configuration("maxPods: 9\nsystemPartition: {memoryLimit: 12%, namespaces: [kube-system]}"))
+	n.Write("/etc/sections.yaml", golden.KubeletHead+"maxPods: 9\nsystemPartition: {memoryLimit: 12%, namespaces: [kube-system]}\n")
 	if p := made(t, n, Options{Capacity: capacityOf(t, "cpu=4,memory=2Gi"), Files: []string{"/etc/sections.yaml"}}); len(p.Problems) != 1 ||
 		!strings.Contains(p.Problems[0], "which only /etc/kubernetes/node-partition.yaml may have") {
 		t.Errorf("%+v", p.Problems)

@@ -17,10 +17,11 @@ type Options struct {
 	// Name is the file in messages, and Data its content.
 	Name string
 	Data []byte
-	// Size is the size of the node that the file is for. Its zero value is a node that is not known.
+	// Size is the size of the node that the file is for. Its zero value is a node that is not
+	// known.
 	Size config.Size
-	// Node is the node that the file is for, with its other files; nil for none. Size counts without
-	// one.
+	// Node is the node that the file is for, with its other files; nil for none. Size counts
+	// without one.
 	Node *host.Node
 }
 
@@ -34,8 +35,8 @@ const (
 // them.
 type Result struct {
 	File string `json:"file"`
-	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration. It
-	// is empty for a file that cannot be read as either.
+	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration.
+	// It is empty for a file that cannot be read as either.
 	As    string `json:"as,omitempty"`
 	Valid bool   `json:"valid"`
 	// Problems lists the reasons why the generator refuses the file.
@@ -59,10 +60,11 @@ type Finding struct {
 	Message string `json:"message"`
 }
 
-// Partition is what a section comes to.
+// Partition holds the result of one section.
 type Partition struct {
 	Name string `json:"name"`
-	// MemoryLimitBytes is absent without a limit, and for a share of a node whose memory is not known.
+	// MemoryLimitBytes is absent without a limit, and for a share of a node whose memory is not
+	// known.
 	MemoryLimitBytes int64 `json:"memoryLimitBytes,omitempty"`
 	// Share is the limit as it is written, such as 12%; empty for a quantity.
 	Share string `json:"share,omitempty"`
@@ -130,8 +132,8 @@ func warnings(c *config.Config) []string {
 	return list
 }
 
-// notChecked lists what depends on a node that is not known. overrides means that the file is not the
-// kubelet's.
+// notChecked lists what depends on a node that is not known. overrides means that the file is not
+// the kubelet's.
 func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	list := []string{}
 	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {

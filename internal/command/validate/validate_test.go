@@ -41,8 +41,8 @@ func judged(t *testing.T, o Options) (Result, string) {
 	return r, text.String()
 }
 
-// TestSameWords: the problems of a file are those that the generator logs, in its words, for each
-// golden case with one file that is at fault.
+// TestSameWords: a file has the problems that the generator logs, in its words, for each golden
+// case with one file that is at fault.
 func TestSameWords(t *testing.T) {
 	t.Parallel()
 	cases, err := golden.Load("../../../tests/generator")
@@ -168,7 +168,7 @@ workloadPartitions: {batch: {memoryLimit: 10%}}
 	if !r.Valid || len(r.Warnings) != 1 || !strings.Contains(shown, "move the section to /etc/kubernetes/node-partition.yaml") {
 		t.Errorf("%s", shown)
 	}
-	// What is no such file at all.
+	// Another file.
 	r, shown = judged(t, Options{Name: "x.yaml", Data: []byte("\tx")})
 	if r.Valid || r.As != "" || r.Problems[0].Field != "" || !strings.HasSuffix(shown, "\nx.yaml is not valid: 1 error, 0 warnings\n") {
 		t.Errorf("%+v\n%s", r, shown)

@@ -70,7 +70,7 @@ func (p *Partition) text() string {
 	if p.CPUs != "" {
 		cpus = "CPUs " + p.CPUs
 	}
-	namespaces := "no namespace of its own"
+	namespaces := "no namespaces"
 	if len(p.Namespaces) > 0 {
 		namespaces = "namespaces " + strings.Join(p.Namespaces, ", ")
 	}

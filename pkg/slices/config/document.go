@@ -30,8 +30,8 @@ type SystemSection struct {
 	MemoryLimitMin quantityText `json:"memoryLimitMin,omitempty"`
 	// The largest limit, if memoryLimit is a percentage.
 	MemoryLimitMax quantityText `json:"memoryLimitMax,omitempty"`
-	// The memory above which the kernel slows the partition down: a quantity below memoryLimit, or a
-	// percentage of it.
+	// The memory above which the kernel slows the partition down: a quantity below memoryLimit, or
+	// a percentage of it.
 	MemoryHigh limitText `json:"memoryHigh,omitempty"`
 	// The CPUs of the partition, such as "0-3,8". All CPUs without it.
 	CPUSet cpuList `json:"cpuset,omitempty"`
@@ -52,7 +52,8 @@ type SystemSection struct {
 	EvictionMinimumReclaim *reclaimSignal `json:"evictionMinimumReclaim,omitempty"`
 }
 
-// WorkloadSection has the fields of a partition beside the system partition, and of a workload type.
+// WorkloadSection has the fields of a partition beside the system partition, and of a workload
+// type.
 type WorkloadSection struct {
 	SystemSection
 	// "system" if the pods that ask for the type are members of the system partition.
@@ -77,8 +78,7 @@ type (
 	limitText    string
 	cpuList      string
 	seconds      int32
-	// thresholdText is a quantity or a percentage that is no number, and reclaimText one that may be a
-	// number.
+	// thresholdText is a quantity or a percentage in quotes, and reclaimText may also be a number.
 	thresholdText string
 	reclaimText   string
 	durationText  string
@@ -100,7 +100,8 @@ type (
 	}
 )
 
-// fieldNames lists the names in JSON of the fields of a struct, those of embedded structs first.
+// fieldNames lists the names in JSON of the fields of a struct, with the fields of embedded
+// structs.
 func fieldNames[T any]() []string { return namesOf(reflect.TypeFor[T]()) }
 
 func namesOf(t reflect.Type) []string {

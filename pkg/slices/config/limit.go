@@ -101,8 +101,8 @@ func shareOf(memory int64, percent float64) int64 {
 	return int64(math.Round(float64(memory)*percent/100)) / shareUnit * shareUnit
 }
 
-// Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to bytes
-// or more. It reports false if there is none below 100 %.
+// Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
+// bytes or more. It reports false if there is none below 100 %.
 func (s *Share) Percentage(bytes int64) (text string, ok bool) {
 	const steps = 100 // in a percent
 	if s.OfBytes <= 0 {
@@ -117,7 +117,8 @@ func (s *Share) Percentage(bytes int64) (text string, ok bool) {
 	return "", false
 }
 
-// share reads a limit that is a percentage, and its bounds. It returns 0 for a limit with a problem.
+// share reads a limit that is a percentage, and its bounds. It returns 0 for a limit with a
+// problem.
 func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
 	const want = "want a percentage of the node's memory such as 12%, or a quantity such as 4Gi"
 	if !c.mayShare() {

@@ -18,8 +18,8 @@ type BootedMemory struct {
 	TotalBytes int64 `json:"totalBytes"`
 }
 
-// BootMemory returns the memory in bytes that a share of the node at root is of. It is what the
-// node had when a share was first applied in this boot. Without one it is the memory of now. A
+// BootMemory returns the memory in bytes that a share of the node at root is of: the memory that
+// the node had when a share was first applied in this boot, or the memory of now before that. A
 // kernel that is given memory, or returns some to a hypervisor, changes MemTotal while it runs, and
 // a reload of systemd for another reason must not change a limit by that.
 //

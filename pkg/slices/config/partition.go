@@ -23,7 +23,7 @@ type Partition struct {
 	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
 	// usage, and nothing is limited or evicted.
 	MemoryLimit int64
-	// Share is what MemoryLimit was computed from; nil if it is a quantity in the file.
+	// Share has the percentage that MemoryLimit was computed from; nil for a quantity in the file.
 	Share *Share
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
@@ -50,7 +50,7 @@ type Partition struct {
 	MinimumReclaim int64
 }
 
-// isSized reports whether the limit is that of a node, and not of one whose size is not known.
+// isSized reports whether the size of the node is known, as far as the limit depends on it.
 func (p *Partition) isSized() bool { return p.Share == nil || p.Share.OfBytes > 0 }
 
 // IsSystem reports whether it is the system partition of KEP-5894.
