@@ -26,7 +26,7 @@ const published = "../../docs/node-partition.schema.json"
 
 // TestSchema: the published schema is the one of the types.
 func TestSchema(t *testing.T) {
-	made, err := Make("../../pkg/slices/config")
+	made, err := newSchema("../../pkg/slices/config")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +135,9 @@ func TestGoldenAccepted(t *testing.T) {
 		said := c.Want.Messages
 		if !ok || c.Want.Status != 0 || strings.Contains(said, "unknown field") || strings.Contains(said, "belongs in") || strings.Contains(said, "ignoring the file") {
 			continue
+		}
+		if err := yaml.Unmarshal([]byte(text), new(any)); err != nil {
+			continue // the file is not read in this case
 		}
 		compared++
 		if errs := accepts(t, text); len(errs) > 0 && !strings.Contains(text, "null") {

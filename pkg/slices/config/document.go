@@ -16,13 +16,13 @@ type Document struct {
 	// The kind of the kubelet's configuration, whose form the file has.
 	Kind kind `json:"kind"`
 	// The partition for system pods (KEP-5894). An empty section switches it off.
-	SystemPartition *SystemSection `json:"systemPartition,omitempty"`
+	SystemPartition *systemSection `json:"systemPartition,omitempty"`
 	// The other partitions and workload types, by name.
-	WorkloadPartitions map[partitionName]*WorkloadSection `json:"workloadPartitions,omitempty"`
+	WorkloadPartitions map[partitionName]*workloadSection `json:"workloadPartitions,omitempty"`
 }
 
-// SystemSection has the fields that each partition has.
-type SystemSection struct {
+// systemSection has the fields that each partition has.
+type systemSection struct {
 	// The limit of the memory: a quantity such as 4Gi, or a percentage of the node's memory such as
 	// 12%. Without one nothing is limited or evicted.
 	MemoryLimit limitText `json:"memoryLimit,omitempty"`
@@ -52,10 +52,10 @@ type SystemSection struct {
 	EvictionMinimumReclaim *reclaimSignal `json:"evictionMinimumReclaim,omitempty"`
 }
 
-// WorkloadSection has the fields of a partition beside the system partition, and of a workload
+// workloadSection has the fields of a partition beside the system partition, and of a workload
 // type.
-type WorkloadSection struct {
-	SystemSection
+type workloadSection struct {
+	systemSection
 	// "system" if the pods that ask for the type are members of the system partition.
 	Partition otherPartition `json:"partition,omitempty"`
 	// The namespaces whose pods are members if they ask for the type.

@@ -139,9 +139,9 @@ func (c *checker) remark(field, format string, args ...any) {
 // knownFields lists the fields that the section of a partition may have.
 func (c *checker) knownFields() []string {
 	if c.name == unitname.System {
-		return fieldNames[SystemSection]()
+		return fieldNames[systemSection]()
 	}
-	return fieldNames[WorkloadSection]()
+	return fieldNames[workloadSection]()
 }
 
 func (c *checker) unknownFields() {

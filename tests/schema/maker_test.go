@@ -67,8 +67,8 @@ type maker struct {
 	comments map[string]string
 }
 
-// Make returns the schema. source is the folder of the package config.
-func Make(source string) ([]byte, error) {
+// newSchema returns the schema. source is the folder of the package config.
+func newSchema(source string) ([]byte, error) {
 	comments, err := fieldComments(source)
 	if err != nil {
 		return nil, err
