@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 )
@@ -23,13 +24,23 @@ func arguments(c *cli.Context) ([]string, error) {
 			}
 		}
 		err := set.Parse(rest[1:])
-		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(f.Name, settable(f.Value))) })
+		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(fullName(c, f.Name), settable(f.Value))) })
 		if err != nil {
 			return nil, usageError{err}
 		}
 		rest = set.Args()
 	}
 	return names, nil
+}
+
+// fullName returns the name under which a flag is read that is given by its short one.
+func fullName(c *cli.Context, name string) string {
+	for _, f := range c.Command.Flags {
+		if names := f.Names(); slices.Contains(names, name) {
+			return names[0]
+		}
+	}
+	return name
 }
 
 // noArguments returns an error if a command that takes no arguments has one.

@@ -84,6 +84,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			runCommand(n),
 			statusCommand(n),
 			checkCommand(n),
+			validateCommand(n),
 			planCommand(n),
 			auditCommand(n),
 			recommendCommand(n),

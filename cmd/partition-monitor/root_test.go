@@ -140,7 +140,7 @@ func TestRootRefused(t *testing.T) {
 	for _, name := range []string{"run", "recommend", "move", "try", "keep", "collect", "version"} {
 		for _, args := range [][]string{{"--root", dir, name}, {name, "--root", dir}} {
 			status, _, stderr := command(t, args...)
-			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, audit") {
+			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, audit, validate") {
 				t.Errorf("%q: status %d, %q", args, status, stderr)
 			}
 		}

@@ -12,8 +12,9 @@ import (
 
 // LoadFiles reads the files of a kubelet that was started with --config=file and --config-dir=dir.
 // An empty path means that the flag is not given: the kubelet then reads no such file, and neither
-// does LoadFiles. More files are merged over the first like drop-ins. LoadFiles reads neither
-// OverridePath nor TrialPath, and does not decode Kubelet.
+// does LoadFiles. More files are merged over the first like drop-ins. A section that one file alone
+// has, which has nothing else, overrides, as one of OverridePath does. LoadFiles reads neither that
+// nor TrialPath, and does not decode Kubelet.
 func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
 	l := loader{root: root, left: maxTotalBytes, config: &Merged{}, hasMain: len(files) > 0}
 	for _, name := range files {
@@ -29,6 +30,7 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
 	if err := l.merge(); err != nil {
 		return &Merged{Looked: l.config.Looked}, err
 	}
+	l.markAlone()
 	return l.config, nil
 }
 

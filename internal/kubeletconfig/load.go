@@ -632,6 +632,7 @@ func (l *loader) replaceSections(doc document) {
 			)
 		}
 	}
+	l.strangers(doc)
 	for _, name := range sectionFields() {
 		if section, ok := doc.fields[name]; ok {
 			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}

@@ -152,6 +152,9 @@ func (o Output) Write(plan *Plan) error {
 	if len(plan.Units) == 0 {
 		return o.clear()
 	}
+	if err := o.keepMemory(plan); err != nil {
+		return err
+	}
 	staged := filepath.Join(o.state, newDir)
 	if err := os.RemoveAll(staged); err != nil {
 		return fmt.Errorf("left over from an earlier run: %w", err)

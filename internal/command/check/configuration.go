@@ -57,7 +57,7 @@ func (c *checks) configuration(context.Context) []Finding {
 		for i, p := range desired.Partitions {
 			f := Finding{Grade: OK, Found: fmt.Sprintf(
 				"memoryLimit %s, cpuset %q, namespaces %s",
-				limitText(p.MemoryLimit), p.CPUs, strings.Join(p.Namespaces, ", "),
+				limitText(&p), p.CPUs, strings.Join(p.Namespaces, ", "),
 			)}
 			if i == 0 {
 				f.Looked = looked
@@ -69,11 +69,14 @@ func (c *checks) configuration(context.Context) []Finding {
 }
 
 // limitText formats a memoryLimit.
-func limitText(bytes int64) string {
-	if bytes == 0 {
+func limitText(p *config.Partition) string {
+	switch {
+	case p.MemoryLimit == 0:
 		return "none (the partition only sets CPU weights and reports usage)"
+	case p.Share != nil:
+		return fmt.Sprintf("%d (%v)", p.MemoryLimit, p.Share)
 	}
-	return fmt.Sprint(bytes)
+	return fmt.Sprint(p.MemoryLimit)
 }
 
 // trial warns of a running trial, and reports one that does not end as it should.

@@ -30,8 +30,9 @@ var fields = set(`
 
 // section lists the fields of the section of a partition.
 var section = set(`
-	namespaces memoryLimit memoryHigh cpuset exclusive evictionHard evictionSoft evictionSoftGracePeriod
-	evictionMinimumReclaim evictionMaxPodGracePeriod partition allowedNamespaces namespaceAnnotation advertise`)
+	namespaces memoryLimit memoryLimitMin memoryLimitMax memoryHigh cpuset exclusive evictionHard evictionSoft
+	evictionSoftGracePeriod evictionMinimumReclaim evictionMaxPodGracePeriod partition allowedNamespaces
+	namespaceAnnotation advertise`)
 
 // flags lists the flags of a kubelet that bear on the partition.
 var flags = set(`

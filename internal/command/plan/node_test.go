@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/generator/golden"
 )
 
 // made returns the plan of a node as it is written in JSON. The options lack the node and the
@@ -204,5 +205,48 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	}
 	if text := document.String(); !strings.Contains(text, "allocatable:\n  memoryBytes: 30614224896\n") || !strings.Contains(text, "\nwarnings: []\n") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestPlanShare: a percentage is of the memory that is planned, and on a running node of the memory
+// of this boot.
+func TestPlanShare(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration(""))
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
+		"systemPartition: {memoryLimit: 25%, memoryLimitMax: 2Gi, namespaces: [kube-system]}"))
+	n.Write("/etc/sections.yaml", golden.KubeletHead+"systemPartition: {memoryLimit: 12%, memoryLimitMin: 300Mi, namespaces: [kube-system]}\n")
+	n.Write("/proc/meminfo", "MemTotal: 16777216 kB\n")
+	n.Write(config.MemoryFile, `{"totalBytes":4294967296}`)
+	for _, test := range []struct {
+		o     Options
+		limit int64
+		of    int64
+		bound string
+	}{
+		{Options{}, 1 << 30, 4 << 30, ""},
+		{Options{Capacity: capacityOf(t, "cpu=4,memory=2Gi")}, 512 << 20, 2 << 30, ""},
+		{Options{Capacity: capacityOf(t, "cpu=4,memory=16Gi")}, 2 << 30, 16 << 30, "memoryLimitMax"},
+		{Options{Capacity: capacityOf(t, "cpu=4,memory=2Gi"), Files: []string{"/etc/sections.yaml"}}, 300 << 20, 2 << 30, "memoryLimitMin"},
+		{Options{Capacity: capacityOf(t, "cpu=4,memory=4Gi"), Files: []string{"/etc/sections.yaml"}}, 491 << 20, 4 << 30, ""},
+		{Options{Capacity: capacityOf(t, "cpu=4,memory=8Gi"), Files: []string{"/etc/sections.yaml"}}, 983 << 20, 8 << 30, ""},
+	} {
+		p := made(t, n, test.o)
+		if p.Invalid != nil || len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != test.limit || len(p.Shares) != 1 {
+			t.Errorf("%+v: %v, %+v, %+v", test.o, p.Invalid, p.Partitions, p.Shares)
+			continue
+		}
+		if s := p.Shares[0]; s.OfBytes != test.of || s.Bound != test.bound || s.MemoryLimitBytes != test.limit || s.Partition != "system" {
+			t.Errorf("%+v: %+v", test.o, s)
+		}
+		var text bytes.Buffer
+		if err := WriteTable(&text, p); err != nil || !strings.Contains(text.String(), "PARTITION  MEMORYLIMIT  OF") {
+			t.Errorf("%v:\n%s", err, &text)
+		}
+	}
+	n.Write("/etc/sections.yaml", golden.KubeletHead+"maxPods: 9\nsystemPartition: {memoryLimit: 12%, namespaces: [kube-system]}\n")
+	if p := made(t, n, Options{Capacity: capacityOf(t, "cpu=4,memory=2Gi"), Files: []string{"/etc/sections.yaml"}}); len(p.Problems) != 1 ||
+		!strings.Contains(p.Problems[0], "which only /etc/kubernetes/node-partition.yaml may have") {
+		t.Errorf("%+v", p.Problems)
 	}
 }

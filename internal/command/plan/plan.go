@@ -37,6 +37,8 @@ type Plan struct {
 	Members *budget.Members `json:"members,omitempty"`
 	// Usage lists the slices that are there. It is absent for another node.
 	Usage []Usage `json:"usage,omitempty"`
+	// Shares lists the partitions whose memoryLimit is a percentage of the node's memory.
+	Shares []Share `json:"shares,omitempty"`
 	// Problems lists the reasons why the generator refuses the section.
 	Problems []string `json:"problems,omitempty"`
 
@@ -61,7 +63,9 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	}
 	in := kubelet.Input(capacity)
 	notes := kubelet.Notes
-	draft, invalid := config.Draft(kubelet.Section, in.Capacity.Memory().Value(), in.CPUs)
+	draft, invalid := config.Draft(kubelet.Section, config.Size{
+		MemoryBytes: in.Capacity.Memory().Value(), BootBytes: capacity.BootBytes, CPUs: in.CPUs,
+	})
 	partitions := draft.Partitions
 	notes = append(notes, draft.Warnings...)
 	if invalid != nil {
@@ -74,6 +78,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
 	in.Partitions = shares(partitions)
+	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)
 	}

@@ -34,7 +34,7 @@ func WriteYAML(w io.Writer, p Plan) error {
 // WriteTable writes a plan for people.
 func WriteTable(w io.Writer, p Plan) error {
 	fmt.Fprintf(w, "Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
-	for _, write := range []func(io.Writer, *Plan){writeBudget, writePools, writeProviders, writeUsage} {
+	for _, write := range []func(io.Writer, *Plan){writeBudget, writeShares, writePools, writeProviders, writeUsage} {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		write(table, &p)
 		if err := table.Flush(); err != nil {

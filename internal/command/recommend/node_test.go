@@ -219,3 +219,40 @@ func TestRecommendPartitionGone(t *testing.T) {
 	}
 	recommended(t, n, true, of("telemetry"))
 }
+
+// TestRecommendShare: a limit that is a percentage stays one, and no bound counts in its place.
+func TestRecommendShare(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		bounds, min, max string
+		warns            int
+	}{
+		{"", "", "", 0},
+		{"  memoryLimitMin: 100Mi\n  memoryLimitMax: 2Gi\n", "100Mi", "2Gi", 0},
+		{"  memoryLimitMin: 1Gi\n  memoryLimitMax: 2Gi\n", "432Mi", "2Gi", 1},
+		{"  memoryLimitMin: 100Mi\n  memoryLimitMax: 200Mi\n", "100Mi", "432Mi", 1},
+	} {
+		n := fakenode.New(t, fakenode.Configuration(""))
+		n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
+			"systemPartition:\n  memoryLimit: 50%\n  namespaces: [kube-system]\n"+test.bounds))
+		n.Record(7*24*time.Hour, true, nil)
+		text, a := recommended(t, n, false, withoutLeaks)
+		section := a.Section
+		limit, _ := section["memoryLimit"].(string)
+		if !strings.HasSuffix(limit, "%") || a.MemoryLimit.Bytes != 432*mebi || !strings.Contains(text, "as a percentage, as in the present section: "+limit) {
+			t.Errorf("%q: %q in\n%s", test.bounds, limit, text)
+		}
+		for field, want := range map[string]string{"memoryLimitMin": test.min, "memoryLimitMax": test.max} {
+			if got, _ := section[field].(string); got != want {
+				t.Errorf("%q: %s %q; want %q", test.bounds, field, got, want)
+			}
+		}
+		if got := strings.Count(text, "which would count in place of the percentage"); got != test.warns {
+			t.Errorf("%q: %d warnings in\n%s", test.bounds, got, text)
+		}
+		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
+		if err != nil || c.Partition(unitname.System).MemoryLimit < 432*mebi || c.Partition(unitname.System).MemoryLimit > 434*mebi {
+			t.Errorf("%q: %v, %+v", test.bounds, err, c.Partitions)
+		}
+	}
+}

@@ -213,6 +213,9 @@ func (a *Advice) section(root hostfs.FS, elsewhere bool) error {
 		}
 	}
 	a.Section[fieldLimit] = quantity(a.MemoryLimit.Bytes)
+	if !elsewhere {
+		a.asShare(root)
+	}
 	a.Section[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
 	text, err := a.document()
 	if err != nil || elsewhere {

@@ -80,7 +80,7 @@ func planned(t *testing.T, a Advice, has samples.Node) []string {
 		cpus = append(cpus, n)
 	}
 	all := cpuset.New(cpus...)
-	draft, err := config.Draft(k, int64(has.MemoryBytes), all)
+	draft, err := config.Draft(k, config.Size{MemoryBytes: int64(has.MemoryBytes), CPUs: all})
 	if err != nil || len(draft.Partitions) != 1 {
 		t.Fatalf("%+v, %v", draft, err)
 	}

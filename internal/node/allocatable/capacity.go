@@ -18,12 +18,16 @@ import (
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/meminfo"
 	"nodepartition/internal/node"
+	"nodepartition/pkg/slices/config"
 )
 
 // Capacity is the capacity of a node.
 type Capacity struct {
 	Resources v1.ResourceList
 	CPUs      cpuset.CPUSet
+	// BootBytes is the memory that a share is of (config.BootMemory). It is 0 for a capacity that was
+	// given: then a share is of its memory.
+	BootBytes int64
 }
 
 const (
@@ -45,7 +49,11 @@ func ReadCapacity(n host.Node, rootDir string) (*Capacity, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Capacity{Resources: budget.List(int64(cpus.Size())*1000, memory), CPUs: cpus}
+	booted, err := config.BootMemory(n.Root)
+	if err != nil {
+		return nil, err
+	}
+	c := &Capacity{Resources: budget.List(int64(cpus.Size())*1000, memory), CPUs: cpus, BootBytes: booted}
 	if err := addHugePages(n.Root, c.Resources); err != nil {
 		return nil, err
 	}

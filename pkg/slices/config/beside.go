@@ -63,7 +63,7 @@ func exclusiveAlone(config *kubeletconfig.Merged, list []Partition, n *node, fou
 			}
 		}
 	}
-	if all := ExclusiveCPUs(list); !all.IsEmpty() && n.online.IsSubsetOf(all) {
+	if all := ExclusiveCPUs(list); n.knowsCPUs() && !all.IsEmpty() && n.online.IsSubsetOf(all) {
 		last := &list[slices.IndexFunc(list, func(p Partition) bool { return p.Exclusive })]
 		bad(last, "with the other exclusive lists it leaves no CPU of %s for other pods; want lists without one of them", n.online)
 	}
@@ -72,6 +72,9 @@ func exclusiveAlone(config *kubeletconfig.Merged, list []Partition, n *node, fou
 // overcommitted returns a warning if the partitions may use all of the node's memory together. Each
 // alone is below it.
 func overcommitted(config *kubeletconfig.Merged, list []Partition, n *node) string {
+	if n.memoryBytes == 0 {
+		return ""
+	}
 	var sum int64
 	limited := 0
 	file := ""

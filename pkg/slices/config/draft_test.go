@@ -22,11 +22,11 @@ func TestDraft(t *testing.T) {
 		Kubelet: kubeletconfig.Kubelet{CgroupRoot: "/elsewhere", CPUManagerPolicy: "static", ReservedSystemCPUs: "3"},
 		System:  kubeletconfig.Section{File: "partition.yaml"},
 	}
-	if c, err := Draft(k, memory, cpus); c.Partitions != nil || err != nil {
+	if c, err := Draft(k, Size{MemoryBytes: memory, CPUs: cpus}); c.Partitions != nil || err != nil {
 		t.Errorf("without a section: %+v, %v", c, err)
 	}
 	k.System.JSON = json.RawMessage(`{"memoryLimit":"4Gi","cpuset":"0-1","namespaces":["kube-system"],"memorylimit":"1"}`)
-	c, err := Draft(k, memory, cpus)
+	c, err := Draft(k, Size{MemoryBytes: memory, CPUs: cpus})
 	if err != nil || len(c.Partitions) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -42,13 +42,13 @@ func TestDraft(t *testing.T) {
 	}
 	// A larger limit than the node's memory, and a CPU that it does not have.
 	k.System.JSON = json.RawMessage(`{"memoryLimit":"8Gi","cpuset":"3-4","namespaces":["kube-system"]}`)
-	c, err = Draft(k, memory, cpus)
+	c, err = Draft(k, Size{MemoryBytes: memory, CPUs: cpus})
 	list := c.Partitions
 	if len(Problems(err)) != 2 || len(list) != 1 || list[0].MemoryLimit != 8<<30 || !list[0].CPUs.IsEmpty() {
 		t.Errorf("%+v, %v", list, err)
 	}
 	k.System.JSON = json.RawMessage(`[]`)
-	if c, err = Draft(k, memory, cpus); c.Partitions != nil || err == nil {
+	if c, err = Draft(k, Size{MemoryBytes: memory, CPUs: cpus}); c.Partitions != nil || err == nil {
 		t.Errorf("%+v, %v; want an error", c, err)
 	}
 }

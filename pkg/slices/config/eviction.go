@@ -22,7 +22,7 @@ const (
 // fields. It skips amounts if memoryLimit is invalid: there is nothing to compare them with, and
 // memoryLimit has its own error.
 func (c *checker) eviction(p *Partition) {
-	if c.section["memoryLimit"] == nil {
+	if c.section[limitField] == nil {
 		c.withoutLimit()
 		return
 	}
@@ -95,7 +95,7 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 		)
 	}
 	bytes, _ := soft.Of(p.MemoryLimit)
-	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
+	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && p.isSized() && bytes <= hard {
 		c.warn(softField, "%s: %d bytes are not above the %d of %s, which acts first and at once; want more",
 			shown(value), bytes, hard, hardField)
 	}

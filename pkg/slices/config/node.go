@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,11 +32,19 @@ type node struct {
 	// controllers lists the controllers of the unified cgroup hierarchy; nil if cgroup v2 is not
 	// mounted.
 	controllers []string
-	// memoryBytes is the size of the memory (meminfo.Total).
-	memoryBytes int64
-	// present holds the CPUs that the node has, online the CPUs that run.
+	// memoryBytes is the size of the memory (meminfo.Total), and bootBytes the one that a share is of
+	// (BootMemory). 0 means that it is not known, or that the two are equal.
+	memoryBytes, bootBytes int64
+	// present holds the CPUs that the node has, online the CPUs that run. They are empty if they are
+	// not known.
 	present, online cpuset.CPUSet
 }
+
+// boot returns the memory that a share is of, in bytes; 0 if it is not known.
+func (n *node) boot() int64 { return cmp.Or(n.bootBytes, n.memoryBytes) }
+
+// knowsCPUs reports whether the CPUs of the node are known.
+func (n *node) knowsCPUs() bool { return !n.online.IsEmpty() }
 
 // readNode reads the facts below root.
 func readNode(root hostfs.FS) (*node, error) {
@@ -45,6 +54,9 @@ func readNode(root hostfs.FS) (*node, error) {
 		return nil, err
 	}
 	if n.memoryBytes, err = meminfo.Total(root); err != nil {
+		return nil, err
+	}
+	if n.bootBytes, err = BootMemory(root); err != nil {
 		return nil, err
 	}
 	if n.present, err = readCPUs(root, presentPath); err != nil {

@@ -23,6 +23,8 @@ type Partition struct {
 	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
 	// usage, and nothing is limited or evicted.
 	MemoryLimit int64
+	// Share has the percentage that MemoryLimit was computed from; nil for a quantity in the file.
+	Share *Share
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
 	// Exclusive keeps all other pods off CPUs, which is not empty then.
@@ -47,6 +49,9 @@ type Partition struct {
 	// threshold is available.
 	MinimumReclaim int64
 }
+
+// isSized reports whether the size of the node is known, as far as the limit depends on it.
+func (p *Partition) isSized() bool { return p.Share == nil || p.Share.OfBytes > 0 }
 
 // IsSystem reports whether it is the system partition of KEP-5894.
 func (p *Partition) IsSystem() bool { return p.Name == unitname.System }
@@ -99,11 +104,14 @@ func newRequirements(config *kubeletconfig.Merged, n *node) (warnings []string, 
 func (c *checker) partition() *Partition {
 	p := Partition{Name: c.name, NodeCPUs: c.node.present}
 	p.Namespaces = c.namespaces()
-	p.MemoryLimit = c.memoryLimit()
+	p.MemoryLimit, p.Share = c.memoryLimit()
 	p.CPUs = c.cpus()
 	p.Exclusive = c.exclusive(p.CPUs)
 	c.eviction(&p)
 	p.MemoryHigh = c.memoryHigh(&p)
+	if !p.isSized() {
+		p.MemoryLimit = 0
+	}
 	return &p
 }
 
@@ -130,14 +138,10 @@ func (c *checker) remark(field, format string, args ...any) {
 
 // knownFields lists the fields that the section of a partition may have.
 func (c *checker) knownFields() []string {
-	fields := []string{
-		"memoryLimit", "memoryHigh", "cpuset", "exclusive", "namespaces",
-		"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
+	if c.name == unitname.System {
+		return fieldNames[systemSection]()
 	}
-	if c.name != unitname.System {
-		fields = append(fields, typeFields()...)
-	}
-	return fields
+	return fieldNames[workloadSection]()
 }
 
 func (c *checker) unknownFields() {
@@ -163,6 +167,9 @@ func (c *checker) unknownFields() {
 	}
 }
 
+// neededControllers lists the controllers of cgroup v2 without which there is no partition.
+func neededControllers() []string { return []string{"memory", "cpuset"} }
+
 func (c *checker) cgroups() {
 	if c.node.controllers == nil {
 		c.problems.add(
@@ -174,7 +181,7 @@ func (c *checker) cgroups() {
 		)
 		return
 	}
-	for _, need := range []string{"memory", "cpuset"} {
+	for _, need := range neededControllers() {
 		if !slices.Contains(c.node.controllers, need) {
 			c.problems.add(
 				controllersPath,
@@ -263,34 +270,6 @@ func (c *checker) pods() string {
 	return "pods"
 }
 
-func (c *checker) memoryLimit() int64 {
-	const field = "memoryLimit"
-	raw := c.section[field]
-	if raw == nil {
-		return 0
-	}
-	limit, err := parseBytes(raw, 1)
-	if err != nil {
-		c.bad(field, shown(raw), "%v", err)
-		return 0
-	}
-	if limit >= c.node.memoryBytes {
-		c.bad(
-			field, shown(raw),
-			"is not below the node's memory of %d bytes; want less, so that something is left for the other pods",
-			c.node.memoryBytes,
-		)
-		return limit
-	}
-	if limit < smallLimit {
-		c.warn(
-			field, "%s is less than %d MiB, %s will hardly start in it; is a unit such as Gi missing?",
-			shown(raw), smallLimit>>20, c.pods(),
-		)
-	}
-	return limit
-}
-
 // memoryHigh reads memoryHigh and compares it with the limit and the thresholds, so it runs after
 // those are read.
 func (c *checker) memoryHigh(p *Partition) int64 {
@@ -313,7 +292,7 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 	// A task above memory.high sleeps for up to two seconds each time it charges memory
 	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
 	// way. If none is, it lasts.
-	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
+	if margin, evicts := p.Margin(); evicts && p.isSized() && high < p.MemoryLimit-margin {
 		c.warn(
 			field,
 			"%s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
@@ -350,6 +329,10 @@ func (c *checker) cpus() cpuset.CPUSet {
 	if err != nil {
 		c.bad(field, quote(list), "%v", err)
 		return none
+	}
+	if !c.node.knowsCPUs() {
+		c.reserved(cpus, list)
+		return cpus
 	}
 	if missing := cpus.Difference(c.node.present); !missing.IsEmpty() {
 		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.online)

@@ -8,9 +8,9 @@ import (
 	"nodepartition/internal/oneline"
 )
 
-// problem describes one error in the configuration, or one reason why the node cannot have a
+// Problem describes one error in the configuration, or one reason why the node cannot have a
 // partition.
-type problem struct {
+type Problem struct {
 	// File is the file to change.
 	File string
 	// Field is the path of the field in File, such as systemPartition.memoryLimit. Empty if the node
@@ -23,7 +23,7 @@ type problem struct {
 	Why string
 }
 
-func (p *problem) Error() string {
+func (p *Problem) Error() string {
 	switch {
 	case p.Field == "":
 		return fmt.Sprintf("%s: %s", p.File, p.Why)
@@ -38,13 +38,13 @@ func (p *problem) Error() string {
 type problems []error
 
 func (l *problems) add(file, field, value, format string, args ...any) {
-	*l = append(*l, &problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
+	*l = append(*l, &Problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
 }
 
 // about reports whether there is a problem in a field.
 func (l problems) about(field string) bool {
 	return slices.ContainsFunc(l, func(err error) bool {
-		var p *problem
+		var p *Problem
 		return errors.As(err, &p) && p.Field == field
 	})
 }

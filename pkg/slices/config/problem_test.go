@@ -11,7 +11,7 @@ func TestProblemsJoined(t *testing.T) {
 	list.add("/a", "x", `"1"`, "is %s", "wrong")
 	list.add("/b", "", "", "is missing")
 	err := list.err()
-	var p *problem
+	var p *Problem
 	if !errors.As(err, &p) || err.Error() != "/a: x: \"1\": is wrong\n/b: is missing" {
 		t.Errorf("got %v", err)
 	}

@@ -45,6 +45,16 @@ func (s sections) names() []unitname.PartitionName {
 	return names
 }
 
+// HasField reports whether a section has a field.
+func (c *Config) HasField(field string) bool {
+	for _, fields := range c.sections {
+		if fields[field] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // workloads returns the sections without the system partition's.
 func (s sections) workloads() sections {
 	others := maps.Clone(s)

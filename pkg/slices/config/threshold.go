@@ -3,9 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -124,20 +121,11 @@ func (a amount) of(limit int64) int64 {
 
 // parseAmount parses a percentage, or a quantity of least bytes or more.
 func parseAmount(raw json.RawMessage, least int, want string) (amount, error) {
-	var text string
-	_ = json.Unmarshal(raw, &text) // a quantity may be a number
-	number, isPercent := strings.CutSuffix(text, "%")
+	number, isPercent := percentage(raw)
 	if !isPercent {
 		bytes, err := parseBytes(raw, least)
 		return amount{bytes: bytes}, err
 	}
-	percent, err := strconv.ParseFloat(number, 32)
-	// ParseFloat accepts "NaN" and "Inf".
-	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
-		return amount{}, errors.New("is not a percentage; " + want)
-	}
-	if percent <= 0 || percent >= 100 {
-		return amount{}, errors.New("is not between 0% and 100%; " + want)
-	}
-	return amount{percent: percent}, nil
+	percent, err := parsePercent(number, 32, want)
+	return amount{percent: percent}, err
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/command/plan"
+	"nodepartition/internal/command/try"
+	"nodepartition/internal/command/validate"
+	"nodepartition/internal/host"
+	"nodepartition/pkg/slices/config"
+)
+
+func validateCommand(n host.Node) *cli.Command {
+	outputs := formats[validate.Result]{{"text", validate.WriteText}, {"json", validate.WriteJSON}}
+	return &cli.Command{
+		Name:      "validate",
+		ArgsUsage: "FILE",
+		Usage: "judge FILE (- is standard input), a node-partition.yaml or a kubelet's configuration, as the generator would, " +
+			"on any machine; exit status 1 if it would be refused",
+		Flags: []cli.Flag{
+			outputs.flag(),
+			&cli.StringFlag{
+				Name: flagCapacity,
+				Usage: "judge it for a node of this `CAPACITY`, such as cpu=16,memory=32Gi; without it, what depends on the " +
+					"size of the node is left out",
+			},
+		},
+		Action: func(c *cli.Context) error {
+			files, err := arguments(c)
+			if err != nil {
+				return err
+			}
+			if len(files) != 1 {
+				return usageError{errors.New("validate: want one FILE, or - for standard input")}
+			}
+			write, err := outputs.writer(c)
+			if err != nil {
+				return err
+			}
+			var o validate.Options
+			if c.IsSet(flagCapacity) {
+				capacity, err := plan.ParseCapacity(c.String(flagCapacity))
+				if err != nil {
+					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}
+				}
+				o.Size = config.Size{MemoryBytes: capacity.Resources.Memory().Value(), CPUs: capacity.CPUs}
+			}
+			if _, given := givenRoot(c); given {
+				if c.IsSet(flagCapacity) {
+					return usageError{fmt.Errorf("validate: want one of --%s and --%s", flagCapacity, flagRoot)}
+				}
+				of, err := nodeOf(c, n)
+				if err != nil {
+					return err
+				}
+				o.Node = &of
+			}
+			if o.Name, o.Data, err = try.ReadSection(c.App.Reader, files[0]); err != nil {
+				return err
+			}
+			found, err := validate.File(o)
+			if err != nil {
+				return err
+			}
+			if err := write(c.App.Writer, found); err != nil {
+				return err
+			}
+			if !found.Valid {
+				return problemsFound{}
+			}
+			return nil
+		},
+	}
+}

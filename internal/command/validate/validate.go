@@ -1,0 +1,202 @@
+// Package validate judges a file with sections of partitions as the generator would, on a machine
+// that need not be a node. It changes nothing.
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+)
+
+// Options holds what the command validate is given.
+type Options struct {
+	// Name is the file in messages, and Data its content.
+	Name string
+	Data []byte
+	// Size is the size of the node that the file is for. Its zero value is a node that is not
+	// known.
+	Size config.Size
+	// Node is the node that the file is for, with its other files; nil for none. Size counts
+	// without one.
+	Node *host.Node
+}
+
+// The two kinds of files.
+const (
+	ours     = kubeletconfig.OverridePath
+	kubelets = "the kubelet's own configuration"
+)
+
+// Result holds what is found. Its JSON is for scripts: new versions add fields and do not change
+// them.
+type Result struct {
+	File string `json:"file"`
+	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration.
+	// It is empty for a file that cannot be read as either.
+	As    string `json:"as,omitempty"`
+	Valid bool   `json:"valid"`
+	// Problems lists the reasons why the generator refuses the file.
+	Problems []Finding `json:"problems"`
+	// Warnings lists remarks on what is valid all the same.
+	Warnings []Finding `json:"warnings"`
+	// Partitions lists the partitions of a valid file.
+	Partitions []Partition `json:"partitions"`
+	// NotChecked lists what was left out, and why.
+	NotChecked []string `json:"notChecked"`
+}
+
+// Finding is a problem or a remark.
+type Finding struct {
+	// File is the file to change, nearly always the one that is validated.
+	File string `json:"file"`
+	// Field is the path of the field, such as systemPartition.memoryLimit; empty for the file as a
+	// whole.
+	Field string `json:"field"`
+	// Message has the value that was found, and what is wanted.
+	Message string `json:"message"`
+}
+
+// Partition holds the result of one section.
+type Partition struct {
+	Name string `json:"name"`
+	// MemoryLimitBytes is absent without a limit, and for a share of a node whose memory is not
+	// known.
+	MemoryLimitBytes int64 `json:"memoryLimitBytes,omitempty"`
+	// Share is the limit as it is written, such as 12%; empty for a quantity.
+	Share string `json:"share,omitempty"`
+	// ShareOfBytes is the memory that Share is of, if it is known.
+	ShareOfBytes int64 `json:"shareOfBytes,omitempty"`
+	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
+	Bound      string   `json:"bound,omitempty"`
+	CPUs       string   `json:"cpuset,omitempty"`
+	Namespaces []string `json:"namespaces"`
+}
+
+// File judges a file. It returns an error only if the node cannot be read.
+func File(o Options) (Result, error) {
+	r := Result{
+		File: o.Name, Problems: []Finding{}, Warnings: []Finding{}, Partitions: []Partition{}, NotChecked: []string{},
+	}
+	alone, err := kubeletconfig.LoadDocument(o.Name, o.Data)
+	overrides := alone.System.Overrides() || alone.Workloads.Overrides()
+	switch {
+	case overrides:
+		r.As = ours
+	case len(alone.Files) > 0:
+		r.As = kubelets
+	}
+	found := &config.Config{Kubelet: alone}
+	switch {
+	case err != nil:
+	case overrides && o.Node != nil:
+		found, err = config.LoadWith(string(o.Node.Root), o.Name, o.Data)
+	default:
+		size := o.Size
+		if o.Node != nil {
+			if size, err = config.SizeOf(o.Node.Root); err != nil {
+				return r, err
+			}
+		}
+		found, err = config.Validate(alone, size)
+		r.NotChecked = notChecked(found, size, overrides)
+	}
+	if err != nil {
+		for _, problem := range config.Problems(err) {
+			r.Problems = append(r.Problems, problemOf(o.Name, problem))
+		}
+	}
+	for _, warning := range warnings(found) {
+		r.Warnings = append(r.Warnings, split(o.Name, warning))
+	}
+	if r.Valid = len(r.Problems) == 0; r.Valid {
+		r.Partitions = partitions(found.Partitions)
+	}
+	return r, nil
+}
+
+// warnings returns all remarks on a configuration.
+func warnings(c *config.Config) []string {
+	list := append([]string{}, c.Warnings...)
+	for _, more := range []string{c.ManagedByKubelet, c.KubeletsFile} {
+		if more != "" {
+			list = append(list, more)
+		}
+	}
+	if c.Off {
+		list = append(list, config.OffSwitch+"=0 on the kernel command line of the node switches all partitions off: nothing else was checked")
+	}
+	return list
+}
+
+// notChecked lists what depends on a node that is not known. overrides means that the file is not
+// the kubelet's.
+func notChecked(c *config.Config, size config.Size, overrides bool) []string {
+	list := []string{}
+	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {
+		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage comes to; give --capacity")
+	}
+	if size.CPUs.IsEmpty() && c.HasField("cpuset") {
+		list = append(list, "cpuset: whether the node has the CPUs; give --capacity")
+	}
+	if overrides {
+		return append(list, "the other files of a node: the kubelet's configuration and "+kubeletconfig.SettingsPath+"; give --root")
+	}
+	return append(list, "the other files of a node: drop-ins, "+kubeletconfig.OverridePath+" and "+kubeletconfig.SettingsPath)
+}
+
+func partitions(found []config.Partition) []Partition {
+	list := make([]Partition, 0, len(found))
+	for i := range found {
+		p := &found[i]
+		shown := Partition{
+			Name: string(p.Name), MemoryLimitBytes: p.MemoryLimit, CPUs: p.CPUs.String(),
+			Namespaces: append([]string{}, p.Namespaces...),
+		}
+		if s := p.Share; s != nil {
+			shown.Share, shown.ShareOfBytes, shown.Bound = s.Text, s.OfBytes, s.Bound
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// problemOf returns a problem of the generator as a finding. file is the one that is validated.
+func problemOf(file string, err error) Finding {
+	var p *config.Problem
+	if !errors.As(err, &p) {
+		return split(file, err.Error())
+	}
+	message := p.Why
+	if p.Value != "" {
+		message = p.Value + ": " + message
+	}
+	return Finding{File: p.File, Field: p.Field, Message: message}
+}
+
+// split splits a message that begins with the file and perhaps a field.
+func split(file, message string) Finding {
+	f := Finding{File: file, Message: message}
+	if rest, ok := strings.CutPrefix(message, file+": "); ok {
+		f.Message = rest
+	} else if other, rest, ok := strings.Cut(message, ": "); ok && strings.HasPrefix(other, "/") {
+		f.File, f.Message = other, rest
+	}
+	field, rest, ok := strings.Cut(f.Message, ": ")
+	if ok && (field == kubeletconfig.SectionField || field == kubeletconfig.WorkloadsField ||
+		strings.HasPrefix(field, kubeletconfig.SectionField+".") || strings.HasPrefix(field, kubeletconfig.WorkloadsField+".")) {
+		f.Field, f.Message = field, rest
+	}
+	return f
+}
+
+// text returns a finding as the generator logs it.
+func (f *Finding) text() string {
+	if f.Field == "" {
+		return fmt.Sprintf("%s: %s", f.File, f.Message)
+	}
+	return fmt.Sprintf("%s: %s: %s", f.File, f.Field, f.Message)
+}

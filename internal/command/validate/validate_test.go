@@ -1,0 +1,200 @@
+package validate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/fakenode"
+	"nodepartition/tests/generator/golden"
+)
+
+// goldenSize is the size of the node of the golden cases.
+func goldenSize() config.Size {
+	return config.Size{MemoryBytes: 4014980 << 10, CPUs: cpuset.New(0, 1, 2, 3)}
+}
+
+// judged returns the result of a file, and its text.
+func judged(t *testing.T, o Options) (Result, string) {
+	t.Helper()
+	r, err := File(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, encoded bytes.Buffer
+	var back Result
+	if err := errors.Join(WriteText(&text, r), WriteJSON(&encoded, r), json.Unmarshal(encoded.Bytes(), &back)); err != nil {
+		t.Fatalf("%v:\n%s", err, &encoded)
+	}
+	if len(back.Problems) != len(r.Problems) || back.Valid != (len(r.Problems) == 0) || strings.Contains(encoded.String(), "null") {
+		t.Errorf("%s", &encoded)
+	}
+	return r, text.String()
+}
+
+// TestSameWords: a file has the problems that the generator logs, in its words, for each golden
+// case with one file that is at fault.
+func TestSameWords(t *testing.T) {
+	t.Parallel()
+	cases, err := golden.Load("../../../tests/generator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range cases {
+		name, data := "", ""
+		for _, place := range []string{kubeletconfig.OverridePath, "/" + golden.ConfigPath} {
+			if text, ok := c.Files[place[1:]]; ok && len(c.Files) == 1 {
+				name, data = place, text
+			}
+		}
+		if c.Want.Status != 1 || name == "" || len(c.Remove) > 0 || !strings.Contains(data, "artition") {
+			continue
+		}
+		compared++
+		r, err := File(Options{Name: name, Data: []byte(data), Size: goldenSize()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range r.Problems {
+			got = append(got, "partition-generator: "+r.Problems[i].text())
+		}
+		var want []string
+		for line := range strings.Lines(c.Want.Messages) {
+			line = strings.TrimSuffix(line, "\n")
+			var more int
+			if n, _ := fmt.Sscanf(line, "partition-generator: and %d more of these", &more); n == 1 && len(got) == len(want)+more {
+				got = got[:len(want)] // the kernel log takes a few records
+				break
+			}
+			if strings.Contains(line, "no partition is made") {
+				break
+			}
+			want = append(want, line)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if compared < 40 {
+		t.Errorf("%d cases: too few to show anything", compared)
+	}
+}
+
+const oneFile = golden.KubeletHead + `systemPartition:
+  memoryLimit: 12%
+  memoryLimitMin: 300Mi
+  memoryLimitMax: 4Gi
+  cpuset: "0-1"
+  namespaces: [kube-system]
+workloadPartitions:
+  batch: {memoryLimit: 1Gi}
+`
+
+// TestSizes: one file has other limits on nodes of other sizes, and what depends on a size that is
+// not known is left out, and said so.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		memory, want int64
+		text         string
+	}{
+		{2 << 30, 300 << 20, "partition system: memoryLimit 300Mi, 12% of 2Gi by memoryLimitMin; CPUs 0-1; namespaces kube-system"},
+		{4 << 30, 491 << 20, "memoryLimit 491Mi, 12% of 4Gi; "},
+		{8 << 30, 983 << 20, "memoryLimit 983Mi, 12% of 8Gi; "},
+		{64 << 30, 4 << 30, "memoryLimit 4Gi, 12% of 64Gi by memoryLimitMax; "},
+		{0, 0, "memoryLimit 12% of the node's memory; "},
+	} {
+		size := config.Size{MemoryBytes: test.memory, CPUs: cpuset.New(0, 1)}
+		if test.memory == 0 {
+			size = config.Size{}
+		}
+		r, text := judged(t, Options{Name: "mine.yaml", Data: []byte(oneFile), Size: size})
+		if !r.Valid || r.Partitions[0].MemoryLimitBytes != test.want || r.Partitions[0].Share != "12%" || r.Partitions[1].MemoryLimitBytes != 1<<30 {
+			t.Errorf("%d: %+v", test.memory, r)
+		}
+		if !strings.Contains(text, test.text) || !strings.Contains(text, "\nmine.yaml is valid, as /etc/kubernetes/node-partition.yaml: 0 errors, 0 warnings\n") {
+			t.Errorf("%d:\n%s\nwant %s", test.memory, text, test.text)
+		}
+		if left := strings.Contains(text, "left out memoryLimit: ") && strings.Contains(text, "left out cpuset: "); left != (test.memory == 0) {
+			t.Errorf("%d:\n%s", test.memory, text)
+		}
+	}
+}
+
+// TestFindings: problems and remarks have their file and field.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	const text = golden.KubeletHead + `cgroupDriver: cgroupfs
+cgroupRoot: /kube
+systemPartitions: {}
+systemPartition: {memoryLimit: 4GB, memoryLimits: 1, namespaces: [kube-system, a_b]}
+workloadPartitions: {batch: {memoryLimit: 10%}}
+`
+	r, shown := judged(t, Options{Name: "kubelet.yaml", Data: []byte(text), Size: goldenSize()})
+	fields := func(list []Finding) (fields []string) {
+		for _, f := range list {
+			if f.File != "kubelet.yaml" || strings.HasPrefix(f.Message, "kubelet.yaml") {
+				t.Errorf("%+v", f)
+			}
+			fields = append(fields, f.Field)
+		}
+		return fields
+	}
+	if got := fields(r.Problems); !slices.Equal(got, []string{
+		"cgroupRoot", "systemPartition.namespaces[1]", "systemPartition.memoryLimit", "workloadPartitions.batch.memoryLimit",
+	}) {
+		t.Errorf("%q of\n%s", got, shown)
+	}
+	if got := fields(r.Warnings); !slices.Equal(got, []string{"", "", "systemPartition"}) || !strings.Contains(shown, "is memoryLimit meant?") ||
+		!strings.Contains(shown, "is systemPartition meant?") {
+		t.Errorf("%q of\n%s", got, shown)
+	}
+	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration: 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
+		t.Errorf("%s", shown)
+	}
+	// What is valid, and not where it should be.
+	r, shown = judged(t, Options{Name: "kubelet.yaml", Data: []byte(golden.KubeletHead + "maxPods: 9\nsystemPartition: {namespaces: [kube-system]}\n")})
+	if !r.Valid || len(r.Warnings) != 1 || !strings.Contains(shown, "move the section to /etc/kubernetes/node-partition.yaml") {
+		t.Errorf("%s", shown)
+	}
+	// Another file.
+	r, shown = judged(t, Options{Name: "x.yaml", Data: []byte("\tx")})
+	if r.Valid || r.As != "" || r.Problems[0].Field != "" || !strings.HasSuffix(shown, "\nx.yaml is not valid: 1 error, 0 warnings\n") {
+		t.Errorf("%+v\n%s", r, shown)
+	}
+}
+
+// TestNode: with a node, its memory of this boot, its CPUs and its other files count.
+func TestNode(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration("cgroupRoot: /kube\n"))
+	n.Write("/proc/meminfo", "MemTotal: 8388608 kB\n")
+	n.Write(config.MemoryFile, `{"totalBytes":4294967296}`)
+	of := func() *host.Node { h := n.Host(); return &h }()
+	r, shown := judged(t, Options{Name: "mine.yaml", Data: []byte(oneFile), Node: of})
+	if r.Valid || len(r.NotChecked) > 0 || r.Problems[0].File != "/var/lib/kubelet/config.yaml" || r.Problems[0].Field != "cgroupRoot" {
+		t.Errorf("%+v\n%s", r, shown)
+	}
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+	r, shown = judged(t, Options{Name: "mine.yaml", Data: []byte(strings.Replace(oneFile, `"0-1"`, `"0"`, 1)), Node: of})
+	if !r.Valid || r.Partitions[0].MemoryLimitBytes != 491<<20 {
+		t.Errorf("%+v\n%s", r, shown)
+	}
+	// Another kubelet's file: the size of the node counts.
+	r, shown = judged(t, Options{Name: "kubelet.yaml", Data: []byte(golden.KubeletHead +
+		"maxPods: 9\nworkloadPartitions: {a: {memoryLimit: 9Gi}}\n"), Node: of})
+	if r.Valid || !strings.Contains(shown, "is not below the node's memory of 8589934592 bytes") {
+		t.Errorf("%s", shown)
+	}
+}

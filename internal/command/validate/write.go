@@ -1,0 +1,78 @@
+package validate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/output"
+)
+
+// WriteJSON writes a result for scripts.
+func WriteJSON(w io.Writer, r Result) error { return output.JSON(w, r) }
+
+// WriteText writes a result for people: problems first, and the verdict at the end.
+func WriteText(w io.Writer, r Result) error {
+	var text strings.Builder
+	line := func(grade, format string, args ...any) {
+		fmt.Fprintf(&text, "%-9s%s\n", grade, oneline.Terminal(fmt.Sprintf(format, args...)))
+	}
+	for i := range r.Problems {
+		line("error", "%s", r.Problems[i].text())
+	}
+	for i := range r.Warnings {
+		line("warning", "%s", r.Warnings[i].text())
+	}
+	for _, p := range r.Partitions {
+		line("ok", "partition %s: %s", p.Name, p.text())
+	}
+	for _, left := range r.NotChecked {
+		line("left out", "%s", left)
+	}
+	verdict := "is valid"
+	if !r.Valid {
+		verdict = "is not valid"
+	}
+	as := ""
+	if r.As != "" {
+		as = ", as " + r.As
+	}
+	fmt.Fprintf(&text, "%s %s%s: %s, %s\n", oneline.Terminal(r.File), verdict, as,
+		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// text describes a partition in one line.
+func (p *Partition) text() string {
+	limit := "no memoryLimit"
+	switch {
+	case p.Share != "" && p.ShareOfBytes == 0:
+		limit = "memoryLimit " + p.Share + " of the node's memory"
+	case p.Share != "":
+		limit = fmt.Sprintf("memoryLimit %s, %s of %s", bytesize.Round(p.MemoryLimitBytes), p.Share, bytesize.Round(p.ShareOfBytes))
+		if p.Bound != "" {
+			limit += " by " + p.Bound
+		}
+	case p.MemoryLimitBytes > 0:
+		limit = "memoryLimit " + bytesize.Round(p.MemoryLimitBytes)
+	}
+	cpus := "all CPUs"
+	if p.CPUs != "" {
+		cpus = "CPUs " + p.CPUs
+	}
+	namespaces := "no namespaces"
+	if len(p.Namespaces) > 0 {
+		namespaces = "namespaces " + strings.Join(p.Namespaces, ", ")
+	}
+	return limit + "; " + cpus + "; " + namespaces
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Document is the content of kubeletconfig.OverridePath, as types: the known fields and the JSON
+// schema of the file are made from them. The checker itself reads each field from its JSON, because
+// a problem names the field and its value.
+//
+// The comments of the fields are the descriptions in the schema.
+type Document struct {
+	// The version of the kubelet's configuration, whose form the file has.
+	APIVersion apiVersion `json:"apiVersion"`
+	// The kind of the kubelet's configuration, whose form the file has.
+	Kind kind `json:"kind"`
+	// The partition for system pods (KEP-5894). An empty section switches it off.
+	SystemPartition *systemSection `json:"systemPartition,omitempty"`
+	// The other partitions and workload types, by name.
+	WorkloadPartitions map[partitionName]*workloadSection `json:"workloadPartitions,omitempty"`
+}
+
+// systemSection has the fields that each partition has.
+type systemSection struct {
+	// The limit of the memory: a quantity such as 4Gi, or a percentage of the node's memory such as
+	// 12%. Without one nothing is limited or evicted.
+	MemoryLimit limitText `json:"memoryLimit,omitempty"`
+	// The least limit, if memoryLimit is a percentage.
+	MemoryLimitMin quantityText `json:"memoryLimitMin,omitempty"`
+	// The largest limit, if memoryLimit is a percentage.
+	MemoryLimitMax quantityText `json:"memoryLimitMax,omitempty"`
+	// The memory above which the kernel slows the partition down: a quantity below memoryLimit, or
+	// a percentage of it.
+	MemoryHigh limitText `json:"memoryHigh,omitempty"`
+	// The CPUs of the partition, such as "0-3,8". All CPUs without it.
+	CPUSet cpuList `json:"cpuset,omitempty"`
+	// Whether all other pods are kept off cpuset.
+	Exclusive bool `json:"exclusive,omitempty"`
+	// The namespaces whose pods are members. The system partition needs at least one.
+	Namespaces []namespaceName `json:"namespaces,omitempty"`
+	// The available memory below which a pod is evicted at once: a quantity below memoryLimit, or a
+	// percentage of it. 5%, and at least 32Mi, without it.
+	EvictionHard *thresholdSignal `json:"evictionHard,omitempty"`
+	// The available memory below which a pod is evicted after evictionSoftGracePeriod.
+	EvictionSoft *thresholdSignal `json:"evictionSoft,omitempty"`
+	// How long evictionSoft has to be met.
+	EvictionSoftGracePeriod *periodSignal `json:"evictionSoftGracePeriod,omitempty"`
+	// The most seconds that a pod gets to end because of evictionSoft.
+	EvictionMaxPodGracePeriod *seconds `json:"evictionMaxPodGracePeriod,omitempty"`
+	// How much more than the threshold evictions make available.
+	EvictionMinimumReclaim *reclaimSignal `json:"evictionMinimumReclaim,omitempty"`
+}
+
+// workloadSection has the fields of a partition beside the system partition, and of a workload
+// type.
+type workloadSection struct {
+	systemSection
+	// "system" if the pods that ask for the type are members of the system partition.
+	Partition otherPartition `json:"partition,omitempty"`
+	// The namespaces whose pods are members if they ask for the type.
+	AllowedNamespaces []namespaceName `json:"allowedNamespaces,omitempty"`
+	// Whether an annotation of a namespace allows its pods to ask for the type. True without it.
+	NamespaceAnnotation *bool `json:"namespaceAnnotation,omitempty"`
+	// Whether the Node has the resource NAME.workload.openshift.io/cores. True without it.
+	Advertise *bool `json:"advertise,omitempty"`
+}
+
+// The types of values. The schema has the form of each by its name.
+type (
+	apiVersion     string
+	kind           string
+	partitionName  string
+	namespaceName  string
+	otherPartition string
+	// quantityText is a number of bytes, and limitText one or a percentage. Both may be numbers.
+	quantityText string
+	limitText    string
+	cpuList      string
+	seconds      int32
+	// thresholdText is a quantity or a percentage in quotes, and reclaimText may also be a number.
+	thresholdText string
+	reclaimText   string
+	durationText  string
+)
+
+// thresholdSignal, periodSignal and reclaimSignal are maps with the one signal of a partition.
+type (
+	thresholdSignal struct {
+		// The only signal of a partition.
+		Available thresholdText `json:"memory.available,omitempty"`
+	}
+	periodSignal struct {
+		// A duration such as 1m30s.
+		Available durationText `json:"memory.available,omitempty"`
+	}
+	reclaimSignal struct {
+		// A quantity, or a percentage of memoryLimit.
+		Available reclaimText `json:"memory.available,omitempty"`
+	}
+)
+
+// fieldNames lists the names in JSON of the fields of a struct, with the fields of embedded
+// structs.
+func fieldNames[T any]() []string { return namesOf(reflect.TypeFor[T]()) }
+
+func namesOf(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			names = append(names, namesOf(f.Type)...)
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,229 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+)
+
+// The fields of the limit of a partition. The bounds are for a limit that is a share.
+const (
+	limitField    = "memoryLimit"
+	limitMinField = "memoryLimitMin"
+	limitMaxField = "memoryLimitMax"
+)
+
+// shareUnit is the unit of a share in bytes: it is rounded down to a multiple.
+const shareUnit = 1 << 20
+
+// anySize stands for the memory of a node that is not known, where only the form of a share counts.
+// It is above each number of bytes that a section can sensibly have, and leaves room for sums.
+const anySize = 1 << 60
+
+// Share is a memoryLimit that is a percentage of the node's memory.
+type Share struct {
+	// Text is the percentage as it is written, such as 12%.
+	Text string
+	// OfBytes is the memory that it is a share of, in bytes: see BootMemory. It is 0 if the size of
+	// the node is not known.
+	OfBytes int64
+	// MinBytes and MaxBytes are memoryLimitMin and memoryLimitMax; 0 for none.
+	MinBytes, MaxBytes int64
+	// Bound is the field of the two that counts in place of the percentage; empty if neither does.
+	Bound string
+}
+
+// memoryLimit reads the limit, and the share that it is computed from; nil if it is a quantity.
+func (c *checker) memoryLimit() (int64, *Share) {
+	raw := c.section[limitField]
+	if number, ok := percentage(raw); ok {
+		return c.share(raw, number)
+	}
+	c.boundsAlone()
+	if raw == nil {
+		return 0, nil
+	}
+	limit, err := parseBytes(raw, 1)
+	if err != nil {
+		c.bad(limitField, shown(raw), "%v", err)
+		return 0, nil
+	}
+	if memory := c.node.memoryBytes; memory > 0 && limit >= memory {
+		c.notBelow(limitField, memory)
+		return limit, nil
+	}
+	if limit < smallLimit {
+		c.warn(
+			limitField, "%s is less than %d MiB, %s will hardly start in it; is a unit such as Gi missing?",
+			shown(raw), smallLimit>>20, c.pods(),
+		)
+	}
+	return limit, nil
+}
+
+// notBelow reports a field by which the partition may have all of the memory.
+func (c *checker) notBelow(field string, memory int64) {
+	c.bad(
+		field, shown(c.section[field]),
+		"is not below the node's memory of %d bytes; want less, so that something is left for the other pods", memory,
+	)
+}
+
+// percentage returns the text before the % of a percentage. It reports false for any other value.
+func percentage(raw json.RawMessage) (number string, ok bool) {
+	var text string
+	_ = json.Unmarshal(raw, &text) // a quantity may be a number
+	return strings.CutSuffix(text, "%")
+}
+
+// parsePercent parses a percentage above 0 and below 100, in the form of the kubelet's thresholds
+// of eviction (parsePercentage, pkg/kubelet/eviction/helpers.go). bits is the size of the result.
+func parsePercent(number string, bits int, want string) (float64, error) {
+	percent, err := strconv.ParseFloat(number, bits)
+	// ParseFloat accepts "NaN" and "Inf".
+	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
+		return 0, errors.New("is not a percentage; " + want)
+	}
+	if percent <= 0 || percent >= 100 {
+		return 0, errors.New("is not between 0% and 100%; " + want)
+	}
+	return percent, nil
+}
+
+// shareOf returns a percentage of memory in whole mebibytes, rounded down. It first rounds to whole
+// bytes: 12 % of 3200 MiB are 384 MiB, whatever the error of the fraction is.
+func shareOf(memory int64, percent float64) int64 {
+	return int64(math.Round(float64(memory)*percent/100)) / shareUnit * shareUnit
+}
+
+// Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
+// bytes or more. It reports false if there is none below 100 %.
+func (s *Share) Percentage(bytes int64) (text string, ok bool) {
+	const steps = 100 // in a percent
+	if s.OfBytes <= 0 {
+		return "", false
+	}
+	step := math.Floor(float64(bytes) * 100 * steps / float64(s.OfBytes))
+	for ; step < 100*steps; step++ {
+		if percent := step / steps; shareOf(s.OfBytes, percent) >= bytes {
+			return strconv.FormatFloat(percent, 'f', -1, 64) + "%", true
+		}
+	}
+	return "", false
+}
+
+// share reads a limit that is a percentage, and its bounds. It returns 0 for a limit with a
+// problem.
+func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
+	const want = "want a percentage of the node's memory such as 12%, or a quantity such as 4Gi"
+	if !c.mayShare() {
+		c.elsewhere(limitField, "is a share of the node's memory")
+		c.boundsAlone()
+		return 0, nil
+	}
+	percent, err := parsePercent(number, 64, want)
+	if err != nil {
+		c.bad(limitField, shown(raw), "%v", err)
+	}
+	s := &Share{Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.bound(limitMinField), MaxBytes: c.bound(limitMaxField)}
+	crossed := s.MaxBytes > 0 && s.MinBytes > s.MaxBytes
+	if crossed {
+		c.bad(limitMinField, shown(c.section[limitMinField]), "is above %s, %s; want at most that",
+			limitMaxField, shown(c.section[limitMaxField]))
+	}
+	if err != nil || crossed {
+		return 0, s
+	}
+	memory := s.OfBytes
+	if memory == 0 {
+		memory = anySize
+	}
+	limit := s.within(shareOf(memory, percent))
+	c.judgeShare(limit, s)
+	return limit, s
+}
+
+// within returns a limit within the bounds, and keeps which of them counts.
+func (s *Share) within(limit int64) int64 {
+	switch {
+	case limit < s.MinBytes:
+		s.Bound = limitMinField
+		return s.MinBytes
+	case s.MaxBytes > 0 && limit > s.MaxBytes:
+		s.Bound = limitMaxField
+		return s.MaxBytes
+	}
+	return limit
+}
+
+// judgeShare compares the limit that a share has come to with the memory of the node.
+func (c *checker) judgeShare(limit int64, s *Share) {
+	if s.OfBytes == 0 {
+		return
+	}
+	// Memory that was taken away since the boot counts from the next one. Memory that was added is
+	// there for a bound.
+	memory := max(s.OfBytes, c.node.memoryBytes)
+	switch {
+	case limit >= memory:
+		c.notBelow(s.Bound, memory)
+	case limit == 0:
+		c.bad(limitField, quote(s.Text), "is less than 1 MiB of the node's memory of %d bytes; want more, or %s",
+			s.OfBytes, limitMinField)
+	case limit < smallLimit && s.Bound == "":
+		c.warn(limitField, "%s of the node's memory, %d bytes, is less than %d MiB, %s will hardly start in it; want more, or %s",
+			quote(s.Text), limit, smallLimit>>20, c.pods(), limitMinField)
+	}
+}
+
+// bound reads a bound of a share; 0 for none, and for one with a problem.
+func (c *checker) bound(field string) int64 {
+	raw := c.section[field]
+	if raw == nil {
+		return 0
+	}
+	bytes, err := parseBytes(raw, 1)
+	if err != nil {
+		c.bad(field, shown(raw), "%v", err)
+		return 0
+	}
+	if bytes < smallLimit {
+		c.warn(field, "%s is less than %d MiB; is a unit such as Gi missing?", shown(raw), smallLimit>>20)
+	}
+	return bytes
+}
+
+// boundsAlone reports bounds without a share. They would bound nothing, and who writes one expects
+// it to.
+func (c *checker) boundsAlone() {
+	for _, field := range []string{limitMinField, limitMaxField} {
+		raw := c.section[field]
+		switch {
+		case raw == nil:
+		case !c.mayShare():
+			c.elsewhere(field, "bounds a share of the node's memory")
+		default:
+			c.bad(field, shown(raw), "goes with a percentage in %s alone; remove it, or want e.g. %s: 12%%", limitField, limitField)
+		}
+	}
+}
+
+// mayShare reports whether the section is from the one file that may have a share. The field of the
+// KEP is a quantity, and a kubelet that knows it does not start with a percentage.
+func (c *checker) mayShare() bool {
+	if c.name == unitname.System {
+		return c.config.System.Overrides()
+	}
+	return c.config.Workloads.Overrides()
+}
+
+// elsewhere reports a field that only the other file may have.
+func (c *checker) elsewhere(field, is string) {
+	c.bad(field, shown(c.section[field]), "%s, which only %s may have, because a kubelet takes a quantity here; "+
+		"move the section to that file, or want %s: 4Gi and no bounds", is, kubeletconfig.OverridePath, limitField)
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/cpuset"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/tests/generator/golden"
+)
+
+const mebi = 1 << 20
+
+// document returns a file for kubeletconfig.OverridePath with these fields in systemPartition.
+func document(t *testing.T, name, fields string) *kubeletconfig.Merged {
+	t.Helper()
+	k, err := kubeletconfig.LoadDocument(name, []byte(golden.KubeletHead+"systemPartition: {namespaces: [kube-system], "+fields+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestShare: a percentage of the memory in whole mebibytes, rounded down, and its bounds exactly.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		fields string
+		memory int64
+		want   int64
+		bound  string
+	}{
+		{"memoryLimit: 12%", 2 << 30, 245 * mebi, ""},
+		{"memoryLimit: 12%", 4 << 30, 491 * mebi, ""},
+		{"memoryLimit: 12%", 8 << 30, 983 * mebi, ""},
+		{"memoryLimit: 12.5%", 8 << 30, 1024 * mebi, ""},
+		// Exact, whatever the fraction is in binary.
+		{"memoryLimit: 12%", 3200 * mebi, 384 * mebi, ""},
+		{"memoryLimit: 0.7%", 100000 * mebi, 700 * mebi, ""},
+		{"memoryLimit: 99.99%", 1 << 30, 1023 * mebi, ""},
+		{"memoryLimit: 12%", 3200*mebi - 4096, 383 * mebi, ""},
+		{"memoryLimit: 50%, memoryLimitMin: 1Gi, memoryLimitMax: 2Gi", 1800 * mebi, 1024 * mebi, "memoryLimitMin"},
+		{"memoryLimit: 50%, memoryLimitMin: 1Gi, memoryLimitMax: 2Gi", 3000 * mebi, 1500 * mebi, ""},
+		{"memoryLimit: 50%, memoryLimitMin: 1Gi, memoryLimitMax: 2Gi", 8 << 30, 2048 * mebi, "memoryLimitMax"},
+		{"memoryLimit: 50%, memoryLimitMin: 1Gi, memoryLimitMax: 1Gi", 2 << 30, 1024 * mebi, ""},
+		{"memoryLimit: 0.0001%, memoryLimitMin: 100000001", 1 << 30, 100000001, "memoryLimitMin"},
+	} {
+		c, err := Validate(document(t, "mine.yaml", test.fields), Size{MemoryBytes: test.memory, CPUs: cpuset.New(0)})
+		if err != nil || len(c.Warnings) > 0 {
+			t.Errorf("%s of %d: %v, %q", test.fields, test.memory, err, c.Warnings)
+			continue
+		}
+		p := c.System()
+		if p.MemoryLimit != test.want || p.Share == nil || p.Share.Bound != test.bound || c.ShareBytes() != test.memory {
+			t.Errorf("%s of %d: %d, %+v; want %d by %q", test.fields, test.memory, p.MemoryLimit, p.Share, test.want, test.bound)
+		}
+	}
+}
+
+// TestShareOfUnknownSize: without the size of a node the form of a share counts, and what can hold
+// for no node. What depends on the size is neither refused nor remarked on.
+func TestShareOfUnknownSize(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`memoryLimit: 12%, memoryHigh: 3500Mi, evictionHard: {memory.available: 1Gi}, cpuset: "0-63"`:              "",
+		`memoryLimit: 12%, evictionSoft: {memory.available: 1Mi}, evictionSoftGracePeriod: {memory.available: 1m}`: "",
+		`memoryLimit: 64Ti, cpuset: "5", exclusive: true`:                                                          "",
+		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 3500Mi`:                                                "is not above zero and below memoryLimit",
+		`memoryLimit: 12%, evictionHard: {memory.available: 5 %}`:                                                  "is not a percentage",
+		`memoryLimit: 12%, memoryLimitMin: 3Gi, memoryLimitMax: 2Gi`:                                               "is above memoryLimitMax",
+		`memoryLimit: 1Gi, memoryLimitMin: 3Gi`:                                                                    "goes with a percentage",
+	} {
+		c, err := Validate(document(t, "mine.yaml", fields), Size{})
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v; want %s", fields, err, want)
+		case want == "" && (err != nil || len(c.Warnings) > 0):
+			t.Errorf("%s: %v, %q", fields, err, c.Warnings)
+		case want == "" && c.System().Share != nil && c.System().MemoryLimit != 0:
+			t.Errorf("%s: a limit of %d of nothing", fields, c.System().MemoryLimit)
+		}
+	}
+}
+
+// TestShareInTheKubeletsFile: the message has the field, and names the file that may have it.
+func TestShareInTheKubeletsFile(t *testing.T) {
+	t.Parallel()
+	k, err := kubeletconfig.LoadDocument("config.yaml", []byte(golden.KubeletHead+
+		"maxPods: 50\nworkloadPartitions: {batch: {memoryLimit: 12%, memoryLimitMax: 2Gi}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Validate(k, Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
+	fields := []string{"workloadPartitions.batch.memoryLimit", "workloadPartitions.batch.memoryLimitMax"}
+	list := Problems(err)
+	if len(list) != len(fields) {
+		t.Fatalf("%v", err)
+	}
+	for i, field := range fields {
+		var p *Problem
+		if !errors.As(list[i], &p) || p.Field != field || !strings.Contains(p.Why, "only "+kubeletconfig.OverridePath+" may have") {
+			t.Errorf("%v; want %s", list[i], field)
+		}
+	}
+}
+
+// TestSharePercentage: the least percentage that comes to at least so many bytes.
+func TestSharePercentage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		of, bytes int64
+		want      string
+	}{
+		{8 << 30, 1 << 30, "12.5%"},
+		{3200 * mebi, 384 * mebi, "12%"},
+		{3200 * mebi, 384*mebi + 1, "12.04%"},
+		{8029960 << 10, 600 * mebi, "7.66%"},
+		{1 << 40, 64 * mebi, "0.01%"},
+		{1 << 30, 1 << 30, ""},
+		{0, 1, ""},
+	} {
+		s := &Share{OfBytes: test.of}
+		text, ok := s.Percentage(test.bytes)
+		if text != test.want || ok != (test.want != "") {
+			t.Errorf("%d of %d: %q, %v; want %q", test.bytes, test.of, text, ok, test.want)
+			continue
+		}
+		if ok {
+			c, err := Validate(document(t, "mine.yaml", "memoryLimit: "+text), Size{MemoryBytes: test.of, CPUs: cpuset.New(0)})
+			if err != nil || c.System().MemoryLimit < test.bytes {
+				t.Errorf("%s of %d: %v, %+v; want %d or more", text, test.of, err, c.Partitions, test.bytes)
+			}
+		}
+	}
+}
+
+// TestBootMemory: the size of this boot counts once it was kept. What cannot be read counts as
+// missing.
+func TestBootMemory(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := BootMemory(hostfs.FS(root)); err == nil {
+		t.Error("a node without /proc has memory")
+	}
+	write("proc/meminfo", "MemTotal: 2048 kB\n")
+	for text, want := range map[string]int64{
+		`{"totalBytes":4096}` + "\n": 4096,
+		"":                           2048 << 10,
+		"{":                          2048 << 10,
+		`{"totalBytes":0}`:           2048 << 10,
+		`{"totalBytes":-5}`:          2048 << 10,
+		`{"totalBytes":1e30}`:        2048 << 10,
+	} {
+		write(MemoryFile, text)
+		if got, err := BootMemory(hostfs.FS(root)); err != nil || got != want {
+			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
+		}
+	}
+}

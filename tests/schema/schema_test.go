@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/generator/golden"
+)
+
+var update = flag.Bool("update", false, "write the schema instead of comparing with it")
+
+const published = "../../docs/node-partition.schema.json"
+
+// TestSchema: the published schema is the one of the types.
+func TestSchema(t *testing.T) {
+	made, err := newSchema("../../pkg/slices/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(published, made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(published); err != nil || !bytes.Equal(have, made) {
+		t.Errorf("%v: docs/node-partition.schema.json is not the schema of the types: go test ./tests/schema -update", err)
+	}
+}
+
+// accepts returns the errors of the published schema for a document in YAML.
+func accepts(t *testing.T, document string) []error {
+	t.Helper()
+	text, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema spec.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if err := yaml.Unmarshal([]byte(document), &value); err != nil {
+		t.Fatalf("%v:\n%s", err, document)
+	}
+	return validate.NewSchemaValidator(&schema, nil, "", strfmt.Default).Validate(value).Errors
+}
+
+// judged returns the problems and the warnings of the program, for a node that is not known.
+func judged(document string) (problems error, warnings []string) {
+	k, err := kubeletconfig.LoadDocument("node-partition.yaml", []byte(document))
+	if err != nil {
+		return err, nil
+	}
+	c, err := config.Validate(k, config.Size{})
+	return err, c.Warnings
+}
+
+var (
+	// fenced is a block of YAML in Markdown, and literal one in a manual page.
+	fenced  = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$")
+	literal = regexp.MustCompile(`(?ms)^\.Bd -literal -offset indent\n(.*?)^\.Ed$`)
+	section = regexp.MustCompile(`(?m)^(systemPartition|workloadPartitions):`)
+)
+
+// TestExamples: each example of a section in the documentation is valid, by the schema and by the
+// program.
+func TestExamples(t *testing.T) {
+	found := 0
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../man/*.8"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range append(fenced.FindAllStringSubmatch(string(text), -1), literal.FindAllStringSubmatch(string(text), -1)...) {
+				example := dedent(block[1])
+				if !section.MatchString(example) {
+					continue
+				}
+				found++
+				if !strings.Contains(example, "kind:") {
+					example = golden.KubeletHead + example
+				}
+				if errs := accepts(t, example); len(errs) > 0 {
+					t.Errorf("%s: the schema refuses\n%s: %v", page, example, errs)
+				}
+				if err, warnings := judged(example); err != nil || len(warnings) > 0 {
+					t.Errorf("%s: the program refuses\n%s: %v, %q", page, example, err, warnings)
+				}
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("%d examples: this test does not find them any more", found)
+	}
+}
+
+// dedent removes the indentation of the first line from each line.
+func dedent(text string) string {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		lines.WriteString(strings.TrimPrefix(line, indent))
+	}
+	return lines.String()
+}
+
+// TestGoldenAccepted: the schema accepts each file of a golden case that the generator takes
+// without a remark on a field.
+func TestGoldenAccepted(t *testing.T) {
+	cases, err := golden.Load("../generator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range cases {
+		text, ok := c.Files[kubeletconfig.OverridePath[1:]]
+		said := c.Want.Messages
+		if !ok || c.Want.Status != 0 || strings.Contains(said, "unknown field") || strings.Contains(said, "belongs in") || strings.Contains(said, "ignoring the file") {
+			continue
+		}
+		if err := yaml.Unmarshal([]byte(text), new(any)); err != nil {
+			continue // the file is not read in this case
+		}
+		compared++
+		if errs := accepts(t, text); len(errs) > 0 && !strings.Contains(text, "null") {
+			t.Errorf("%s: %v", c.Name, errs)
+		}
+	}
+	if compared < 8 {
+		t.Errorf("%d cases: too few to show anything", compared)
+	}
+}
+
+// TestRefused: what the schema refuses, the program refuses or remarks on.
+func TestRefused(t *testing.T) {
+	const namespaces = "namespaces: [kube-system]"
+	for _, bad := range []string{
+		"maxPods: 5\nsystemPartition: {" + namespaces + "}",
+		"{}",
+		"systemPartition: []",
+		"systemPartition: {memoryLimit: 4Gi}",
+		"systemPartition: {namespaces: []}",
+		"systemPartition: {namespaces: [A_b]}",
+		"systemPartition: {namespaces: [a, a]}",
+		"systemPartition: {memoryLimits: 4Gi, " + namespaces + "}",
+		"systemPartition: {advertise: true, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 4GB, " + namespaces + "}",
+		"systemPartition: {memoryLimit: many%, " + namespaces + "}",
+		"systemPartition: {memoryLimit: true, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 4Gi, memoryLimitMin: 1Gi, " + namespaces + "}",
+		"systemPartition: {memoryLimitMax: 1Gi, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 10%, memoryLimitMax: 20%, " + namespaces + "}",
+		"systemPartition: {cpuset: 0, " + namespaces + "}",
+		"systemPartition: {cpuset: 0-, " + namespaces + "}",
+		"systemPartition: {exclusive: maybe, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 1Gi, evictionHard: {nodefs.available: 1Gi}, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 1Gi, evictionHard: {memory.available: 5}, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 1Gi, evictionSoft: {memory.available: 9%}, evictionSoftGracePeriod: {memory.available: soon}, " + namespaces + "}",
+		"systemPartition: {memoryLimit: 1Gi, evictionMaxPodGracePeriod: -1, " + namespaces + "}",
+		"workloadPartitions: {system: {}}",
+		"workloadPartitions: {default: {}}",
+		"workloadPartitions: {podman: {}}",
+		"workloadPartitions: {Upper: {}}",
+		"workloadPartitions: {a: {partition: other}}",
+		"workloadPartitions: {a: {allowedNamespaces: operators}}",
+	} {
+		document := golden.KubeletHead + bad + "\n"
+		if bad == "{}" {
+			document = golden.KubeletHead
+		}
+		if errs := accepts(t, document); len(errs) == 0 {
+			t.Errorf("the schema accepts %s", bad)
+		}
+		if err, warnings := judged(document); err == nil && len(warnings) == 0 {
+			t.Errorf("the program accepts %s", bad)
+		}
+	}
+	if errs := accepts(t, golden.KubeletHead+"systemPartition: {}\n"); len(errs) > 0 {
+		t.Errorf("a section that is switched off: %v", errs)
+	}
+}
