@@ -25,7 +25,7 @@ func onNode(t *testing.T) (root string, o Output) {
 }
 
 func planOf(units map[string]string) *Plan {
-	plan := &Plan{}
+	plan := &Plan{Config: &config.Config{}}
 	for _, path := range slices.Sorted(maps.Keys(units)) {
 		plan.Units = append(plan.Units, UnitFile{path, units[path]})
 	}
