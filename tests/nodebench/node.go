@@ -92,15 +92,7 @@ const (
 	counting
 	// whole is a node with everything.
 	whole
-	// wholeCounting is a node with everything whose clock counts instructions.
-	wholeCounting
 )
-
-// counts reports whether the clock of a node counts instructions.
-func (k kind) counts() bool { return k == counting || k == wholeCounting }
-
-// runsAll reports whether the kubelet and the monitor's service run.
-func (k kind) runsAll() bool { return k == whole || k == wholeCounting }
 
 // node measures on a node of each kind. Five hundred pods leave too much behind for a node that is
 // used again to shut down.
@@ -116,7 +108,7 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
 		{counting, []part{{"cost", true, b.cost}}},
 		{whole, []part{{"idle", true, b.idle}}},
-		{wholeCounting, []part{{"partitions", true, b.partitions}}},
+		{whole, []part{{"partitions", true, b.partitions}}},
 		{whole, []part{{"boot", false, b.boot}}},
 	} {
 		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
@@ -157,12 +149,12 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []par
 		return nil, err
 	}
 	cpus := 4
-	if k.counts() {
+	if k == counting {
 		cpus = 1
 	}
 	n, err := lab.Start(ctx, lab.Options{
 		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, KernelArgs: []string{fineTimers}, Progress: b.progress,
-		CPUs: cpus, CountInstructions: k.counts(),
+		CPUs: cpus, CountInstructions: k == counting,
 		Files: append(b.files(config), lab.File{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755}),
 	})
 	if err != nil {
@@ -179,7 +171,7 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []par
 		return nil, err
 	}
 	stop := ""
-	if !k.runsAll() {
+	if k != whole {
 		stop = " && systemctl stop kubelet.service " + unit
 	}
 	if _, err := n.Run(ctx, "systemctl is-active "+unit+stop); err != nil {
@@ -300,8 +292,7 @@ func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.
 	return measure(ctx, n, fmt.Sprintf("idle -pods %d -for %s", b.pods, b.idleFor))
 }
 
-// partitions measures the monitor with one partition and with four. On a node that counts
-// instructions the load of the host makes no difference to them.
+// partitions measures the monitor with one partition and with four.
 func (b *bench) partitions(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
 	return measure(ctx, n, fmt.Sprintf("partitions -for %s", b.idleFor))
 }
