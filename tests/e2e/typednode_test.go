@@ -160,14 +160,15 @@ func (r *typedNode) created(t *testing.T, groups ...group) {
 	r.stand(t)
 }
 
-// of returns the pods of a group that are not being deleted and have not failed.
+// of returns the pods of a group that are not being deleted and have not ended.
 func (r *typedNode) of(ctx context.Context, g group) ([]v1.Pod, error) {
 	list, err := r.control.Client().CoreV1().Pods(g.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
-		return !strings.HasPrefix(p.Name, g.name+"-") || p.DeletionTimestamp != nil || p.Status.Phase == v1.PodFailed
+		return !strings.HasPrefix(p.Name, g.name+"-") || p.DeletionTimestamp != nil || p.Status.Phase == v1.PodFailed ||
+			p.Status.Phase == v1.PodSucceeded
 	}), nil
 }
 
