@@ -107,8 +107,8 @@ func (m maker) of(t reflect.Type) (object, error) {
 	return nil, fmt.Errorf("%v: has no schema", t)
 }
 
-// partitions returns the schema of the map of partitions. The names that it refuses are those of
-// unitname.PartitionName.Check.
+// partitions returns the schema of the map of partitions. It refuses the names that
+// unitname.PartitionName.Check refuses.
 func (m maker) partitions(t reflect.Type) (object, error) {
 	section, err := m.of(t)
 	never := object{"not": object{}}
@@ -147,7 +147,7 @@ func (m maker) fields(t reflect.Type) (object, error) {
 	return o, nil
 }
 
-// add adds the fields of a struct, with those of embedded structs.
+// add adds the fields of a struct, with the fields of embedded structs.
 func (m maker) add(properties object, t reflect.Type) error {
 	for i := range t.NumField() {
 		f := t.Field(i)
