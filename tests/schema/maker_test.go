@@ -147,7 +147,7 @@ func (m maker) fields(t reflect.Type) (object, error) {
 	return o, nil
 }
 
-// add adds the fields of a struct, also of embedded structs.
+// add adds the fields of a struct, with the fields of embedded structs.
 func (m maker) add(properties object, t reflect.Type) error {
 	for i := range t.NumField() {
 		f := t.Field(i)
