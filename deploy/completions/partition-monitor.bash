@@ -8,6 +8,7 @@ _partition_monitor() {
 		'partition-monitor run') at='partition-monitor run' ;;
 		'partition-monitor status') at='partition-monitor status' ;;
 		'partition-monitor check') at='partition-monitor check' ;;
+		'partition-monitor validate') at='partition-monitor validate' ;;
 		'partition-monitor plan') at='partition-monitor plan' ;;
 		'partition-monitor audit') at='partition-monitor audit' ;;
 		'partition-monitor recommend') at='partition-monitor recommend' ;;
@@ -41,6 +42,8 @@ _partition_monitor() {
 	'partition-monitor audit '*) words='' ;;
 	'partition-monitor plan -'*) words='--pods-api-socket --output --capacity --config --root --help' ;;
 	'partition-monitor plan '*) words='' ;;
+	'partition-monitor validate -'*) words='--output --capacity --root --help' ;;
+	'partition-monitor validate '*) words='' ;;
 	'partition-monitor check -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --ignore --root --help' ;;
 	'partition-monitor check '*) words='' ;;
 	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --wait --timeout --root --help' ;;
@@ -48,7 +51,7 @@ _partition_monitor() {
 	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
-	'partition-monitor '*) words='run status check plan audit recommend render history move try keep collect version' ;;
+	'partition-monitor '*) words='run status check validate plan audit recommend render history move try keep collect version' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

@@ -2,7 +2,7 @@
 
 function __fish_partition-monitor_no_subcommand --description 'Test if there has been any subcommand yet'
     for i in (commandline -opc)
-        if contains -- $i run status check plan audit recommend render history move try keep collect version help h
+        if contains -- $i run status check validate plan audit recommend render history move try keep collect version help h
             return 1
         end
     end
@@ -64,6 +64,11 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l node-
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l output -s o -r -d 'text or json'
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l ignore -r -d '`NAME` of a check whose errors and warnings do not count; more than once, or a list'
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
+complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l help -s h -d 'show help'
+complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'validate' -d 'judge FILE (- is standard input), a node-partition.yaml or a kubelet\'s configuration, as the generator would, on any machine; exit status 1 if it would be refused'
+complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l output -s o -r -d 'text or json'
+complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l capacity -r -d 'judge it for a node of this `CAPACITY`, such as cpu=16,memory=32Gi; without it, what depends on the size of the node is left out'
+complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'plan' -d 'show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, and the remainder for user pods'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l pods-api-socket -r -d '`SOCKET` of the kubelet\'s Pods API'
