@@ -58,14 +58,14 @@ func accepts(t *testing.T, document string) []error {
 	return validate.NewSchemaValidator(&schema, nil, "", strfmt.Default).Validate(value).Errors
 }
 
-// judged returns the problems and the warnings of the program, for a node that is not known.
-func judged(document string) (problems error, warnings []string) {
+// judged returns the warnings and the problems of the program, for a node that is not known.
+func judged(document string) (warnings []string, problems error) {
 	k, err := kubeletconfig.LoadDocument("node-partition.yaml", []byte(document))
 	if err != nil {
-		return err, nil
+		return nil, err
 	}
 	c, err := config.Validate(k, config.Size{})
-	return err, c.Warnings
+	return c.Warnings, err
 }
 
 var (
@@ -101,7 +101,7 @@ func TestExamples(t *testing.T) {
 				if errs := accepts(t, example); len(errs) > 0 {
 					t.Errorf("%s: the schema refuses\n%s: %v", page, example, errs)
 				}
-				if err, warnings := judged(example); err != nil || len(warnings) > 0 {
+				if warnings, err := judged(example); err != nil || len(warnings) > 0 {
 					t.Errorf("%s: the program refuses\n%s: %v, %q", page, example, err, warnings)
 				}
 			}
@@ -189,7 +189,7 @@ func TestRefused(t *testing.T) {
 		if errs := accepts(t, document); len(errs) == 0 {
 			t.Errorf("the schema accepts %s", bad)
 		}
-		if err, warnings := judged(document); err == nil && len(warnings) == 0 {
+		if warnings, err := judged(document); err == nil && len(warnings) == 0 {
 			t.Errorf("the program accepts %s", bad)
 		}
 	}

@@ -145,7 +145,9 @@ func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	if overrides {
 		return append(list, "the other files of a node: the kubelet's configuration and "+kubeletconfig.SettingsPath+"; give --root")
 	}
-	return append(list, "the other files of a node: drop-ins, "+kubeletconfig.OverridePath+" and "+kubeletconfig.SettingsPath)
+	return append(
+		list, "the other files of a node: drop-ins, "+kubeletconfig.OverridePath+" and "+kubeletconfig.SettingsPath,
+	)
 }
 
 func partitions(found []config.Partition) []Partition {

@@ -59,7 +59,9 @@ func (p *Partition) text() string {
 	case p.Share != "" && p.ShareOfBytes == 0:
 		limit = "memoryLimit " + p.Share + " of the node's memory"
 	case p.Share != "":
-		limit = fmt.Sprintf("memoryLimit %s, %s of %s", bytesize.Round(p.MemoryLimitBytes), p.Share, bytesize.Round(p.ShareOfBytes))
+		limit = fmt.Sprintf(
+			"memoryLimit %s, %s of %s", bytesize.Round(p.MemoryLimitBytes), p.Share, bytesize.Round(p.ShareOfBytes),
+		)
 		if p.Bound != "" {
 			limit += " by " + p.Bound
 		}

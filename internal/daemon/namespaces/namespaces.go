@@ -208,8 +208,10 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 		answer, err = client.Namespace(ctx, name)
 		return err
 	})
-	if ended := ctx.Err() != nil; ended {
+	select {
+	case <-ctx.Done():
 		return false, nil
+	default:
 	}
 	if errors.Is(err, kubeapi.ErrGone) {
 		answer, err = kubeapi.Namespace{}, nil // its pods end soon

@@ -130,7 +130,9 @@ func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
 	if err != nil {
 		c.bad(limitField, shown(raw), "%v", err)
 	}
-	s := &Share{Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.bound(limitMinField), MaxBytes: c.bound(limitMaxField)}
+	s := &Share{
+		Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.bound(limitMinField), MaxBytes: c.bound(limitMaxField),
+	}
 	crossed := s.MaxBytes > 0 && s.MinBytes > s.MaxBytes
 	if crossed {
 		c.bad(limitMinField, shown(c.section[limitMinField]), "is above %s, %s; want at most that",
