@@ -17,9 +17,11 @@ import (
 // generate" writes them. They contain the words and do not run the program: the library's scripts
 // for bash and zsh evaluate the command line that is being typed.
 func TestCompletionsAreWritten(t *testing.T) {
-	t.Parallel()
 	app := newApp(host.This(), io.Discard, io.Discard)
 	app.Setup()
+	// The library has one command help for all programs of a process. After some runs that is among
+	// its own subcommands, which ToFishCompletion follows without end (v2.27.7).
+	app.Command("help").Subcommands = nil
 	fish, err := app.ToFishCompletion()
 	if err != nil {
 		t.Fatal(err)
