@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"fmt"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -34,17 +35,16 @@ func Changed(root string, log *Log) int {
 	if j.settled() {
 		return statusSkip
 	}
-	seen, ok := awaitQuiet(root)
-	for ok {
-		status := j.judge()
-		if contentOf(root) == seen { // else it has judged half a file, perhaps
-			return status()
-		}
-		seen, ok = awaitQuiet(root)
+	if !awaitQuiet(root) {
+		log.all(levelWarning, []string{fmt.Sprintf("%s: was written again and again for %s, and is not read before it has stayed as it is for %s",
+			kubeletconfig.OverridePath, patience, quiet)})
+		return statusSkip // the last edit has started another run, after this one
 	}
-	log.all(levelWarning, []string{kubeletconfig.OverridePath + ": is being written all the time, and is not read: it has to stay as " +
-		"it is for " + quiet.String()})
-	return statusSkip
+	input, err := slices.Load(root, slices.SystemdOutput(root))
+	if err != nil {
+		return j.refuse(err)
+	}
+	return j.accept(input)
 }
 
 // judge is one run of Changed.
@@ -72,15 +72,6 @@ func (j judge) settled() bool {
 func (j judge) applied(input *slices.Input) bool {
 	decided, err := decision.Read(j.root)
 	return err == nil && decided != nil && decided.Identity == input.Identity()
-}
-
-// judge reads the configuration, and returns what acts on it.
-func (j judge) judge() func() int {
-	input, err := slices.Load(j.root, slices.SystemdOutput(j.root))
-	if err != nil {
-		return func() int { return j.refuse(err) }
-	}
-	return func() int { return j.accept(input) }
 }
 
 // refuse logs why a configuration is refused, once, and records it.
@@ -125,9 +116,8 @@ func record(root string, w decision.Watch, log *Log) {
 	}
 }
 
-// awaitQuiet waits until the file has stayed as it is for a while, and returns its content. It
-// returns false if it does not.
-func awaitQuiet(root string) (content string, ok bool) {
+// awaitQuiet waits until the file has stayed as it is for a while. It returns false if it does not.
+func awaitQuiet(root string) bool {
 	begin := time.Now()
 	last, since := contentOf(root), begin
 	for time.Since(begin) < patience {
@@ -138,10 +128,10 @@ func awaitQuiet(root string) (content string, ok bool) {
 			continue
 		}
 		if time.Since(since) >= quiet {
-			return last, true
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
 // contentOf returns the content of the file, or the reason why it has none.

@@ -78,8 +78,8 @@ func units(in *Input) []UnitFile {
 	if len(wanted) == 0 {
 		shared = add
 	}
-	for _, path := range []string{addWaiting(add, in), addWatch(add, in)} {
-		if path != "" {
+	for _, path := range append(in.stillWaits(), addWaiting(add, in), addWatch(addTo(watchHeader), in)) {
+		if path != "" && !slices.Contains(wanted, path) {
 			wanted = append(wanted, path)
 		}
 	}
@@ -455,6 +455,15 @@ func awaits(in *Input) (path, service string) {
 	default:
 		return AwaitSectionPath, AwaitSectionService
 	}
+}
+
+// stillWaits lists the path units of this boot that wait on, because what has come is not valid: the
+// boot may not have started them yet.
+func (in *Input) stillWaits() []string {
+	return slices.DeleteFunc([]string{AwaitPath, AwaitSectionPath}, func(path string) bool {
+		_, kept := in.kept[path]
+		return in.valid || !kept
+	})
 }
 
 // awaitedFiles lists the files to wait for. A file that is watched is not among them.

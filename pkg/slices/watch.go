@@ -52,6 +52,12 @@ func (in *Input) watches() bool {
 	return in.program != "" && (kept || !slices.Contains(in.config.Kubelet.Awaited.Files, kubeletconfig.OverridePath))
 }
 
+const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
+# changed here is lost. ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + ` in ` + kubeletconfig.SettingsPath + ` switches
+# it off from the next boot on.
+
+`
+
 // addWatch adds the units that apply a change of the file at OverridePath when it comes, and
 // returns the path unit; empty without one.
 //
