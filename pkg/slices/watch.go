@@ -109,6 +109,7 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 			"systemctl start slices.target && systemctl start --no-block "+WatchService+"\""),
 		option("Service", "Restart", "on-failure"), // a reload that fails on a busy node
 		option("Service", "RestartSec", "5s"),
+		option("Service", "SyslogIdentifier", program), // and not the shell's
 		option("Service", "LogLevelMax", "notice"),
 	})...)
 	return WatchPath
