@@ -5,8 +5,8 @@ import (
 	"nodepartition/pkg/slices/decision"
 )
 
-// refusals notices that partition-generator has refused an edit, or has found it taken back: systemd
-// is not reloaded for that. Only passes use it.
+// refusals notices that partition-generator has refused an edit, or has found it taken back, for
+// which systemd is not reloaded. Only passes use it.
 type refusals struct {
 	changed chan struct{} // has an element after such a change
 	last    string

@@ -39,8 +39,8 @@ type Log struct {
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
 // OpenLog returns a log to /dev/kmsg if systemd's system instance runs us (it sets SYSTEMD_SCOPE
-// since 251), and to standard error otherwise, which the journal may read (systemd.exec(5)). When generators run, journald may not run yet; it
-// reads the kernel's log later.
+// since 251), and to standard error otherwise, which the journal may read (systemd.exec(5)). When
+// generators run, journald may not run yet; it reads the kernel's log later.
 func OpenLog(getenv func(string) string) *Log {
 	if getenv("SYSTEMD_SCOPE") == "system" && getenv("PARTITION_ROOT") == "" {
 		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {

@@ -133,6 +133,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		unitname.QoSSlice(name, unitname.BestEffort),
 		ApplyPath,
 	}
+	if in.watches() {
+		wants = append(wants, WatchPath)
+	}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
 	}
@@ -457,8 +460,8 @@ func awaits(in *Input) (path, service string) {
 	}
 }
 
-// stillWaits lists the path units of this boot that wait on, because what has come is not valid: the
-// boot may not have started them yet.
+// stillWaits lists the path units of this boot that wait on, because what has come is not valid.
+// The boot may not have started them yet.
 func (in *Input) stillWaits() []string {
 	return slices.DeleteFunc([]string{AwaitPath, AwaitSectionPath}, func(path string) bool {
 		_, kept := in.kept[path]

@@ -49,7 +49,9 @@ func watched(root hostfs.FS, c *config.Config) string {
 // it, and WatchPath once it was there in this boot: those that wait act once.
 func (in *Input) watches() bool {
 	_, kept := in.kept[WatchPath]
-	return in.program != "" && (kept || !slices.Contains(in.config.Kubelet.Awaited.Files, kubeletconfig.OverridePath))
+	kubelet := in.config.Kubelet
+	waits := slices.Contains(kubelet.Awaited.Files, kubeletconfig.OverridePath) && !kubelet.Kubelet.FeatureGates[config.Gate]
+	return in.program != "" && (kept || !waits)
 }
 
 const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
@@ -62,14 +64,14 @@ const watchHeader = `# Written by partition-generator at boot and at every daemo
 // returns the path unit; empty without one.
 //
 // There are two services, because a path unit looks at nothing while the service runs that it
-// starts (path_enter_running, src/core/path.c): an edit that comes while systemd is reloaded for the
-// one before would be lost. WatchService takes no time. It is ordered after ReadService, so that an
-// edit during a run starts another run after it.
+// starts (path_enter_running, src/core/path.c, 257). An edit would be lost that comes while systemd
+// is reloaded for the one before. WatchService takes no time. It is ordered after ReadService, so
+// that an edit during a run starts another run after it.
 //
-// A path unit has no look at what was changed before it was started, either by the boot or again
-// by a reload (path_coldplug). Therefore the path unit wants a run of ReadService, and so do
-// ReadService itself and ApplyService after a reload. A run that finds what is in force ends at
-// once.
+// A path unit does not look at what was changed before it was started, by the boot or again by a
+// reload (path_coldplug). Therefore ReadService runs when the path unit is started, and after each
+// reload of its own. ApplyService starts it after other reloads. A run that finds what is in force
+// ends at once.
 func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 	if !in.watches() {
 		return ""

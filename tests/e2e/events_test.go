@@ -172,6 +172,17 @@ func (e *evictor) configurationRefused(t *testing.T) {
 	}
 	e.repair(t)
 	e.deleteEvents(t, invalid)
+	// An edit of the node's own file is refused without a reload of systemd.
+	section := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("never", "")
+	if err := e.WriteFile(t.Context(), kubeletconfig.OverridePath, []byte(section), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if one := e.counted(t, invalid, e.Hostname, 1); !strings.Contains(one.Message, kubeletconfig.OverridePath) {
+		t.Errorf("%+v", one)
+	}
+	run(t, e.Node, "rm "+kubeletconfig.OverridePath)
+	wantMetric(t, e.Node, refusedProblem, 0)
+	e.deleteEvents(t, invalid)
 }
 
 // deleteEvents removes the Events of a reason. The monitor creates them again.
