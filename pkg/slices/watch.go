@@ -64,7 +64,7 @@ const watchHeader = `# Written by partition-generator at boot and at every daemo
 // returns the path unit; empty without one.
 //
 // There are two services, because a path unit looks at nothing while the service runs that it
-// starts (path_enter_running, src/core/path.c, 257). An edit would be lost that comes while systemd
+// starts (path_enter_running, src/core/path.c). An edit would be lost that comes while systemd
 // is reloaded for the one before. WatchService takes no time. It is ordered after ReadService, so
 // that an edit during a run starts another run after it.
 //
