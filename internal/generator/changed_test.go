@@ -64,7 +64,7 @@ func (n changing) remove(path string) {
 func (n changing) reload() {
 	n.t.Helper()
 	dir := filepath.Join(n.root, "run/systemd/generator")
-	if err := os.RemoveAll(dir); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		n.t.Fatal(err)
 	}
 	Run(n.root, dir, trialend.Moment{}, NewLog(io.Discard))
@@ -235,4 +235,38 @@ func TestChangedAllTheTime(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestWatchedWhenBroken: a file that comes broken, on a node that waited for it, is watched from
+// then on: the service that waited acts once. What waits for the kubelet's configuration waits on.
+func TestWatchedWhenBroken(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		configured bool
+		want       string // what slices.target starts
+	}{
+		"for a section":                   {true, "Wants=partition-generator-await-section.path partition-generator-watch.path\n"},
+		"for the kubelet's configuration": {false, "Wants=partition-generator-await.path partition-generator-watch.path\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newChanging(t)
+			if !test.configured {
+				n.remove("/var/lib/kubelet/config.yaml")
+			}
+			n.reload()
+			n.edit(head + "systemPartition: [")
+			n.reload()
+			text, err := os.ReadFile(filepath.Join(n.root, "run/systemd/generator/slices.target.d/50-node-partition.conf"))
+			if err != nil || !strings.HasSuffix(string(text), test.want) {
+				t.Errorf("%s: %q, %v; want %q", name, text, err, test.want)
+			}
+			if status, says := n.changed(); status != 1 || says != "" {
+				t.Errorf("%s: status %d, %q; want that the reload has said it", name, status, says)
+			}
+			n.edit(section("1Gi", "kube-system"))
+			if status, _ := n.changed(); status != 0 {
+				t.Errorf("%s: status %d; want a reload for the repaired file", name, status)
+			}
+		})
+	}
 }
