@@ -27,7 +27,7 @@ const (
 
 // Messages of a configuration that is refused, and of a user without rights.
 const (
-	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|memoryLimit: "never")`
+	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|what is in force stays|memoryLimit: "never")`
 	refusedRequests      = "^(an event could not be created|the condition of the node could not be written)"
 )
 
