@@ -1,4 +1,4 @@
-// A module of its own: what builds packages is no dependency of the programs.
+// A separate module: what builds packages is no dependency of the programs.
 module nodepartition/deploy/package
 
 go 1.26

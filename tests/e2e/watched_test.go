@@ -31,7 +31,7 @@ func TestWatched(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
-			{Path: kubeletconfig.OverridePath, Data: []byte(document("512Mi")), Mode: 0o644},
+			{Path: kubeletconfig.OverridePath, Data: []byte(sectionOf("512Mi")), Mode: 0o644},
 		})...)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestWatched(t *testing.T) {
 }
 
 // document returns the file of the node with a limit.
-func document(limit string) string {
+func sectionOf(limit string) string {
 	return "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition(limit, "")
 }
 
@@ -94,7 +94,7 @@ func (w watchedNode) editors(t *testing.T) {
 	limit := 513
 	for _, how := range slices.Sorted(maps.Keys(edits)) {
 		before := run(t, w.Node, appliedEdits)
-		run(t, w.Node, edit(how, document(fmt.Sprintf("%dMi", limit))))
+		run(t, w.Node, edit(how, sectionOf(fmt.Sprintf("%dMi", limit))))
 		w.inForce(t, limit)
 		becomes(t, w.Node, stillRead, noneRead)
 		if got := run(t, w.Node, appliedEdits); got != plusOne(before) {
@@ -106,25 +106,26 @@ func (w watchedNode) editors(t *testing.T) {
 
 // refused: an edit that is not valid changes nothing in force, and is found where people look.
 func (w watchedNode) refused(t *testing.T) {
-	run(t, w.Node, edit("in place", document("600Mi")))
+	run(t, w.Node, edit("in place", sectionOf("600Mi")))
 	w.inForce(t, 600)
 	reloads := run(t, w.Node, appliedEdits)
-	run(t, w.Node, edit("in place", document("700Mb")))
+	run(t, w.Node, edit("in place", sectionOf("700Mb")))
 	wantMetric(t, w.Node, refusedProblem, 1)
 	w.inForce(t, 600)
-	const message = kubeletconfig.OverridePath + ": systemPartition.memoryLimit: " // and the value, which the monitor quotes
+	// The value follows, which the monitor quotes.
+	const message = kubeletconfig.OverridePath + ": systemPartition.memoryLimit: "
 	for _, look := range []string{
 		"journalctl -b -o cat -u " + readUnit, "journalctl -b -o cat -u " + monitorUnit,
 		monitorPath + " check", monitorPath + " status",
 	} {
 		want(t, w.Node, "("+look+" || true) | grep -Foc -m 1 -e '"+message+"'", "1")
 	}
-	run(t, w.Node, edit("in place", document("600Mi"))) // as it was
+	run(t, w.Node, edit("in place", sectionOf("600Mi"))) // as it was
 	wantMetric(t, w.Node, refusedProblem, 0)
 	want(t, w.Node, appliedEdits, reloads) // systemd was not reloaded for any of these
-	run(t, w.Node, edit("in place", document("601Mb")))
+	run(t, w.Node, edit("in place", sectionOf("601Mb")))
 	wantMetric(t, w.Node, refusedProblem, 1)
-	run(t, w.Node, edit("in place", document("601Mi")))
+	run(t, w.Node, edit("in place", sectionOf("601Mi")))
 	w.inForce(t, 601)
 	wantMetric(t, w.Node, refusedProblem, 0)
 }
@@ -132,7 +133,7 @@ func (w watchedNode) refused(t *testing.T) {
 // quickly: of ten changes a second, the last whole one is applied, once.
 func (w watchedNode) quickly(t *testing.T) {
 	before := run(t, w.Node, appliedEdits)
-	run(t, w.Node, "for i in $(seq 30); do "+edit("by a rename", document("'$((700 + i))'Mi"))+"; sleep 0.1; done")
+	run(t, w.Node, "for i in $(seq 30); do "+edit("by a rename", sectionOf("'$((700 + i))'Mi"))+"; sleep 0.1; done")
 	w.inForce(t, 730)
 	becomes(t, w.Node, stillRead, noneRead)
 	if got := run(t, w.Node, appliedEdits); got != plusOne(before) {
@@ -148,9 +149,9 @@ func (w watchedNode) random(t *testing.T) {
 	var script strings.Builder
 	last := 0
 	for i := range 100 {
-		text := document(fmt.Sprintf("%dMi", 800+i))
+		text := sectionOf(fmt.Sprintf("%dMi", 800+i))
 		if i != 60 && (i > 60 || r.IntN(2) == 0) { // the last good one is followed by bad ones
-			text = []string{document("many"), "", text[:len(text)/2], "{", strings.Replace(text, "namespaces", "namespace", 1)}[r.IntN(5)]
+			text = []string{sectionOf("many"), "", text[:len(text)/2], "{", strings.Replace(text, "namespaces", "namespace", 1)}[r.IntN(5)]
 		} else {
 			last = 800 + i
 		}
@@ -168,7 +169,7 @@ func (w watchedNode) random(t *testing.T) {
 		t.Logf("seed %d", seed)
 	}
 	wantMetric(t, w.Node, refusedProblem, 1)
-	run(t, w.Node, edit("in place", document("1000Mi")))
+	run(t, w.Node, edit("in place", sectionOf("1000Mi")))
 	w.inForce(t, 1000)
 	wantMetric(t, w.Node, refusedProblem, 0)
 }
@@ -178,9 +179,9 @@ func (w watchedNode) removed(t *testing.T) {
 	run(t, w.Node, "rm "+kubeletconfig.OverridePath)
 	becomes(t, w.Node, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
 	becomes(t, w.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
-	run(t, w.Node, edit("in place", document("1001Mb"))) // nothing to go back to
+	run(t, w.Node, edit("in place", sectionOf("1001Mb"))) // nothing to go back to
 	becomes(t, w.Node, stillRead, noneRead)
-	run(t, w.Node, edit("in place", document("1001Mi")))
+	run(t, w.Node, edit("in place", sectionOf("1001Mi")))
 	w.inForce(t, 1001)
 	becomes(t, w.Node, "systemctl is-active "+monitorUnit, "active")
 }
@@ -191,7 +192,7 @@ func (w watchedNode) switchedOff(t *testing.T) {
 	run(t, w.Node, "echo "+kubeletconfig.WatchKey+"="+kubeletconfig.WatchOff+" >> "+kubeletconfig.SettingsPath)
 	const invocation = "systemctl show --value -p InvocationID " + readUnit
 	before := run(t, w.Node, invocation)
-	run(t, w.Node, edit("in place", document("1100Mi")))
+	run(t, w.Node, edit("in place", sectionOf("1100Mi")))
 	becomes(t, w.Node, "test $("+invocation+") != "+before+" && echo read", "read")
 	becomes(t, w.Node, stillRead, noneRead)
 	w.inForce(t, 1001)
