@@ -239,6 +239,7 @@ func load(l loader) (*Merged, error) {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
+			Partition: PartitionSettings{Watch: c.Partition.Watch}, // for the next file to be seen, or not
 		}, err
 	}
 	return l.config, nil
@@ -288,7 +289,7 @@ func (l *loader) findLate() {
 // awaited returns the paths where what is missing may be made later, on a node without a section.
 func (l *loader) awaited() Awaited {
 	var a Awaited
-	if l.noOverride {
+	if l.noOverride && l.config.Partition.Watches() {
 		l.await(&a, OverridePath, OverridePath, &a.Files)
 	}
 	if len(l.docs) > 0 {

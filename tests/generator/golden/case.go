@@ -5,6 +5,7 @@
 //
 //	remove: var     removes this from the node in node/
 //	status: 1       the exit status, if it is not 0
+//	watches: yes    the units are in testdata/watch.txtar, and the others here
 //
 // and its files are
 //
@@ -15,7 +16,7 @@
 // testdata/errors.txtar is the table of configurations that are refused. A case has two entries:
 // "N-what-it-shows", the kubelet's configuration after its apiVersion and kind, and
 // "N-what-it-shows says", the messages before the line that no partition is made. Such a
-// case has the exit status 1, and no unit.
+// case has the exit status 1, and the units of testdata/watch.txtar.
 package golden
 
 import (
@@ -86,7 +87,11 @@ func Load(dir string) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := parseErrors(archive)
+	watch, err := readWatch(dir)
+	if err != nil {
+		return nil, err
+	}
+	table, err := parseErrors(archive, watch)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", errorsPath(dir), err)
 	}
@@ -100,7 +105,11 @@ func Read(dir, name string) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
-	c, err := parseCase(name, archive)
+	watch, err := readWatch(dir)
+	if err != nil {
+		return Case{}, err
+	}
+	c, err := parseCase(name, archive, watch)
 	if err != nil {
 		return Case{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -116,7 +125,21 @@ func caseFiles(dir string) ([]string, error) {
 
 func caseName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
-func parseCase(name string, archive *txtar.Archive) (Case, error) {
+// readWatch returns the units that watch the file of the node, and start nothing else. They are the
+// same in most cases.
+func readWatch(dir string) (map[string]string, error) {
+	archive, err := txtar.ParseFile(filepath.Join(dir, "testdata", "watch.txtar"))
+	if err != nil {
+		return nil, err
+	}
+	units := map[string]string{}
+	for _, file := range archive.Files {
+		units[file.Name] = string(file.Data)
+	}
+	return units, nil
+}
+
+func parseCase(name string, archive *txtar.Archive, watch map[string]string) (Case, error) {
 	c := Case{Name: name, Files: map[string]string{}, Want: Result{Units: map[string]string{}}}
 	for line := range strings.Lines(string(archive.Comment)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -126,6 +149,8 @@ func parseCase(name string, archive *txtar.Archive) (Case, error) {
 			c.Remove = append(c.Remove, value)
 		case "status":
 			c.Want.Status, err = strconv.Atoi(value)
+		case "watches":
+			maps.Copy(c.Want.Units, watch)
 		}
 		if err != nil {
 			return Case{}, fmt.Errorf("status: %w", err)
@@ -153,7 +178,7 @@ func parseCase(name string, archive *txtar.Archive) (Case, error) {
 	return c, nil
 }
 
-func parseErrors(archive *txtar.Archive) ([]Case, error) {
+func parseErrors(archive *txtar.Archive, watch map[string]string) ([]Case, error) {
 	var cases []Case
 	for i := 0; i < len(archive.Files); i += 2 {
 		config := archive.Files[i]
@@ -167,7 +192,7 @@ func parseErrors(archive *txtar.Archive) ([]Case, error) {
 		cases = append(cases, Case{
 			Name:  config.Name,
 			Files: map[string]string{ConfigPath: KubeletHead + string(config.Data)},
-			Want:  Result{Status: 1, Messages: messages.String() + refused, Units: map[string]string{}},
+			Want:  Result{Status: 1, Messages: messages.String() + refused, Units: watch},
 		})
 	}
 	return cases, nil
@@ -179,16 +204,20 @@ func Update(dir string, got map[string]Result) error {
 	if err != nil {
 		return err
 	}
+	watch, err := readWatch(dir)
+	if err != nil {
+		return err
+	}
 	for _, file := range files {
 		set := func(archive *txtar.Archive) error {
-			setExpected(archive, got[caseName(file)])
+			setExpected(archive, got[caseName(file)], watch)
 			return nil
 		}
 		if err := updateFile(file, set); err != nil {
 			return err
 		}
 	}
-	return updateFile(errorsPath(dir), func(archive *txtar.Archive) error { return setErrors(archive, got) })
+	return updateFile(errorsPath(dir), func(archive *txtar.Archive) error { return setErrors(archive, got, watch) })
 }
 
 func updateFile(path string, change func(*txtar.Archive) error) error {
@@ -202,15 +231,19 @@ func updateFile(path string, change func(*txtar.Archive) error) error {
 	return os.WriteFile(path, txtar.Format(archive), 0o644)
 }
 
-func setExpected(archive *txtar.Archive, r Result) {
+func setExpected(archive *txtar.Archive, r Result, watch map[string]string) {
 	var comment bytes.Buffer
 	for line := range strings.Lines(string(archive.Comment)) {
-		if !strings.HasPrefix(line, "status: ") {
+		if !strings.HasPrefix(line, "status: ") && !strings.HasPrefix(line, "watches: ") {
 			comment.WriteString(line)
 		}
 	}
 	if r.Status != 0 {
 		fmt.Fprintf(&comment, "status: %d\n", r.Status)
+	}
+	watches := !slices.ContainsFunc(Names(watch), func(name string) bool { _, has := r.Units[name]; return !has })
+	if watches {
+		comment.WriteString("watches: yes\n")
 	}
 	archive.Comment = comment.Bytes()
 	archive.Files = slices.DeleteFunc(
@@ -220,17 +253,20 @@ func setExpected(archive *txtar.Archive, r Result) {
 	if r.Messages != "" {
 		archive.Files = append(archive.Files, txtar.File{Name: expected + "messages", Data: []byte(r.Messages)})
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Units)) {
+	for _, name := range Names(r.Units) {
+		if watches && r.Units[name] == watch[name] {
+			continue
+		}
 		archive.Files = append(archive.Files, txtar.File{Name: expected + "units/" + name, Data: []byte(r.Units[name])})
 	}
 }
 
-func setErrors(archive *txtar.Archive, got map[string]Result) error {
+func setErrors(archive *txtar.Archive, got map[string]Result, watch map[string]string) error {
 	for i := 1; i < len(archive.Files); i += 2 {
 		name := archive.Files[i-1].Name
 		r := got[name]
 		messages, isRefused := strings.CutSuffix(r.Messages, refused)
-		if !isRefused || r.Status != 1 || len(r.Units) > 0 {
+		if !isRefused || r.Status != 1 || !maps.Equal(r.Units, watch) {
 			return fmt.Errorf("%s is not refused any more: %+v; give it a file of its own", name, r)
 		}
 		archive.Files[i].Data = []byte(strings.ReplaceAll("\n"+messages, "\n"+prefix, "\n")[1:])
