@@ -112,7 +112,8 @@ func (w watchedNode) refused(t *testing.T) {
 	run(t, w.Node, edit("in place", document("700Mb")))
 	wantMetric(t, w.Node, refusedProblem, 1)
 	w.inForce(t, 600)
-	const message = kubeletconfig.OverridePath + ": systemPartition.memoryLimit: " // and the value, which the monitor quotes
+	// The value follows, which the monitor quotes.
+	const message = kubeletconfig.OverridePath + ": systemPartition.memoryLimit: "
 	for _, look := range []string{
 		"journalctl -b -o cat -u " + readUnit, "journalctl -b -o cat -u " + monitorUnit,
 		monitorPath + " check", monitorPath + " status",

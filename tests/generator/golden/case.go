@@ -5,7 +5,7 @@
 //
 //	remove: var     removes this from the node in node/
 //	status: 1       the exit status, if it is not 0
-//	watches: yes    the units are those of testdata/watch.txtar, and those that stand here
+//	watches: yes    testdata/watch.txtar has more units of the result
 //
 // and its files are
 //
