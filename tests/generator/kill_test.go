@@ -125,7 +125,7 @@ func decided(t *testing.T, root string) string {
 	return text
 }
 
-// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, is no
+// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, does not
 // conflict.
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
