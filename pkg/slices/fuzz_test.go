@@ -144,7 +144,7 @@ func checkUnits(t *testing.T, plan *Plan) {
 	none := len(plan.Config.Partitions) == 0 && len(plan.Config.Reserved.Slices) == 0
 	waiting := 0
 	if none {
-		waiting = 4 // for a change of the file: the path unit, two services, and the drop-in that starts it
+		waiting = 4 // for a change: the path unit, two services, and the drop-in that starts it
 	}
 	if _, service := awaits(&Input{config: plan.Config}); none && service != "" {
 		waiting = 3 // for a section: the path unit, its service, and the drop-in
