@@ -31,6 +31,9 @@ func TestRefusals(t *testing.T) {
 		{"repaired by a reload, which the monitor has followed", "", nil, false},
 		{"a text that the monitor has in other words", "other words", typo, true},
 		{"the next pass", "other words", typo, false},
+		{"repaired", "", nil, false},
+		{"half a file, which a reload has read", "", errors.New("is empty"), true},
+		{"the next pass, with what is never judged", "", errors.New("is empty"), false},
 	} {
 		if err := (decision.Watch{Refused: pass.refused}).Write(root); err != nil {
 			t.Fatal(err)

@@ -69,9 +69,9 @@ const watchHeader = `# Written by partition-generator at boot and at every daemo
 // that an edit during a run starts another run after it.
 //
 // A path unit does not look at what was changed before it was started, by the boot or again by a
-// reload (path_coldplug). Therefore ReadService runs when the path unit is started, and after each
-// reload that it asks for. ApplyService starts it after other reloads. A run that finds what is in force
-// ends at once.
+// reload (path_coldplug). Therefore ReadService runs when the path unit is started, and again after
+// it has reloaded systemd. ApplyService starts it after other reloads. A run that finds what is in
+// force ends at once.
 func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 	if !in.watches() {
 		return ""

@@ -118,7 +118,7 @@ func (w watchedNode) refused(t *testing.T) {
 		"journalctl -b -o cat -u " + readUnit, "journalctl -b -o cat -u " + monitorUnit,
 		monitorPath + " check", monitorPath + " status",
 	} {
-		want(t, w.Node, "("+look+" || true) | grep -Foc -m 1 -e '"+message+"'", "1")
+		becomes(t, w.Node, "("+look+" || true) | grep -Foc -m 1 -e '"+message+"' || true", "1")
 	}
 	run(t, w.Node, edit("in place", sectionOf("600Mi"))) // as it was
 	wantMetric(t, w.Node, refusedProblem, 0)

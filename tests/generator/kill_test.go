@@ -153,7 +153,7 @@ func decided(t *testing.T, root string) string {
 }
 
 // TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, does not
-// conflict with it.
+// conflict.
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	first := run(t, root)

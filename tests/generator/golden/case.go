@@ -5,7 +5,7 @@
 //
 //	remove: var     removes this from the node in node/
 //	status: 1       the exit status, if it is not 0
-//	watches: yes    the units are in testdata/watch.txtar, and the others here
+//	watches: yes    testdata/watch.txtar has more units of the result
 //
 // and its files are
 //
