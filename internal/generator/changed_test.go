@@ -29,7 +29,7 @@ type changing struct {
 	root string
 }
 
-// newChanging returns a node whose kubelet is configured, without a section.
+// newChanging returns a node whose kubelet is configured, without a section. Its file is watched.
 func newChanging(t *testing.T) changing {
 	t.Helper()
 	n := changing{t, t.TempDir()}
@@ -37,6 +37,7 @@ func newChanging(t *testing.T) changing {
 		t.Fatal(err)
 	}
 	n.write("/var/lib/kubelet/config.yaml", head)
+	n.write(kubeletconfig.SettingsPath, "PARTITION_WATCH=yes\n")
 	return n
 }
 

@@ -289,7 +289,7 @@ func (l *loader) findLate() {
 // awaited returns the paths where what is missing may be made later, on a node without a section.
 func (l *loader) awaited() Awaited {
 	var a Awaited
-	if l.noOverride && l.config.Partition.Watches() {
+	if l.noOverride {
 		l.await(&a, OverridePath, OverridePath, &a.Files)
 	}
 	if len(l.docs) > 0 {

@@ -71,11 +71,11 @@ func (PartitionSettings) Keys() []string {
 	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey, WatchKey}
 }
 
-// WatchOff is the value of WatchKey that switches watching off.
-const WatchOff = "no"
+// WatchOn is the value of WatchKey that switches watching on.
+const WatchOn = "yes"
 
 // Watches reports whether a change of OverridePath is applied when it comes.
-func (s PartitionSettings) Watches() bool { return s.Watch != WatchOff }
+func (s PartitionSettings) Watches() bool { return s.Watch == WatchOn }
 
 // HostSettings holds the settings for what is neither a pod nor a service of the kubelet. Empty
 // fields change nothing.
@@ -102,7 +102,7 @@ const (
 	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
 	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
 	SwapMaxKey            = "PARTITION_SWAP_MAX"
-	// WatchKey is the setting for those who want the reload to be the word.
+	// WatchKey is the setting for those who want an edit to be applied when it is saved.
 	WatchKey = "PARTITION_WATCH"
 
 	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.

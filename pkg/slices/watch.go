@@ -55,8 +55,8 @@ func (in *Input) watches() bool {
 }
 
 const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + ` in ` + kubeletconfig.SettingsPath + ` switches
-# it off from the next boot on.
+# changed here is lost. Without ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOn + ` in
+# ` + kubeletconfig.SettingsPath + ` it is not there from the next boot on.
 
 `
 

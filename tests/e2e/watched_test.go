@@ -31,6 +31,7 @@ func TestWatched(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
+			{Path: kubeletconfig.SettingsPath, Data: []byte(kubeletconfig.WatchKey + "=" + kubeletconfig.WatchOn + "\n"), Mode: 0o644},
 			{Path: kubeletconfig.OverridePath, Data: []byte(sectionOf("512Mi")), Mode: 0o644},
 		})...)
 		if err != nil {
@@ -189,7 +190,7 @@ func (w watchedNode) removed(t *testing.T) {
 // switchedOff: the reload is the word.
 func (w watchedNode) switchedOff(t *testing.T) {
 	becomes(t, w.Node, stillRead, noneRead)
-	run(t, w.Node, "echo "+kubeletconfig.WatchKey+"="+kubeletconfig.WatchOff+" >> "+kubeletconfig.SettingsPath)
+	run(t, w.Node, "echo "+kubeletconfig.WatchKey+"=no >> "+kubeletconfig.SettingsPath)
 	const invocation = "systemctl show --value -p InvocationID " + readUnit
 	before := run(t, w.Node, invocation)
 	run(t, w.Node, edit("in place", sectionOf("1100Mi")))

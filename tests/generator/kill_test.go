@@ -153,7 +153,7 @@ func decided(t *testing.T, root string) string {
 }
 
 // TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, does not
-// conflict.
+// conflict with it.
 func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	first := run(t, root)
@@ -386,8 +386,8 @@ func TestLateVar(t *testing.T) {
 	}
 	golden.Flush(t, root)
 	configure(t, root, noSection)
-	if off := run(t, root); len(off.Units) != 11 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes, three drop-ins of slices, and what watches the file",
+	if off := run(t, root); len(off.Units) != 10 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes, three drop-ins of slices, and what waits for a section",
 			golden.Names(off.Units))
 	}
 	verify(t, root)

@@ -5,7 +5,6 @@
 //
 //	remove: var     removes this from the node in node/
 //	status: 1       the exit status, if it is not 0
-//	watches: yes    testdata/watch.txtar has more units of the result
 //
 // and its files are
 //
@@ -16,7 +15,7 @@
 // testdata/errors.txtar is the table of configurations that are refused. A case has two entries:
 // "N-what-it-shows", the kubelet's configuration after its apiVersion and kind, and
 // "N-what-it-shows says", the messages before the line that no partition is made. Such a
-// case has the exit status 1, and the units of testdata/watch.txtar.
+// case has the exit status 1, and no unit.
 package golden
 
 import (
@@ -87,11 +86,7 @@ func Load(dir string) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	watch, err := readWatch(dir)
-	if err != nil {
-		return nil, err
-	}
-	table, err := parseErrors(archive, watch)
+	table, err := parseErrors(archive)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", errorsPath(dir), err)
 	}
@@ -105,11 +100,7 @@ func Read(dir, name string) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
-	watch, err := readWatch(dir)
-	if err != nil {
-		return Case{}, err
-	}
-	c, err := parseCase(name, archive, watch)
+	c, err := parseCase(name, archive)
 	if err != nil {
 		return Case{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -125,21 +116,7 @@ func caseFiles(dir string) ([]string, error) {
 
 func caseName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
-// readWatch returns the units that watch the file of the node, and start nothing else. They are the
-// same in most cases.
-func readWatch(dir string) (map[string]string, error) {
-	archive, err := txtar.ParseFile(filepath.Join(dir, "testdata", "watch.txtar"))
-	if err != nil {
-		return nil, err
-	}
-	units := map[string]string{}
-	for _, file := range archive.Files {
-		units[file.Name] = string(file.Data)
-	}
-	return units, nil
-}
-
-func parseCase(name string, archive *txtar.Archive, watch map[string]string) (Case, error) {
+func parseCase(name string, archive *txtar.Archive) (Case, error) {
 	c := Case{Name: name, Files: map[string]string{}, Want: Result{Units: map[string]string{}}}
 	for line := range strings.Lines(string(archive.Comment)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -149,8 +126,6 @@ func parseCase(name string, archive *txtar.Archive, watch map[string]string) (Ca
 			c.Remove = append(c.Remove, value)
 		case "status":
 			c.Want.Status, err = strconv.Atoi(value)
-		case "watches":
-			maps.Copy(c.Want.Units, watch)
 		}
 		if err != nil {
 			return Case{}, fmt.Errorf("status: %w", err)
@@ -178,7 +153,7 @@ func parseCase(name string, archive *txtar.Archive, watch map[string]string) (Ca
 	return c, nil
 }
 
-func parseErrors(archive *txtar.Archive, watch map[string]string) ([]Case, error) {
+func parseErrors(archive *txtar.Archive) ([]Case, error) {
 	var cases []Case
 	for i := 0; i < len(archive.Files); i += 2 {
 		config := archive.Files[i]
@@ -192,7 +167,7 @@ func parseErrors(archive *txtar.Archive, watch map[string]string) ([]Case, error
 		cases = append(cases, Case{
 			Name:  config.Name,
 			Files: map[string]string{ConfigPath: KubeletHead + string(config.Data)},
-			Want:  Result{Status: 1, Messages: messages.String() + refused, Units: watch},
+			Want:  Result{Status: 1, Messages: messages.String() + refused, Units: map[string]string{}},
 		})
 	}
 	return cases, nil
@@ -204,20 +179,16 @@ func Update(dir string, got map[string]Result) error {
 	if err != nil {
 		return err
 	}
-	watch, err := readWatch(dir)
-	if err != nil {
-		return err
-	}
 	for _, file := range files {
 		set := func(archive *txtar.Archive) error {
-			setExpected(archive, got[caseName(file)], watch)
+			setExpected(archive, got[caseName(file)])
 			return nil
 		}
 		if err := updateFile(file, set); err != nil {
 			return err
 		}
 	}
-	return updateFile(errorsPath(dir), func(archive *txtar.Archive) error { return setErrors(archive, got, watch) })
+	return updateFile(errorsPath(dir), func(archive *txtar.Archive) error { return setErrors(archive, got) })
 }
 
 func updateFile(path string, change func(*txtar.Archive) error) error {
@@ -231,19 +202,15 @@ func updateFile(path string, change func(*txtar.Archive) error) error {
 	return os.WriteFile(path, txtar.Format(archive), 0o644)
 }
 
-func setExpected(archive *txtar.Archive, r Result, watch map[string]string) {
+func setExpected(archive *txtar.Archive, r Result) {
 	var comment bytes.Buffer
 	for line := range strings.Lines(string(archive.Comment)) {
-		if !strings.HasPrefix(line, "status: ") && !strings.HasPrefix(line, "watches: ") {
+		if !strings.HasPrefix(line, "status: ") {
 			comment.WriteString(line)
 		}
 	}
 	if r.Status != 0 {
 		fmt.Fprintf(&comment, "status: %d\n", r.Status)
-	}
-	watches := !slices.ContainsFunc(Names(watch), func(name string) bool { _, has := r.Units[name]; return !has })
-	if watches {
-		comment.WriteString("watches: yes\n")
 	}
 	archive.Comment = comment.Bytes()
 	archive.Files = slices.DeleteFunc(
@@ -253,20 +220,17 @@ func setExpected(archive *txtar.Archive, r Result, watch map[string]string) {
 	if r.Messages != "" {
 		archive.Files = append(archive.Files, txtar.File{Name: expected + "messages", Data: []byte(r.Messages)})
 	}
-	for _, name := range Names(r.Units) {
-		if watches && r.Units[name] == watch[name] {
-			continue
-		}
+	for _, name := range slices.Sorted(maps.Keys(r.Units)) {
 		archive.Files = append(archive.Files, txtar.File{Name: expected + "units/" + name, Data: []byte(r.Units[name])})
 	}
 }
 
-func setErrors(archive *txtar.Archive, got map[string]Result, watch map[string]string) error {
+func setErrors(archive *txtar.Archive, got map[string]Result) error {
 	for i := 1; i < len(archive.Files); i += 2 {
 		name := archive.Files[i-1].Name
 		r := got[name]
 		messages, isRefused := strings.CutSuffix(r.Messages, refused)
-		if !isRefused || r.Status != 1 || !maps.Equal(r.Units, watch) {
+		if !isRefused || r.Status != 1 || len(r.Units) > 0 {
 			return fmt.Errorf("%s is not refused any more: %+v; give it a file of its own", name, r)
 		}
 		archive.Files[i].Data = []byte(strings.ReplaceAll("\n"+messages, "\n"+prefix, "\n")[1:])
