@@ -130,7 +130,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 	becomes(t, w.Node, "cat "+cgroupRoot+all["limited"].scope+"/memory.max", fmt.Sprint(96<<20))
 	stay()
 	run(t, w.Node, "systemctl stop kubelet.service && systemctl restart "+monitorUnit)
-	becomes(t, w.Node, "curl -sf "+monitorURL+"/readyz >/dev/null && echo ready || true", "ready")
+	becomes(t, w.Node, "busybox wget -q -O - "+monitorURL+"/readyz || true", "ok")
 	stay()
 	run(t, w.Node, "systemctl start kubelet.service && systemctl daemon-reload")
 	if err := w.WaitReady(t.Context()); err != nil {
