@@ -139,7 +139,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 	stay()
 
 	// Nothing is left of a container that has ended.
-	settings := "ls /run/systemd/system.control/" + path.Base(all["one-cpu"].scope) + ".d 2>/dev/null | xargs"
+	settings := "ls /run/systemd/transient/" + path.Base(all["one-cpu"].scope) + ".d 2>/dev/null | xargs"
 	want(t, w.Node, settings, "50-CPUWeight.conf")
 	grace := int64(0)
 	if err := api.Delete(t.Context(), "one-cpu", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
