@@ -1,8 +1,6 @@
 package systemd
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,39 +41,5 @@ func TestSetScopeCPU(t *testing.T) {
 	}
 	if err := client.SetScopeCPU(t.Context(), scope, 16, 0); err != nil {
 		t.Errorf("of a scope that is gone: %v", err)
-	}
-}
-
-// TestForgetScope removes what was set, and leaves what others have set.
-func TestForgetScope(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := New(Options{ControlDir: dir})
-	for name, files := range map[string][]string{
-		"a.scope": {"50-CPUWeight.conf", "50-CPUQuota.conf"}, "b.scope": {"50-CPUWeight.conf", "50-MemoryMax.conf"},
-	} {
-		if err := os.Mkdir(filepath.Join(dir, name+".d"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(dir, name+".d", f), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, name := range []string{"a.scope", "b.scope", "none.scope"} {
-		if err := c.ForgetScope(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-	if folders, _ := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(folders) != 1 || len(left) != 1 || filepath.Base(left[0]) != "50-MemoryMax.conf" {
-		t.Errorf("left: %q, %q, %v", folders, left, err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "c.scope.d", "50-CPUWeight.conf", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ForgetScope("c.scope"); err == nil {
-		t.Error("a file that cannot be removed is no error")
 	}
 }

@@ -139,16 +139,6 @@ func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return found
 }
 
-// forgetScopes decides which settings of scopes are left over: their containers have ended, or have
-// been moved into another scope.
-func (d *Decision) forgetScopes(s Snapshot) {
-	for name := range s.CPU.Scopes {
-		if _, kept := d.CPU.Scopes[name]; !kept {
-			d.Forget = append(d.Forget, name)
-		}
-	}
-}
-
 // keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live
 // move copies the CPU time to a scope of another name.
 func (d *Decision) keepCPU(s Snapshot, c *Container) *CPUTime {

@@ -104,9 +104,6 @@ func TestDecideContainerCPU(t *testing.T) {
 		if !maps.Equal(d.CPU.Scopes, then) {
 			t.Errorf("%s: keeps %+v; want %+v", name, d.CPU.Scopes, then)
 		}
-		if forgets := test.had != nil && test.then == nil; forgets != slices.Equal(d.Forget, []string{scopeA}) {
-			t.Errorf("%s: forgets %q", name, d.Forget)
-		}
 	}
 }
 
@@ -133,9 +130,9 @@ func TestDecideContainerCPUMoved(t *testing.T) {
 	record := newCPURecord()
 	record.Scopes["partition-"+scopeA] = CPUTime{Weight: 16}
 	d := decided(advertised(membership.NotAllowed), record, moved)
-	if !slices.Equal(d.Scopes, []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}) || !slices.Equal(d.Forget, []string{"partition-" + scopeA}) ||
+	if !slices.Equal(d.Scopes, []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}) ||
 		!maps.Equal(d.CPU.Scopes, map[string]CPUTime{scopeA: {}}) {
-		t.Errorf("sets %+v, forgets %q, keeps %+v", d.Scopes, d.Forget, d.CPU.Scopes)
+		t.Errorf("sets %+v, keeps %+v", d.Scopes, d.CPU.Scopes)
 	}
 }
 
@@ -256,7 +253,6 @@ func TestReconcilerCPUTime(t *testing.T) {
 	r = begin(asking(""))
 	h.containers[0].State = cri.Exited
 	removeAll(t, filepath.Join(h.root, unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))+convertedScope))
-	pass(r, "forget cri-containerd-one.scope")
 	pass(r)
 }
 

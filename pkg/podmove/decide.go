@@ -18,10 +18,8 @@ type Decision struct {
 	Ensure []SliceSpec
 	// Weights lists the partitions' own slices whose weight changes.
 	Weights []WeightSpec
-	// Scopes lists the scopes of containers whose CPU time changes, and Forget lists scopes that are
-	// gone and have settings.
+	// Scopes lists the scopes of containers whose CPU time changes.
 	Scopes []ScopeSpec
-	Forget []string
 	// CPU is the record after the pass.
 	CPU CPURecord
 	// Protect lists the partitions' own slices whose protected memory changes, and kubepods.slice if
@@ -121,7 +119,6 @@ func Decide(s Snapshot) Decision {
 	for i := range s.Config.Partitions {
 		d.weights(s, &s.Config.Partitions[i], pods)
 	}
-	d.forgetScopes(s)
 	d.raiseParent(s)
 	d.end(s, pods)
 	return d

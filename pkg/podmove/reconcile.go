@@ -30,8 +30,6 @@ type Units interface {
 	// quota of 0 stays as it is, and cgroupfs.Unlimited lifts it. It returns nil for a scope that is
 	// gone.
 	SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error
-	// ForgetScope removes the settings of SetScopeCPU of a scope that is gone.
-	ForgetScope(name string) error
 	// StopSlice stops an empty slice and removes the properties that were set on it.
 	StopSlice(ctx context.Context, name string) error
 	// StopScope kills the processes in a scope.
@@ -336,9 +334,6 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	}
 	for _, c := range d.Scopes {
 		errs = append(errs, r.options.Units.SetScopeCPU(ctx, c.Name, c.CPU.Weight, c.CPU.QuotaPerSec))
-	}
-	for _, scope := range d.Forget {
-		errs = append(errs, r.options.Units.ForgetScope(scope))
 	}
 	for _, p := range d.Protect {
 		errs = append(errs, r.options.Units.SetMemoryProtection(ctx, p.Slice, p.Memory))

@@ -113,8 +113,6 @@ func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec u
 	})
 }
 
-func (h *host) ForgetScope(name string) error { h.do("forget " + name); return nil }
-
 func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
 	h.cgroup(unitname.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})

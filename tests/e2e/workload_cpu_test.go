@@ -130,7 +130,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 	becomes(t, w.Node, "cat "+cgroupRoot+all["limited"].scope+"/memory.max", fmt.Sprint(96<<20))
 	stay()
 	run(t, w.Node, "systemctl stop kubelet.service && systemctl restart "+monitorUnit)
-	becomes(t, w.Node, "curl -sf "+monitorURL+"/readyz >/dev/null && echo ready || true", "ready")
+	becomes(t, w.Node, "busybox wget -q -O - "+monitorURL+"/readyz || true", "ok")
 	stay()
 	run(t, w.Node, "systemctl start kubelet.service && systemctl daemon-reload")
 	if err := w.WaitReady(t.Context()); err != nil {
@@ -139,7 +139,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 	stay()
 
 	// Nothing is left of a container that has ended.
-	settings := "ls /run/systemd/system.control/" + path.Base(all["one-cpu"].scope) + ".d 2>/dev/null | xargs"
+	settings := "ls /run/systemd/transient/" + path.Base(all["one-cpu"].scope) + ".d 2>/dev/null | xargs"
 	want(t, w.Node, settings, "50-CPUWeight.conf")
 	grace := int64(0)
 	if err := api.Delete(t.Context(), "one-cpu", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {

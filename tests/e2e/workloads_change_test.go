@@ -411,7 +411,7 @@ func (c *changing) leftovers(t *testing.T) {
 		// A drop-in stays, by which slices outlive the shutdown.
 		want(t, c.Node, fmt.Sprintf("find /run/systemd /run/node-partition/units /etc/systemd -name '%s.slice*' -o -name '%s-*' | "+
 			"grep -vE '^/run/(systemd/generator|node-partition/units)/%s-?\\.slice\\.d$' || true", stem, stem, stem), "")
-		becomes(t, c.Node, fmt.Sprintf("curl -sf %s/metrics | grep -c 'partition=%q' || true", monitorURL, name), "0")
+		becomes(t, c.Node, fmt.Sprintf("busybox wget -q -O - %s/metrics | grep -c 'partition=%q' || true", monitorURL, name), "0")
 	}
 	running, err := c.running(t.Context())
 	if err != nil {

@@ -260,7 +260,7 @@ func (w *workloads) oneRemoved(t *testing.T) {
 	w.configured(t, unitname.System, batch)
 	w.inPartition(t, namespaceOf(telemetry), unitname.Default)
 	w.ended(t, telemetry)
-	becomes(t, w.Node, "curl -sf "+monitorURL+"/metrics | grep -c 'partition=\"telemetry\"' || true", "0")
+	becomes(t, w.Node, "busybox wget -q -O - "+monitorURL+"/metrics | grep -c 'partition=\"telemetry\"' || true", "0")
 	w.untouched(t, unitname.System, batch, unitname.Default)
 	reload(t, w.Node) // which forgets nothing and finds nothing
 	want(t, w.Node, "systemctl is-active "+monitorUnit, "active")
