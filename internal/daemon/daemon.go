@@ -81,7 +81,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
-	m := &monitor{shared: shared{options: o, log: log}, reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)}}
+	m := &monitor{
+		shared:   shared{options: o, log: log},
+		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
+	}
 	if why := c.Desired.ManagedByKubelet; why != "" {
 		log.Info(why)
 		if len(c.Partitions) == 0 {

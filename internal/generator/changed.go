@@ -120,8 +120,10 @@ func record(root string, w decision.Watch, log *Log) {
 func awaitQuiet(root string) bool {
 	begin := time.Now()
 	last, since := contentOf(root), begin
+	tick := time.NewTicker(between)
+	defer tick.Stop()
 	for time.Since(begin) < patience {
-		time.Sleep(between)
+		<-tick.C
 		now := contentOf(root)
 		if now != last {
 			last, since = now, time.Now()

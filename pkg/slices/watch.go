@@ -50,7 +50,8 @@ func watched(root hostfs.FS, c *config.Config) string {
 func (in *Input) watches() bool {
 	_, kept := in.kept[WatchPath]
 	kubelet := in.config.Kubelet
-	waits := slices.Contains(kubelet.Awaited.Files, kubeletconfig.OverridePath) && !kubelet.Kubelet.FeatureGates[config.Gate]
+	waits := slices.Contains(kubelet.Awaited.Files, kubeletconfig.OverridePath) &&
+		!kubelet.Kubelet.FeatureGates[config.Gate]
 	return in.program != "" && (kept || !waits)
 }
 
