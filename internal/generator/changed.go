@@ -2,6 +2,7 @@ package generator
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -20,6 +21,9 @@ const (
 	// quiet is the time for which a file has to stay as it is before it counts as whole. Editors
 	// truncate a file and write it then, or write it in two steps.
 	quiet = 500 * time.Millisecond
+	// gone is the time for which a file has to be missing before it counts as removed: that ends
+	// partitions and restarts pods, and some tools remove a file and write it then.
+	gone = 10 * time.Second
 	// between is the time between two looks.
 	between = 50 * time.Millisecond
 	// patience bounds the wait for a file that a program writes all the time.
@@ -129,18 +133,29 @@ func awaitQuiet(root string) bool {
 			last, since = now, time.Now()
 			continue
 		}
-		if time.Since(since) >= quiet {
+		if time.Since(since) >= stays(now) {
 			return true
 		}
 	}
 	return false
 }
 
+// stays returns for how long a content has to stay as it is.
+func stays(content string) time.Duration {
+	if strings.HasPrefix(content, unread) {
+		return gone
+	}
+	return quiet
+}
+
+// unread begins what contentOf returns for a file that cannot be read. No text begins with it.
+const unread = "\x00"
+
 // contentOf returns the content of the file, or the reason why it has none.
 func contentOf(root string) string {
 	data, err := hostfs.FS(root).ReadFile(kubeletconfig.OverridePath, maxContent)
 	if err != nil {
-		return "\x00" + err.Error() // which no text begins with
+		return unread + err.Error()
 	}
 	return string(data)
 }

@@ -178,8 +178,10 @@ func TestChangedOnce(t *testing.T) {
 func TestChangedWhole(t *testing.T) {
 	t.Parallel()
 	whole := section("1Gi", "kube-system") + "# end\n"
+	const removed = "removed"
 	for name, steps := range map[string][]string{
 		"truncated and written": {"", whole},
+		"removed and written":   {removed, removed, removed, removed, removed, removed, removed, removed, whole},
 		"half of it valid":      {head, head + "systemPartition: {namespaces: [kube-system]}\n", whole},
 		"ten changes a second": strings.SplitAfter(
 			strings.Repeat(section("2Gi", "kube-system")+"|"+head+"systemPartition: [|", 25)+whole, "|"),
@@ -195,6 +197,10 @@ func TestChangedWhole(t *testing.T) {
 				defer close(ended)
 				for _, text := range steps[1:] {
 					<-time.After(100 * time.Millisecond)
+					if text == removed {
+						_ = os.Remove(filepath.Join(n.root, kubeletconfig.OverridePath)) // gone already, later
+						continue
+					}
 					n.edit(strings.TrimSuffix(text, "|"))
 				}
 			}()
