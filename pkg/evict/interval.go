@@ -54,7 +54,10 @@ func together(now, wait time.Duration) time.Duration {
 	if wait < maxPollInterval {
 		return wait
 	}
-	return (now + wait).Truncate(maxPollInterval) - now
+	if together := (now + wait).Truncate(maxPollInterval) - now; together >= minPollInterval {
+		return together
+	}
+	return wait
 }
 
 // nextPoll returns the time until the next poll, after a decision was acted on. open lists the

@@ -49,17 +49,14 @@ func (r CPURecord) byContainer() map[string]string {
 	return names
 }
 
-// until returns the record while the one of a pass is carried out. A scope that has values of an
-// earlier pass keeps them: if systemd does not answer, they are still there, and the next pass has
-// to know them as ours. It knows the new ones in any case, because it wants them.
-func (r CPURecord) until(next CPURecord) CPURecord {
-	both := newCPURecord()
-	for _, from := range []CPURecord{r, next} {
-		maps.Copy(both.Pods, from.Pods)
-		for name, cpu := range from.Scopes {
-			if both.Scopes[name] == (CPUTime{}) {
-				both.Scopes[name] = cpu
-			}
+// until returns the record while a pass is carried out that ends with next. A scope that changes
+// keeps the values of an earlier pass: if systemd does not answer, they are still there, and the
+// next pass has to know them as ours. It knows the new ones in any case, because it wants them.
+func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
+	both := CPURecord{Pods: next.Pods, Scopes: maps.Clone(next.Scopes)}
+	for _, c := range changes {
+		if had := r.Scopes[c.Name]; had != (CPUTime{}) {
+			both.Scopes[c.Name] = had
 		}
 	}
 	return both

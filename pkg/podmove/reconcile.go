@@ -277,7 +277,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.judgeOrders(snapshot, &decision)
 	// A step that fails may have been carried out all the same.
 	err = errors.Join(
-		r.record(snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.until(decision.CPU)),
+		r.record(snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.until(decision.CPU, decision.Scopes)),
 		r.act(ctx, decision),
 	)
 	if err == nil {

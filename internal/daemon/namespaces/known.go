@@ -62,6 +62,9 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 
 // fail takes the reason of a failed request, and reports whether it is another one than before.
 func (k *known) fail(why membership.Refusal, now time.Time) bool {
+	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
+		why = k.Why // an outage takes back no answer
+	}
 	other := k.Why != why
 	k.Why, k.tried = why, now
 	k.pause = min(max(retry, 2*k.pause), maxRetry)

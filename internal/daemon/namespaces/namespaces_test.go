@@ -324,6 +324,11 @@ func TestForbiddenLater(t *testing.T) {
 	if got := k.allows("a", now); got != membership.Forbidden {
 		t.Errorf("%q", got)
 	}
+	k.miss(membership.NamespaceUnknown, now)
+	k.fail(membership.NoAPI, now)
+	if got := k.allows("a", now); got != membership.Forbidden {
+		t.Errorf("in an outage: %q", got)
+	}
 	k.answer("1", []string{"a"}, now)
 	if got := k.allows("a", now); got != "" {
 		t.Errorf("after an answer: %q", got)
