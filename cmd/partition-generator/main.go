@@ -17,11 +17,15 @@ import (
 var version = "unknown"
 
 const usage = `Usage: partition-generator NORMAL-DIR [EARLY-DIR LATE-DIR]
+       partition-generator --changed
 
 A systemd generator: writes the units of the system partition, as the
 systemPartition section of the kubelet's configuration asks for it, into
 NORMAL-DIR. systemd runs it at boot and at every daemon-reload.
 
+  --changed  judge /etc/kubernetes/node-partition.yaml after an edit: exit
+             with 0 if systemd is to be reloaded for it, else with 1. A unit
+             of this program runs it when the file has changed
   --help     show this text
   --version  show the version
 
@@ -50,9 +54,10 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 			return 0
 		}
 	}
+	changed := len(args) == 1 && args[0] == "--changed"
 	// systemd passes three directories to a generator. One is enough for a run by hand, as with
 	// systemd's own.
-	if len(args) != 1 && len(args) != 3 || !filepath.IsAbs(args[0]) {
+	if !changed && (len(args) != 1 && len(args) != 3 || !filepath.IsAbs(args[0])) {
 		log.Errorf(
 			"want the absolute path of an output directory, or the three of systemd.generator(7); see partition-generator --help",
 		)
@@ -66,6 +71,9 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 	if root != "" && !filepath.IsAbs(root) {
 		log.Errorf("PARTITION_ROOT=%s: want an absolute path", root)
 		return 2
+	}
+	if changed {
+		return generator.Changed(root, log)
 	}
 	now, err := trialend.Now()
 	if err != nil {

@@ -60,6 +60,7 @@ type monitor struct {
 	changes     changes
 	seen        kubeletSeen // used by passes
 	overdue     overdue
+	refusals    refusals
 	reloaded    chan struct{} // has an element after systemd has reloaded its units
 	cancel      context.CancelFunc
 }
@@ -80,7 +81,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return errors.New("the configuration is not valid: see above")
 	}
-	m := &monitor{shared: shared{options: o, log: log}, reloaded: make(chan struct{}, 1)}
+	m := &monitor{
+		shared:   shared{options: o, log: log},
+		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
+	}
 	if why := c.Desired.ManagedByKubelet; why != "" {
 		log.Info(why)
 		if len(c.Partitions) == 0 {
@@ -190,6 +194,7 @@ func (m *monitor) afterPass() {
 	m.passed()
 	m.lookAtKubelet()
 	m.overdue.look(m.options.Node.Root)
+	m.refusals.look(m.options.Node.Root, m.problem.get())
 }
 
 // comeAndGo starts the slices of new partitions, and ends those that are empty. It takes a few

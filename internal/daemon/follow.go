@@ -92,6 +92,8 @@ func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 			m.reload(node.LoadConfig)
 		case <-m.reloaded:
 			m.reload(node.LoadReloaded)
+		case <-m.refusals.changed:
+			m.reload(node.LoadApplied)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // Run plans the units of the node at root, and writes them into dir, the first of a generator's
@@ -31,6 +32,9 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 		log.all(levelError, lines(err))
 		keepLast(output, plan, log)
 		log.all(levelWarning, plan.Warnings)
+		if output.IsSystemds() && input.Watched() {
+			record(root, decision.Watch{Refused: err.Error()}, log)
+		}
 		return 1
 	}
 	log.all(levelWarning, plan.Warnings)
@@ -43,7 +47,11 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if plan.Waits != "" { // of interest only to someone who expects a partition
 		log.infof("%s", plan.Waits)
 	}
-	return write(output, plan, log)
+	status := write(output, plan, log)
+	if status == 0 && output.IsSystemds() {
+		record(root, decision.Watch{}, log)
+	}
+	return status
 }
 
 // write writes the units. If that fails, it restores the last output. If no partition can be
@@ -79,10 +87,10 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 // keepLast restores the last good units after an invalid configuration, so that a running partition
 // keeps its limits. If there are none, it writes plan, which then holds only units that may still
 // lead to a partition, and the slices that the kubelet does not start without. It also writes plan
-// if these slices are missing from last good units without a partition, such as those that waited
-// for the kubelet's configuration.
+// if these slices, or the units that watch the file, are missing from last good units without a
+// partition, such as those that waited for the kubelet's configuration.
 func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
-	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacksSlice(last, plan) {
+	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
 		sayKept(false, nil, log)
 		write(output, plan, log)
 		return
@@ -94,10 +102,11 @@ func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
 	}
 }
 
-// lacksSlice reports whether the plan has a slice that is not among units.
-func lacksSlice(units []string, plan *slices.Plan) bool {
+// lacks reports whether the plan has a slice that is not among units, or units that see the file
+// when it is repaired.
+func lacks(units []string, plan *slices.Plan) bool {
 	return stdslices.ContainsFunc(plan.Units, func(u slices.UnitFile) bool {
-		return strings.HasSuffix(u.Path, ".slice") && !stdslices.Contains(units, u.Path)
+		return (strings.HasSuffix(u.Path, ".slice") || u.Path == slices.WatchPath) && !stdslices.Contains(units, u.Path)
 	})
 }
 

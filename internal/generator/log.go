@@ -31,21 +31,25 @@ const maxLines = 7
 type Log struct {
 	out    io.Writer
 	kernel bool
+	// journal means that journald reads the lines, with their levels (sd-daemon(3)).
+	journal bool
 }
 
 // NewLog returns a log that writes lines to out.
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
 // OpenLog returns a log to /dev/kmsg if systemd's system instance runs us (it sets SYSTEMD_SCOPE
-// since 251), and to standard error otherwise. When generators run, journald may not run yet; it
-// reads the kernel's log later.
+// since 251), and to standard error otherwise, which the journal may read (systemd.exec(5)). When
+// generators run, journald may not run yet; it reads the kernel's log later.
 func OpenLog(getenv func(string) string) *Log {
 	if getenv("SYSTEMD_SCOPE") == "system" && getenv("PARTITION_ROOT") == "" {
 		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
 			return &Log{out: kmsg, kernel: true}
 		}
 	}
-	return NewLog(os.Stderr)
+	log := NewLog(os.Stderr)
+	log.journal = getenv("JOURNAL_STREAM") != ""
+	return log
 }
 
 // Errorf logs one error.
@@ -71,6 +75,10 @@ func (l *Log) log(level int, format string, args ...any) {
 	text := oneline.Record(fmt.Sprintf(format, args...), maxRecord)
 	if l.kernel {
 		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)
+		return
+	}
+	if l.journal {
+		_, _ = fmt.Fprintf(l.out, "<%d>%s\n", level, text)
 		return
 	}
 	_, _ = fmt.Fprintf(l.out, "partition-generator: %s\n", text)

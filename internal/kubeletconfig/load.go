@@ -239,6 +239,7 @@ func load(l loader) (*Merged, error) {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
+			Partition: PartitionSettings{Watch: c.Partition.Watch}, // for the next file to be seen, or not
 		}, err
 	}
 	return l.config, nil

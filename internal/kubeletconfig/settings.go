@@ -58,14 +58,24 @@ type PartitionSettings struct {
 	MemoryMin, MemoryLow string
 	// SwapMax is PARTITION_SWAP_MAX, the swap space that it may use.
 	SwapMax string
-	// Unknown is the first setting PARTITION_MEMORY* or PARTITION_SWAP* that is none of these.
+	// Watch is PARTITION_WATCH, whether a change of OverridePath is applied when it comes. It is left
+	// out of a digest if it is not set, as in earlier versions.
+	Watch string `json:",omitempty"`
+	// Unknown is the first setting PARTITION_MEMORY*, PARTITION_SWAP* or PARTITION_WATCH* that is none
+	// of these.
 	Unknown string
 }
 
 // Keys returns the names of the settings of the partition.
 func (PartitionSettings) Keys() []string {
-	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey}
+	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey, WatchKey}
 }
+
+// WatchOn is the value of WatchKey that switches watching on.
+const WatchOn = "yes"
+
+// Watches reports whether a change of OverridePath is applied when it comes.
+func (s PartitionSettings) Watches() bool { return s.Watch == WatchOn }
 
 // HostSettings holds the settings for what is neither a pod nor a service of the kubelet. Empty
 // fields change nothing.
@@ -92,6 +102,8 @@ const (
 	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
 	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
 	SwapMaxKey            = "PARTITION_SWAP_MAX"
+	// WatchKey is the setting for those who want an edit to be applied when it is saved.
+	WatchKey = "PARTITION_WATCH"
 
 	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.
 	SystemCPUsKey = "SYSTEM_CPUS"
@@ -100,6 +112,7 @@ const (
 	servicesPrefix        = "SERVICES_"
 	partitionMemoryPrefix = "PARTITION_MEMORY"
 	partitionSwapPrefix   = "PARTITION_SWAP"
+	partitionWatchPrefix  = WatchKey
 )
 
 // settings holds the content of SettingsPath. Empty paths mean the well-known ones.
@@ -187,12 +200,13 @@ func (s *ServiceSettings) parse(data []byte) error {
 }
 
 func (s *PartitionSettings) parse(data []byte) error {
-	env, err := parseLines(data, partitionMemoryPrefix, partitionSwapPrefix)
+	env, err := parseLines(data, partitionMemoryPrefix, partitionSwapPrefix, partitionWatchPrefix)
 	if err != nil {
 		return err
 	}
 	*s = PartitionSettings{
 		MemoryMin: env[PartitionMemoryMinKey], MemoryLow: env[PartitionMemoryLowKey], SwapMax: env[SwapMaxKey],
+		Watch: env[WatchKey],
 	}
 	s.Unknown = unknown(env, s.Keys())
 	return nil

@@ -23,6 +23,8 @@ type Input struct {
 	services []string
 	// kubelets lists the installed services that run a kubelet, whatever is configured.
 	kubelets []string
+	// program is the path of this program if a changed configuration is to be applied when it comes.
+	program string
 	// hasMonitor means that the monitor's service is installed.
 	hasMonitor bool
 	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
@@ -66,6 +68,7 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	in.kubelets = ofInstalled(node, kubeletServices)
+	in.program = watched(node, settings)
 	in.hasMonitor = installed(node, unitname.MonitorService)
 	var keptErr error
 	if in.names, keptErr = output.names(settings.Names); keptErr == nil {
@@ -107,6 +110,13 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	return in, nil
 }
+
+// Watched reports whether a change of the file at kubeletconfig.OverridePath is to be applied when
+// it comes.
+func (in *Input) Watched() bool { return in.program != "" }
+
+// Identity returns config.Config.Identity of the configuration.
+func (in *Input) Identity() string { return in.config.Identity() }
 
 // idleSource returns an error if the partition in place was made from a file at one of the idle
 // places. The file is still there, and cannot be seen: an automount with an idle timeout must

@@ -13,6 +13,12 @@ const (
 	AwaitSectionPath = "partition-generator-await-section.path"
 	// AwaitSectionService reloads systemd when AwaitSectionPath starts it.
 	AwaitSectionService = "partition-generator-await-section.service"
+	// WatchPath starts WatchService when the file of kubeletconfig.OverridePath changes.
+	WatchPath = "partition-generator-watch.path"
+	// WatchService starts ReadService, once it has ended.
+	WatchService = "partition-generator-watch.service"
+	// ReadService reloads systemd for a changed file that is valid.
+	ReadService = "partition-generator-read.service"
 	// ApplyPath starts ApplyService after a reload of a node whose partition is active.
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService makes systemd write changed limits to the kernel.

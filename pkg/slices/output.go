@@ -58,6 +58,11 @@ func NewOutput(root, dir string) Output {
 	return o
 }
 
+// SystemdOutput returns the output that systemd reads, for the node at root.
+func SystemdOutput(root string) Output {
+	return NewOutput(root, filepath.Join("/", root, generatorDir))
+}
+
 // IsSystemds reports whether systemd reads the output. The state of the node is not changed for any
 // other.
 func (o Output) IsSystemds() bool { return o.state != "" }

@@ -78,8 +78,10 @@ func units(in *Input) []UnitFile {
 	if len(wanted) == 0 {
 		shared = add
 	}
-	if path := addWaiting(add, in); path != "" {
-		wanted = append(wanted, path)
+	for _, path := range append(in.stillWaits(), addWaiting(add, in), addWatch(addTo(watchHeader), in)) {
+		if path != "" && !slices.Contains(wanted, path) {
+			wanted = append(wanted, path)
+		}
 	}
 	if len(wanted) > 0 {
 		// A drop-in, and not a link in slices.target.wants/: systemd follows such a link by its name
@@ -130,6 +132,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		unitname.QoSSlice(name, unitname.Burstable),
 		unitname.QoSSlice(name, unitname.BestEffort),
 		ApplyPath,
+	}
+	if in.watches() {
+		wants = append(wants, WatchPath)
 	}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
@@ -215,7 +220,7 @@ func keptUnits(names []unitname.PartitionName) []string {
 	return append(
 		append(append(exclusiveDropins(), hostDropins()...),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
-			ApplyPath, ApplyService,
+			WatchPath, WatchService, ReadService, ApplyPath, ApplyService,
 		),
 		shutdownDropins(names)...)
 }
@@ -266,6 +271,9 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 	if in.restrictsOthers() {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
+	}
+	if in.watches() {
+		writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService))
 	}
 	add(ApplyService, slices.Concat([]*unit.UnitOption{
 		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
@@ -443,13 +451,32 @@ func reloads() []*unit.UnitOption {
 func awaits(in *Input) (path, service string) {
 	kubelet := in.config.Kubelet
 	switch {
-	case len(kubelet.Awaited.Files)+len(kubelet.Awaited.Globs) == 0, kubelet.Kubelet.FeatureGates[config.Gate]:
+	case len(awaitedFiles(in))+len(kubelet.Awaited.Globs) == 0, kubelet.Kubelet.FeatureGates[config.Gate]:
 		return "", ""
 	case len(kubelet.Files) == 0:
 		return AwaitPath, AwaitService
 	default:
 		return AwaitSectionPath, AwaitSectionService
 	}
+}
+
+// stillWaits lists the path units of this boot that wait on, because what has come is not valid.
+// The boot may not have started them yet.
+func (in *Input) stillWaits() []string {
+	return slices.DeleteFunc([]string{AwaitPath, AwaitSectionPath}, func(path string) bool {
+		_, kept := in.kept[path]
+		return in.valid || !kept
+	})
+}
+
+// awaitedFiles lists the files to wait for. A file that is watched is not among them.
+func awaitedFiles(in *Input) []string {
+	if !in.watches() {
+		return in.config.Kubelet.Awaited.Files
+	}
+	return slices.DeleteFunc(slices.Clone(in.config.Kubelet.Awaited.Files), func(name string) bool {
+		return name == kubeletconfig.OverridePath
+	})
 }
 
 // waits returns a message for the operator, when a path unit is new: at the boot, and when
@@ -462,7 +489,11 @@ func waits(in *Input) string {
 	}
 	switch path {
 	case AwaitPath:
-		return "no configuration of a kubelet yet: " + path + " waits for one, and for " + kubeletconfig.OverridePath
+		text := "no configuration of a kubelet yet: " + path + " waits for one"
+		if slices.Contains(awaitedFiles(in), kubeletconfig.OverridePath) {
+			text += ", and for " + kubeletconfig.OverridePath
+		}
+		return text
 	case AwaitSectionPath:
 		return "no section " + kubeletconfig.SectionField + " yet: " + path + " waits for " + kubeletconfig.OverridePath
 	default:
@@ -491,7 +522,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
 		option("Unit", "Conflicts", "shutdown.target"),
 	}
-	for _, name := range in.config.Kubelet.Awaited.Files {
+	for _, name := range awaitedFiles(in) {
 		watch = append(watch, option("Path", "PathExists", name))
 	}
 	for _, glob := range in.config.Kubelet.Awaited.Globs {

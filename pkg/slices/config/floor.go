@@ -95,6 +95,9 @@ func newPartitionSettings(settings kubeletconfig.PartitionSettings) (PartitionSe
 			s.SwapMax = &bytes
 		}
 	}
+	if value := settings.Watch; value != "" && value != kubeletconfig.WatchOn && value != "no" {
+		bad(kubeletconfig.WatchKey, value, "is neither yes nor no")
+	}
 	return s, list.err()
 }
 

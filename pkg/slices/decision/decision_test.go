@@ -179,3 +179,24 @@ func TestPartitionEqual(t *testing.T) {
 		t.Error("thresholds that are gone")
 	}
 }
+
+// TestWatch: what was written is read, and a file that is gone or broken says nothing.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, want := range []Watch{{}, {Refused: "a\nb"}, {Asked: "id"}, {}, {}} {
+		if err := want.Write(root); err != nil {
+			t.Fatal(err)
+		}
+		if got := ReadWatch(root); got != want {
+			t.Errorf("%+v; want %+v", got, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, WatchFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v; want no file", err)
+	}
+	put(t, filepath.Join(root, WatchFile), `{"refused":`)
+	if got := ReadWatch(root); got != (Watch{}) {
+		t.Errorf("%+v of a broken file", got)
+	}
+}

@@ -1,0 +1,119 @@
+package slices
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/unit"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/latemount"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
+)
+
+// program is the name of this program, in each of the folders of systemd for generators.
+const program = "partition-generator"
+
+// programDirs lists the folders of generators in the order in which systemd looks at them
+// (systemd.generator(7)). The last is the usual one.
+var programDirs = []string{
+	"/run/systemd/system-generators", "/etc/systemd/system-generators",
+	"/usr/local/lib/systemd/system-generators", "/usr/lib/systemd/system-generators",
+}
+
+// programPath returns the path at which systemd finds this program.
+func programPath(root hostfs.FS) string {
+	last := programDirs[len(programDirs)-1]
+	for _, dir := range programDirs {
+		if root.Exists(path.Join(dir, program)) {
+			last = dir
+			break
+		}
+	}
+	return path.Join(last, program)
+}
+
+// watched returns the path of this program if the file at OverridePath is to be watched, and can
+// be. It is empty otherwise.
+func watched(root hostfs.FS, c *config.Config) string {
+	if !c.Kubelet.Partition.Watches() || !latemount.Read(root).Watchable(kubeletconfig.OverridePath) {
+		return ""
+	}
+	return programPath(root)
+}
+
+// watches reports whether the plan has WatchPath. A node without the file has units that wait for
+// it, and WatchPath once it was there in this boot: those that wait act once.
+func (in *Input) watches() bool {
+	_, kept := in.kept[WatchPath]
+	kubelet := in.config.Kubelet
+	waits := slices.Contains(kubelet.Awaited.Files, kubeletconfig.OverridePath) &&
+		!kubelet.Kubelet.FeatureGates[config.Gate]
+	return in.program != "" && (kept || !waits)
+}
+
+const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
+# changed here is lost. Without ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOn + ` in
+# ` + kubeletconfig.SettingsPath + ` it is not there from the next boot on.
+
+`
+
+// addWatch adds the units that apply a change of the file at OverridePath when it comes, and
+// returns the path unit; empty without one.
+//
+// There are two services, because a path unit looks at nothing while the service runs that it
+// starts (path_enter_running, src/core/path.c). An edit would be lost that comes while systemd
+// is reloaded for the one before. WatchService takes no time. It is ordered after ReadService, so
+// that an edit during a run starts another run after it.
+//
+// A path unit does not look at what was changed before it was started, by the boot or again by a
+// reload (path_coldplug). Therefore ReadService runs when the path unit is started, and again after
+// it has reloaded systemd. ApplyService starts it after other reloads. A run that finds what is in
+// force ends at once.
+func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
+	if !in.watches() {
+		return ""
+	}
+	about := func(description string) []*unit.UnitOption {
+		return []*unit.UnitOption{
+			option("Unit", "Description", description),
+			option("Unit", "Documentation", config.Documentation),
+			// Editors write a file several times, and programs may do so for hours.
+			option("Unit", "StartLimitIntervalSec", "0"),
+		}
+	}
+	add(WatchPath, append(about("Watch the Configuration of the System Partition"),
+		// As for the units that wait: see addAwait.
+		option("Unit", "DefaultDependencies", "no"),
+		option("Unit", "After", "sysinit.target"),
+		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
+		option("Unit", "Conflicts", "shutdown.target"),
+		option("Unit", "Wants", ReadService),
+		option("Path", "PathChanged", kubeletconfig.OverridePath),
+		option("Path", "TriggerLimitIntervalSec", "0"))...)
+	add(WatchService, append(about("Have a Changed Configuration of the System Partition Read"),
+		option("Unit", "After", ReadService),
+		option("Service", "Type", "oneshot"),
+		option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService),
+		option("Service", "LogLevelMax", "notice"))...)
+	read := append(about("Read a Changed Configuration of the System Partition"),
+		option("Unit", "After", WatchPath))
+	// A kubelet that is started now waits for the partition.
+	add(ReadService, slices.Concat(read, before(in.kubelets), []*unit.UnitOption{
+		option("Service", "Type", "oneshot"),
+		// The status is 0 if there is something to apply. Any other skips the service.
+		option("Service", "ExecCondition", "/bin/sh -c \"exec "+in.program+" --changed\""),
+		// One process runs all steps, and continues if the reload loses this unit. After a reload that
+		// failed, nothing has been asked for.
+		option("Service", "ExecStart", "/bin/sh -c \"systemctl daemon-reload || { rm -f "+decision.WatchFile+"; exit 1; }; "+
+			"systemctl start slices.target && systemctl start --no-block "+WatchService+"\""),
+		option("Service", "Restart", "on-failure"), // a reload that fails on a busy node
+		option("Service", "RestartSec", "5s"),
+		option("Service", "SyslogIdentifier", program), // and not the shell's
+		option("Service", "LogLevelMax", "notice"),
+	})...)
+	return WatchPath
+}
