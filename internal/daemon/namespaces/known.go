@@ -62,22 +62,26 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 
 // fail takes the reason of a failed request, and reports whether it is another one than before.
 func (k *known) fail(why membership.Refusal, now time.Time) bool {
-	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
-		why = k.Why // an outage takes back no answer
-	}
-	other := k.Why != why
-	k.Why, k.tried = why, now
-	k.pause = min(max(retry, 2*k.pause), maxRetry)
-	k.release()
-	return other
+	k.tried = now
+	return k.without(why)
 }
 
 // miss takes the reason why the API server did not answer for another namespace, and reports
 // whether it is another one than before.
 func (k *known) miss(why membership.Refusal, now time.Time) bool {
-	tried := k.tried
-	other := k.fail(why, now)
-	k.tried, k.missed = tried, now
+	k.missed = now
+	return k.without(why)
+}
+
+// without takes the reason why there is no answer.
+func (k *known) without(why membership.Refusal) bool {
+	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
+		why = k.Why // an outage takes back no answer
+	}
+	other := k.Why != why
+	k.Why = why
+	k.pause = min(max(retry, 2*k.pause), maxRetry)
+	k.release()
 	return other
 }
 

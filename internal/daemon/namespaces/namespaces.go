@@ -216,47 +216,41 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 	if errors.Is(err, kubeapi.ErrGone) {
 		answer, err = kubeapi.Namespace{}, nil // its pods end soon
 	}
-	changed, complaint := n.take(name, answer, err)
-	if complaint {
-		n.complain(name, err)
-	}
+	changed = n.take(name, err, func(of *known, now time.Time) (complaint bool) {
+		if err != nil {
+			return of.fail(reason(err), now)
+		}
+		n.waited = 0
+		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
+		return false
+	})
 	if errors.Is(err, kubeapi.ErrForbidden) {
 		return changed, nil // an answer, and other namespaces may be allowed
 	}
 	return changed, err
 }
 
-// complain logs why a namespace has no answer.
-func (n *Namespaces) complain(name string, err error) {
-	n.Log.Warn(
-		"the workload types that a namespace allows are not known; its running pods stay where they are",
-		"namespace", name, "error", err,
-	)
-}
-
 // miss takes an error that the API server gave for another namespace, and reports whether another
 // answer follows for the pods of this one.
 func (n *Namespaces) miss(name string, away error) bool {
-	n.mu.Lock()
-	of := n.known[name]
-	if of == nil {
-		n.mu.Unlock()
-		return false
-	}
-	now := time.Now()
-	before := of.view(now)
-	complaint := of.miss(reason(away), now)
-	changed := of.view(now) != before
-	n.mu.Unlock()
+	return n.take(name, away, func(of *known, now time.Time) bool { return of.miss(reason(away), now) })
+}
+
+// take changes what is known of a namespace, and reports whether another answer follows for its
+// pods. change reports whether err is another error than before, which is logged.
+func (n *Namespaces) take(name string, err error, change func(of *known, now time.Time) bool) bool {
+	changed, complaint := n.change(name, change)
 	if complaint {
-		n.complain(name, away)
+		n.Log.Warn(
+			"the workload types that a namespace allows are not known; its running pods stay where they are",
+			"namespace", name, "error", err,
+		)
 	}
 	return changed
 }
 
-// take takes an answer or an error. It reports whether another answer follows for the pods of the
-// namespace, and whether the error is another one than before.
-func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error) (changed, complaint bool) {
+// change is the part of take with mu held.
+func (n *Namespaces) change(name string, change func(of *known, now time.Time) bool) (changed, complaint bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	of := n.known[name]
@@ -265,12 +259,7 @@ func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error) (cha
 	}
 	now := time.Now()
 	before := of.view(now)
-	if err == nil {
-		n.waited = 0
-		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
-	} else {
-		complaint = of.fail(reason(err), now)
-	}
+	complaint = change(of, now)
 	return of.view(now) != before, complaint
 }
 
