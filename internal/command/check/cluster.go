@@ -102,14 +102,10 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 			f.annotated[namespace] = says.Types
 		}
 	}
-	switch {
-	case len(f.types) == 0:
-		return f
-	case c.options.Eviction.Kubeconfig == options.KubeconfigNone:
-		f.unasked = errors.New("the API server is not asked (--" + options.FlagKubeconfig + ")")
+	if len(f.types) == 0 {
 		return f
 	}
-	client, path, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	client, path, err := c.apiServer()
 	if err != nil {
 		f.unasked = err
 		return f
@@ -117,6 +113,15 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 	f.server, f.kubeconfig, f.node = client.Server(), path, nodeName(c.options.Node, client)
 	f.ask(ctx, client)
 	return f
+}
+
+// apiServer returns a client of the API server and the path of its kubeconfig, or the reason why it
+// is not asked.
+func (c *checks) apiServer() (*kubeapi.Client, string, error) {
+	if c.options.Eviction.Kubeconfig == options.KubeconfigNone {
+		return nil, "", errors.New("the API server is not asked (--" + options.FlagKubeconfig + ")")
+	}
+	return cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
 }
 
 // nodeName returns the name of the node in the cluster. An administrator's certificate does not

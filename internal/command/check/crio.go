@@ -8,8 +8,6 @@ import (
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/cluster"
-	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/workload"
 )
@@ -61,10 +59,7 @@ func (c *checks) guarded(ctx context.Context) (bool, error) {
 	if err := c.options.Node.Answers(); err != nil {
 		return false, err
 	}
-	if c.options.Eviction.Kubeconfig == options.KubeconfigNone {
-		return false, fmt.Errorf("the API server is not asked (--%s)", options.FlagKubeconfig)
-	}
-	client, _, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	client, _, err := c.apiServer()
 	if err != nil {
 		return false, err
 	}

@@ -99,13 +99,9 @@ func interruptFindings(list []interrupt, exclusive cpuset.CPUSet) []Finding {
 	if len(there) == 0 {
 		return saying(OK, "none of the %d interrupts with a handler is delivered to the exclusive CPUs %s", len(list), exclusive)
 	}
-	names := there
-	if len(names) > maxNames {
-		names = append(slices.Clone(names[:maxNames]), "...")
-	}
 	return changing(
 		Warning, "have irqbalance leave these CPUs out (IRQBALANCE_BANNED_CPULIST), or write other CPUs to smp_affinity_list of the "+
 			"interrupts; the kernel refuses that for interrupts that it manages itself, as of NVMe queues",
-		"%d of %d interrupts are delivered to the exclusive CPUs %s: %s", len(there), len(list), exclusive, strings.Join(names, ", "),
+		"%d of %d interrupts are delivered to the exclusive CPUs %s: %s", len(there), len(list), exclusive, first(there),
 	)
 }

@@ -252,9 +252,13 @@ func listed(what string, names []string) string {
 	if len(names) == 1 {
 		return "the " + what + " " + names[0]
 	}
-	text, rest := fmt.Sprintf("each of %d %ss: ", len(names), what), ""
-	if len(names) > maxNames {
-		names, rest = names[:maxNames], ", ..."
+	return fmt.Sprintf("each of %d %ss: %s", len(names), what, first(names))
+}
+
+// first returns the first maxNames names.
+func first(names []string) string {
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
 	}
-	return text + strings.Join(names, ", ") + rest
+	return strings.Join(names[:maxNames], ", ") + ", ..."
 }
