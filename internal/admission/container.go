@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/quantity"
 )
 
 // container is a container or an init container, which may be a sidecar. An ephemeral container has
@@ -39,18 +40,6 @@ func (c container) request(name v1.ResourceName) (resource.Quantity, bool) {
 	return q, ok
 }
 
-// maxMilli bounds a number of thousandths of a CPU. More than a million CPUs cannot be had, and
-// sums of them would overflow.
-const maxMilli = 1_000_000_000
-
-// milliOf returns a quantity of CPU in thousandths, rounded up as the API server does.
-func milliOf(q resource.Quantity) int64 {
-	if q.CmpInt64(maxMilli/1000) > 0 {
-		return maxMilli
-	}
-	return q.MilliValue()
-}
-
 // converted returns the request of a converted container, in thousandths of a CPU. A container has
 // been converted if the annotation that OpenShift ships has the shares of its request. The resource
 // alone does not count, because users can set it.
@@ -60,7 +49,7 @@ func (c container) converted(workload string, annotations map[string]string) (mi
 		return 0, false
 	}
 	milli, ok = q.AsInt64()
-	if !ok || milli < 0 || milli > maxMilli {
+	if !ok || milli < 0 || milli > quantity.MaxMilliCPU {
 		return 0, false
 	}
 	found := annotation.FindStringSubmatch(annotations[resourcesKey(c.name)])

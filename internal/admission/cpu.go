@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	sums "k8s.io/component-helpers/resource"
+
+	"nodepartition/internal/quantity"
 )
 
 // CPU is CPU time in thousandths of a CPU. Zero means none.
@@ -42,7 +44,7 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	all := PodCPU{Type: workload}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			request := boundedBy(list[i].Resources.Requests[name], maxMilli)
+			request := boundedBy(list[i].Resources.Requests[name], quantity.MaxMilliCPU)
 			if request <= 0 {
 				continue
 			}
@@ -60,7 +62,7 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 		return all
 	}
 	requests := sums.PodRequests(pod, sums.PodResourcesOptions{})
-	all.CPU = CPU{boundedBy(requests[name], maxMilli), all.limit(pod)}
+	all.CPU = CPU{boundedBy(requests[name], quantity.MaxMilliCPU), all.limit(pod)}
 	return all
 }
 
@@ -81,7 +83,7 @@ func (p PodCPU) limit(pod *v1.Pod) int64 {
 	} {
 		for i := range *from {
 			c := &(*from)[i]
-			milli := milliOf(c.Resources.Limits[v1.ResourceCPU])
+			milli := quantity.MilliCPU(c.Resources.Limits[v1.ResourceCPU])
 			if milli <= 0 {
 				milli = p.Containers[c.Name].Limit
 			}
@@ -95,7 +97,7 @@ func (p PodCPU) limit(pod *v1.Pod) int64 {
 		}
 	}
 	sum := sums.PodLimits(limited, sums.PodResourcesOptions{})
-	return milliOf(sum[v1.ResourceCPU])
+	return quantity.MilliCPU(sum[v1.ResourceCPU])
 }
 
 // maxAnnotation bounds the annotation of a container in bytes. A conversion writes 40 at most.

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/quantity"
 )
 
 // Edit holds what a conversion changes in a pod. Its zero value changes nothing.
@@ -76,12 +78,12 @@ func (e *Edit) share(workload, container, value string, document int64) {
 // move converts the CPU of a container, which has some.
 func (e *Edit) move(workload string, c container) {
 	request, _ := c.request(v1.ResourceCPU)
-	milli := milliOf(request)
+	milli := quantity.MilliCPU(request)
 	if e.Milli == nil {
 		e.Milli = map[string]int64{}
 	}
 	e.Milli[c.name] = milli
-	e.share(workload, c.name, annotationOf(milli, milliOf(c.limits[v1.ResourceCPU])), milli)
+	e.share(workload, c.name, annotationOf(milli, quantity.MilliCPU(c.limits[v1.ResourceCPU])), milli)
 }
 
 // skip returns the edit of a pod that is not converted: it does not ask any more, and a runtime

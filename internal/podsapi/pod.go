@@ -6,12 +6,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	sums "k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/resource"
 
 	"nodepartition/internal/admission"
 	"nodepartition/internal/membership"
+	"nodepartition/internal/quantity"
 )
 
 // Pod holds the properties of a pod that the kubelet has and the runtime does not.
@@ -116,8 +116,8 @@ func newPod(p *v1.Pod) *Pod {
 		// The API has no maximum; time.Duration ends at 292 years.
 		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
-	requests := sums.PodRequests(p, sums.PodResourcesOptions{})
-	pod.MilliCPU = milliOf(requests.Cpu())
+	requests := resource.PodRequests(p, resource.PodResourcesOptions{})
+	pod.MilliCPU = quantity.MilliCPU(*requests.Cpu())
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
 	if pod.Ask.Type != "" {
@@ -145,17 +145,6 @@ func newPod(p *v1.Pod) *Pod {
 	return pod
 }
 
-// maxCPUs bounds requests of CPU: a static pod may request any number.
-const maxCPUs = 1_000_000
-
-// milliOf returns a quantity of CPU in thousandths.
-func milliOf(q *resource.Quantity) int64 {
-	if q.CmpInt64(maxCPUs) > 0 {
-		return maxCPUs * 1000
-	}
-	return q.MilliValue()
-}
-
 // memoryLimit returns the memory limit of a pod, 0 if a container other than an init container can
 // use any amount.
 func memoryLimit(p *v1.Pod) int64 {
@@ -168,7 +157,7 @@ func memoryLimit(p *v1.Pod) int64 {
 		slices.ContainsFunc(p.Spec.InitContainers, sidecarWithout)) {
 		return 0
 	}
-	limits := sums.PodLimits(p, sums.PodResourcesOptions{})
+	limits := resource.PodLimits(p, resource.PodResourcesOptions{})
 	return limits.Memory().Value()
 }
 
@@ -183,7 +172,8 @@ func ready(p *v1.Pod) bool {
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
 	known.MemoryRequest = c.Resources.Requests.Memory().Value()
-	known.MilliCPU, known.MilliLimit = milliOf(c.Resources.Requests.Cpu()), milliOf(c.Resources.Limits.Cpu())
+	known.MilliCPU = quantity.MilliCPU(*c.Resources.Requests.Cpu())
+	known.MilliLimit = quantity.MilliCPU(*c.Resources.Limits.Cpu())
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}
