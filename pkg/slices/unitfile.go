@@ -501,6 +501,19 @@ func waits(in *Input) string {
 	}
 }
 
+// watchesFrom returns when a path unit watches. By default slices.target, which wants it, and
+// paths.target wait for a path unit, and the boot for both of them. It comes after
+// systemd-confext.service, which is before sysinit.target: a watch on the /etc below would see
+// nothing. The kubelet waits until a file that is there has been seen.
+func watchesFrom(in *Input) []*unit.UnitOption {
+	return []*unit.UnitOption{
+		option("Unit", "DefaultDependencies", "no"),
+		option("Unit", "After", "sysinit.target"),
+		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
+		option("Unit", "Conflicts", "shutdown.target"),
+	}
+}
+
 // addAwait adds the units that wait for a configuration or a section that is made after the
 // generator's run, and returns the path unit. PathExists= is true for as long as the file
 // exists. This does not loop, because the service stays active once it has run, until the next
@@ -510,18 +523,10 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 	if path == "" {
 		return ""
 	}
-	watch := []*unit.UnitOption{
+	watch := append([]*unit.UnitOption{
 		option("Unit", "Description", "Watch for a Configuration of the System Partition"),
 		option("Unit", "Documentation", config.Documentation),
-		// By default slices.target, which wants it, and paths.target wait for a path unit, and the
-		// boot for both of them. It comes after systemd-confext.service, which is before
-		// sysinit.target: a watch on the /etc below would see nothing. The kubelet waits until a
-		// file that is there has been seen.
-		option("Unit", "DefaultDependencies", "no"),
-		option("Unit", "After", "sysinit.target"),
-		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
-		option("Unit", "Conflicts", "shutdown.target"),
-	}
+	}, watchesFrom(in)...)
 	for _, name := range awaitedFiles(in) {
 		watch = append(watch, option("Path", "PathExists", name))
 	}

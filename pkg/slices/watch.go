@@ -3,7 +3,6 @@ package slices
 import (
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
 
@@ -85,15 +84,11 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 			option("Unit", "StartLimitIntervalSec", "0"),
 		}
 	}
-	add(WatchPath, append(about("Watch the Configuration of the System Partition"),
-		// As for the units that wait: see addAwait.
-		option("Unit", "DefaultDependencies", "no"),
-		option("Unit", "After", "sysinit.target"),
-		option("Unit", "Before", strings.Join(append(slices.Clone(in.kubelets), "shutdown.target"), " ")),
-		option("Unit", "Conflicts", "shutdown.target"),
+	add(WatchPath, slices.Concat(about("Watch the Configuration of the System Partition"), watchesFrom(in), []*unit.UnitOption{
 		option("Unit", "Wants", ReadService),
 		option("Path", "PathChanged", kubeletconfig.OverridePath),
-		option("Path", "TriggerLimitIntervalSec", "0"))...)
+		option("Path", "TriggerLimitIntervalSec", "0"),
+	})...)
 	add(WatchService, append(about("Have a Changed Configuration of the System Partition Read"),
 		option("Unit", "After", ReadService),
 		option("Service", "Type", "oneshot"),
