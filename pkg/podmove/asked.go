@@ -42,8 +42,7 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 
 // reportAsked adds to the report of a pod what it requests of the resource of its type, and which
 // annotation is not followed.
-func (s Snapshot) reportAsked(pod *Pod, report *WorkloadReport) {
-	place := s.Rules.Place(pod.member())
+func (s Snapshot) reportAsked(pod *Pod, place membership.Place, report *WorkloadReport) {
 	if asked, ok := s.asked(pod, place); ok && report != nil {
 		report.MilliCPU = asked.Request
 		if pod.reportsAsked(place) {
@@ -56,8 +55,7 @@ func (s Snapshot) reportAsked(pod *Pod, report *WorkloadReport) {
 // were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU request of the
 // pod. A quota of the kubelet stays.
 func withAsked(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
-	weight := f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, asked.Request)))
-	mirrored.CPUWeight = max(mirrored.CPUWeight, weight)
+	mirrored.CPUWeight = max(mirrored.CPUWeight, weightOf(f, milli, asked.Request))
 	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroupfs.Unlimited {
 		mirrored.CPUQuotaPerSec = quotaPerSec(asked.Limit, mirrored.CPUQuotaPeriod)
 	}

@@ -103,6 +103,7 @@ func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 	d.CPU.Scopes[c.Unit] = CPUTime{}
 }
 
+// weightOf returns the weight of a CPU request and of a request of the resource together.
 func weightOf(f cpuweight.Formula, milli, cores int64) uint64 {
 	return f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, cores)))
 }
@@ -117,26 +118,18 @@ func (c *Container) hasKubeletWeight() bool {
 // runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
 // kubeletFormula does for the slices of pods. Containers with ours show nothing.
 func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
-	found := present
-	for i := range pods {
-		if pods[i].Kubelet == nil || pods[i].Kubelet.Terminating {
-			continue
-		}
-		for _, c := range pods[i].Containers {
-			if !c.Running || c.asked.Request > 0 {
+	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
+		for i := range pods {
+			if pods[i].Kubelet == nil || pods[i].Kubelet.Terminating {
 				continue
 			}
-			f, ok := shownBy(cpuweight.SharesOfMilliCPU(c.MilliCPU), c.CPU.Weight)
-			switch {
-			case !ok:
-			case f.Name == present.Name:
-				return present
-			default:
-				found = f
+			for _, c := range pods[i].Containers {
+				if c.Running && c.asked.Request == 0 && !yield(c.MilliCPU, c.CPU.Weight) {
+					return
+				}
 			}
 		}
-	}
-	return found
+	})
 }
 
 // keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live

@@ -15,8 +15,7 @@ import (
 type CPURecord struct {
 	// Pods holds the CPU time of pods as it was known last, by UID.
 	Pods map[string]admission.PodCPU `json:"pods"`
-	// Scopes holds the scopes of containers that have been changed, with their values. systemd keeps
-	// settings of them.
+	// Scopes holds the scopes of containers that have been changed, with their values.
 	Scopes map[string]CPUTime `json:"scopes"`
 }
 

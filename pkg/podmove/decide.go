@@ -93,13 +93,12 @@ func Decide(s Snapshot) Decision {
 	})
 	for i := range pods {
 		if pods[i].Exists && s.Ordered[pods[i].UID] {
-			d.place(s, &pods[i], s.belongs(&pods[i])) // ordered pods come first
+			d.place(s, &pods[i], s.Rules.Place(pods[i].member())) // ordered pods come first
 		}
 	}
 	for i := range pods {
 		pod := &pods[i]
 		belongs := s.Rules.Place(pod.member())
-		to := belongs.Partition
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.Outlived = append(d.Outlived, pod.Outlived...)
 		d.Wait = d.Wait || pod.Settling
@@ -110,7 +109,7 @@ func Decide(s Snapshot) Decision {
 			d.containerCPU(s, pod, belongs)
 		}
 		if pod.Exists && !s.Ordered[pod.UID] {
-			d.place(s, pod, to)
+			d.place(s, pod, belongs)
 		}
 	}
 	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
@@ -136,11 +135,6 @@ func (d *Decision) end(s Snapshot, pods []Pod) {
 		}
 	}
 	d.Done = len(d.Empty) == len(s.Config.Partitions)
-}
-
-// belongs returns the partition that a pod belongs to.
-func (s Snapshot) belongs(pod *Pod) unitname.PartitionName {
-	return s.Rules.Partition(pod.member())
 }
 
 // slice decides about the slice, in a partition, of a pod with that place.
@@ -195,8 +189,9 @@ type placing struct {
 	creating bool
 }
 
-// place reports where a pod is, and decides what to do if it belongs to another partition, to.
-func (d *Decision) place(s Snapshot, pod *Pod, to unitname.PartitionName) {
+// place reports where a pod is, and decides what to do if it belongs elsewhere.
+func (d *Decision) place(s Snapshot, pod *Pod, belongs membership.Place) {
+	to := belongs.Partition
 	p := placing{pod: pod, to: to, slice: pod.Cgroup(to).Slice}
 	claimant := s.Rules.claimant(pod.member())
 	report := PodReport{
@@ -204,7 +199,7 @@ func (d *Decision) place(s Snapshot, pod *Pod, to unitname.PartitionName) {
 		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
 		Slice: p.slice,
 	}
-	s.reportAsked(pod, report.Workload)
+	s.reportAsked(pod, belongs, report.Workload)
 	for _, c := range pod.Containers {
 		p.creating = p.creating || c.Creating
 		if c.Running && (c.Unit != "" || c.Foreign) {

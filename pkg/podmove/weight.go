@@ -1,6 +1,7 @@
 package podmove
 
 import (
+	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,12 +20,24 @@ import (
 // If the kubelet does not report the requests, they are an approximation and distinguish nothing.
 // Kubelets that cannot report them, before 1.37, have the linear formula.
 func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
-	found := present
-	for _, pod := range pods {
-		if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
-			continue
+	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
+		for _, pod := range pods {
+			if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
+				continue
+			}
+			if !yield(pod.MilliCPU, pod.DefaultCgroup.Limits.CPUWeight) {
+				return
+			}
 		}
-		f, ok := shownBy(cpuweight.SharesOfMilliCPU(pod.MilliCPU), pod.DefaultCgroup.Limits.CPUWeight)
+	})
+}
+
+// shownByAll returns the formula that CPU requests and their weights show: the present one if any
+// of them shows it, or if none shows one.
+func shownByAll(present cpuweight.Formula, weights iter.Seq2[int64, uint64]) cpuweight.Formula {
+	found := present
+	for milli, weight := range weights {
+		f, ok := shownBy(cpuweight.SharesOfMilliCPU(milli), weight)
 		switch {
 		case !ok:
 		case f.Name == present.Name:
