@@ -48,10 +48,10 @@ type format struct {
 var deb = format{
 	name: "deb", packager: nfpmdeb.Default, settings: "/etc/default/" + name,
 	place: func(p string) string {
-		switch {
-		case p == docs+"/LICENSE": // copyright says where Debian has it
+		switch p {
+		case docs + "/LICENSE": // copyright says where Debian has it
 			return ""
-		case p == docs+"/CHANGELOG.md":
+		case docs + "/CHANGELOG.md":
 			return docs + "/changelog.gz"
 		}
 		// zsh looks only there.

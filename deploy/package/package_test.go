@@ -97,7 +97,7 @@ func TestRelease(t *testing.T) {
 	if !slices.Equal(all[0], all[1]) {
 		t.Errorf("%q\nand %q", all[0], all[1])
 	}
-	var names []string
+	names := make([]string, 0, len(all[0]))
 	for _, sum := range all[0] {
 		names = append(names, strings.Fields(sum)[0])
 	}
