@@ -17,6 +17,8 @@ import (
 // generate" writes them. They contain the words and do not run the program: the library's scripts
 // for bash and zsh evaluate the command line that is being typed.
 func TestCompletionsAreWritten(t *testing.T) {
+	commands.Lock()
+	defer commands.Unlock()
 	app := newApp(host.This(), io.Discard, io.Discard)
 	app.Setup()
 	// The library has one command help for all programs of a process. After some runs that is among

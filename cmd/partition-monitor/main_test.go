@@ -33,6 +33,14 @@ func commandOn(t *testing.T, on host.Node, args ...string) (status int, stdout, 
 	return status, out.String(), errs.String()
 }
 
+// runApp runs a command line of an application that a test has changed.
+func runApp(t *testing.T, app *cli.App, args ...string) error {
+	t.Helper()
+	commands.Lock()
+	defer commands.Unlock()
+	return app.RunContext(t.Context(), append([]string{"partition-monitor"}, args...))
+}
+
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{

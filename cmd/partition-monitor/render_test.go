@@ -118,12 +118,10 @@ func TestRenderPod(t *testing.T) {
 	if status != exitOK || stdout != manifest || !strings.Contains(stderr, "warning: "+file+": the pod asks for no workload type") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
-	commands.Lock()
-	defer commands.Unlock()
 	var out, errs bytes.Buffer
 	app := newApp(host.This(), &out, &errs)
 	app.Reader = strings.NewReader(manifest)
-	err := app.RunContext(t.Context(), []string{"partition-monitor", "render", "--type=management", "pod"})
+	err := runApp(t, app, "render", "--type=management", "pod")
 	if err != nil || errs.Len() > 0 || !strings.Contains(out.String(), "management.workload.openshift.io/cores: \"1000\"") {
 		t.Errorf("%v, %q, %q", err, &out, &errs)
 	}

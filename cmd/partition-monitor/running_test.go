@@ -56,7 +56,7 @@ func TestApplyServiceFlags(t *testing.T) {
 				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(options.FlagMove), " ", c.Duration(options.FlagCooldown))
 				return nil
 			}
-			if err := app.Run(append([]string{"partition-monitor", "status"}, tc.user...)); err != nil {
+			if err := runApp(t, app, append([]string{"status"}, tc.user...)...); err != nil {
 				t.Fatal(err)
 			}
 			if got != tc.want {

@@ -75,7 +75,7 @@ func TestValidateStandardInput(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	app := newApp(host.Below(t.TempDir()), &stdout, &stderr)
 	app.Reader = strings.NewReader(golden.KubeletHead + "workloadPartitions: {batch: {memoryLimits: 1Gi}}\n")
-	err := app.RunContext(t.Context(), []string{"partition-monitor", "validate", "-"})
+	err := runApp(t, app, "validate", "-")
 	if err != nil || !strings.Contains(stdout.String(), "warning  standard input: workloadPartitions.batch: unknown field \"memoryLimits\", ignoring; is memoryLimit meant?") {
 		t.Errorf("%v\n%s%s", err, &stdout, &stderr)
 	}
