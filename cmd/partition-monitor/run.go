@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,6 +20,8 @@ func runCommand(n host.Node) *cli.Command {
 		Name:  "run",
 		Usage: "place pods, keep limits and weights in step, evict, and serve metrics; partition-monitor.service runs it",
 		Flags: commonFlags(
+			textFlag(options.FlagWebConfig, ""),
+			textFlag(options.FlagTextfile, ""),
 			durationFlag(options.FlagTick, 30*time.Second),
 			boolFlag(options.FlagPerPod),
 			boolFlag(options.FlagHistory),
@@ -33,6 +36,14 @@ func runCommand(n host.Node) *cli.Command {
 			if c.Duration(options.FlagTick) < time.Second {
 				return usageError{fmt.Errorf("--%s=%s: want a second or more", options.FlagTick, c.Duration(options.FlagTick))}
 			}
+			webConfig, err := readPath(c, n, options.FlagWebConfig)
+			if err != nil {
+				return err
+			}
+			folder, err := readPath(c, n, options.FlagTextfile)
+			if err != nil {
+				return err
+			}
 			level := slog.LevelInfo
 			if c.Bool(options.FlagDebug) {
 				level = slog.LevelDebug
@@ -45,8 +56,22 @@ func runCommand(n host.Node) *cli.Command {
 				Version: version,
 				Log:     journallog.New(os.Stderr, level),
 
+				WebConfig:      webConfig,
+				Textfile:       folder,
 				HistoryMembers: c.Bool(options.FlagHistoryMembers),
 			})
 		},
 	}
+}
+
+// readPath returns the path of a flag on n, empty if the flag is not set, or a usageError.
+func readPath(c *cli.Context, n host.Node, name string) (string, error) {
+	path := c.String(name)
+	switch {
+	case path == "":
+		return "", nil
+	case !filepath.IsAbs(path):
+		return "", usageError{fmt.Errorf("--%s=%s: want an absolute path", name, path)}
+	}
+	return n.Path(path), nil
 }

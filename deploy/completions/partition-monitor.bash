@@ -48,7 +48,7 @@ _partition_monitor() {
 	'partition-monitor check '*) words='' ;;
 	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --wait --timeout --root --help' ;;
 	'partition-monitor status '*) words='' ;;
-	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --tick --per-pod-metrics --history --history-members --debug --help' ;;
+	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
 	'partition-monitor '*) words='run status check validate plan audit recommend render history move try keep collect version' ;;

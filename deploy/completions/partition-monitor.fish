@@ -26,6 +26,8 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l evictio
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l kubeconfig -r -d 'kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet\'s, with none pods are restarted instead'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l events -r -d '`MODE`, on or off: Events about the partition on its pods and on the node, with the kubeconfig of --kubeconfig'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l node-condition -d 'keep the condition SystemPartitionPressure of the node, with the same kubeconfig'
+complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l web.config.file -r -d '`FILE` with TLS certificates and passwords for --listen'
+complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l textfile -r -d '`FOLDER` of node_exporter\'s textfile collector to write metrics to'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l tick -r -d 'longest `DURATION` between two passes over the node'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l per-pod-metrics -d 'serve series for each pod too'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l history -d 'keep a history of what the partitions and the services of the node use'

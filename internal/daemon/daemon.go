@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/daemon/namespaces"
 	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
+	nodecontrol "nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -41,6 +42,11 @@ type Options struct {
 	PerPod bool
 	// History keeps a history of samples, and HistoryMembers adds the pods of the partition to it.
 	History, HistoryMembers bool
+	// WebConfig is the path of a web configuration file for Listen; empty means that neither TLS nor a
+	// password is asked for.
+	WebConfig string
+	// Textfile is the folder to which the metrics are written for node_exporter; empty means none.
+	Textfile string
 	// Version of the program.
 	Version string
 	Log     *slog.Logger
@@ -112,7 +118,8 @@ func (m *monitor) build() error {
 		Version:    m.options.Version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 	})
-	m.listening = &listening{address: m.options.Listen, log: m.log, failed: m.metrics.ListenFailed}
+	m.listening = newListening(m.options, m.metrics.ListenFailed)
+	m.takeSockets()
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
 		Wake: m.signals.Wake, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"),
@@ -251,7 +258,9 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error { return m.overdue.run(ctx) }))
 	group.Go(quiet(func() error {
-		if err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), m.reconciler, m); err != nil &&
+		if err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), control.Requests{
+			Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(nodecontrol.Host),
+		}); err != nil &&
 			ctx.Err() == nil {
 			m.log.Error(
 				"partition-monitor move does not work until the service is restarted",
@@ -263,6 +272,9 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
 	if m.options.Listen != "" {
 		group.Go(quiet(func() error { return m.serveWeb(ctx) }))
+	}
+	if m.options.Textfile != "" {
+		group.Go(quiet(func() error { return m.serveTextfile(ctx) }))
 	}
 	group.Go(quiet(func() error {
 		defer m.cancel()
@@ -305,6 +317,7 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
 		m.stopSlices(ctx, name)
 	}
+	m.listening.ended.Store(true)
 	m.cluster.withdraw()(ctx)
 	m.resources.Remove(ctx)
 	m.service.status("All partitions are switched off")

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 
+	"nodepartition/internal/daemon/fdstore"
+	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/daemon/web"
 	"nodepartition/internal/node/options"
 )
@@ -14,40 +18,67 @@ import (
 // listening holds whether metrics and health are served. Nothing else depends on it: a process that
 // takes the port must not keep pods from being placed and evicted.
 type listening struct {
-	address string
-	log     *slog.Logger
-	// failed counts attempts that failed.
-	failed func()
-
-	mu   sync.Mutex
-	err  error
-	said string
+	served, written attempts
+	// sockets keeps the listening socket over a restart of the service.
+	sockets *fdstore.Store
+	// ended means that no partition is left, and so no metrics.
+	ended atomic.Bool
 }
 
-// Err returns why metrics and health are not served, nil if they are.
-func (l *listening) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-func (l *listening) changed(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-	text := ""
-	if err != nil {
-		text = err.Error()
-		l.failed()
+// newListening returns a listening that logs what changes, and calls failed for each attempt to
+// serve that failed.
+func newListening(o Options, failed func()) *listening {
+	address, folder := slog.String("listen", o.Listen), slog.String("folder", o.Textfile)
+	return &listening{
+		served: attempts{
+			failed: func(err error, again bool) {
+				failed()
+				if !again {
+					o.Log.Error("metrics and health are not served, trying again", "error", err, address)
+				}
+			},
+			works: func() { o.Log.Info("metrics and health are served again", address) },
+		},
+		written: attempts{
+			failed: func(err error, again bool) {
+				if !again {
+					o.Log.Error("the metrics are not written for node_exporter, trying again", "error", err, folder)
+				}
+			},
+			works: func() { o.Log.Info("the metrics are written for node_exporter again", folder) },
+		},
 	}
+}
+
+// attempts holds the result of what is tried again and again.
+type attempts struct {
+	// failed is called with each error, and again reports that the one before was the same.
+	failed func(err error, again bool)
+	// works is called when an attempt succeeds after an error.
+	works func()
+
+	mu  sync.Mutex
+	err error
+}
+
+// Err returns the error of the last attempt.
+func (a *attempts) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+func (a *attempts) note(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.err
+	a.err = err
 	switch {
-	case text == l.said:
 	case err != nil:
-		l.log.Error("metrics and health are not served, trying again", "error", err, "listen", l.address)
-	default:
-		l.log.Info("metrics and health are served again", "listen", l.address)
+		a.failed(err, before != nil && before.Error() == err.Error())
+	case before != nil:
+		a.works()
 	}
-	l.said = text
 }
 
 // checkListen refuses an address that can never work.
@@ -70,7 +101,18 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 	if err != nil {
 		return err // checkListen would have refused it
 	}
-	handler := web.Handler(web.Options{
+	return web.Listener{
+		Address: m.options.Listen, Handler: m.webHandler(host), Config: m.options.WebConfig, Sockets: m.listening.sockets, Log: m.log,
+		Changed: func(err error) {
+			m.listening.served.note(err)
+			m.passed()
+		},
+	}.Run(ctx)
+}
+
+// webHandler answers requests for metrics, health and the report that address a host.
+func (m *monitor) webHandler(host string) http.Handler {
+	return web.Handler(web.Options{
 		Version:    m.options.Version,
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
@@ -82,8 +124,24 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 		Ready:      m.ready,
 		ErrorLog:   slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
-	return web.Listener{Address: m.options.Listen, Handler: handler, Changed: func(err error) {
-		m.listening.changed(err)
-		m.passed()
-	}}.Run(ctx)
+}
+
+// takeSockets takes the listening socket of the process before.
+func (m *monitor) takeSockets() {
+	addresses := []string{}
+	if m.options.Listen != "" {
+		addresses = append(addresses, m.options.Listen)
+	}
+	var err error
+	if m.listening.sockets, err = fdstore.Take(addresses...); err != nil {
+		m.log.Warn("a former listening socket may stay open", "error", err)
+	}
+}
+
+// serveTextfile writes the metrics for node_exporter until ctx ends.
+func (m *monitor) serveTextfile(ctx context.Context) error {
+	return textfile.Writer{
+		Folder: m.options.Textfile, Gatherer: m.metrics, Ended: m.listening.ended.Load,
+		Changed: m.listening.written.note,
+	}.Run(ctx)
 }

@@ -14,23 +14,24 @@ func TestListeningRepeatedFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	count := 0
-	l := &listening{address: "127.0.0.1:9948", log: slog.New(slog.NewTextHandler(&log, nil)), failed: func() { count++ }}
+	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	l := &newListening(o, func() { count++ }).served
 	lines := func(want int) {
 		t.Helper()
 		if text := log.String(); strings.Count(text, "\n") != want {
 			t.Errorf("want %d lines in %q", want, text)
 		}
 	}
-	l.changed(nil) // as it should be
+	l.note(nil) // as it should be
 	lines(0)
 	inUse := errors.New("in use")
-	l.changed(inUse)
-	l.changed(inUse)
+	l.note(inUse)
+	l.note(inUse)
 	lines(1)
 	if !errors.Is(l.Err(), inUse) || count != 2 {
 		t.Errorf("%v, counted %d times", l.Err(), count)
 	}
-	l.changed(nil)
+	l.note(nil)
 	lines(2)
 	if l.Err() != nil || count != 2 {
 		t.Errorf("%v, counted %d times", l.Err(), count)

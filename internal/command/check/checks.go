@@ -226,8 +226,12 @@ func maxText(value uint64) string {
 }
 
 func (c *checks) service(ctx context.Context) []Finding {
-	if service := control.Ready(ctx, c.options.Listen); service != "ready" {
+	running := control.Service{Socket: c.options.Node.Path(node.ControlSocket), Listen: c.options.Listen}
+	if service := running.Ready(ctx); service != "ready" {
 		return saying(Warning, "%s", service)
 	}
-	return saying(OK, "ready, metrics at http://%s/metrics", c.options.Listen)
+	if err := running.Listening(ctx); err != nil {
+		return saying(Warning, "ready, but metrics and health are not served: %v", err)
+	}
+	return saying(OK, "ready, metrics at %s", c.options.Listen)
 }

@@ -190,7 +190,7 @@ func (c *collector) parts() []part {
 			"--unit=rke2-agent.service",
 		)},
 		{"metrics.txt", func(ctx context.Context) ([]byte, error) {
-			page, err := control.Metrics(ctx, o.Listen)
+			page, err := (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Metrics(ctx)
 			return []byte(metrics(page)), err
 		}},
 	}

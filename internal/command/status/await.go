@@ -24,7 +24,7 @@ func Await(ctx context.Context, o options.Options, socket string, timeout time.D
 	}
 	err := control.AwaitReady(waiting, socket)
 	if errors.Is(err, errNotInTime) {
-		return fmt.Errorf("not ready after %s: %s", timeout, control.Ready(ctx, o.Listen))
+		return fmt.Errorf("not ready after %s: %s", timeout, control.Service{Socket: socket, Listen: o.Listen}.Ready(ctx))
 	}
 	return err
 }

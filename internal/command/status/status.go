@@ -126,7 +126,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	// Only the service knows which pods are being moved, and which moves have failed.
 	var known map[string]podmove.PodReport
 	if len(report.Pods) > 0 {
-		known = control.Reasons(ctx, o.Listen)
+		known = (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Reasons(ctx)
 	}
 	for i := range report.Pods {
 		pod := &report.Pods[i]
@@ -165,7 +165,7 @@ func service(ctx context.Context, o options.Options) string {
 	if err := o.Node.Answers(); err != nil {
 		return err.Error()
 	}
-	return control.Ready(ctx, o.Listen)
+	return (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Ready(ctx)
 }
 
 // inventory returns the pods of a partition that an eviction can choose from.

@@ -31,31 +31,48 @@ type Readiness interface {
 	AwaitReady(ctx context.Context) error
 }
 
+// Requests has what answers the requests.
+type Requests struct {
+	Pods  Mover
+	Ready Readiness
+	// Listening returns why metrics and health are not served, nil if they are or nobody asked for it.
+	Listening func() error
+	// Web answers what the address of metrics and health answers. Commands ask here, because the
+	// address may ask for a password.
+	Web http.Handler
+}
+
 // Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
 // a socket that exists is left from a run that was killed.
-func Serve(ctx context.Context, path string, pods Mover, ready Readiness) error {
+func Serve(ctx context.Context, path string, r Requests) error {
 	listener, err := listen(ctx, path)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(context.Context, http.ResponseWriter, *http.Request)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			waits, cancel := context.WithCancelCause(r.Context())
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, request *http.Request) {
+			waits, cancel := context.WithCancelCause(request.Context())
 			defer cancel(nil)
 			defer context.AfterFunc(ctx, func() { cancel(errStops) })()
 			// A container may take as long to end as its grace period, and a pod minutes to get Ready.
 			if patient(w) {
-				answer(waits, w, r)
+				answer(waits, w, request)
 			}
 		})
 	}
-	handle(control.MovePattern, func(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-		answerMove(ctx, w, r, pods)
+	handle(control.MovePattern, func(ctx context.Context, w http.ResponseWriter, request *http.Request) {
+		answerMove(ctx, w, request, r.Pods)
 	})
 	handle(control.ReadyPattern, func(ctx context.Context, w http.ResponseWriter, _ *http.Request) {
-		answerReady(ctx, w, ready)
+		answerReady(ctx, w, r.Ready)
 	})
+	mux.HandleFunc(control.ListeningPattern, func(w http.ResponseWriter, _ *http.Request) {
+		if err := r.Listening(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+	mux.Handle("GET /", r.Web)
 	return web.Serve(ctx, listener, mux)
 }
 

@@ -18,7 +18,9 @@ func guard(allowed hosts, next http.Handler) http.Handler {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		if !allowed.include(r.Host) {
+		// With TLS the name in the header is one that our certificate has: a page from elsewhere cannot
+		// have opened the connection under its own name.
+		if r.TLS == nil && !allowed.include(r.Host) {
 			http.Error(w, "The Host header is not an address that this server listens on. Use http://localhost with its port, "+
 				"or have partition-monitor listen on that address.", http.StatusForbidden)
 			return

@@ -31,7 +31,8 @@ func TestListenerPortTaken(t *testing.T) {
 			case <-ctx.Done():
 			}
 		},
-		Pause: time.Millisecond,
+		Sockets: new(sockets),
+		Pause:   time.Millisecond,
 	}
 	go func() { result <- l.Run(ctx) }()
 	for range 3 {

@@ -24,7 +24,11 @@ const (
 // Serve serves on the listener until ctx is done, and closes it. It returns nil after the last
 // answer was written, or cut off after a few seconds.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{
+	return serveBy(ctx, listener, newServer(handler), func(s *http.Server) error { return s.Serve(listener) })
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout,
@@ -32,6 +36,10 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 	}
+}
+
+// serveBy serves by accept, which returns when the server is shut down.
+func serveBy(ctx context.Context, listener net.Listener, server *http.Server, accept func(*http.Server) error) error {
 	stopped := make(chan error, 1)
 	cancel := context.AfterFunc(ctx, func() {
 		patience, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
@@ -42,9 +50,14 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		}
 		stopped <- err
 	})
-	err := server.Serve(listener)
+	err := accept(server)
 	if cancel() || !errors.Is(err, http.ErrServerClosed) {
-		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close())
+		// accept may have failed before the server knew of the listener.
+		closed := listener.Close()
+		if errors.Is(closed, net.ErrClosed) {
+			closed = nil
+		}
+		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close(), closed)
 	}
 	return <-stopped
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,13 @@ func serve(t *testing.T, pods server.Mover) (socket string, stop func() error) {
 
 func serveAt(t *testing.T, path string, pods server.Mover, ready server.Readiness) (socket string, stop func() error) {
 	t.Helper()
+	return serveRequests(t, path, server.Requests{
+		Pods: pods, Ready: ready, Listening: func() error { return nil }, Web: http.NotFoundHandler(),
+	})
+}
+
+func serveRequests(t *testing.T, path string, requests server.Requests) (socket string, stop func() error) {
+	t.Helper()
 	socket = path
 	// One is left from a run that was killed.
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
@@ -39,7 +47,9 @@ func serveAt(t *testing.T, path string, pods server.Mover, ready server.Readines
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, socket, pods, ready) }()
+	go func() {
+		ended <- server.Serve(ctx, socket, requests)
+	}()
 	t.Cleanup(cancel)
 	for {
 		if info, err := os.Stat(socket); err == nil && info.Mode().Perm() == 0o600 && info.Mode()&os.ModeSocket != 0 {

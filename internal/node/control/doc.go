@@ -1,6 +1,7 @@
 // Package control sends requests to the running service. Over a socket that only root may open, it
-// requests the move of a pod, and waits until the service is ready. At the address of metrics and
-// health, it queries readiness and reports. The service answers with internal/daemon/control.
+// requests the move of a pod, waits until the service is ready, and queries readiness and reports.
+// Without the right to open the socket, it queries at the address of metrics and health. The
+// service answers with internal/daemon/control.
 package control
 
 // The requests that the service answers, as patterns of http.ServeMux.
@@ -9,4 +10,9 @@ const (
 	MovePattern = "POST /move/{namespace}/{name}"
 	// ReadyPattern is answered when the partition is active and its pods are managed.
 	ReadyPattern = "GET /ready"
+	// ListeningPattern is answered at once: with 200, or with why metrics and health are not served.
+	ListeningPattern = "GET /listening"
 )
+
+// Host is the host that requests over the socket address.
+const Host = "partition-monitor"

@@ -14,10 +14,19 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
+// Service is the running service, which answers queries over its socket and at an address.
+type Service struct {
+	// Socket is the path of the socket, which only root may open. It is asked first: the address may
+	// want a password.
+	Socket string
+	// Listen is the address of metrics and health; empty if there is none.
+	Listen string
+}
+
 // Reasons queries the service for the reports of its pods, with the reasons why pods are misplaced,
 // by UID. It returns nil if the service does not answer.
-func Reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
-	status, text, err := get(ctx, listen, "/report")
+func (s Service) Reasons(ctx context.Context) map[string]podmove.PodReport {
+	status, text, err := s.get(ctx, "/report")
 	var report podmove.Report
 	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
 		return nil
@@ -29,45 +38,9 @@ func Reasons(ctx context.Context, listen string) map[string]podmove.PodReport {
 	return known
 }
 
-// maxAnswer bounds a response of the service. A thousand pods take half a megabyte.
-const maxAnswer = 8 << 20
-
-// answerTimeout bounds a request to the service.
-const answerTimeout = 2 * time.Second
-
-// errNoService means that the service does not listen.
-var errNoService = errors.New("not queried: --listen has no address")
-
-// get sends a request to the service at the address of its flag --listen.
-func get(ctx context.Context, listen, path string) (status int, text []byte, err error) {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return 0, nil, errNoService
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		listen = net.JoinHostPort("127.0.0.1", port)
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+path, http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	// The default client would ask the proxy of the environment for a host that is not a loopback
-	// address, and the service is on this node.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer answer.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	return answer.StatusCode, text, err
-}
-
 // Ready asks the service whether it is ready, and returns "ready" or why it is not.
-func Ready(ctx context.Context, listen string) string {
-	status, text, err := get(ctx, listen, "/readyz")
+func (s Service) Ready(ctx context.Context) string {
+	status, text, err := s.get(ctx, "/readyz")
 	var refused *net.OpError
 	switch {
 	case errors.As(err, &refused):
@@ -80,11 +53,74 @@ func Ready(ctx context.Context, listen string) string {
 	return "not ready: " + strings.TrimSpace(string(text))
 }
 
+// Listening returns why the service does not serve metrics and health, nil if it does. Without the
+// right to open the socket it returns nil.
+func (s Service) Listening(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, answered, err := request(ctx, s.Socket, http.MethodGet, "/listening")
+	if !answered {
+		return nil
+	}
+	return err
+}
+
 // Metrics returns the page of metrics of the service.
-func Metrics(ctx context.Context, listen string) (string, error) {
-	status, page, err := get(ctx, listen, "/metrics")
+func (s Service) Metrics(ctx context.Context) (string, error) {
+	status, page, err := s.get(ctx, "/metrics")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("metrics: status %d", status)
 	}
 	return string(page), err
+}
+
+// maxAnswer bounds a response of the service. A thousand pods take half a megabyte.
+const maxAnswer = 8 << 20
+
+// answerTimeout bounds a request to the service.
+const answerTimeout = 2 * time.Second
+
+// errNoService means that the service does not listen.
+var errNoService = errors.New("not queried: --listen has no address")
+
+// errProtected means that the address asks for TLS or a password, which commands do not have.
+var errProtected = errors.New("not queried: the address asks for TLS or a password; run this as root")
+
+// get sends a request to the service: over its socket, or else at the address of its flag --listen.
+func (s Service) get(ctx context.Context, path string) (status int, text []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	status, text, err = ask(ctx, overSocket(s.Socket), Host, path)
+	if failed, ok := errors.AsType[*net.OpError](err); !ok || failed.Op != "dial" {
+		return status, text, err
+	}
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return 0, nil, errNoService
+	}
+	address := s.Listen
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		address = net.JoinHostPort("127.0.0.1", port)
+	}
+	// The default client would ask the proxy of the environment for a host that is not a loopback
+	// address, and the service is on this node.
+	status, text, err = ask(ctx, &http.Transport{DisableKeepAlives: true}, address, path)
+	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
+		err = errProtected
+	}
+	return status, text, err
+}
+
+func ask(ctx context.Context, by *http.Transport, host, path string) (status int, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := (&http.Client{Transport: by}).Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	return answer.StatusCode, text, err
 }

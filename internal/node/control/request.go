@@ -15,13 +15,8 @@ import (
 // the text of the response. A refusal is an error with that text. answered means that the service
 // has responded. Without the right to open the socket the error is fs.ErrPermission.
 func request(ctx context.Context, socket, method, path string) (text string, answered bool, err error) {
-	client := &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}, DisableKeepAlives: true},
-	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://partition-monitor"+path, http.NoBody)
+	client := &http.Client{Transport: overSocket(socket)}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+Host+path, http.NoBody)
 	if err != nil {
 		return "", false, err
 	}
@@ -41,4 +36,12 @@ func request(ctx context.Context, socket, method, path string) (text string, ans
 		return "", true, errors.New(strings.TrimSpace(string(data)))
 	}
 	return string(data), true, nil
+}
+
+// overSocket opens a connection to a socket for each request.
+func overSocket(path string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}, DisableKeepAlives: true}
 }

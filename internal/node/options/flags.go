@@ -6,6 +6,8 @@ const (
 	FlagNRI            = "nri-socket"
 	FlagPods           = "pods-api-socket"
 	FlagListen         = "listen"
+	FlagWebConfig      = "web.config.file" // the name that Prometheus' exporters use
+	FlagTextfile       = "textfile"
 	FlagMove           = "move"
 	FlagEviction       = "eviction"
 	FlagProtected      = "eviction-protect"
@@ -58,6 +60,18 @@ var Flags = []Flag{
 		Usage: "`ADDRESS` for metrics and health",
 		Text: "The address for metrics and health, at which `status` and `check` query the service. An empty address switches " +
 			"them off.",
+	},
+	{
+		Name:  FlagWebConfig,
+		Usage: "`FILE` with TLS certificates and passwords for --" + FlagListen,
+		Text: "A web configuration file of Prometheus' exporters, with TLS certificates, client certificates and passwords for " +
+			"`--listen`. It is read again for each connection. While it is not valid, nothing is served.",
+	},
+	{
+		Name:  FlagTextfile,
+		Usage: "`FOLDER` of node_exporter's textfile collector to write metrics to",
+		Text: "Write the metrics to `node_partition.prom` in this folder, each 15 seconds, for the textfile collector of " +
+			"node_exporter. Then `--listen=` saves the port.",
 	},
 	{
 		Name:    FlagMove,

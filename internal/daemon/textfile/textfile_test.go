@@ -1,0 +1,96 @@
+package textfile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"golang.org/x/sys/unix"
+)
+
+func registry(t *testing.T) (*prometheus.Registry, prometheus.Gauge) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_partition_test", Help: "A test."})
+	r.MustRegister(gauge, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r, gauge
+}
+
+// TestRun: the file is written at once and again, may be read by others, and has nothing that
+// node_exporter has. It stays when the service is restarted, and goes with the partition.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for name, ended := range map[string]bool{"restarted": false, "ended": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				folder := t.TempDir()
+				path := filepath.Join(folder, file)
+				gatherer, gauge := registry(t)
+				gauge.Set(1)
+				written := make(chan error)
+				ctx, stop := context.WithCancel(t.Context())
+				result := make(chan error, 1)
+				w := Writer{Folder: folder, Gatherer: gatherer, Changed: func(err error) { written <- err }, Ended: func() bool { return ended }}
+				go func() { result <- w.Run(ctx) }()
+				for _, value := range []string{"1", "2"} {
+					if err := <-written; err != nil {
+						t.Fatal(err)
+					}
+					text, err := os.ReadFile(path)
+					if err != nil || !strings.Contains(string(text), "\nkubelet_partition_test "+value+"\n") ||
+						strings.Contains(string(text), "go_") || strings.Contains(string(text), "process_") {
+						t.Errorf("%v\n%s", err, text)
+					}
+					gauge.Set(2)
+				}
+				info, err := os.Stat(path)
+				if err != nil || info.Mode().Perm() != 0o644 {
+					t.Errorf("%v, %v; node_exporter is another user", info.Mode(), err)
+				}
+				stop()
+				<-result
+				entries, err := os.ReadDir(folder)
+				if err != nil || len(entries) == 1 == ended {
+					t.Errorf("%v, %v after the end", entries, err)
+				}
+			})
+		})
+	}
+}
+
+// TestFolder: a folder that is missing or full is an error, and leaves the former file alone.
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	gatherer, _ := registry(t)
+	w := Writer{Folder: filepath.Join(t.TempDir(), "missing"), Gatherer: gatherer}
+	if err := w.write(filepath.Join(w.Folder, file)); err == nil || !strings.Contains(err.Error(), w.Folder) {
+		t.Errorf("%v, want an error with the folder", err)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("a full file system has to be mounted by root")
+	}
+	full := t.TempDir()
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(full, 0) })
+	path := filepath.Join(full, file)
+	if err := os.WriteFile(path, []byte("the former\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(path); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%v, want an error", err)
+	}
+	entries, err := os.ReadDir(full)
+	text, _ := os.ReadFile(path)
+	if err != nil || len(entries) != 1 || string(text) != "the former\n" {
+		t.Errorf("%v, %v, %q", entries, err, text)
+	}
+}

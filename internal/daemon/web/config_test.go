@@ -1,0 +1,200 @@
+package web
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sockets records what is kept.
+type sockets struct {
+	mu   sync.Mutex
+	kept map[string]bool
+}
+
+func (*sockets) Listener(string) net.Listener { return nil }
+
+func (s *sockets) Keep(address string, _ net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = map[string]bool{address: true}
+	return nil
+}
+
+func (s *sockets) Drop(address string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.kept, address)
+	return nil
+}
+
+func (s *sockets) holds(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept[address]
+}
+
+// certificate writes a certificate for node1.example and its key, and returns a pool with it.
+func certificate(t *testing.T, folder string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"node1.example"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	write(t, filepath.Join(folder, "node.crt"), string(text))
+	write(t, filepath.Join(folder, "node.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	withTLS = "tls_server_config: {cert_file: node.crt, key_file: node.key}\n"
+	// The password is "fakepassword".
+	withUser = "basic_auth_users:\n  prometheus: $2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi\n"
+)
+
+// free returns an address that no process listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// TestWebConfig: metrics are served over TLS to those who have the password, by the name of the
+// certificate. While the file is broken, at the start or later, nothing is served and the cause is
+// known.
+func TestWebConfig(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "web.yml")
+	trusted := certificate(t, folder)
+	write(t, file, withTLS+"users: {}\n")
+	kept := new(sockets)
+	changes := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	l := Listener{
+		Address: free(t), Handler: Handler(Options{Alive: func() error { return nil }}),
+		Config: file, Sockets: kept, Log: slog.New(slog.DiscardHandler), Pause: time.Millisecond,
+		Changed: func(err error) {
+			select {
+			case changes <- err:
+			case <-ctx.Done():
+			}
+		},
+	}
+	result := make(chan error, 1)
+	go func() { result <- l.Run(ctx) }()
+	defer func() {
+		stop()
+		<-result
+	}()
+	broken := func() {
+		t.Helper()
+		if err := <-changes; err == nil || !strings.Contains(err.Error(), "web configuration "+file) {
+			t.Fatalf("%v, want an error with the file", err)
+		}
+		if conn, err := net.Dial("tcp", l.Address); err == nil {
+			_ = conn.Close()
+			t.Error("something is served with a broken file")
+		}
+	}
+	served := func() {
+		t.Helper()
+		var err error
+		for err = <-changes; err != nil; err = <-changes { // some attempts are before the change
+		}
+	}
+	status := func(scheme, user, password string) int {
+		t.Helper()
+		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, l.Address)
+		}
+		client := http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: trusted}, DialContext: dial, DisableKeepAlives: true,
+		}}
+		request, err := http.NewRequest(http.MethodGet, scheme+"://node1.example/healthz", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			request.SetBasicAuth(user, password)
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode
+	}
+	broken()
+
+	write(t, file, withTLS+withUser)
+	served()
+	for _, test := range []struct {
+		scheme, user, password string
+		want                   int
+	}{
+		{"https", "prometheus", "fakepassword", http.StatusOK},
+		{"https", "prometheus", "wrong", http.StatusUnauthorized},
+		{"https", "", "", http.StatusUnauthorized},
+		{"http", "prometheus", "fakepassword", http.StatusBadRequest},
+	} {
+		if got := status(test.scheme, test.user, test.password); got != test.want {
+			t.Errorf("%+v: status %d", test, got)
+		}
+	}
+	if !kept.holds(l.Address) {
+		t.Error("the socket is not kept for a restart")
+	}
+
+	write(t, file, withTLS+"basic_auth_users: {prometheus: plain}\n")
+	broken()
+	if kept.holds(l.Address) {
+		t.Error("systemd keeps a socket that nothing serves: clients wait for an answer")
+	}
+	// Without TLS the name of the host is refused as ever.
+	write(t, file, withUser)
+	served()
+	if got := status("http", "prometheus", "fakepassword"); got != http.StatusForbidden {
+		t.Errorf("a name without TLS: status %d", got)
+	}
+}
+
