@@ -35,7 +35,7 @@ type Readiness interface {
 type Requests struct {
 	Pods  Mover
 	Ready Readiness
-	// Listening returns why metrics and health are not served, nil if they are or nobody asked for it.
+	// Listening returns why metrics and health are not served, nil if they are or --listen is empty.
 	Listening func() error
 	// Web answers what the address of metrics and health answers. Commands ask here, because the
 	// address may ask for a password.

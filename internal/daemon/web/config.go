@@ -11,8 +11,9 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 )
 
-// checkConfig returns an error if a web configuration file cannot be used. The format is that of
-// Prometheus and its exporters (https://prometheus.io/docs/prometheus/latest/configuration/https/).
+// checkConfig returns an error if a web configuration file cannot be used. Prometheus and its
+// exporters have the same format:
+// https://prometheus.io/docs/prometheus/latest/configuration/https/
 func checkConfig(path string) error {
 	if err := toolkit.Validate(path); err != nil {
 		return fmt.Errorf("web configuration %s: %w", path, err)
