@@ -197,4 +197,3 @@ func TestWebConfig(t *testing.T) {
 		t.Errorf("a name without TLS: status %d", got)
 	}
 }
-
