@@ -74,9 +74,6 @@ type moves struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
-	// policies counts the configurations that move other pods than the one before. decidedBy is the
-	// number of the one that the last snapshot follows.
-	policies, decidedBy int
 }
 
 // failure is a pod whose move failed.
@@ -118,7 +115,9 @@ func New(o Options) (*Reconciler, error) {
 func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
 	if !r.config.sameMembers(c) {
-		r.policies++
+		for _, u := range r.underway {
+			u.overtaken = true // no pass may see it, if it changes back
+		}
 		r.forgive()
 	}
 	r.config, r.rules = c, c.Rules()
@@ -306,8 +305,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
-	r.decidedBy = r.policies
 	s.Rules = s.Rules.now(s.Pods)
+	r.overtake(s.Pods, s.Rules)
 	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n
 		r.forgive()
