@@ -53,8 +53,9 @@ func (r CPURecord) byContainer() map[string]string {
 // next pass has to know them as ours. It knows the new ones in any case, because it wants them.
 func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 	both := CPURecord{Pods: next.Pods, Scopes: maps.Clone(next.Scopes)}
+	names := r.byContainer() // a live move has given the scope another name
 	for _, c := range changes {
-		if had := r.Scopes[c.Name]; had != (CPUTime{}) {
+		if had := r.Scopes[names[unitname.ContainerID(c.Name)]]; had != (CPUTime{}) {
 			both.Scopes[c.Name] = had
 		}
 	}
