@@ -377,7 +377,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 			delete(r.failed, uid)
 		}
 	}
-	r.reportFlaws(d.Pods)
+	r.reportFlaws(pods, d.Pods)
 	close(r.passed)
 	r.passed = make(chan struct{})
 }
@@ -465,18 +465,24 @@ func (r *Reconciler) prepareAsked(
 	return withAsked(limits, milli, last.CPU, f)
 }
 
-// reportFlaws reports annotations that are not followed and were not reported yet. It is called
-// with mu held.
-func (r *Reconciler) reportFlaws(pods []PodReport) {
+// reportFlaws reports annotations that are not followed and were not reported yet. What was
+// reported of a pod counts until the pod is gone, or the kubelet reports it without a flaw. It is
+// called with mu held.
+func (r *Reconciler) reportFlaws(pods []Pod, reports []PodReport) {
 	now := map[string]string{}
-	for _, pod := range pods {
+	for i := range pods {
+		if flaw, ok := r.flaws[pods[i].UID]; ok && !pods[i].isFlawless() {
+			now[pods[i].UID] = flaw
+		}
+	}
+	for _, pod := range reports {
 		if pod.Workload == nil || pod.Workload.Flaw == "" {
 			continue
 		}
-		now[pod.UID] = pod.Workload.Flaw
-		if r.flaws[pod.UID] != pod.Workload.Flaw {
+		if now[pod.UID] != pod.Workload.Flaw {
 			r.options.Events.NotFollowed(pod, pod.Workload.Flaw)
 		}
+		now[pod.UID] = pod.Workload.Flaw
 	}
 	r.flaws = now
 }
