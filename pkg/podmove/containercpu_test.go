@@ -279,8 +279,8 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 	if _, err := r.pass(t.Context()); !errors.Is(err, h.broken) {
 		t.Errorf("a pass that could not do it: %v", err)
 	}
-	var again cpuRecord
-	again.load(r.options.CPUFile)
+	var again record[CPURecord]
+	again.load(r.options.CPUFile, cpuForm())
 	if got := again.now.Scopes["cri-containerd-one.scope"]; got != (CPUTime{16, 500_000}) {
 		t.Errorf("the file has %+v", again.now)
 	}
@@ -309,11 +309,11 @@ func TestCPURecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cputime.json")
 	want := newCPURecord()
 	want.Pods[uidA], want.Scopes[scopeA] = admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, CPUTime{16, 500_000}
-	var r, again cpuRecord
-	if err := r.store(path, want); err != nil {
+	var r, again record[CPURecord]
+	if err := r.store(path, want, cpuForm()); err != nil {
 		t.Fatal(err)
 	}
-	again.load(path)
+	again.load(path, cpuForm())
 	if !again.now.equal(want) {
 		t.Errorf("read %+v; want %+v", again.now, want)
 	}
@@ -321,12 +321,12 @@ func TestCPURecord(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again = cpuRecord{}
-		if again.load(path); !again.now.equal(newCPURecord()) {
+		again = record[CPURecord]{}
+		if again.load(path, cpuForm()); !again.now.equal(newCPURecord()) {
 			t.Errorf("%q: %+v", text, again.now)
 		}
 	}
-	if err := r.store(filepath.Join(path, "none"), newCPURecord()); err == nil {
+	if err := r.store(filepath.Join(path, "none"), newCPURecord(), cpuForm()); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }

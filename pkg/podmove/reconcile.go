@@ -47,8 +47,8 @@ type Reconciler struct {
 	passing
 	moves
 	formulas
-	raised raisedRecord
-	cpu    cpuRecord
+	raised record[cgroupfs.Protection]
+	cpu    record[CPURecord]
 	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
 	flaws map[string]string
 }
