@@ -184,16 +184,19 @@ func (r Rules) Asking(allows Allows) Rules {
 	return r
 }
 
-// Answers returns an Allows with the answers of allows about the namespaces of these pods as they
-// are now. What else it is asked is not known.
-func (r Rules) Answers(allows Allows, pods []Pod) Allows {
+// Answers returns an Allows with the answers about the namespaces of these pods as they are now.
+// What else it is asked is not known. It returns nil if no namespace's annotation gives a right.
+func (r Rules) Answers(pods []Pod) Allows {
+	if r.allows == nil {
+		return nil
+	}
 	type question struct{ namespace, workload string }
 	answers := map[question]Refusal{}
 	asking := r.Asking(func(namespace, workload string) Refusal {
 		q := question{namespace, workload}
 		answer, ok := answers[q]
 		if !ok {
-			answer = allows(namespace, workload)
+			answer = r.allows(namespace, workload)
 			answers[q] = answer
 		}
 		return answer

@@ -30,6 +30,12 @@ func (p *Pod) reportsAsked(place membership.Place) bool {
 	return p.Kubelet != nil && p.Kubelet.Asked.Type == place.Type
 }
 
+// isFlawless reports whether the kubelet reports that all annotations about the CPU time of a pod
+// are followed.
+func (p *Pod) isFlawless() bool {
+	return p.Kubelet != nil && p.Kubelet.Asked.Type != "" && p.Kubelet.Asked.Flaw == ""
+}
+
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice of it, with the CPU time that the pod has by the resource of its type.
 func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.PartitionName) cgroupfs.Limits {

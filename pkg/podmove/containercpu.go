@@ -11,21 +11,22 @@ import (
 type CPUTime struct {
 	// Weight is 1 to 10000. It is 0 for a scope that has the kubelet's values again.
 	Weight uint64 `json:"weight,omitempty"`
-	// QuotaPerSec is in microseconds per second. At 0 it is as the runtime has set it.
+	// QuotaPerSec is in microseconds per second. At 0 it is as the runtime or another program has set
+	// it. A record has the quota of a limit or 0, and cgroupfs.Unlimited only from an earlier version.
 	QuotaPerSec uint64 `json:"quotaPerSec,omitempty"`
 }
 
 // is reports whether a cgroup has this CPU time.
 func (t CPUTime) is(present cgroupfs.CPU) bool {
-	switch {
-	case t.Weight != present.Weight:
-		return false
-	case t.QuotaPerSec == 0 || t.QuotaPerSec == present.Quota: // as it is, or unlimited
-		return true
-	case t.QuotaPerSec == cgroupfs.Unlimited || present.Quota == cgroupfs.Unlimited:
-		return false
+	return t.Weight == present.Weight && (t.QuotaPerSec == 0 || isQuota(t.QuotaPerSec, present))
+}
+
+// isQuota reports whether a cgroup has a quota, in microseconds per second.
+func isQuota(perSec uint64, present cgroupfs.CPU) bool {
+	if perSec == cgroupfs.Unlimited || present.Quota == cgroupfs.Unlimited {
+		return perSec == present.Quota
 	}
-	return t.QuotaPerSec*present.Period/1_000_000 == present.Quota
+	return perSec*present.Period/1_000_000 == present.Quota
 }
 
 // ScopeSpec is the scope of a container, and its CPU time.
@@ -71,34 +72,54 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 		before = *had
 	}
 	want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, c.asked.Request)}
-	switch {
-	case c.MilliLimit > 0: // the runtime has set it
-	case c.asked.Limit > 0:
-		want.QuotaPerSec = quotaPerSec(c.asked.Limit, c.CPU.Period)
-	case before.QuotaPerSec != 0:
-		want.QuotaPerSec = cgroupfs.Unlimited
+	want.QuotaPerSec = c.quota(before)
+	set := want
+	if want.QuotaPerSec == 0 && c.hasQuotaOf(before) {
+		set.QuotaPerSec = cgroupfs.Unlimited
 	}
 	switch {
-	case want.is(c.CPU):
+	case set.is(c.CPU):
 	case before.Weight == c.CPU.Weight || c.hasKubeletWeight():
-		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})
+		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, set})
 	default:
 		return // another program has set it, and would set it again
 	}
 	d.CPU.Scopes[c.Unit] = want
 }
 
+// quota returns the quota of the limit that an annotation sets, 0 for none. The quota of another
+// program stays: it is neither of an earlier pass nor of this limit, and the kubelet gives a
+// container without a CPU limit none.
+func (c *Container) quota(before CPUTime) uint64 {
+	if c.MilliLimit > 0 || c.asked.Limit <= 0 {
+		return 0
+	}
+	quota := quotaPerSec(c.asked.Limit, c.CPU.Period)
+	if c.CPU.Quota == cgroupfs.Unlimited || c.hasQuotaOf(before) || isQuota(quota, c.CPU) {
+		return quota
+	}
+	return 0
+}
+
+// hasQuotaOf reports whether a container has the quota that an earlier pass has set, and no limit
+// of its spec, whose quota the runtime sets.
+func (c *Container) hasQuotaOf(before CPUTime) bool {
+	return c.MilliLimit == 0 && before.QuotaPerSec != 0 && isQuota(before.QuotaPerSec, c.CPU)
+}
+
 // takeCPU gives the scope of a container that had CPU time of the resource the values of the
-// kubelet, unless the runtime has written them since.
+// kubelet. A value that is not the one of an earlier pass stays: the runtime has written the
+// kubelet's since, or another program its own.
 func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
-	if had.is(c.CPU) {
-		want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, 0)}
-		if had.QuotaPerSec != 0 && c.MilliLimit == 0 {
-			want.QuotaPerSec = cgroupfs.Unlimited
-		}
-		if !want.is(c.CPU) {
-			d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})
-		}
+	want := CPUTime{Weight: c.CPU.Weight}
+	if had.Weight == c.CPU.Weight {
+		want.Weight = weightOf(s.CPU.Runtime, c.MilliCPU, 0)
+	}
+	if c.hasQuotaOf(had) {
+		want.QuotaPerSec = cgroupfs.Unlimited
+	}
+	if !want.is(c.CPU) {
+		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})
 	}
 	d.CPU.Scopes[c.Unit] = CPUTime{}
 }

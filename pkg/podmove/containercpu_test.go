@@ -60,7 +60,14 @@ func TestDecideContainerCPU(t *testing.T) {
 		"as it is, and not recorded":       {yes, nil, with(requests(400, 500), has(16, 50_000)), nil, &limitedOurs},
 		"after a resize":                   {yes, &limitedOurs, with(requests(400, 500), has(1, none)), &limitedOurs, &limitedOurs},
 		"after a resize of the limit":      {yes, &limitedOurs, with(requests(400, 500), has(16, none)), &limitedOurs, &limitedOurs},
-		"the limit is gone":                {yes, &limitedOurs, with(requests(400, 0), has(16, 50_000)), &CPUTime{16, none}, &CPUTime{16, none}},
+		"the limit is gone":                {yes, &limitedOurs, with(requests(400, 0), has(16, 50_000)), &CPUTime{16, none}, &ours},
+		"the limit is gone, another's":     {yes, &limitedOurs, with(requests(400, 0), has(16, 30_000)), nil, &ours},
+		"the limit was gone, another's":    {yes, &ours, with(requests(400, 0), has(16, 30_000)), nil, &ours},
+		"lifted by an earlier version":     {yes, &CPUTime{16, none}, with(requests(400, 0), has(16, 30_000)), nil, &ours},
+		"a limit, and another's before":    {yes, nil, with(requests(400, 500), has(1, 30_000)), &ours, &ours},
+		"a limit, and another's later":     {yes, &limitedOurs, with(requests(400, 500), has(16, 30_000)), nil, &ours},
+		"a limit, and ten times as much":   {yes, &ours, with(requests(400, 100), has(16, 100_000)), nil, &ours},
+		"another limit":                    {yes, &limitedOurs, with(requests(400, 600), has(16, 50_000)), &CPUTime{16, 600_000}, &CPUTime{16, 600_000}},
 		"set by another program":           {yes, nil, with(requests(400, 0), has(79, none)), nil, nil},
 		"set by another program later":     {yes, &ours, with(requests(400, 0), has(79, none)), nil, &ours},
 		"another request":                  {yes, &ours, with(requests(1000, 0), has(16, none)), &CPUTime{Weight: 39}, &CPUTime{Weight: 39}},
@@ -79,6 +86,10 @@ func TestDecideContainerCPU(t *testing.T) {
 		"the right is gone, unknown":       {no, &ours, with(requests(400, 0), has(16, none), func(p *Pod) { p.Kubelet = nil }), nil, &ours},
 		"the right is gone, and a resize":  {no, &ours, with(requests(400, 0), has(1, none)), nil, &CPUTime{}},
 		"the right is gone, another's":     {no, &ours, with(requests(400, 0), has(79, none)), nil, &CPUTime{}},
+		"the right is gone, another quota": {no, &limitedOurs, with(requests(400, 500), has(16, 30_000)), &CPUTime{Weight: 1}, &CPUTime{}},
+		"the right is gone, other weight":  {no, &limitedOurs, with(requests(400, 500), has(79, 50_000)), &CPUTime{79, none}, &CPUTime{}},
+		"the right is gone, a CPU limit":   {no, &limitedOurs, with(requests(400, 500), container(func(c *Container) { c.MilliLimit = 500 }), has(16, 50_000)), &CPUTime{Weight: 1}, &CPUTime{}},
+		"the limit is gone, a CPU limit":   {yes, &limitedOurs, with(requests(400, 0), container(func(c *Container) { c.MilliLimit = 500 }), has(16, 50_000)), nil, &ours},
 		"the right was gone":               {no, &CPUTime{}, with(requests(400, 0), has(16, none)), nil, &CPUTime{}},
 		"the right came back":              {yes, &CPUTime{}, requests(400, 0), &ours, &ours},
 		"a request of CPU is what is left": {no, &ours, with(requests(400, 0), has(16, none), container(func(c *Container) { c.MilliCPU = 100 })), &CPUTime{Weight: 4}, &CPUTime{}},
@@ -268,8 +279,8 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 	if _, err := r.pass(t.Context()); !errors.Is(err, h.broken) {
 		t.Errorf("a pass that could not do it: %v", err)
 	}
-	var again cpuRecord
-	again.load(r.options.CPUFile)
+	var again record[CPURecord]
+	again.load(r.options.CPUFile, cpuForm())
 	if got := again.now.Scopes["cri-containerd-one.scope"]; got != (CPUTime{16, 500_000}) {
 		t.Errorf("the file has %+v", again.now)
 	}
@@ -298,11 +309,11 @@ func TestCPURecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cputime.json")
 	want := newCPURecord()
 	want.Pods[uidA], want.Scopes[scopeA] = admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, CPUTime{16, 500_000}
-	var r, again cpuRecord
-	if err := r.store(path, want); err != nil {
+	var r, again record[CPURecord]
+	if err := r.store(path, want, cpuForm()); err != nil {
 		t.Fatal(err)
 	}
-	again.load(path)
+	again.load(path, cpuForm())
 	if !again.now.equal(want) {
 		t.Errorf("read %+v; want %+v", again.now, want)
 	}
@@ -310,18 +321,18 @@ func TestCPURecord(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again = cpuRecord{}
-		if again.load(path); !again.now.equal(newCPURecord()) {
+		again = record[CPURecord]{}
+		if again.load(path, cpuForm()); !again.now.equal(newCPURecord()) {
 			t.Errorf("%q: %+v", text, again.now)
 		}
 	}
-	if err := r.store(filepath.Join(path, "none"), newCPURecord()); err == nil {
+	if err := r.store(filepath.Join(path, "none"), newCPURecord(), cpuForm()); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }
 
-// TestReconcilerFlaw: an annotation that is not followed is reported once, and again when its text
-// changes.
+// TestReconcilerFlaw: an annotation that is not followed is reported once, also if the kubelet is
+// away for a while, and again when its text changes, or when it was followed in between.
 func TestReconcilerFlaw(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -343,10 +354,30 @@ func TestReconcilerFlaw(t *testing.T) {
 		if w := r.Report().Pods[0].Workload; w == nil || w.MilliCPU != 400 || w.Flaw != "container main: wrong" {
 			t.Errorf("reports %+v", w)
 		}
+		step := func(what string, reported int) {
+			t.Helper()
+			if _, err := r.pass(t.Context()); err != nil || len(e.failed) != reported {
+				t.Errorf("%s: %v, reported %q; want it %d times", what, err, e.failed, reported)
+			}
+		}
+		h.pods = nil
+		step("the kubelet is away", 1)
+		r.options.Table.SetEvicting(telemetry, map[string]bool{uidA: true})
+		step("it is evicted meanwhile", 1)
+		r.options.Table.SetEvicting(telemetry, nil)
+		h.reports(asked)
+		step("the kubelet is back", 1)
 		asked.Flaw = "container main: wrong again"
 		h.reports(asked)
-		if _, err := r.pass(t.Context()); err != nil || len(e.failed) != 2 {
-			t.Errorf("another flaw: %v, reported %q", err, e.failed)
+		step("another flaw", 2)
+		h.reports(podCPU(400, 0))
+		step("none", 2)
+		h.reports(asked)
+		step("the last one again", 3)
+		h.sandboxes, h.containers = nil, nil
+		step("the pod is gone", 3)
+		if len(r.flaws) > 0 {
+			t.Errorf("keeps %q of a pod that is gone", r.flaws)
 		}
 	})
 }

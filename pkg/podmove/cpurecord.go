@@ -1,7 +1,6 @@
 package podmove
 
 import (
-	"fmt"
 	"maps"
 
 	"nodepartition/internal/admission"
@@ -53,16 +52,22 @@ func (r CPURecord) byContainer() map[string]string {
 // next pass has to know them as ours. It knows the new ones in any case, because it wants them.
 func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 	both := CPURecord{Pods: next.Pods, Scopes: maps.Clone(next.Scopes)}
+	names := r.byContainer() // a live move has given the scope another name
 	for _, c := range changes {
-		if had := r.Scopes[c.Name]; had != (CPUTime{}) {
+		if had := r.Scopes[names[unitname.ContainerID(c.Name)]]; had != (CPUTime{}) {
 			both.Scopes[c.Name] = had
 		}
 	}
 	return both
 }
 
-// cpuRecord is a CPURecord and its file.
-type cpuRecord struct{ now, stored CPURecord }
+// cpuForm is the form of a CPURecord in its file.
+func cpuForm() recordForm[CPURecord] {
+	return recordForm[CPURecord]{
+		what: "the CPU time of members", read: readCPU, equal: CPURecord.equal,
+		file: func(r CPURecord) any { return cpuFile{cpuVersion, r} },
+	}
+}
 
 // cpuFile is the form of the record in its file.
 type cpuFile struct {
@@ -74,27 +79,12 @@ type cpuFile struct {
 // cpuVersion is the present version. A file of another one counts as broken.
 const cpuVersion = 1
 
-// load reads the record. A file that is missing or broken counts as none: a pass learns the figures
-// from the kubelet, and leaves a weight alone that it does not know. Without a path there is none.
-func (r *cpuRecord) load(path string) {
+// readCPU reads a record. A file that is missing or broken counts as none: a pass learns the figures
+// from the kubelet, and leaves a weight alone that it does not know.
+func readCPU(path string) CPURecord {
 	var file cpuFile
-	if path != "" && statefile.Read(path, &file) == nil && file.Version == cpuVersion {
-		r.stored = file.CPURecord
+	if statefile.Read(path, &file) != nil || file.Version != cpuVersion {
+		return CPURecord{}
 	}
-	r.now = r.stored
-}
-
-// store replaces the record, and the file if it differs. Without a path there is no file.
-func (r *cpuRecord) store(path string, next CPURecord) error {
-	r.now = next
-	if r.stored.equal(next) {
-		return nil
-	}
-	if path != "" {
-		if err := statefile.Write(path, cpuFile{cpuVersion, next}, 0o600); err != nil {
-			return fmt.Errorf("recording the CPU time of members: %w", err)
-		}
-	}
-	r.stored = next
-	return nil
+	return file.CPURecord
 }

@@ -10,13 +10,28 @@ import (
 func TestCPURecordUntil(t *testing.T) {
 	t.Parallel()
 	old, now := CPUTime{Weight: 16}, CPUTime{Weight: 39}
-	before := CPURecord{Scopes: map[string]CPUTime{"changes": old, "is there": old, "gone": old}}
-	next := CPURecord{Scopes: map[string]CPUTime{"changes": now, "is there": now, "new": now}}
-	got := before.until(next, []ScopeSpec{{"changes", now}, {"new", now}}).Scopes
-	if want := map[string]CPUTime{"changes": old, "is there": now, "new": now}; !maps.Equal(got, want) {
+	scope := func(container string) string { return "cri-containerd-" + container + ".scope" }
+	before := CPURecord{Scopes: map[string]CPUTime{scope("changes"): old, scope("stays"): old, scope("gone"): old}}
+	next := CPURecord{Scopes: map[string]CPUTime{scope("changes"): now, scope("stays"): now, scope("new"): now}}
+	got := before.until(next, []ScopeSpec{{scope("changes"), now}, {scope("new"), now}}).Scopes
+	if want := map[string]CPUTime{scope("changes"): old, scope("stays"): now, scope("new"): now}; !maps.Equal(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
-	if next.Scopes["changes"] != now {
+	moved := CPURecord{Scopes: map[string]CPUTime{scopeA: old}}
+	next = CPURecord{Scopes: map[string]CPUTime{"partition-" + scopeA: now}}
+	got = moved.until(next, []ScopeSpec{{"partition-" + scopeA, now}}).Scopes
+	if want := map[string]CPUTime{"partition-" + scopeA: old}; !maps.Equal(got, want) {
+		t.Errorf("after a live move: %+v; want %+v", got, want)
+	}
+}
+
+// TestCPURecordUntilClones: the record after a pass does not change while the pass is carried out.
+func TestCPURecordUntilClones(t *testing.T) {
+	t.Parallel()
+	old, now := CPUTime{Weight: 16}, CPUTime{Weight: 39}
+	next := CPURecord{Scopes: map[string]CPUTime{scopeA: now}}
+	CPURecord{Scopes: map[string]CPUTime{scopeA: old}}.until(next, []ScopeSpec{{scopeA, now}})
+	if next.Scopes[scopeA] != now {
 		t.Error("the record after the pass has changed")
 	}
 }

@@ -91,14 +91,15 @@ func Decide(s Snapshot) Decision {
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
+	places := make([]membership.Place, len(pods))
 	for i := range pods {
+		places[i] = s.Rules.Place(pods[i].member())
 		if pods[i].Exists && s.Ordered[pods[i].UID] {
-			d.place(s, &pods[i], s.Rules.Place(pods[i].member())) // ordered pods come first
+			d.place(s, &pods[i], places[i]) // ordered pods come first
 		}
 	}
 	for i := range pods {
-		pod := &pods[i]
-		belongs := s.Rules.Place(pod.member())
+		pod, belongs := &pods[i], places[i]
 		d.KillScopes = append(d.KillScopes, pod.Orphans...)
 		d.Outlived = append(d.Outlived, pod.Outlived...)
 		d.Wait = d.Wait || pod.Settling
@@ -116,7 +117,7 @@ func Decide(s Snapshot) Decision {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for i := range s.Config.Partitions {
-		d.weights(s, &s.Config.Partitions[i], pods)
+		d.weights(s, &s.Config.Partitions[i], pods, places)
 	}
 	d.raiseParent(s)
 	d.end(s, pods)

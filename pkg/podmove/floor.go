@@ -1,8 +1,6 @@
 package podmove
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"nodepartition/internal/cgroupfs"
@@ -56,10 +54,17 @@ func (g *Gatherer) readParent(s *Snapshot, floors cgroupfs.Protection) {
 	}
 }
 
-// raisedRecord holds the protected memory that kubepods.slice may have for a floor. A monitor that
-// starts again has to know it: the floor may have been lowered in between.
-type raisedRecord struct {
-	now, stored cgroupfs.Protection
+// raisedForm is the form of the record of the protected memory that kubepods.slice may have for a
+// floor. The floor may be lowered while no monitor runs.
+func raisedForm() recordForm[cgroupfs.Protection] {
+	return recordForm[cgroupfs.Protection]{
+		what: "the protected memory of " + unitname.Default.Slice(),
+		read: readRaised,
+		file: func(p cgroupfs.Protection) any {
+			return raisedFile{raisedVersion, map[string]protectionFile{unitname.Default.Slice(): protectionFile(p)}}
+		},
+		equal: func(a, b cgroupfs.Protection) bool { return a == b },
+	}
 }
 
 // raisedFile is the form of the record in its file.
@@ -98,46 +103,6 @@ func readRaised(path string) cgroupfs.Protection {
 		return cgroupfs.Protection(file.Raised[unitname.Default.Slice()])
 	}
 	return cgroupfs.Protection{}
-}
-
-// load reads the record. Without a path there is none.
-func (r *raisedRecord) load(path string) {
-	if path != "" {
-		r.stored = readRaised(path)
-	}
-	r.now = r.stored
-}
-
-// store replaces the record, and the file if it differs. Without a path there is no file.
-func (r *raisedRecord) store(path string, p cgroupfs.Protection) error {
-	r.now = p
-	if r.stored == p {
-		return nil
-	}
-	if path != "" {
-		file := raisedFile{raisedVersion, map[string]protectionFile{unitname.Default.Slice(): protectionFile(p)}}
-		if err := statefile.Write(path, file, 0o600); err != nil {
-			return fmt.Errorf("recording the protected memory of %s: %w", unitname.Default.Slice(), err)
-		}
-	}
-	r.stored = p
-	return nil
-}
-
-// recall reads what an earlier process has recorded.
-func (r *Reconciler) recall() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.raised.load(r.options.RaisedFile)
-	r.cpu.load(r.options.CPUFile)
-}
-
-// record stores the protected memory that kubepods.slice may have from now on, and the CPU time of
-// members.
-func (r *Reconciler) record(p cgroupfs.Protection, cpu CPURecord) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return errors.Join(r.raised.store(r.options.RaisedFile, p), r.cpu.store(r.options.CPUFile, cpu))
 }
 
 // kubeletProtects reports whether the kubelet protects the requests of pods, and with them

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/unitname"
 )
 
 // order is an operator's request to move one pod. It lifts every protection of the pod:
@@ -185,8 +187,10 @@ type underway struct {
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
-	// decidedBy is the number of the configuration by which it is moved.
-	decidedBy int
+	// to is the partition that it is moved to. overtaken means that it may have belonged elsewhere
+	// since the move was decided.
+	to        unitname.PartitionName
+	overtaken bool
 }
 
 // attach makes the end of the move answer an order. It is called with mu held.
@@ -198,9 +202,19 @@ func (u *underway) attach(o *order) {
 // begin records a move. It is called with mu held.
 func (r *Reconciler) begin(m *Move) *underway {
 	r.moving = m.UID
-	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name, decidedBy: r.decidedBy}
+	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name, to: m.To}
 	r.underway[m.UID] = u
 	return u
+}
+
+// overtake marks the moves of pods that belong elsewhere by now: their configuration or the
+// annotation of their namespace has changed. It is called with mu held.
+func (r *Reconciler) overtake(pods []Pod, rules Rules) {
+	for i := range pods {
+		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists && rules.Partition(pods[i].member()) != u.to {
+			u.overtaken = true
+		}
+	}
 }
 
 // end answers the orders of a move. It is called with mu held, together with the other effects of

@@ -79,16 +79,17 @@ var (
 	// ErrWrongPlace means that the container came back in the wrong place. Placement at creation does
 	// not work and would not place another container either: no other pod is restarted.
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
-	// errOvertaken means that the configuration has changed since the container was stopped. It may
-	// have come back where it belongs now, and the next pass decides that.
-	errOvertaken = errors.New("the configuration has changed meanwhile")
+	// errOvertaken means that the pod may have belonged elsewhere since the move was decided. The
+	// container may have come back where it belongs now, and the next pass decides that.
+	errOvertaken = errors.New("the configuration or the pod's right has changed meanwhile")
 )
 
-// elsewhere returns what it means that a moved container came back in another place.
+// elsewhere returns what it means that a moved container came back in another place. The pass that
+// found it there has asked for the pod's right after that.
 func (r *Reconciler) elsewhere(m *Move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.underway[m.UID].decidedBy != r.policies {
+	if r.underway[m.UID].overtaken {
 		return errOvertaken
 	}
 	return ErrWrongPlace

@@ -313,8 +313,8 @@ func TestRaisedRecord(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "raised.json")
 	want := cgroupfs.Protection{Min: 3 << 20, Low: 5}
-	var record raisedRecord
-	if err := record.store(path, want); err != nil {
+	var r record[cgroupfs.Protection]
+	if err := r.store(path, want, raisedForm()); err != nil {
 		t.Fatal(err)
 	}
 	const written = `{"version":1,"raised":{"kubepods.slice":{"min":3145728,"low":5}}}` + "\n"
@@ -328,14 +328,14 @@ func TestRaisedRecord(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var record raisedRecord
-		if record.load(path); record.now != want || record.stored != want {
-			t.Errorf("%s: %+v, want %+v", text, record, want)
+		var r record[cgroupfs.Protection]
+		if r.load(path, raisedForm()); r.now != want || r.stored != want {
+			t.Errorf("%s: %+v, want %+v", text, r, want)
 		}
 	}
-	record.load(path + "-missing")
-	if record.now != (cgroupfs.Protection{}) {
-		t.Errorf("a file that is missing: %+v", record)
+	r.load(path+"-missing", raisedForm())
+	if r.now != (cgroupfs.Protection{}) {
+		t.Errorf("a file that is missing: %+v", r)
 	}
 }
 

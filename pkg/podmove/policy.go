@@ -87,10 +87,7 @@ func (p Policy) sameMembers(q Policy) bool {
 
 // Rules decides which partition a pod belongs to, as a Policy says. It is made once for a Policy,
 // and asked for each pod. In its zero value all pods belong to the default partition.
-type Rules struct {
-	on, all membership.Rules
-	allows  membership.Allows
-}
+type Rules struct{ on, all membership.Rules }
 
 // Rules returns the rules of the policy.
 func (p Policy) Rules() Rules {
@@ -105,9 +102,8 @@ func (p Policy) Rules() Rules {
 	}
 	all := slices.Concat(on, off)
 	return Rules{
-		on:     membership.New(on...).With(typesOf(p.Workloads, on), p.Allows),
-		all:    membership.New(all...).With(typesOf(p.Workloads, all), p.Allows),
-		allows: p.Allows,
+		on:  membership.New(on...).With(typesOf(p.Workloads, on), p.Allows),
+		all: membership.New(all...).With(typesOf(p.Workloads, all), p.Allows),
 	}
 }
 
@@ -122,14 +118,11 @@ func typesOf(all []membership.Workload, claims []membership.Claim) []membership.
 // now returns the rules with what is known now of the namespaces of these pods. Every question of a
 // pass has the same answer then.
 func (r Rules) now(pods []Pod) Rules {
-	if r.allows == nil {
-		return r
-	}
 	members := make([]membership.Pod, len(pods))
 	for i := range pods {
 		members[i] = pods[i].member()
 	}
-	known := r.all.Answers(r.allows, members)
+	known := r.all.Answers(members)
 	return Rules{on: r.on.Asking(known), all: r.all.Asking(known)}
 }
 

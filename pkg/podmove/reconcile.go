@@ -47,8 +47,8 @@ type Reconciler struct {
 	passing
 	moves
 	formulas
-	raised raisedRecord
-	cpu    cpuRecord
+	raised record[cgroupfs.Protection]
+	cpu    record[CPURecord]
 	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
 	flaws map[string]string
 }
@@ -74,9 +74,6 @@ type moves struct {
 	// runtime connects again (connections counts that) or the configuration changes.
 	restartsFail bool
 	connections  int
-	// policies counts the configurations that move other pods than the one before. decidedBy is the
-	// number of the one that the last snapshot follows.
-	policies, decidedBy int
 }
 
 // failure is a pod whose move failed.
@@ -118,7 +115,9 @@ func New(o Options) (*Reconciler, error) {
 func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
 	if !r.config.sameMembers(c) {
-		r.policies++
+		for _, u := range r.underway {
+			u.overtaken = true // no pass may see it, if it changes back
+		}
 		r.forgive()
 	}
 	r.config, r.rules = c, c.Rules()
@@ -306,8 +305,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
-	r.decidedBy = r.policies
 	s.Rules = s.Rules.now(s.Pods)
+	r.overtake(s.Pods, s.Rules)
 	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n
 		r.forgive()
@@ -378,7 +377,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 			delete(r.failed, uid)
 		}
 	}
-	r.reportFlaws(d.Pods)
+	r.reportFlaws(pods, d.Pods)
 	close(r.passed)
 	r.passed = make(chan struct{})
 }
@@ -466,18 +465,24 @@ func (r *Reconciler) prepareAsked(
 	return withAsked(limits, milli, last.CPU, f)
 }
 
-// reportFlaws reports annotations that are not followed and were not reported yet. It is called
-// with mu held.
-func (r *Reconciler) reportFlaws(pods []PodReport) {
+// reportFlaws reports annotations that are not followed and were not reported yet. What was
+// reported of a pod counts until the pod is gone, or the kubelet reports it without a flaw. It is
+// called with mu held.
+func (r *Reconciler) reportFlaws(pods []Pod, reports []PodReport) {
 	now := map[string]string{}
-	for _, pod := range pods {
+	for i := range pods {
+		if flaw, ok := r.flaws[pods[i].UID]; ok && !pods[i].isFlawless() {
+			now[pods[i].UID] = flaw
+		}
+	}
+	for _, pod := range reports {
 		if pod.Workload == nil || pod.Workload.Flaw == "" {
 			continue
 		}
-		now[pod.UID] = pod.Workload.Flaw
-		if r.flaws[pod.UID] != pod.Workload.Flaw {
+		if now[pod.UID] != pod.Workload.Flaw {
 			r.options.Events.NotFollowed(pod, pod.Workload.Flaw)
 		}
+		now[pod.UID] = pod.Workload.Flaw
 	}
 	r.flaws = now
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 )
@@ -471,8 +473,129 @@ func TestReconcilerOvertaken(t *testing.T) {
 		if did := h.all(); e.all || !slices.Contains(did, "restart two 3s") {
 			t.Errorf("did %q, no pod is restarted: %t; want the second restarted, too", did, e.all)
 		}
-		if len(e.failed) != 1 || !strings.Contains(e.failed[0].Error(), "the configuration has changed meanwhile") {
+		if len(e.failed) != 1 || !errors.Is(e.failed[0], errOvertaken) {
 			t.Errorf("failures %v, want why the first is not where it was to be", e.failed)
+		}
+	})
+}
+
+// right answers for all namespaces, and may change at any time.
+type right struct{ answer atomic.Value }
+
+func (r *right) set(answer membership.Refusal) { r.answer.Store(answer) }
+
+// policy returns three partitions, and a type of one by the answer.
+func (r *right) policy() Policy {
+	c := asking("")
+	c.Allows = func(string, string) membership.Refusal {
+		answer, _ := r.answer.Load().(membership.Refusal)
+		return answer
+	}
+	return c
+}
+
+// asksForTelemetry gives the first pod of a host another namespace, and a right to telemetry by
+// that. The second one is a member by its own.
+func (h *host) asksForTelemetry() {
+	h.secondPod()
+	h.sandboxes[0].Namespace, h.sandboxes[0].Ask.Type = "a-shop-2", "telemetry" // its turn is first
+	for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
+		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
+	}
+}
+
+// TestReconcilerRightOvertakes: a pod loses its right while its container is restarted, which comes
+// back outside. That says nothing about the other pods, also if the right is there again by then.
+func TestReconcilerRightOvertakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		// answers are those after the container was stopped, four seconds each.
+		answers []membership.Refusal
+		// all means that no pod is restarted any more.
+		all bool
+	}{
+		"refused":             {[]membership.Refusal{membership.NotAllowed}, false},
+		"refused for a while": {[]membership.Refusal{membership.NotAllowed, ""}, false},
+		"as it was":           {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.comesBack = defaultA
+				h.asksForTelemetry()
+				var right right
+				r, e := h.reconciler(Working, right.policy())
+				start(t, r)
+				for h.restarts() == 0 {
+					<-time.After(time.Second)
+				}
+				for _, answer := range test.answers {
+					right.set(answer)
+					<-time.After(4 * time.Second) // the container is back after ten
+				}
+				<-time.After(20 * time.Second)
+				synctest.Wait()
+				if e.all != test.all || slices.Contains(h.all(), "restart two 3s") == test.all {
+					t.Errorf("did %q, no pod is restarted: %t; want %t", h.all(), e.all, test.all)
+				}
+				if overtaken := len(e.failed) == 1 && errors.Is(e.failed[0], errOvertaken); overtaken == test.all {
+					t.Errorf("failures %v", e.failed)
+				}
+			})
+		})
+	}
+}
+
+// changing is a Placer that changes the configuration between a decision and the move.
+type changing struct {
+	*fakePlacer
+	change func()
+}
+
+func (c *changing) Answers(done func(string) bool) map[string]Answer {
+	c.change()
+	return c.fakePlacer.Answers(done)
+}
+
+// TestReconcilerOvertakenAtOnce: the configuration changes after the reading by which a pod is
+// moved, and before its container is stopped.
+func TestReconcilerOvertakenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = defaultA
+		h.secondPod()
+		h.sandboxes[len(h.sandboxes)-1].Namespace = "monitoring"
+		r, e := h.reconciler(Working, members)
+		once := sync.OnceFunc(func() { r.SetConfig(inSystem("monitoring")) })
+		r.options.Placer = &changing{&h.placer, once}
+		start(t, r)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if did := h.all(); e.all || !slices.Contains(did, "restart two 3s") {
+			t.Errorf("did %q, no pod is restarted: %t; want the second restarted, too", did, e.all)
+		}
+		if len(e.failed) != 1 || !errors.Is(e.failed[0], errOvertaken) {
+			t.Errorf("failures %v", e.failed)
+		}
+	})
+}
+
+// TestReconcilerOvertakenForAWhile: a configuration that changes twice during a restart may have
+// been another one when the container was created.
+func TestReconcilerOvertakenForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = defaultA
+		r, e := h.reconciler(Working, members)
+		start(t, r)
+		for h.restarts() == 0 {
+			<-time.After(time.Second)
+		}
+		r.SetConfig(inSystem("monitoring"))
+		r.SetConfig(members)
+		<-time.After(20 * time.Second)
+		synctest.Wait()
+		if e.all || len(e.failed) != 1 || !errors.Is(e.failed[0], errOvertaken) {
+			t.Errorf("failures %v, no pod is restarted: %t", e.failed, e.all)
 		}
 	})
 }

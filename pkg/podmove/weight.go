@@ -8,6 +8,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 )
 
@@ -66,8 +67,8 @@ func shownBy(shares, weight uint64) (cpuweight.Formula, bool) {
 // weights decides about the weights and the protected memory of a partition and of its burstable
 // slice. They follow the requests of the pods that run there. Without any the weight is the
 // minimum, as for the kubelet's burstable slice (setCPUCgroupConfig,
-// pkg/kubelet/cm/qos_container_manager_linux.go).
-func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
+// pkg/kubelet/cm/qos_container_manager_linux.go). places has where each pod belongs.
+func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []membership.Place) {
 	if p.Off {
 		return // reverted at the end
 	}
@@ -82,8 +83,8 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod) {
 		switch {
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
-			if place := s.Rules.Place(pod.member()); place.Partition == p.Name {
-				asked, _ := s.asked(pod, place)
+			if places[i].Partition == p.Name {
+				asked, _ := s.asked(pod, places[i])
 				share.milli = cpuweight.Plus(share.milli, asked.Request)
 			}
 		case !cgroup.Exists:
