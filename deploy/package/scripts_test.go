@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// machine is a folder that the scripts take for the root of a machine (dpkg's DPKG_ROOT). Its
-// systemctl notes what it is called with.
+// machine is a folder that the scripts take for the root of a machine. Its systemctl notes what it
+// is called with.
 type machine struct {
 	*testing.T
 	root, tools string
@@ -23,29 +23,40 @@ func newMachine(t *testing.T) machine {
 	t.Helper()
 	m := machine{t, t.TempDir(), t.TempDir()}
 	m.write("run/systemd/system/x", "")
+	m.write("proc/1/comm", "systemd\n")
 	m.write("sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
 	m.systemctl("252", "inactive")
-	// Seconds of the scripts take no time.
-	if err := os.WriteFile(filepath.Join(m.tools, "sleep"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	m.tool("systemd-detect-virt", "exit 1")
+	m.tool("sleep", "") // seconds of the scripts take no time
 	return m
+}
+
+// tool replaces a program by lines of shell.
+func (m machine) tool(name, text string) {
+	m.Helper()
+	if err := os.WriteFile(filepath.Join(m.tools, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// program writes a program of the machine.
+func (m machine) program(path, text string) {
+	m.Helper()
+	m.write(path, "#!/bin/sh\n"+text+"\n")
+	if err := os.Chmod(filepath.Join(m.root, path), 0o755); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // systemctl replaces systemctl by one of a version, which reports a state of the monitor.
 func (m machine) systemctl(version, monitor string) {
 	m.Helper()
-	text := fmt.Sprintf(`#!/bin/sh
-case $* in
+	m.tool("systemctl", fmt.Sprintf(`case $* in
 --version) echo "systemd %s (%s-1)"; exit ;;
 "is-active partition-monitor.service") echo %s; exit ;;
 *is-active*) exit ;;
 esac
-echo "$*" >>%s/called
-`, version, version, monitor, m.tools)
-	if err := os.WriteFile(filepath.Join(m.tools, "systemctl"), []byte(text), 0o755); err != nil {
-		m.Fatal(err)
-	}
+echo "$*" >>%s/called`, version, version, monitor, m.tools))
 }
 
 func (m machine) write(path, text string) {
@@ -64,19 +75,48 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// run runs a script, and returns what it prints and the calls of systemctl.
-func (m machine) run(script string, args ...string) (output string, calls []string) {
+// compose writes a script as it is in a package, but for its root, and returns its path.
+func (m machine) compose(script string) string {
 	m.Helper()
 	path, err := compose("../..", script, m.tools)
 	if err != nil {
 		m.Fatal(err)
 	}
-	cmd := exec.Command("/bin/sh", append([]string{path}, args...)...)
-	cmd.Env = append(os.Environ(), "DPKG_ROOT="+m.root, "PATH="+m.tools+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		m.Fatal(err)
+	}
+	const root = "\nroot=${DPKG_ROOT-}\n"
+	if strings.Count(string(text), root) != 1 {
+		m.Fatalf("%s does not set the root in one place:\n%s", script, text)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), root, "\nroot="+m.root+"\n", 1)), 0o755); err != nil {
+		m.Fatal(err)
+	}
+	return path
+}
+
+// command returns a script with its arguments and the programs of the machine.
+func (m machine) command(script string, args ...string) *exec.Cmd {
+	m.Helper()
+	cmd := exec.Command("/bin/sh", append([]string{m.compose(script)}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+m.tools+":"+os.Getenv("PATH"))
+	return cmd
+}
+
+// run runs a script, and returns what it prints and the calls of systemctl.
+func (m machine) run(script string, args ...string) (output string, calls []string) {
+	m.Helper()
+	out, err := m.command(script, args...).CombinedOutput()
 	if err != nil {
 		m.Errorf("%s %q: %v\n%s", script, args, err, out)
 	}
+	return string(out), m.called()
+}
+
+// called returns the calls of systemctl since it was asked last.
+func (m machine) called() []string {
+	m.Helper()
 	called := filepath.Join(m.tools, "called")
 	text, err := os.ReadFile(called)
 	if err == nil {
@@ -85,7 +125,7 @@ func (m machine) run(script string, args ...string) (output string, calls []stri
 	if err != nil && !os.IsNotExist(err) {
 		m.Fatal(err)
 	}
-	return string(out), strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
 // wants runs a script, and compares the calls of systemctl.
@@ -138,9 +178,9 @@ func TestInstalledAndUpgraded(t *testing.T) {
 // there, and says why.
 func TestUnfitMachine(t *testing.T) {
 	for want, change := range map[string]func(m machine){
-		"systemd does not run here":                                        func(m machine) { m.remove("run/systemd") },
-		"systemd 247 is too old, so nothing is started; want 252 or later": func(m machine) { m.systemctl("247", "inactive") },
-		"this machine has no cgroup v2":                                    func(m machine) { m.remove("sys/fs/cgroup") },
+		"systemd does not run here":                  func(m machine) { m.remove("run/systemd") },
+		"systemd 247 is too old (want 252 or later)": func(m machine) { m.systemctl("247", "inactive") },
+		"this machine has no cgroup v2":              func(m machine) { m.remove("sys/fs/cgroup") },
 	} {
 		m := newMachine(t)
 		m.write("run/systemd/generator/kubepods-system.slice", "")
@@ -161,6 +201,110 @@ func TestUnfitMachine(t *testing.T) {
 	}
 }
 
+// TestAnotherSystem: where the packages of an image are changed, nothing is done to the running
+// system, not even to its /run. One line says why.
+func TestAnotherSystem(t *testing.T) {
+	for name, test := range map[string]struct {
+		why    string
+		change func(m machine)
+	}{
+		"DPKG_ROOT":       {"the packages of another system are changed, at /image", func(m machine) { m.Setenv("DPKG_ROOT", "/image") }},
+		"chroot":          {"this is a chroot", func(m machine) { m.tool("systemd-detect-virt", `[ "$*" = "--quiet --chroot" ]`) }},
+		"without /proc":   {"this is a chroot", func(m machine) { m.remove("proc") }},
+		"rpm-ostree":      {"SYSTEMD_OFFLINE is set", func(m machine) { m.Setenv("SYSTEMD_OFFLINE", "1") }},
+		"without systemd": {"there is no systemctl here", machine.withoutSystemctl},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write("run/systemd/generator/kubepods-system.slice", "")
+			m.write("run/node-partition/trial.yaml", "an operator's\n")
+			m.write("run/node-partition.new", "")
+			test.change(m)
+			before := m.tree()
+			for _, step := range []struct{ says, script, args string }{
+				{"", "deb-preinst", "install"},
+				{"nothing is started", "deb-postinst", "configure"},
+				{"nothing is started", "deb-postinst", "configure 0.1.0-1"},
+				{"the partition is not switched off", "deb-prerm", "remove"},
+				{"nothing is started", "deb-postinst", "abort-remove"},
+				{"", "deb-postrm", "remove"},
+				{"", "rpm-pre", "1"},
+				{"nothing is started", "rpm-post", "1"},
+				{"nothing is started", "rpm-post", "2"},
+				{"the partition is not switched off", "rpm-preun", "0"},
+				{"", "rpm-postun", "0"},
+			} {
+				want := ""
+				if step.says != "" {
+					want = "node-partition: " + test.why + ", so " + step.says + "\n"
+				}
+				if out := m.wants(nil, step.script, strings.Fields(step.args)...); out != want {
+					t.Errorf("%s %s prints %q, want %q", step.script, step.args, out, want)
+				}
+				if after := m.tree(); !slices.Equal(after, before) {
+					t.Fatalf("%s %s leaves %q, was %q", step.script, step.args, after, before)
+				}
+			}
+		})
+	}
+}
+
+// TestNoChroot: SYSTEMD_OFFLINE=0 denies a chroot, as it does to systemctl.
+func TestNoChroot(t *testing.T) {
+	m := newMachine(t)
+	m.tool("systemd-detect-virt", "")
+	t.Setenv("SYSTEMD_OFFLINE", "0")
+	m.wants(first, "rpm-post", "1")
+}
+
+// TestPolicy: the machine's policy is asked before something is started, restarted or stopped, as
+// deb-systemd-invoke asks it. Status 101 forbids, and each other one allows.
+func TestPolicy(t *testing.T) {
+	for answer, forbidden := range map[string]bool{"0": false, "101": true, "104": false, "1": false} {
+		m := newMachine(t)
+		m.write("run/systemd/generator/kubepods-system.slice", "")
+		asked := filepath.Join(m.tools, "asked")
+		m.program("usr/sbin/policy-rc.d", "echo $* >"+asked+"; exit "+answer)
+		for _, step := range []struct{ action, script, args string }{
+			{"start", "deb-postinst", "configure"},
+			{"restart", "deb-postinst", "configure 0.1.0-1"},
+			{"stop", "deb-prerm", "remove"},
+			{"stop", "deb-postrm", "remove"},
+		} {
+			before := m.tree()
+			out, calls := m.run(step.script, strings.Fields(step.args)...)
+			if got, err := os.ReadFile(asked); err != nil || string(got) != "partition-monitor.service "+step.action+"\n" {
+				t.Errorf("%s asks the policy %q, %v", step.script, got, err)
+			}
+			if (len(calls) == 0) != forbidden || slices.Equal(m.tree(), before) != forbidden && step.action == "stop" {
+				t.Errorf("answer %s: %s calls systemctl with %q, and leaves %q", answer, step.script, calls, m.tree())
+			}
+			says := "/usr/sbin/policy-rc.d does not allow to " + step.action + " partition-monitor.service, so "
+			if strings.Contains(out, says) != (forbidden && step.script != "deb-postrm") {
+				t.Errorf("answer %s: %s prints %q", answer, step.script, out)
+			}
+		}
+	}
+}
+
+// withoutSystemctl leaves the machine with the programs that the scripts call, but systemctl.
+func (m machine) withoutSystemctl() {
+	m.Helper()
+	if err := os.Remove(filepath.Join(m.tools, "systemctl")); err != nil {
+		m.Fatal(err)
+	}
+	for _, name := range []string{"cat", "find", "grep", "mkdir", "mv", "readlink", "rm", "sed", "wc"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(m.tools, name))
+		}
+		if err != nil {
+			m.Fatal(err)
+		}
+	}
+	m.Setenv("PATH", m.tools)
+}
+
 func (m machine) remove(path string) {
 	m.Helper()
 	if err := os.RemoveAll(filepath.Join(m.root, path)); err != nil {
@@ -168,13 +312,21 @@ func (m machine) remove(path string) {
 	}
 }
 
+// tree lists the files of the machine, with the beginning of what they contain.
 func (m machine) tree() []string {
 	m.Helper()
 	var all []string
 	err := filepath.WalkDir(m.root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			all = append(all, strings.TrimPrefix(path, m.root))
+		if err != nil || entry.IsDir() {
+			return err
 		}
+		text, err := os.ReadFile(path)
+		if entry.Type() == fs.ModeSymlink {
+			var target string
+			target, err = os.Readlink(path)
+			text = []byte("-> " + target)
+		}
+		all = append(all, fmt.Sprintf("%s %.20q", strings.TrimPrefix(path, m.root), text))
 		return err
 	})
 	if err != nil {
@@ -223,10 +375,7 @@ func TestRemovedWaits(t *testing.T) {
 	m.write(pod+"2.slice/cgroup.procs", "")
 	m.systemctl("257", "active")
 	// The first look sees one pod move, and removes it.
-	m.write("usr/bin/partition-monitor", "#!/bin/sh\nrm -rf "+filepath.Join(m.root, pod+"1.slice")+"\necho '{\"reason\": \"next-start\"}'\n")
-	if err := os.Chmod(filepath.Join(m.root, "usr/bin/partition-monitor"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	m.program("usr/bin/partition-monitor", "rm -rf "+filepath.Join(m.root, pod+"1.slice")+"\necho '{\"reason\": \"next-start\"}'")
 	out, _ := m.run("deb-prerm", "remove")
 	for _, want := range []string{"1 pods are left in the partition\n", "1 pods stay in the slice of a partition"} {
 		if strings.Count(out, want) != 1 {
