@@ -403,14 +403,86 @@ func TestRemovedWithoutPartition(t *testing.T) {
 	}
 }
 
-// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back.
+// again is what switches a partition on.
+var again = append(slices.Clone(first), "start --no-block partition-monitor.service")
+
+// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. A trial of the
+// operator's, before which the removal has failed, goes on.
 func TestRemovalAborted(t *testing.T) {
 	m := newMachine(t)
 	m.write("run/systemd/generator/kubepods-system.slice", "")
 	m.run("deb-prerm", "remove")
-	m.wants(append(slices.Clone(first), "start --no-block partition-monitor.service"), "deb-postinst", "abort-remove")
+	m.wants(again, "deb-postinst", "abort-remove")
 	if m.exists("run/node-partition/trial.yaml") {
 		t.Error("the partition is still switched off")
+	}
+	m.write("run/node-partition/trial.yaml", "# mine\n")
+	m.wants(again, "deb-postinst", "abort-remove")
+	if !m.exists("run/node-partition/trial.yaml") {
+		t.Error("the operator's trial has ended")
+	}
+}
+
+// TestRemovalInterrupted: a removal that is ended by a signal, or by an error, switches the partition
+// on again. rpm has no script that would.
+func TestRemovalInterrupted(t *testing.T) {
+	for name, test := range map[string]struct {
+		tool, does string
+		status     int
+	}{
+		"Ctrl-C":       {"sleep", "kill -INT $PPID", 130},
+		"SIGTERM":      {"sleep", "kill -TERM $PPID", 143},
+		"SIGHUP":       {"sleep", "kill -HUP $PPID", 129},
+		"a full disk":  {"mv", "echo no space left >&2; exit 1", 1},
+		"of a command": {"wc", "exit 7", 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.systemctl("257", "active")
+			m.write("run/systemd/generator/kubepods-system.slice", "")
+			if name == "a full disk" {
+				m.write("run/node-partition/trial.yaml", "# an operator's\n")
+				m.write("run/node-partition/trial.json", "its end\n")
+			}
+			before := m.tree()
+			m.tool(test.tool, test.does)
+			cmd := m.command("rpm-preun", "0")
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != test.status {
+				t.Errorf("the removal goes on: %v\n%s", err, out)
+			}
+			if calls := m.called(); len(calls) < len(again) || !slices.Equal(calls[len(calls)-len(again):], again) {
+				t.Errorf("calls systemctl with %q, want %q last", calls, again)
+			}
+			if after := m.tree(); !slices.Equal(after, before) {
+				t.Errorf("leaves %q, was %q\n%s", after, before, out)
+			}
+		})
+	}
+}
+
+// TestInstalledAfterInterruption: a removal that was killed leaves the partition switched off. The
+// next installation, or another version, switches it on.
+func TestInstalledAfterInterruption(t *testing.T) {
+	for _, step := range [][]string{
+		{"deb-postinst", "configure", ""}, {"deb-postinst", "configure", "0.1.0-1"}, {"rpm-post", "1"}, {"rpm-post", "2"},
+	} {
+		m := newMachine(t)
+		m.systemctl("257", "active")
+		m.write("run/systemd/generator/kubepods-system.slice", "")
+		before := m.tree()
+		m.tool("sleep", "kill -KILL $PPID")
+		if out, err := m.command("deb-prerm", "remove").CombinedOutput(); err == nil || !m.exists("run/node-partition/trial.yaml") {
+			t.Fatalf("the removal was not killed: %v\n%s", err, out)
+		}
+		m.called()
+		out := m.wants(again, step[0], step[1:]...)
+		if after := m.tree(); !slices.Equal(after, before) {
+			t.Errorf("%q leaves %q, was %q", step, after, before)
+		}
+		if want := "a removal was interrupted: the partition is switched on again"; strings.Count(out, want) != 1 {
+			t.Errorf("%q prints %q, want %q", step, out, want)
+		}
 	}
 }
 
