@@ -384,22 +384,36 @@ func TestRemovedWaits(t *testing.T) {
 	}
 }
 
-// TestRemovedWithoutPartition: nothing is switched off where nothing is on. The link for the
-// container runtime goes, because a runtime does not start with a plugin that is not there. One to
-// another program stays.
+// TestRemovedWithoutPartition: nothing is switched off where nothing is on.
 func TestRemovedWithoutPartition(t *testing.T) {
+	m := newMachine(t)
+	m.wants(nil, "deb-prerm", "remove")
+	m.wants([]string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}, "deb-postrm", "remove")
+}
+
+// TestPrelaunched: the link for the container runtime is there as long as the program, because an old
+// runtime does not start with a plugin that is not there. So a removal that fails leaves it. A link
+// to another program stays.
+func TestPrelaunched(t *testing.T) {
 	for target, stays := range map[string]bool{"/usr/bin/partition-monitor": false, "/usr/local/bin/partition-monitor": true} {
-		m := newMachine(t)
-		m.write("opt/nri/plugins/other", "")
-		link := filepath.Join(m.root, "opt/nri/plugins/91-node-partition")
-		if err := os.Symlink(target, link); err != nil {
-			t.Fatal(err)
+		for _, steps := range [][]string{{"deb-prerm remove", "deb-postinst abort-remove", "deb-postrm remove"}, {"rpm-preun 0", "rpm-postun 0"}} {
+			m := newMachine(t)
+			m.write("opt/nri/plugins/other", "")
+			link := filepath.Join(m.root, "opt/nri/plugins/91-node-partition")
+			if err := os.Symlink(target, link); err != nil {
+				t.Fatal(err)
+			}
+			for i, step := range steps {
+				words := strings.Fields(step)
+				m.run(words[0], words[1:]...)
+				if _, err := os.Lstat(link); (err == nil) != (stays || i < len(steps)-1) {
+					t.Errorf("%s: the link to %s: %v", step, target, err)
+				}
+			}
+			if !m.exists("opt/nri/plugins/other") {
+				t.Error("another plugin has gone")
+			}
 		}
-		m.wants(nil, "deb-prerm", "remove")
-		if _, err := os.Lstat(link); (err == nil) != stays {
-			t.Errorf("the link to %s: %v", target, err)
-		}
-		m.wants([]string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}, "deb-postrm", "remove")
 	}
 }
 
