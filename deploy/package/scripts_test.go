@@ -384,6 +384,33 @@ func TestRemovedWaits(t *testing.T) {
 	}
 }
 
+// TestRemovedAfterSwitchOff: a section that was removed a moment ago has no units, and its pods are
+// waited for all the same. The kubelet's own slices are not a partition.
+func TestRemovedAfterSwitchOff(t *testing.T) {
+	m := newMachine(t)
+	const pods = "sys/fs/cgroup/kubepods.slice/"
+	m.write(pods+"kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod1.slice/cgroup.procs", "")
+	m.write(pods+"kubepods-burstable.slice/kubepods-burstable-pod2.slice/cgroup.procs", "")
+	m.write(pods+"kubepods-pod3.slice/cgroup.procs", "")
+	rounds, slice := filepath.Join(m.tools, "rounds"), filepath.Join(m.root, pods+"kubepods-system.slice")
+	m.systemctl("257", fmt.Sprintf("$([ ! -e %s ] || echo active)", slice))
+	m.program("usr/bin/partition-monitor", fmt.Sprintf(`echo >>%[1]s
+[ $(wc -l <%[1]s) -lt 3 ] || rm -rf %[2]s
+echo '{"reason": "moving"}'`, rounds, slice))
+	out := m.wants([]string{
+		"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet start partition-monitor.service", "--quiet stop partition-monitor.service",
+	}, "deb-prerm", "remove")
+	if m.exists(pods+"kubepods-system.slice") || strings.Contains(out, "stay") {
+		t.Errorf("the removal does not wait for the pod:\n%s", out)
+	}
+	_, calls := m.run("deb-postrm", "remove")
+	for _, call := range calls {
+		if strings.HasPrefix(call, "set-property") && call != "set-property --runtime kubepods-system.slice Markers=" {
+			t.Errorf("the kubelet's slice is written: %s", call)
+		}
+	}
+}
+
 // TestRemovedWithoutPartition: nothing is switched off where nothing is on.
 func TestRemovedWithoutPartition(t *testing.T) {
 	m := newMachine(t)
