@@ -5,9 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -16,12 +19,14 @@ import (
 type machine struct {
 	*testing.T
 	root, tools string
+	// patience replaces the rounds in which a removal waits for a pod, if it is not 0.
+	patience int
 }
 
 // newMachine returns a machine with systemd 252 and cgroup v2.
 func newMachine(t *testing.T) machine {
 	t.Helper()
-	m := machine{t, t.TempDir(), t.TempDir()}
+	m := machine{T: t, root: t.TempDir(), tools: t.TempDir()}
 	m.write("run/systemd/system/x", "")
 	m.write("proc/1/comm", "systemd\n")
 	m.write("sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
@@ -82,15 +87,22 @@ func (m machine) compose(script string) string {
 	if err != nil {
 		m.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		m.Fatal(err)
 	}
-	const root = "\nroot=${DPKG_ROOT-}\n"
-	if strings.Count(string(text), root) != 1 {
-		m.Fatalf("%s does not set the root in one place:\n%s", script, text)
+	text := string(data)
+	set := func(name, from, to string) {
+		if strings.Count(text, "\n"+name+"="+from+"\n") != 1 {
+			m.Fatalf("%s does not set %s to %s in one place:\n%s", script, name, from, text)
+		}
+		text = strings.Replace(text, "\n"+name+"="+from+"\n", "\n"+name+"="+to+"\n", 1)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), root, "\nroot="+m.root+"\n", 1)), 0o755); err != nil {
+	set("root", "${DPKG_ROOT-}", m.root)
+	if m.patience != 0 {
+		set("patience", "600", fmt.Sprint(m.patience))
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		m.Fatal(err)
 	}
 	return path
@@ -365,23 +377,118 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestRemovedWaits: pods that the monitor moves are waited for, and those that it does not move are
-// named.
-func TestRemovedWaits(t *testing.T) {
+// aPod is the cgroup of a pod in the system partition, but for its number.
+const aPod = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod"
+
+// busy returns a machine with pods in its partition, whose monitor runs. For each look of a removal
+// it runs lines of shell, which find the number of the look in $look, and reports a table of pods.
+func busy(t *testing.T, pods int, lines, table string) machine {
+	t.Helper()
 	m := newMachine(t)
 	m.write("run/systemd/generator/kubepods-system.slice", "")
-	const pod = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod"
-	m.write(pod+"1.slice/cgroup.procs", "")
-	m.write(pod+"2.slice/cgroup.procs", "")
-	m.systemctl("257", "active")
-	// The first look sees one pod move, and removes it.
-	m.program("usr/bin/partition-monitor", "rm -rf "+filepath.Join(m.root, pod+"1.slice")+"\necho '{\"reason\": \"next-start\"}'")
+	for i := range pods {
+		m.write(fmt.Sprint(aPod, i+1, ".slice/cgroup.procs"), "")
+	}
+	m.systemctl("257", fmt.Sprintf("$([ -e %s/ended ] && echo inactive || echo active)", m.tools))
+	m.write("table", "Service     ready\n\nNAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY\n"+table+"\nThe next eviction\nsystem none none none none none none none\n")
+	m.program("usr/bin/partition-monitor", fmt.Sprintf(`cd %s
+if [ "$*" = status ]; then cat table; exit; fi
+read -r look <look || look=0
+look=$((look + 1)); echo $look >look
+reason=moving
+%s
+echo "{\"reason\": \"$reason\"}"`, m.root, strings.ReplaceAll(lines, "TOOLS", m.tools)))
+	return m
+}
+
+// row is a line of the table of "partition-monitor status".
+func row(pod, partition, why string) string {
+	return "kube-system  " + pod + "  Burstable  no  " + partition + "  1  1  " + why + "\n"
+}
+
+// says compares what a removal says of pods.
+func (m machine) says(want ...string) {
+	m.Helper()
 	out, _ := m.run("deb-prerm", "remove")
-	for _, want := range []string{"1 pods are left in the partition\n", "1 pods stay in the slice of a partition"} {
-		if strings.Count(out, want) != 1 {
-			t.Errorf("want %q in\n%s", want, out)
+	text := ""
+	for _, line := range want {
+		text += "node-partition: " + line + "\n"
+	}
+	if out != text {
+		m.Errorf("prints\n%swant\n%s", out, text)
+	}
+}
+
+// TestRemovedWaits: pods that the monitor moves are waited for, as long as it takes to move one.
+// Those that it does not move are named, with its reason.
+func TestRemovedWaits(t *testing.T) {
+	const first, second = "rm -rf " + aPod + "1.slice", "rm -rf " + aPod + "2.slice"
+	t.Run("a static pod stays", func(t *testing.T) {
+		busy(t, 2, first+"; reason=next-start", row("etcd-a", "system", "next-start: wait: a reboot")+row("app", "default", "-")).says(
+			"1 pods are left in the partition",
+			"1 pods stay in the slice of a partition, without its limit, until they start again",
+			"  kube-system/etcd-a: it is a static pod or critical for the node, which is not restarted for this",
+		)
+	})
+	t.Run("a long grace period", func(t *testing.T) {
+		busy(t, 1, "[ $look -lt 61 ] || "+first+"; [ $look -lt 62 ] || >TOOLS/ended", row("dns", "system", "moving: since 1 s")).says(
+			"no pod has left the partition for 60 seconds or more; the removal waits for", "  kube-system/dns: it is being moved",
+			"0 pods are left in the partition",
+		)
+	})
+	t.Run("longer than the patience, pod by pod", func(t *testing.T) {
+		m := busy(t, 2, "[ $look -lt 3 ] || "+first+"; [ $look -lt 6 ] || "+second+"; [ $look -lt 7 ] || >TOOLS/ended", "")
+		m.patience = 4
+		m.says("1 pods are left in the partition", "0 pods are left in the partition")
+	})
+	t.Run("a pod that does not end", func(t *testing.T) {
+		// Pods that come are not progress.
+		m := busy(t, 1, "if [ $((look % 2)) = 0 ]; then "+second+"; else mkdir "+aPod+"2.slice; fi", row("dns", "system", "moving: since 1 s"))
+		m.patience = 4
+		m.says(
+			"no pod has left the partition for 4 seconds or more, and the removal does not wait longer",
+			"1 pods stay in the slice of a partition, without its limit, until they start again",
+			"  kube-system/dns: it is being moved",
+		)
+	})
+	t.Run("a monitor that ends", func(t *testing.T) {
+		busy(t, 1, ">TOOLS/ended", row("dns", "system", "pending: it is moved next")).says(
+			`the monitor does not run, so it moves nothing; "journalctl -u partition-monitor" says why`,
+			"1 pods stay in the slice of a partition, without its limit, until they start again",
+			"  kube-system/dns: its turn to be moved has not come",
+		)
+	})
+	t.Run("a runtime that does not answer", func(t *testing.T) {
+		busy(t, 1, "reason=", "").says(
+			"1 pods stay in the slice of a partition, without its limit, until they start again",
+			`  which pods these are is not known: "partition-monitor status" names none`,
+		)
+	})
+}
+
+// TestReasons: the removal has words for each reason of "partition-monitor status". It prints a
+// reason that it does not know.
+func TestReasons(t *testing.T) {
+	source, err := os.ReadFile("../../pkg/podmove/report.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, err := os.ReadFile("scripts/functions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason = "([a-z-]+)"`).FindAllSubmatch(source, -1)
+	if len(reasons) < 12 {
+		t.Errorf("%d reasons in report.go", len(reasons))
+	}
+	for _, reason := range append(reasons, [][]byte{nil, []byte("-")}) {
+		if !strings.Contains(string(functions), "\n\t"+string(reason[1])+") echo '") {
+			t.Errorf("no words for %s", reason[1])
 		}
 	}
+	busy(t, 1, "reason=", row("dns", "system", "new-reason: something")).says(
+		"1 pods stay in the slice of a partition, without its limit, until they start again", "  kube-system/dns: new-reason:",
+	)
 }
 
 // TestRemovedAfterSwitchOff: a section that was removed a moment ago has no units, and its pods are
@@ -478,6 +585,10 @@ func TestRemovalInterrupted(t *testing.T) {
 		"of a command": {"wc", "exit 7", 7},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// A shell does not trap a signal that it was started to ignore, as with nohup.
+			signals := make(chan os.Signal, 1)
+			signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+			defer signal.Stop(signals)
 			m := newMachine(t)
 			m.systemctl("257", "active")
 			m.write("run/systemd/generator/kubepods-system.slice", "")
