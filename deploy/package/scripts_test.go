@@ -473,6 +473,13 @@ func TestReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, err := os.ReadFile("../../internal/command/status/status.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(table), `"NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY"`) {
+		t.Error("the table of status has other columns than the scripts read")
+	}
 	functions, err := os.ReadFile("scripts/functions")
 	if err != nil {
 		t.Fatal(err)
@@ -635,6 +642,69 @@ func TestInstalledAfterInterruption(t *testing.T) {
 		if want := "a removal was interrupted: the partition is switched on again"; strings.Count(out, want) != 1 {
 			t.Errorf("%q prints %q, want %q", step, out, want)
 		}
+	}
+}
+
+// TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before those of
+// the package, are named. The partition is the work of that generator: the removal of the package
+// leaves it and its state. Masks and units of an operator are not such files.
+func TestMakeInstall(t *testing.T) {
+	const generator, unit = "/system-generators/partition-generator", "/system/partition-monitor.service"
+	for name, test := range map[string]struct {
+		files map[string]string
+		hides []string
+	}{
+		"below /usr/local": {
+			map[string]string{"usr/local/lib/systemd" + generator: "ELF", "usr/local/lib/systemd" + unit: "ExecStart=/usr/local/bin/partition-monitor run\n"},
+			[]string{"usr/local/lib/systemd" + generator, "usr/local/lib/systemd" + unit},
+		},
+		"below /opt": {
+			map[string]string{"etc/systemd" + generator: "ELF", "etc/systemd" + unit: "ExecStart=/opt/bin/partition-monitor run\n"},
+			[]string{"etc/systemd" + generator, "etc/systemd" + unit},
+		},
+		"a unit alone": {
+			map[string]string{"etc/systemd" + unit: "ExecStart=/opt/bin/partition-monitor run\n"}, []string{"etc/systemd" + unit},
+		},
+		"an operator's unit": {map[string]string{"etc/systemd" + unit: "ExecStart=/usr/bin/partition-monitor run --events\n"}, nil},
+		"masks":              {map[string]string{"etc/systemd" + generator: "", "usr/local/lib/systemd" + unit: ""}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write("run/systemd/generator/kubepods-system.slice", "")
+			for path, text := range test.files {
+				m.write(path, text)
+			}
+			want := ""
+			for _, path := range test.hides {
+				want += " " + filepath.Join(m.root, path)
+			}
+			if want != "" {
+				want = "node-partition: systemd uses these files of \"make install\" in place of the package's, " +
+					"until \"make uninstall\" with their PREFIX:" + want + "\n"
+			}
+			for step, calls := range map[string][]string{
+				"deb-postinst configure": again, "deb-postinst configure 0.1.0-1": renewed, "rpm-post 1": again, "rpm-post 2": renewed,
+			} {
+				words := strings.Fields(step)
+				if out := m.wants(calls, words[0], words[1:]...); out != want {
+					t.Errorf("%s prints %q, want %q", step, out, want)
+				}
+			}
+			if len(test.hides) < 2 {
+				if _, calls := m.run("deb-prerm", "remove"); len(calls) == 0 {
+					t.Error("the removal leaves the partition of the package")
+				}
+				return
+			}
+			before := m.tree()
+			if out := m.wants(nil, "deb-prerm", "remove"); out != want {
+				t.Errorf("the removal prints %q, want %q", out, want)
+			}
+			m.wants([]string{"daemon-reload"}, "deb-postrm", "remove")
+			if after := m.tree(); !slices.Equal(after, before) {
+				t.Errorf("the removal leaves %q, was %q", after, before)
+			}
+		})
 	}
 }
 
