@@ -731,14 +731,69 @@ func TestPurged(t *testing.T) {
 	}
 }
 
-// TestSettingsBeforeThePackage: settings that an operator wrote before the rpm are found where the
-// rpm has them.
+// TestSettingsBeforeThePackage: the settings in force when an rpm is installed are found where the
+// rpm has them, whatever links there are. rpm then replaces /etc/default/node-partition by a link to
+// /etc/sysconfig/node-partition, and leaves that if it is there.
 func TestSettingsBeforeThePackage(t *testing.T) {
-	m := newMachine(t)
-	m.write("etc/default/node-partition", "mine\n")
-	m.wants(nil, "rpm-pre", "1")
-	data, err := os.ReadFile(filepath.Join(m.root, "etc/sysconfig/node-partition"))
-	if err != nil || string(data) != "mine\n" || m.exists("etc/default/node-partition") {
-		t.Errorf("%q, %v", data, err)
+	const def, sys = "etc/default/node-partition", "etc/sysconfig/node-partition"
+	for name, test := range map[string]struct {
+		// files have a content, or the target of a link after "-> ".
+		files map[string]string
+		want  string
+		saved string
+	}{
+		"none":                             {nil, "", ""},
+		"a file":                           {map[string]string{def: "mine"}, "mine", ""},
+		"the rpm's":                        {map[string]string{def: "-> ../sysconfig/node-partition", sys: "mine"}, "mine", ""},
+		"a file for each":                  {map[string]string{def: "mine", sys: "not in force"}, "mine", "not in force"},
+		"a link to the other":              {map[string]string{def: "mine", sys: "-> ../default/node-partition"}, "mine", ""},
+		"a link elsewhere":                 {map[string]string{def: "-> node/settings", "etc/default/node/settings": "mine"}, "mine", ""},
+		"both links to one file":           {map[string]string{def: "-> ../mine", sys: "-> ../mine", "etc/mine": "mine"}, "mine", ""},
+		"a link that leads nowhere":        {map[string]string{def: "-> ../mine", sys: "not in force"}, "not in force", ""},
+		"a file, and a link that does too": {map[string]string{def: "mine", sys: "-> ../mine"}, "mine", "-> ../mine"},
+		"a link elsewhere, and a file":     {map[string]string{def: "-> ../mine", "etc/mine": "mine", sys: "not in force"}, "mine", "not in force"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			for path, text := range test.files {
+				m.write(path, text)
+				if target, ok := strings.CutPrefix(text, "-> "); ok {
+					m.link(target, path)
+				}
+			}
+			for range 2 { // an upgrade does it again
+				m.wants(nil, "rpm-pre", "1")
+				if m.exists("etc/default") { // as rpm does
+					m.link("../sysconfig/node-partition", def)
+				}
+			}
+			data, err := os.ReadFile(filepath.Join(m.root, def))
+			if string(data) != test.want || err != nil && test.want != "" {
+				t.Errorf("the settings are %q, %v; want %q", data, err, test.want)
+			}
+			saved, err := os.ReadFile(filepath.Join(m.root, sys+".rpmsave"))
+			if target, linkErr := os.Readlink(filepath.Join(m.root, sys+".rpmsave")); linkErr == nil {
+				saved, err = []byte("-> "+target), nil
+			}
+			if string(saved) != test.saved || err != nil && test.saved != "" {
+				t.Errorf("saved is %q, %v; want %q", saved, err, test.saved)
+			}
+			if test.files["etc/mine"] != "" && !m.exists("etc/mine") {
+				t.Error("the file that a link leads to has gone")
+			}
+		})
+	}
+}
+
+// link makes a link in place of a file.
+func (m machine) link(target, path string) {
+	m.Helper()
+	path = filepath.Join(m.root, path)
+	err := os.RemoveAll(path)
+	if err == nil {
+		err = os.Symlink(target, path)
+	}
+	if err != nil {
+		m.Fatal(err)
 	}
 }
