@@ -187,30 +187,77 @@ func TestInstalledAndUpgraded(t *testing.T) {
 }
 
 // TestUnfitMachine: a package installs on a machine that cannot have a partition, changes nothing
-// there, and says why.
+// there, and says why in one line. It is removed without a word.
 func TestUnfitMachine(t *testing.T) {
-	for want, change := range map[string]func(m machine){
-		"systemd does not run here":                  func(m machine) { m.remove("run/systemd") },
-		"systemd 247 is too old (want 252 or later)": func(m machine) { m.systemctl("247", "inactive") },
-		"this machine has no cgroup v2":              func(m machine) { m.remove("sys/fs/cgroup") },
+	forgotten := []string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}
+	for name, test := range map[string]struct {
+		why    string
+		change func(m machine)
+		// removed is what a removal calls systemctl with.
+		removed []string
+	}{
+		"without systemd": {"systemd does not run here", func(m machine) { m.remove("run/systemd") }, nil},
+		"systemd 251":     {"systemd 251 is too old (want 252 or later)", func(m machine) { m.systemctl("251", "inactive") }, forgotten},
+		"systemd 249~rc1": {"systemd 249 is too old (want 252 or later)", func(m machine) { m.systemctl("249~rc1", "inactive") }, forgotten},
+		"a systemctl of another program": {
+			"systemd of an unknown version is too old (want 252 or later)", func(m machine) { m.systemctl("-", "inactive") }, forgotten,
+		},
+		"cgroup v1": {
+			"this machine has no cgroup v2 at /sys/fs/cgroup (boot with systemd.unified_cgroup_hierarchy=1)",
+			func(m machine) {
+				m.remove("sys/fs/cgroup/cgroup.controllers")
+				m.write("sys/fs/cgroup/unified/cgroup.controllers", "") // as in systemd's hybrid mode
+				m.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "")
+			},
+			forgotten,
+		},
 	} {
-		m := newMachine(t)
-		m.write("run/systemd/generator/kubepods-system.slice", "")
-		change(m)
-		before := m.tree()
-		for _, step := range [][]string{
-			{"deb-preinst", "install"}, {"deb-postinst", "configure", ""}, {"deb-postinst", "configure", "0.1.0-1"},
-			{"rpm-pre", "1"}, {"rpm-post", "1"}, {"rpm-post", "2"},
-		} {
-			out := m.wants(nil, step[0], step[1:]...)
-			if says := strings.Contains(out, want); says != strings.Contains(step[0], "post") {
-				t.Errorf("%q prints %q, want %q", step, out, want)
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			test.change(m)
+			before := m.tree()
+			for _, steps := range [][]string{
+				{"deb-preinst install", "deb-postinst configure"},
+				{"deb-preinst upgrade 0.1.0-1", "deb-postinst configure 0.1.0-1"},
+				{"deb-preinst install", "deb-postrm abort-install"},
+				{"deb-preinst install 0.1.0-1 0.2.0-1", "deb-postrm abort-install 0.1.0-1 0.2.0-1"},
+				{"rpm-pre 1", "rpm-post 1"},
+				{"rpm-pre 2", "rpm-post 2"},
+				{"deb-prerm remove", "deb-postrm remove"},
+				{"rpm-preun 0", "rpm-postun 0"},
+			} {
+				all := ""
+				for _, step := range steps {
+					words := strings.Fields(step)
+					var calls []string
+					if words[0] == "deb-postrm" && words[1] == "remove" || words[0] == "rpm-postun" {
+						calls = test.removed
+					}
+					all += m.wants(calls, words[0], words[1:]...)
+				}
+				want := ""
+				if last := steps[len(steps)-1]; strings.HasPrefix(last, "deb-postinst") || strings.HasPrefix(last, "rpm-post ") {
+					want = "node-partition: " + test.why + ", so nothing is started\n"
+				}
+				if all != want {
+					t.Errorf("%q prints %q, want %q", steps, all, want)
+				}
+				if after := m.tree(); !slices.Equal(after, before) {
+					t.Fatalf("%q leaves %q, was %q", steps, after, before)
+				}
 			}
-		}
-		if after := m.tree(); !slices.Equal(after, before) {
-			t.Errorf("%s: %q, was %q", want, after, before)
-		}
+		})
 	}
+}
+
+// TestInstallationAborted: an installation that dpkg could not unpack leaves nothing, which the next
+// upgrade would take for a first installation.
+func TestInstallationAborted(t *testing.T) {
+	m := newMachine(t)
+	m.wants(nil, "deb-preinst", "install", "0.1.0-1", "0.2.0-1")
+	m.wants(nil, "deb-postrm", "abort-install", "0.1.0-1", "0.2.0-1")
+	m.wants(nil, "deb-preinst", "upgrade", "0.1.0-1", "0.2.0-1")
+	m.wants(renewed, "deb-postinst", "configure", "0.1.0-1")
 }
 
 // TestAnotherSystem: where the packages of an image are changed, nothing is done to the running
