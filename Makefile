@@ -202,10 +202,10 @@ test-nodes: setup-node
 	tests/lab/lab prepare
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded; hours
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, and 200 stay while their CPUs change; hours
 soak: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
 ## race: the tests of the programs with the race detector
