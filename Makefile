@@ -38,7 +38,7 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
 # minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, CPU
 # managers one by one, storms, a clock that is set, boots with a section that arrives late,
-# partitions that change while sixty pods start and end, exclusive CPUs process by process, and a
+# partitions that change while thirty pods start and end, exclusive CPUs process by process, and a
 # node with controllers and a scheduler, which take minutes to build.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes)$$
 # The one kind that "make e2e RUN=..." takes.
@@ -202,10 +202,10 @@ test-nodes: setup-node
 	tests/lab/lab prepare
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded; hours
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, and 200 stay while their CPUs change; hours
 soak: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 3h -run '^TestSoak' $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
 ## race: the tests of the programs with the race detector

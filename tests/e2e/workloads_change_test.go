@@ -23,11 +23,13 @@ import (
 
 const (
 	// The pods of TestWorkloadChanges: some that end by themselves or are deleted, and some that come
-	// with the last change and stay.
-	endingPods, stayingPods = 52, 8
+	// with the last change and stay, one of each group. To create and remove a pod takes seven seconds
+	// of CPU time of an emulated node (docs/performance.md). So there are as few as make two of each
+	// class in each group.
+	endingPods, stayingPods = 26, 4
 	// changeEvery is the number of pods between two changes, and changeAlive the number of pods at a
-	// time.
-	changeEvery, changeAlive = 4, 6
+	// time: a change meets six of them, in any state.
+	changeEvery, changeAlive = 2, 6
 	// settling bounds the waits for pods: they are moved one at a time, and an emulated node takes
 	// half a minute for each.
 	settling = 10 * time.Minute
@@ -93,10 +95,12 @@ type changing struct {
 	// group.
 	used  map[unitname.PartitionName]bool
 	moves map[string]int32
+	// waited is the time that was spent waiting for the ends of pods, one after the other.
+	waited time.Duration
 }
 
 // TestWorkloadChanges: partitions are added, removed, renamed, and given CPUs for themselves, in
-// random order, while sixty pods of three groups and of none start and end. No pod fails, only
+// random order, while thirty pods of three groups and of none start and end. No pod fails, only
 // those are restarted whose place has changed, and at the end each process is in its place.
 func TestWorkloadChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -113,12 +117,20 @@ func TestWorkloadChanges(t *testing.T) {
 			workloads: newWorkloads(t, flavour, begin.sections()), layout: begin, random: rand.New(rand.NewPCG(seed, 0)),
 			used: map[unitname.PartitionName]bool{telemetry: true, askers: true}, moves: map[string]int32{},
 		}
+		began := time.Now()
+		over := func(what string) {
+			t.Logf("%s after %s", what, time.Since(began).Round(time.Second))
+		}
 		c.residents(t)
+		over("the pods that stay are there")
 		c.throughout(t, rand.New(rand.NewPCG(seed, 1)))
+		over("all other pods have begun, and all that end have ended")
 		c.settled(t)
+		over("each process is in its place")
 		c.untouched(t, unitname.System, unitname.Default)
 		c.restarts(t)
 		c.leftovers(t)
+		over("nothing is left over")
 		want(t, c.Node, "sed -n 's/^oom_kill //p' "+kubepodsCgroup+"/memory.events", "0")
 		want(t, c.Node, "journalctl -b -k -o cat --no-pager | grep -c oom-kill:constraint= || true", "0")
 		want(t, c.Node, "systemctl show --value -p ActiveState -p NRestarts "+monitorUnit+" | sort | xargs", "0 active")
@@ -151,7 +163,12 @@ func (c *changing) residents(t *testing.T) {
 		if group != v1.NamespaceDefault {
 			c.namespace(t, unitname.PartitionName(group))
 		}
-		c.create(t, c.pod(group, "resident", i))
+		c.submit(t, c.pod(group, "resident", i)) // they start side by side
+	}
+	for _, group := range groups() {
+		if _, err := c.control.WaitPod(t.Context(), group, "resident"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.settled(t)
 	c.before = c.containers(t)
@@ -179,10 +196,12 @@ func (c *changing) throughout(t *testing.T, random *rand.Rand) {
 		t.Logf("change %d after %s: %v, exclusive %q", i+1, time.Since(begin).Round(time.Second), c.names, c.exclusive)
 		configure(t, c.Node, c.sections())
 	}
+	changed := time.Since(begin)
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d pods and %d changes in %s", endingPods+stayingPods, changes, time.Since(begin).Round(time.Second))
+	t.Logf("%d changes in %s, and %d pods in %s, of which %s for waits until pods end", changes, changed.Round(time.Second),
+		endingPods+stayingPods, time.Since(begin).Round(time.Second), c.waited.Round(time.Second))
 }
 
 // change makes a random change to the layout.
@@ -247,6 +266,8 @@ func (c *changing) churn(ctx context.Context, random *rand.Rand, due chan<- stru
 	end := func(i int) error {
 		s := alive[i]
 		alive = slices.Delete(alive, i, i+1)
+		began := time.Now()
+		defer func() { c.waited += time.Since(began) }()
 		err := c.endedWell(ctx, s, strings.HasPrefix(s.name, "short"))
 		return errors.Join(err, api.Pods(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{}))
 	}
@@ -254,9 +275,9 @@ func (c *changing) churn(ctx context.Context, random *rand.Rand, due chan<- stru
 		// Half of them end by themselves, and the others are deleted in any state.
 		name, command := fmt.Sprintf("deleted-%d", i), "sleep 2147483647 & wait"
 		if random.IntN(2) == 0 {
-			name, command = fmt.Sprintf("short-%d", i), fmt.Sprintf("sleep %d & wait", 1+random.IntN(15))
+			name, command = fmt.Sprintf("short-%d", i), fmt.Sprintf("sleep %d & wait", 1+random.IntN(5))
 		}
-		s := c.pod(groups()[i%len(groups())], name, random.IntN(3))
+		s := c.pod(groups()[i%len(groups())], name, i)
 		s.command = []string{"sh", "-c", "trap 'exit 0' TERM; " + command}
 		s.change = once(s.change)
 		if err := c.begin(ctx, s); err != nil {
