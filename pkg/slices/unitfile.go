@@ -67,6 +67,7 @@ func units(in *Input) []UnitFile {
 	}
 	addExclusive(add, in)
 	addHost(addForServices, in)
+	addInterrupts(addForServices, in)
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	for _, service := range in.services {
@@ -135,6 +136,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	if in.watches() {
 		wants = append(wants, WatchPath)
+	}
+	if p.Exclusive && !in.config.IRQCPUs.IsEmpty() {
+		wants = append(wants, InterruptsService)
 	}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
@@ -220,7 +224,7 @@ func keptUnits(names []unitname.PartitionName) []string {
 	return append(
 		append(append(exclusiveDropins(), hostDropins()...),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
-			WatchPath, WatchService, ReadService, ApplyPath, ApplyService,
+			WatchPath, WatchService, ReadService, ApplyPath, ApplyService, InterruptsService,
 		),
 		shutdownDropins(names)...)
 }
@@ -271,6 +275,11 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 	if in.restrictsOthers() {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
+	}
+	if in.irq.program != "" {
+		// A run that has begun has the CPUs of the reload before. A run that fails has said why, and the
+		// limits are applied all the same.
+		writes = append(writes, option("Service", "ExecStart", "-/usr/bin/systemctl restart "+InterruptsService))
 	}
 	if in.watches() {
 		writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService))

@@ -408,7 +408,12 @@ func configure(t *testing.T, root, config string) {
 // that name. It reports whether the generator was killed.
 func runKilled(t *testing.T, root, call string, n int) bool {
 	t.Helper()
-	cmd := command(root)
+	return runCommandKilled(t, command(root), call, n)
+}
+
+// runCommandKilled is runKilled for any command line of the program.
+func runCommandKilled(t *testing.T, cmd *exec.Cmd, call string, n int) bool {
+	t.Helper()
 	cmd.Args = append([]string{killat, call, strconv.Itoa(n), program}, cmd.Args[1:]...)
 	cmd.Path = killat
 	out, err := cmd.CombinedOutput()

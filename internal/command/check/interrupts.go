@@ -43,7 +43,11 @@ func (c *checks) interrupts(context.Context) []Finding {
 	if err != nil {
 		return saying(Warning, "whether devices interrupt the exclusive CPUs %s is not known: %v", exclusive, err)
 	}
-	return interruptFindings(list, exclusive)
+	kept, err := c.keptOff(exclusive)
+	if err != nil {
+		return saying(Warning, "whether IRQ_CPUS keeps interrupts off the exclusive CPUs %s is not known: %v", exclusive, err)
+	}
+	return interruptFindings(list, exclusive, kept)
 }
 
 // readInterrupts lists the interrupts that have a handler. An interrupt without one does not occur,
@@ -88,20 +92,34 @@ func readInterrupts(root hostfs.FS) ([]interrupt, error) {
 	return list, nil
 }
 
-// interruptFindings counts the interrupts that are delivered to exclusive CPUs.
-func interruptFindings(list []interrupt, exclusive cpuset.CPUSet) []Finding {
+// interruptFindings counts the interrupts that are delivered to exclusive CPUs. Those that stay
+// there with IRQ_CPUS in effect are somebody's decision, or the kernel's.
+func interruptFindings(list []interrupt, exclusive cpuset.CPUSet, kept keptOff) []Finding {
 	var there []string
 	for _, i := range list {
 		if shared := i.cpus.Intersection(exclusive); !shared.IsEmpty() {
 			there = append(there, fmt.Sprintf("%d %s (CPU %s)", i.number, i.handler, shared))
 		}
 	}
-	if len(there) == 0 {
+	switch {
+	case len(there) == 0 && kept.forNew:
+		return changing(Warning, kept.change, "new interrupts may be delivered to the exclusive CPUs %s although IRQ_CPUS is set: %s",
+			exclusive, kept.lacks)
+	case len(there) == 0:
 		return saying(OK, "none of the %d interrupts with a handler is delivered to the exclusive CPUs %s", len(list), exclusive)
+	case kept.lacks != "":
+		return changing(
+			Warning, kept.change, "%d of %d interrupts are delivered to the exclusive CPUs %s although IRQ_CPUS is set: %s; they are %s",
+			len(there), len(list), exclusive, kept.lacks, first(there),
+		)
+	case kept.on:
+		return saying(OK, "%d of %d interrupts stay on the exclusive CPUs %s with IRQ_CPUS in effect: the kernel manages them itself, "+
+			"or irqbalance leaves them there: %s", len(there), len(list), exclusive, first(there))
 	}
 	return changing(
-		Warning, "have irqbalance leave these CPUs out (IRQBALANCE_BANNED_CPULIST), or write other CPUs to smp_affinity_list of the "+
-			"interrupts; the kernel refuses that for interrupts that it manages itself, as of NVMe queues",
+		Warning, "set IRQ_CPUS=partition in /etc/default/node-partition and run systemctl daemon-reload; or have irqbalance leave these CPUs "+
+			"out (IRQBALANCE_BANNED_CPULIST), or write other CPUs to smp_affinity_list of the interrupts; the kernel refuses that for "+
+			"interrupts that it manages itself, as of NVMe queues",
 		"%d of %d interrupts are delivered to the exclusive CPUs %s: %s", len(there), len(list), exclusive, first(there),
 	)
 }

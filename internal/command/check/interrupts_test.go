@@ -26,10 +26,10 @@ func TestInterruptFindings(t *testing.T) {
 	}{
 		"none":      {nil, []string{"ok none of the 0 interrupts"}},
 		"elsewhere": {[]interrupt{elsewhere}, []string{"ok none of the 1 interrupts", "2-3"}},
-		"one":       {[]interrupt{here, elsewhere}, []string{"warning 1 of 2 interrupts are delivered to the exclusive CPUs 2-3: 24 eth0-rx (CPU 3) |", "IRQBALANCE_BANNED_CPULIST"}},
+		"one":       {[]interrupt{here, elsewhere}, []string{"warning 1 of 2 interrupts are delivered to the exclusive CPUs 2-3: 24 eth0-rx (CPU 3) |", "set IRQ_CPUS=partition", "IRQBALANCE_BANNED_CPULIST"}},
 		"many":      {many, []string{"warning 12 of 13 interrupts", "9 nvme (CPU 2), ... |"}},
 	} {
-		expectLines(t, name, interruptFindings(test.list, exclusive), [][]string{test.want})
+		expectLines(t, name, interruptFindings(test.list, exclusive, keptOff{}), [][]string{test.want})
 	}
 }
 

@@ -17,10 +17,14 @@ func checkHost(settings kubeletconfig.HostSettings) error {
 		list.add(kubeletconfig.SettingsPath, kubeletconfig.SystemCPUsKey, quote(value),
 			"is not known; want %s, for the cpuset of %s", onPartitionCPUs, kubeletconfig.SectionField)
 	}
+	if value := settings.IRQCPUs; value != "" && value != onPartitionCPUs {
+		list.add(kubeletconfig.SettingsPath, kubeletconfig.IRQCPUsKey, quote(value),
+			"is not known; want %s, for the cpuset of each section with exclusive: true", onPartitionCPUs)
+	}
 	return list.err()
 }
 
-// placeHost fills in the CPUs of the rest of the node, once the system partition is known.
+// placeHost fills in the CPUs of the rest of the node, once the partitions are known.
 func (c *Config) placeHost() {
 	warn := func(key, format string, args ...any) {
 		c.Warnings = append(c.Warnings, kubeletconfig.SettingsPath+": "+key+": "+fmt.Sprintf(format, args...))
@@ -28,6 +32,11 @@ func (c *Config) placeHost() {
 	settings := c.Kubelet.Host
 	if settings.Unknown != "" {
 		warn(oneline.ASCII(settings.Unknown), "unknown setting, ignoring; known are %s", strings.Join(settings.Keys(), ", "))
+	}
+	if settings.IRQCPUs != "" {
+		if c.IRQCPUs = ExclusiveCPUs(c.Partitions); c.IRQCPUs.IsEmpty() {
+			warn(kubeletconfig.IRQCPUsKey, "does nothing without exclusive: true in a section")
+		}
 	}
 	if settings.CPUs == "" {
 		return
