@@ -104,13 +104,19 @@ func shareOf(memory int64, percent float64) int64 {
 // Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
 // bytes or more. It reports false if there is none below 100 %.
 func (s *Share) Percentage(bytes int64) (text string, ok bool) {
+	return leastPercentage(s.OfBytes, bytes, func(percent float64) int64 { return shareOf(s.OfBytes, percent) })
+}
+
+// leastPercentage returns the least percentage of a whole, in steps of a hundredth, that comes to
+// bytes or more by the function of. It reports false if there is none below 100 %.
+func leastPercentage(whole, bytes int64, of func(percent float64) int64) (text string, ok bool) {
 	const steps = 100 // in a percent
-	if s.OfBytes <= 0 {
+	if whole <= 0 {
 		return "", false
 	}
-	step := math.Floor(float64(bytes) * 100 * steps / float64(s.OfBytes))
+	step := math.Floor(float64(bytes) * 100 * steps / float64(whole))
 	for ; step < 100*steps; step++ {
-		if percent := step / steps; shareOf(s.OfBytes, percent) >= bytes {
+		if percent := step / steps; of(percent) >= bytes {
 			return strconv.FormatFloat(percent, 'f', -1, 64) + "%", true
 		}
 	}
