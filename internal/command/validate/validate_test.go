@@ -160,12 +160,17 @@ workloadPartitions: {batch: {memoryLimit: 10%}}
 		!strings.Contains(shown, "is systemPartition meant?") {
 		t.Errorf("%q of\n%s", got, shown)
 	}
-	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration: 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
+	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration (it has cgroupDriver): 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
 		t.Errorf("%s", shown)
 	}
 	// What is valid, and not where it should be.
 	r, shown = judged(t, Options{Name: "kubelet.yaml", Data: []byte(golden.KubeletHead + "maxPods: 9\nsystemPartition: {namespaces: [kube-system]}\n")})
 	if !r.Valid || len(r.Warnings) != 1 || !strings.Contains(shown, "move the section to /etc/kubernetes/node-partition.yaml") {
+		t.Errorf("%s", shown)
+	}
+	// A field that is indented wrongly does not make it the kubelet's.
+	r, shown = judged(t, Options{Name: "mine.yaml", Data: []byte(golden.KubeletHead + "systemPartition: {memoryLimit: 9%, namespaces: [kube-system]}\ncpuset: '0'\n")})
+	if !r.Valid || r.As != ours || len(r.Warnings) != 1 || !strings.Contains(shown, "is systemPartition.cpuset meant?") {
 		t.Errorf("%s", shown)
 	}
 	// Another file.
