@@ -441,6 +441,9 @@ func (l *loader) add(doc document, err error) error {
 // seen records that a document was read, and its warnings.
 func (l *loader) seen(doc document) {
 	l.looked(doc.path, lookRead)
+	for _, remark := range doc.remarks {
+		l.config.Warnings = append(l.config.Warnings, doc.path+": "+remark)
+	}
 	l.nearMisses(doc)
 }
 

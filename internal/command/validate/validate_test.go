@@ -91,6 +91,43 @@ func TestSameWords(t *testing.T) {
 	}
 }
 
+// TestSameWarnings: a file has the warnings that the generator logs of it, in its words, for each
+// golden case with one file that is valid.
+func TestSameWarnings(t *testing.T) {
+	t.Parallel()
+	cases, err := golden.Load("../../../tests/generator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range cases {
+		name := kubeletconfig.OverridePath
+		data, ok := c.Files[name[1:]]
+		if !ok || len(c.Files) != 1 || len(c.Remove) > 0 || c.Want.Status != 0 {
+			continue
+		}
+		r, err := File(Options{Name: name, Data: []byte(data), Size: goldenSize()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for i := range r.Warnings {
+			got = append(got, "partition-generator: "+r.Warnings[i].text())
+		}
+		for line := range strings.Lines(c.Want.Messages) {
+			if strings.HasPrefix(line, "partition-generator: "+name+": ") {
+				want = append(want, strings.TrimSuffix(line, "\n"))
+			}
+		}
+		if compared += len(want); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if compared < 10 {
+		t.Errorf("%d warnings: too few to show anything", compared)
+	}
+}
+
 const oneFile = golden.KubeletHead + `systemPartition:
   memoryLimit: 12%
   memoryLimitMin: 300Mi
