@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -179,7 +180,7 @@ func (c *checker) judgeShare(limit int64, s *Share) {
 	memory := max(s.OfBytes, c.node.memoryBytes)
 	switch {
 	case limit >= memory:
-		c.notBelow(s.Bound, memory)
+		c.notBelow(cmp.Or(s.Bound, limitField), memory)
 	case limit == 0:
 		c.bad(limitField, quote(s.Text), "is less than 1 MiB of the node's memory of %d bytes; want more, or %s",
 			s.OfBytes, limitMinField)

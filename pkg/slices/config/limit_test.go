@@ -125,6 +125,17 @@ func TestShareOfUnknownSize(t *testing.T) {
 	}
 }
 
+// TestShareOfAll: a percentage that rounds to all of the memory is refused, and the message has the
+// field.
+func TestShareOfAll(t *testing.T) {
+	t.Parallel()
+	_, err := Validate(document(t, "mine.yaml", "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
+	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8589934592 bytes; want less`
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
 // TestShareInTheKubeletsFile: the message has the field, and names the file that may have it.
 func TestShareInTheKubeletsFile(t *testing.T) {
 	t.Parallel()
