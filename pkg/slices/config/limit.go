@@ -83,11 +83,12 @@ func percentage(raw json.RawMessage) (number string, ok bool) {
 }
 
 // parsePercent parses a percentage above 0 and below 100, in the form of the kubelet's thresholds
-// of eviction (parsePercentage, pkg/kubelet/eviction/helpers.go). bits is the size of the result.
+// of eviction (parsePercentage, pkg/kubelet/eviction/helpers.go). It takes decimal notation alone:
+// the kubelet takes each form of ParseFloat, such as 0x1p3, and "NaN" and "Inf", too. bits is the
+// size of the result.
 func parsePercent(number string, bits int, want string) (float64, error) {
 	percent, err := strconv.ParseFloat(number, bits)
-	// ParseFloat accepts "NaN" and "Inf".
-	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
+	if err != nil || strings.Trim(number, "+-.0123456789") != "" {
 		return 0, errors.New("is not a percentage; " + want)
 	}
 	if percent <= 0 || percent >= 100 {

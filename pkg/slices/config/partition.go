@@ -150,18 +150,18 @@ func (c *checker) remark(field, format string, args ...any) {
 }
 
 // knownFields lists the fields that the section of a partition may have.
-func (c *checker) knownFields() []string {
-	if c.name == unitname.System {
+func knownFields(p unitname.PartitionName) []string {
+	if p == unitname.System {
 		return fieldNames[systemSection]()
 	}
 	return fieldNames[workloadSection]()
 }
 
 func (c *checker) unknownFields() {
-	knownFields := c.knownFields()
+	known := knownFields(c.name)
 	var unknown []string
 	for name := range c.section {
-		if !slices.Contains(knownFields, name) {
+		if !slices.Contains(known, name) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -172,11 +172,11 @@ func (c *checker) unknownFields() {
 			c.remark(name, "%d more unknown fields, ignoring", len(unknown)-named)
 			break
 		}
-		if near := kubeletconfig.Near(name, knownFields...); near != "" {
+		if near := kubeletconfig.Near(name, known...); near != "" {
 			c.remark(name, "unknown field %s, ignoring; is %s meant?", quote(name), near)
 			continue
 		}
-		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(knownFields, ", "))
+		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(known, ", "))
 	}
 }
 
