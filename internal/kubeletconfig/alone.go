@@ -5,14 +5,12 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/oneline"
 )
 
 // LoadDocument reads one document, which messages call name, and nothing of a node. A document that
-// has a field of the kubelet counts as the kubelet's own configuration, and any other one as
+// has a field of the kubelet's counts as the kubelet's own configuration, and any other one as
 // OverridePath: Section.Overrides tells which. One without a section is an error.
 func LoadDocument(name string, data []byte) (*Merged, error) {
 	l := loader{left: maxTotalBytes, config: &Merged{}, hasMain: true}
@@ -33,7 +31,8 @@ func LoadDocument(name string, data []byte) (*Merged, error) {
 }
 
 // standsIn reports whether a document is for OverridePath, by its name or by its content. A drop-in
-// has no other content, either, and is the kubelet's by its name.
+// has no other content, either, and is the kubelet's by its name. A field that neither of the two
+// has decides nothing: it is a mistake in either.
 func (d document) standsIn() bool {
 	switch {
 	case path.Base(d.path) == path.Base(OverridePath):
@@ -41,36 +40,27 @@ func (d document) standsIn() bool {
 	case path.Ext(d.path) == dropinExtension, slices.Contains(wellKnownFiles, d.path):
 		return false
 	}
-	return len(d.strangers()) == 0
+	return d.ofKubelet() == ""
 }
 
-// strangers lists, in their order, the fields that are not for OverridePath. A name that is nearly
-// the name of a section is a typing error.
-func (d document) strangers() []string {
+// OfKubelet returns the field by which a document that LoadDocument has read counts as the
+// kubelet's own configuration. It is empty if the document does not, or does so by its name.
+func (c *Merged) OfKubelet() string {
+	for _, d := range c.docs {
+		if name := d.ofKubelet(); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Strangers returns the file with the sections that override, and lists by name the fields that are
+// not for it. A name that is nearly the name of a section has a warning already.
+func (c *Merged) Strangers() (file string, fields []string) {
 	known := append(sectionFields(), "apiVersion", "kind")
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(d.fields)), func(name string) bool {
+	return c.overriding.path, slices.DeleteFunc(slices.Sorted(maps.Keys(c.overriding.fields)), func(name string) bool {
 		return slices.Contains(known, name) || Near(name, sectionFields()...) != ""
 	})
-}
-
-// maxStrangers bounds the number of warnings about fields.
-const maxStrangers = 10
-
-// strangers warns of fields that are not for OverridePath, and have no warning yet.
-func (l *loader) strangers(doc document) {
-	warned := fieldsOf(&Kubelet{})
-	unknown := slices.DeleteFunc(doc.strangers(), func(name string) bool {
-		return slices.ContainsFunc(warned, func(f field) bool { return f.name == name })
-	})
-	for i, name := range unknown {
-		if i == maxStrangers {
-			l.config.Warnings = append(l.config.Warnings,
-				fmt.Sprintf("%s: %d more unknown fields, ignoring", doc.path, len(unknown)-maxStrangers))
-			return
-		}
-		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: unknown field %s, ignoring; known here are %s",
-			doc.path, oneline.Quote(name), strings.Join(append([]string{"apiVersion", "kind"}, sectionFields()...), ", ")))
-	}
 }
 
 // markAlone makes each section override that one document alone has, if that is for OverridePath.

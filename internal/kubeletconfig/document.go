@@ -36,6 +36,8 @@ const (
 type document struct {
 	path   string
 	fields map[string]json.RawMessage
+	// remarks are about the form of the file. Each is a warning.
+	remarks []string
 }
 
 // hasSection reports whether the document has one of the sections that this project reads.
@@ -121,6 +123,7 @@ func parseDocument(path string, data []byte) (document, error) {
 	if apiVersion != APIVersion || kind != Kind {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
+	doc.remarks = remarks(data)
 	return doc, nil
 }
 

@@ -3,6 +3,7 @@ package kubeletconfig
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,21 @@ func TestKubeletFields(t *testing.T) {
 		if got := decoded[reflect.ValueOf(&k).Elem().Field(i).Addr().Interface()]; got != want {
 			t.Errorf("%s is decoded from %q, want %q", ours.Field(i).Name, got, want)
 		}
+	}
+}
+
+// TestKubeletFieldNames: the names are those of the kubelet's type.
+func TestKubeletFieldNames(t *testing.T) {
+	var want []string
+	for i := range reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().NumField() {
+		tag := reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().Field(i).Tag.Get("json")
+		if name, _, _ := strings.Cut(tag, ","); name != "" {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	if got := KubeletFields(); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
 	}
 }
 

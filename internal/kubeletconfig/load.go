@@ -142,6 +142,8 @@ type Merged struct {
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
+	// overriding is the document whose sections override; empty if there is none.
+	overriding document
 }
 
 // Awaited lists paths for the kubelet's configuration and for the section that do not exist yet.
@@ -439,6 +441,9 @@ func (l *loader) add(doc document, err error) error {
 // seen records that a document was read, and its warnings.
 func (l *loader) seen(doc document) {
 	l.looked(doc.path, lookRead)
+	for _, remark := range doc.remarks {
+		l.config.Warnings = append(l.config.Warnings, doc.path+": "+remark)
+	}
 	l.nearMisses(doc)
 }
 
@@ -625,15 +630,7 @@ func (l *loader) tried(doc document, err error) error {
 
 // replaceSections replaces the kubelet's own sections by those that doc has.
 func (l *loader) replaceSections(doc document) {
-	for _, f := range fieldsOf(&l.config.Kubelet) {
-		if _, ok := doc.fields[f.name]; ok {
-			l.config.Warnings = append(
-				l.config.Warnings,
-				fmt.Sprintf("%s: %s belongs in the kubelet's own configuration, ignoring it here", doc.path, f.name),
-			)
-		}
-	}
-	l.strangers(doc)
+	l.config.overriding = doc
 	for _, name := range sectionFields() {
 		if section, ok := doc.fields[name]; ok {
 			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}

@@ -8,7 +8,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"nodepartition/internal/kubeletconfig"
@@ -18,13 +20,23 @@ import (
 // object is a JSON object. It is written with its keys sorted.
 type object = map[string]any
 
-// The forms of values, as regular expressions of both Go and JavaScript.
+// The forms of values, as regular expressions of both Go and JavaScript. Neither has all that the
+// other one has, so that what cannot be written as one is left to the program: see onlyTheProgram.
 const (
-	quantityForm = `[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?`
-	percentForm  = `[0-9]*[.]?[0-9]+%`
+	// digits is a number, and positive one that is not zero.
+	digits   = `([0-9]+([.][0-9]*)?|[.][0-9]+)`
+	positive = `(0*[1-9][0-9]*([.][0-9]*)?|0*[.]0*[1-9][0-9]*)`
+	zero     = `(0+([.]0*)?|[.]0+)`
+	unit     = `([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?`
+
+	quantityForm = `[+]?` + positive + unit
+	reclaimForm  = `[+]?` + digits + unit + `|-` + zero + unit
+	percentForm  = `[+]?(0*[1-9][0-9]?([.][0-9]*)?|0*[.]0*[1-9][0-9]*)%`
+	neverForm    = `0%|100%`
 	labelForm    = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-	cpusForm     = `[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`
-	durationForm = `[+]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+`
+	cpuForm      = `0*([0-7]?[0-9]{1,3}|80[0-9]{2}|81[0-8][0-9]|819[01])` // up to 8191
+	cpusForm     = cpuForm + `(-` + cpuForm + `)?(,` + cpuForm + `(-` + cpuForm + `)?)*`
+	durationForm = `[+]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+`
 )
 
 // The bounds that the checker has (maxWorkloads, maxNamespaces).
@@ -38,22 +50,39 @@ func text(forms ...string) object {
 }
 
 // orNumber is a text that may be a number of bytes, too.
-func orNumber(o object) object {
-	return object{"anyOf": []any{o, object{"type": "integer", "minimum": 0}}}
+func orNumber(o object, least int) object {
+	return object{"anyOf": []any{o, object{"type": "integer", "minimum": least}}}
 }
+
+// orNull is a value that may be null, which is an absent field.
+func orNull(o object) object {
+	o = maps.Clone(o)
+	if of, ok := o["type"].(string); ok {
+		o["type"] = []any{of, "null"}
+	} else if list, ok := o["anyOf"].([]any); ok {
+		o["anyOf"] = append(slices.Clone(list), isNull)
+	} else {
+		o = object{"anyOf": []any{o, isNull}}
+	}
+	return o
+}
+
+var isNull = object{"type": "null"}
 
 // values holds the schema of each type of a value, by its name.
 func values() map[string]object {
+	positiveDuration := text(durationForm)
+	positiveDuration["allOf"] = []any{object{"pattern": "[1-9]"}}
 	return map[string]object{
 		"apiVersion":     {"enum": []any{kubeletconfig.APIVersion}},
 		"kind":           {"enum": []any{kubeletconfig.Kind}},
 		"namespaceName":  {"type": "string", "pattern": "^" + labelForm + "$", "maxLength": 63},
 		"otherPartition": {"enum": []any{"system", ""}},
-		"quantityText":   orNumber(text(quantityForm)),
-		"limitText":      orNumber(text(quantityForm, percentForm)),
-		"thresholdText":  text(quantityForm, percentForm),
-		"reclaimText":    orNumber(text(quantityForm, percentForm)),
-		"durationText":   text(durationForm),
+		"quantityText":   orNumber(text(quantityForm), 1),
+		"limitText":      orNumber(text(quantityForm, percentForm), 1),
+		"thresholdText":  text(quantityForm, percentForm, neverForm),
+		"reclaimText":    orNumber(text(reclaimForm, percentForm), 0),
+		"durationText":   positiveDuration,
 		"cpuList":        {"type": "string", "pattern": "^(" + cpusForm + ")?$"},
 		"seconds":        {"type": "integer", "minimum": 0, "maximum": 1<<31 - 1},
 		"bool":           {"type": "boolean"},
@@ -108,14 +137,14 @@ func (m maker) of(t reflect.Type) (object, error) {
 }
 
 // partitions returns the schema of the map of partitions. It refuses the names that
-// unitname.PartitionName.Check refuses.
+// unitname.PartitionName.Check refuses, but for null, which removes a type of OpenShift's pinning
+// file.
 func (m maker) partitions(t reflect.Type) (object, error) {
 	section, err := m.of(t)
-	never := object{"not": object{}}
 	return object{
-		"type": "object", "maxProperties": maxWorkloads, "additionalProperties": false,
-		"properties":        object{"system": never, "default": never, "burstable": never, "besteffort": never},
-		"patternProperties": object{"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$": section, "pod": never},
+		"type": "object", "maxProperties": maxWorkloads, "additionalProperties": isNull,
+		"properties":        object{"system": isNull, "default": isNull, "burstable": isNull, "besteffort": isNull},
+		"patternProperties": object{"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$": orNull(section), "pod": isNull},
 	}, err
 }
 
@@ -133,15 +162,15 @@ func (m maker) fields(t reflect.Type) (object, error) {
 		"required":   []any{"memoryLimit"},
 		"properties": object{"memoryLimit": object{"type": "string", "pattern": "%$"}},
 	}
-	without := func(field string) object { return object{"not": object{"required": []any{field}}} }
+	without := func(field string) object { return object{"properties": object{field: isNull}} }
 	o["allOf"] = []any{
 		object{"anyOf": []any{without("memoryLimitMin"), percentage}},
 		object{"anyOf": []any{without("memoryLimitMax"), percentage}},
 	}
 	if _, isWorkload := properties["partition"]; !isWorkload {
 		o["anyOf"] = []any{
-			object{"maxProperties": 0},
-			object{"required": []any{"namespaces"}, "properties": object{"namespaces": object{"minItems": 1}}},
+			object{"additionalProperties": isNull}, // switched off
+			object{"required": []any{"namespaces"}, "properties": object{"namespaces": object{"type": "array", "minItems": 1}}},
 		}
 	}
 	return o, nil
@@ -165,11 +194,14 @@ func (m maker) add(properties object, t reflect.Type) error {
 		if comment == "" {
 			return fmt.Errorf("%s.%s: has no comment, which is the description", t.Name(), f.Name)
 		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		described := object{"description": comment}
+		if name != "apiVersion" && name != "kind" {
+			value = orNull(value)
+		}
 		for key, v := range value {
 			described[key] = v
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		properties[name] = described
 	}
 	return nil

@@ -12,10 +12,7 @@ import (
 	"nodepartition/pkg/evict"
 )
 
-const (
-	mebi = 1 << 20
-	day  = 24 * time.Hour
-)
+const day = 24 * time.Hour
 
 // now is the end of all histories, in the zone in which the output has its times.
 var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.Local)

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
@@ -253,6 +254,54 @@ func TestRecommendShare(t *testing.T) {
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
 		if err != nil || c.Partition(unitname.System).MemoryLimit < 432*mebi || c.Partition(unitname.System).MemoryLimit > 434*mebi {
 			t.Errorf("%q: %v, %+v", test.bounds, err, c.Partitions)
+		}
+	}
+}
+
+// TestRecommendShareThreshold: beside a limit that is a percentage, the threshold follows the limit
+// on nodes of all sizes, and validate accepts the section for each of them.
+func TestRecommendShareThreshold(t *testing.T) {
+	t.Parallel()
+	killed := func(since time.Duration, s *samples.Sample) {
+		if since == time.Hour {
+			s.Partition.KilledAtLimit = 1 // with a threshold of 103Mi
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(time.Duration, *samples.Sample)
+		why    string
+	}{
+		"the default":           {nil, "not in the section: the default follows memoryLimit"},
+		"more than the default": {killed, "as a percentage, as memoryLimit: "},
+	} {
+		n := fakenode.New(t, fakenode.Configuration(""))
+		n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
+			"systemPartition: {memoryLimit: 50%, memoryLimitMin: 100Mi, namespaces: [kube-system], evictionHard: {memory.available: 10Mi}}\n"))
+		n.Record(7*24*time.Hour, true, test.change)
+		text, a := recommended(t, n, false, withoutLeaks)
+		document, err := kubeletconfig.LoadDocument("node-partition.yaml", []byte(text))
+		if err != nil || !strings.Contains(text, test.why) {
+			t.Fatalf("%s: %v:\n%s", name, err, text)
+		}
+		for _, size := range []int64{0, 100 << 20, 1 << 30, int64(a.MemoryLimit.Bytes) * 2, 256 << 30} {
+			c, err := config.Validate(document, config.Size{MemoryBytes: size})
+			refused := size == 100<<20 // by memoryLimitMin, which is the operator's
+			if (err != nil) != refused || len(c.Warnings) > 0 {
+				t.Errorf("%s: %d: %v, %q", name, size, err, c.Warnings)
+			}
+			if size == 0 || refused {
+				continue
+			}
+			p := c.Partition(unitname.System)
+			got, _ := p.Eviction.Of(p.MemoryLimit)
+			least, _ := config.Threshold{}.Of(p.MemoryLimit)
+			share := float64(got) / float64(p.MemoryLimit)
+			if wants := float64(a.EvictionHard.Bytes) / float64(a.MemoryLimit.Bytes); test.change != nil && (share < wants || share > wants+0.0002) {
+				t.Errorf("%s: %d: a threshold of %.5f of the limit; want %.5f", name, size, share, wants)
+			}
+			if got < least {
+				t.Errorf("%s: %d: a threshold of %d of %d; want at least %d", name, size, got, p.MemoryLimit, least)
+			}
 		}
 	}
 }

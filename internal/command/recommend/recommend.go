@@ -118,7 +118,7 @@ func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error)
 	if len(a.NoSection) > 0 && !o.Force || a.MemoryLimit == nil {
 		return a, nil
 	}
-	return a, a.section(o.Node.Root, o.elsewhere())
+	return a, a.section(o.Node.Root, o.elsewhere(), in.LeastThreshold)
 }
 
 // isSystem reports whether a partition is the system partition.
@@ -199,7 +199,8 @@ const (
 )
 
 // section puts the recommended values into the present section, or into none for a node elsewhere.
-func (a *Advice) section(root hostfs.FS, elsewhere bool) error {
+// leastThreshold is that of the CPUs of the node, in bytes.
+func (a *Advice) section(root hostfs.FS, elsewhere bool, leastThreshold uint64) error {
 	a.Section = map[string]any{}
 	if elsewhere {
 		a.warn("the history comes from another folder: the section has the recommended fields alone; copy the others from its node")
@@ -213,10 +214,10 @@ func (a *Advice) section(root hostfs.FS, elsewhere bool) error {
 		}
 	}
 	a.Section[fieldLimit] = quantity(a.MemoryLimit.Bytes)
-	if !elsewhere {
-		a.asShare(root)
-	}
 	a.Section[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
+	if !elsewhere {
+		a.asShare(root, leastThreshold)
+	}
 	text, err := a.document()
 	if err != nil || elsewhere {
 		return err

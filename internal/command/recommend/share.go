@@ -14,9 +14,12 @@ const (
 	fieldLimitMax = "memoryLimitMax"
 )
 
+// mebi is the step to which a threshold is rounded up.
+const mebi = 1 << 20
+
 // asShare writes the recommended limit as a percentage of the node's memory if the present section
 // has one: its file may be the file of nodes of other sizes, too.
-func (a *Advice) asShare(root hostfs.FS) {
+func (a *Advice) asShare(root hostfs.FS, leastThreshold uint64) {
 	c, _ := config.Load(string(root)) // a section that is not valid has no share, and a warning
 	p := c.Partition(a.Partition)
 	if p == nil || p.Share == nil {
@@ -32,8 +35,28 @@ func (a *Advice) asShare(root hostfs.FS) {
 	a.Section[fieldLimit] = percentage
 	a.MemoryLimit.Why = append(a.MemoryLimit.Why, fmt.Sprintf("as a percentage, as in the present section: %s of this node's %s",
 		percentage, bytesize.Text(uint64(p.Share.OfBytes))))
+	a.thresholdOfShare(leastThreshold)
 	a.widen(fieldLimitMin, p.Share.MinBytes, p.Share.MinBytes > int64(bytes))
 	a.widen(fieldLimitMax, p.Share.MaxBytes, p.Share.MaxBytes > 0 && p.Share.MaxBytes < int64(bytes))
+}
+
+// thresholdOfShare replaces the threshold in bytes: beside a limit that is a percentage it would be
+// too little on larger nodes, and all of the limit on a small one. The default needs no field. It
+// follows the limit, and a percentage would lack its lower bound on smaller nodes.
+func (a *Advice) thresholdOfShare(least uint64) {
+	limit, hard := int64(a.MemoryLimit.Bytes), a.EvictionHard
+	byDefault, _ := config.Threshold{Least: int64(least)}.Of(limit)
+	if int64(hard.Bytes)-byDefault < mebi {
+		delete(a.Section, fieldHard)
+		hard.Why = append(hard.Why, "not in the section: the default follows memoryLimit, which is a percentage, on nodes of all sizes")
+		return
+	}
+	percentage, ok := config.ThresholdPercentage(limit, int64(hard.Bytes))
+	if !ok {
+		return // never: a recommended threshold is at most half of the limit
+	}
+	a.Section[fieldHard] = map[string]string{signal: percentage}
+	hard.Why = append(hard.Why, fmt.Sprintf("as a percentage, as memoryLimit: %s of %s", percentage, bytesize.Text(a.MemoryLimit.Bytes)))
 }
 
 // widen replaces a bound that would count in place of the recommended limit.

@@ -37,8 +37,11 @@ type Result struct {
 	File string `json:"file"`
 	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration.
 	// It is empty for a file that cannot be read as either.
-	As    string `json:"as,omitempty"`
-	Valid bool   `json:"valid"`
+	As string `json:"as,omitempty"`
+	// AsItHas is the field by which it was taken for the kubelet's own configuration; empty if another
+	// thing tells.
+	AsItHas string `json:"asItHas,omitempty"`
+	Valid   bool   `json:"valid"`
 	// Problems lists the reasons why the generator refuses the file.
 	Problems []Finding `json:"problems"`
 	// Warnings lists remarks on what is valid all the same.
@@ -87,7 +90,7 @@ func File(o Options) (Result, error) {
 	case overrides:
 		r.As = ours
 	case len(alone.Files) > 0:
-		r.As = kubelets
+		r.As, r.AsItHas = kubelets, alone.OfKubelet()
 	}
 	found := &config.Config{Kubelet: alone}
 	switch {
@@ -137,7 +140,7 @@ func warnings(c *config.Config) []string {
 func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	list := []string{}
 	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {
-		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage comes to; give --capacity")
+		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage and the thresholds beside it come to; give --capacity")
 	}
 	if size.CPUs.IsEmpty() && c.HasField("cpuset") {
 		list = append(list, "cpuset: whether the node has the CPUs; give --capacity")

@@ -91,6 +91,43 @@ func TestSameWords(t *testing.T) {
 	}
 }
 
+// TestSameWarnings: a file has the warnings that the generator logs of it, in its words, for each
+// golden case with one file that is valid.
+func TestSameWarnings(t *testing.T) {
+	t.Parallel()
+	cases, err := golden.Load("../../../tests/generator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range cases {
+		name := kubeletconfig.OverridePath
+		data, ok := c.Files[name[1:]]
+		if !ok || len(c.Files) != 1 || len(c.Remove) > 0 || c.Want.Status != 0 {
+			continue
+		}
+		r, err := File(Options{Name: name, Data: []byte(data), Size: goldenSize()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for i := range r.Warnings {
+			got = append(got, "partition-generator: "+r.Warnings[i].text())
+		}
+		for line := range strings.Lines(c.Want.Messages) {
+			if strings.HasPrefix(line, "partition-generator: "+name+": ") {
+				want = append(want, strings.TrimSuffix(line, "\n"))
+			}
+		}
+		if compared += len(want); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if compared < 10 {
+		t.Errorf("%d warnings: too few to show anything", compared)
+	}
+}
+
 const oneFile = golden.KubeletHead + `systemPartition:
   memoryLimit: 12%
   memoryLimitMin: 300Mi
@@ -160,12 +197,17 @@ workloadPartitions: {batch: {memoryLimit: 10%}}
 		!strings.Contains(shown, "is systemPartition meant?") {
 		t.Errorf("%q of\n%s", got, shown)
 	}
-	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration: 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
+	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration (it has cgroupDriver): 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
 		t.Errorf("%s", shown)
 	}
 	// What is valid, and not where it should be.
 	r, shown = judged(t, Options{Name: "kubelet.yaml", Data: []byte(golden.KubeletHead + "maxPods: 9\nsystemPartition: {namespaces: [kube-system]}\n")})
 	if !r.Valid || len(r.Warnings) != 1 || !strings.Contains(shown, "move the section to /etc/kubernetes/node-partition.yaml") {
+		t.Errorf("%s", shown)
+	}
+	// A field that is indented wrongly does not make it the kubelet's.
+	r, shown = judged(t, Options{Name: "mine.yaml", Data: []byte(golden.KubeletHead + "systemPartition: {memoryLimit: 9%, namespaces: [kube-system]}\ncpuset: '0'\n")})
+	if !r.Valid || r.As != ours || len(r.Warnings) != 1 || !strings.Contains(shown, "is systemPartition.cpuset meant?") {
 		t.Errorf("%s", shown)
 	}
 	// Another file.

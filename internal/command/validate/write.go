@@ -39,6 +39,9 @@ func WriteText(w io.Writer, r Result) error {
 	if r.As != "" {
 		as = ", as " + r.As
 	}
+	if r.AsItHas != "" {
+		as += " (it has " + r.AsItHas + ")"
+	}
 	fmt.Fprintf(&text, "%s %s%s: %s, %s\n", oneline.Terminal(r.File), verdict, as,
 		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
 	_, err := io.WriteString(w, text.String())

@@ -148,7 +148,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 		return c, err
 	}
 	c.Kubelet, err = read(root)
-	c.Warnings = c.Kubelet.Warnings
+	c.Warnings = slices.Concat(c.Kubelet.Warnings, strangers(c.Kubelet))
 	if reserveErr := c.reserve(root); err == nil {
 		err = reserveErr
 	}

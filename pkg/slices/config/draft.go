@@ -66,6 +66,6 @@ func Validate(k *kubeletconfig.Merged, size Size) (*Config, error) {
 	found, err := decodeSections(k)
 	c.sections = found
 	err = errors.Join(err, c.judge(size.node()))
-	c.Warnings = slices.Concat(k.Warnings, c.Warnings)
+	c.Warnings = slices.Concat(k.Warnings, strangers(k), c.Warnings)
 	return c, err
 }

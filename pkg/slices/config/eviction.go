@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -95,9 +96,12 @@ func (c *checker) softThreshold(p *Partition) *SoftThreshold {
 		)
 	}
 	bytes, _ := soft.Of(p.MemoryLimit)
-	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && p.isSized() && bytes <= hard {
-		c.warn(softField, "%s: %d bytes are not above the %d of %s, which acts first and at once; want more",
-			shown(value), bytes, hard, hardField)
+	if hard, ok := p.Eviction.Of(p.MemoryLimit); ok && bytes <= hard {
+		amounts := fmt.Sprintf("%d bytes are not above the %d of %s", bytes, hard, hardField)
+		if c.nodes == anyLimit {
+			amounts = "is not above " + hardField
+		}
+		c.warn(softField, "%s: %s, which acts first and at once; want more", shown(value), amounts)
 	}
 	return &soft
 }
@@ -157,12 +161,12 @@ func (c *checker) minimumReclaim(p *Partition) int64 {
 	}
 	reclaim := a.of(p.MemoryLimit)
 	if margin, _ := p.Margin(); reclaim >= p.MemoryLimit-margin {
+		threshold := fmt.Sprintf("the threshold, %d bytes,", margin)
+		if c.nodes == anyLimit {
+			threshold = "the threshold"
+		}
 		c.badSignal(
-			reclaimField,
-			value,
-			"with the threshold, %d bytes, is not below memoryLimit, so that eviction would not end; %s",
-			margin,
-			want,
+			reclaimField, value, "with %s is not below memoryLimit, so that eviction would not end; %s", threshold, want,
 		)
 	}
 	return reclaim

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -82,11 +83,12 @@ func percentage(raw json.RawMessage) (number string, ok bool) {
 }
 
 // parsePercent parses a percentage above 0 and below 100, in the form of the kubelet's thresholds
-// of eviction (parsePercentage, pkg/kubelet/eviction/helpers.go). bits is the size of the result.
+// of eviction (parsePercentage, pkg/kubelet/eviction/helpers.go). It takes decimal notation alone:
+// the kubelet takes each form of ParseFloat, such as 0x1p3, and "NaN" and "Inf", too. bits is the
+// size of the result.
 func parsePercent(number string, bits int, want string) (float64, error) {
 	percent, err := strconv.ParseFloat(number, bits)
-	// ParseFloat accepts "NaN" and "Inf".
-	if err != nil || math.IsNaN(percent) || math.IsInf(percent, 0) {
+	if err != nil || strings.Trim(number, "+-.0123456789") != "" {
 		return 0, errors.New("is not a percentage; " + want)
 	}
 	if percent <= 0 || percent >= 100 {
@@ -104,13 +106,19 @@ func shareOf(memory int64, percent float64) int64 {
 // Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
 // bytes or more. It reports false if there is none below 100 %.
 func (s *Share) Percentage(bytes int64) (text string, ok bool) {
+	return leastPercentage(s.OfBytes, bytes, func(percent float64) int64 { return shareOf(s.OfBytes, percent) })
+}
+
+// leastPercentage returns the least percentage of a whole, in steps of a hundredth, that comes to
+// bytes or more by the function of. It reports false if there is none below 100 %.
+func leastPercentage(whole, bytes int64, of func(percent float64) int64) (text string, ok bool) {
 	const steps = 100 // in a percent
-	if s.OfBytes <= 0 {
+	if whole <= 0 {
 		return "", false
 	}
-	step := math.Floor(float64(bytes) * 100 * steps / float64(s.OfBytes))
+	step := math.Floor(float64(bytes) * 100 * steps / float64(whole))
 	for ; step < 100*steps; step++ {
-		if percent := step / steps; shareOf(s.OfBytes, percent) >= bytes {
+		if percent := step / steps; of(percent) >= bytes {
 			return strconv.FormatFloat(percent, 'f', -1, 64) + "%", true
 		}
 	}
@@ -173,7 +181,7 @@ func (c *checker) judgeShare(limit int64, s *Share) {
 	memory := max(s.OfBytes, c.node.memoryBytes)
 	switch {
 	case limit >= memory:
-		c.notBelow(s.Bound, memory)
+		c.notBelow(cmp.Or(s.Bound, limitField), memory)
 	case limit == 0:
 		c.bad(limitField, quote(s.Text), "is less than 1 MiB of the node's memory of %d bytes; want more, or %s",
 			s.OfBytes, limitMinField)

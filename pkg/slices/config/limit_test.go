@@ -62,28 +62,77 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareOfUnknownSize: without the size of a node the form of a share counts, and what can hold
-// for no node. What depends on the size is neither refused nor remarked on.
+// TestShareOfUnknownSize: without the size of a node the form of a share counts, and what holds for
+// no node or for each. What depends on the size is a warning where it holds at a bound.
 func TestShareOfUnknownSize(t *testing.T) {
 	t.Parallel()
-	for fields, want := range map[string]string{
-		`memoryLimit: 12%, memoryHigh: 3500Mi, evictionHard: {memory.available: 1Gi}, cpuset: "0-63"`:              "",
-		`memoryLimit: 12%, evictionSoft: {memory.available: 1Mi}, evictionSoftGracePeriod: {memory.available: 1m}`: "",
-		`memoryLimit: 64Ti, cpuset: "5", exclusive: true`:                                                          "",
-		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 3500Mi`:                                                "is not above zero and below memoryLimit",
-		`memoryLimit: 12%, evictionHard: {memory.available: 5 %}`:                                                  "is not a percentage",
-		`memoryLimit: 12%, memoryLimitMin: 3Gi, memoryLimitMax: 2Gi`:                                               "is above memoryLimitMax",
-		`memoryLimit: 1Gi, memoryLimitMin: 3Gi`:                                                                    "goes with a percentage",
+	const (
+		bounds  = "memoryLimit: 12%, memoryLimitMin: 300Mi, memoryLimitMax: 2Gi, "
+		period  = ", evictionSoftGracePeriod: {memory.available: 1m}"
+		atLeast = "on nodes where memoryLimitMin is the limit"
+		atMost  = "on nodes where memoryLimitMax is the limit"
+	)
+	for fields, want := range map[string]struct{ problem, warning string }{
+		`memoryLimit: 12%, memoryHigh: 3500Mi, evictionHard: {memory.available: 1Gi}, cpuset: "0-63"`: {},
+		`memoryLimit: 64Ti, cpuset: "5", exclusive: true`:                                             {},
+		bounds + `evictionHard: {memory.available: 100Mi}, memoryHigh: 97%`:                           {},
+		// Refused on each node.
+		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 3500Mi`:  {"is not above zero and below memoryLimit", ""},
+		`memoryLimit: 12%, evictionHard: {memory.available: 5 %}`:    {"is not a percentage", ""},
+		`memoryLimit: 12%, memoryLimitMin: 3Gi, memoryLimitMax: 2Gi`: {"is above memoryLimitMax", ""},
+		`memoryLimit: 1Gi, memoryLimitMin: 3Gi`:                      {"goes with a percentage", ""},
+		bounds + `evictionHard: {memory.available: 2Gi}`:             {`.evictionHard[memory.available]: "2Gi": is not below memoryLimit, so that`, ""},
+		`memoryLimit: 12%, evictionHard: {memory.available: 60%}, evictionMinimumReclaim: {memory.available: 40%}`: {
+			`"40%": with the threshold is not below memoryLimit, so that eviction would not end; want`, "",
+		},
+		// Warned of on each node.
+		`memoryLimit: 12%, evictionSoft: {memory.available: 1Mi}` + period: {
+			"", `.evictionSoft: "1Mi": is not above evictionHard, which acts first and at once; want more`,
+		},
+		`memoryLimit: 12%, evictionHard: {memory.available: 10%}, evictionSoft: {memory.available: 5%}` + period: {
+			"", `.evictionSoft: "5%": is not above evictionHard, which acts first and at once; want more`,
+		},
+		`memoryLimit: 12%, evictionHard: {memory.available: 10%}, memoryHigh: 80%`: {"", `.memoryHigh: "80%": the kernel slows the partition down before a pod is evicted; want more`},
+		// At a bound.
+		bounds + `evictionHard: {memory.available: 300Mi}`: {
+			"", `.evictionHard[memory.available]: ` + atLeast + `, the configuration is refused: "300Mi": is not below memoryLimit, so that`,
+		},
+		bounds + `evictionHard: {memory.available: 200Mi}, evictionMinimumReclaim: {memory.available: 100Mi}`: {
+			"", `: "100Mi": with the threshold, 209715200 bytes, is not below memoryLimit`,
+		},
+		bounds + `evictionHard: {memory.available: 100Mi}, evictionSoft: {memory.available: 10%}` + period: {
+			"", `.evictionSoft: ` + atLeast + `: "10%": 31457280 bytes are not above the 104857600 of evictionHard, which`,
+		},
+		bounds + `evictionHard: {memory.available: 10%}, evictionSoft: {memory.available: 100Mi}` + period: {
+			"", `.evictionSoft: ` + atMost + `: "100Mi": 104857600 bytes are not above the 214748368 of evictionHard, which`,
+		},
+		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 1Gi`: {
+			"", `.memoryHigh: ` + atMost + `: "1Gi": the kernel slows the partition down at 1073741824 bytes, before a pod is evicted at 2040109464; want`,
+		},
 	} {
 		c, err := Validate(document(t, "mine.yaml", fields), Size{})
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v; want %s", fields, err, want)
-		case want == "" && (err != nil || len(c.Warnings) > 0):
-			t.Errorf("%s: %v, %q", fields, err, c.Warnings)
-		case want == "" && c.System().Share != nil && c.System().MemoryLimit != 0:
+		got := append(Problems(err), nil)[0]
+		if (got == nil) != (want.problem == "") || got != nil && !strings.Contains(got.Error(), want.problem) {
+			t.Errorf("%s: %v; want %q", fields, err, want.problem)
+		}
+		text := strings.Join(c.Warnings, "; ")
+		if (text == "") != (want.warning == "") || !strings.Contains(text, want.warning) || len(c.Warnings) > 1 {
+			t.Errorf("%s: %q; want %q", fields, c.Warnings, want.warning)
+		}
+		if err == nil && c.System().Share != nil && c.System().MemoryLimit != 0 {
 			t.Errorf("%s: a limit of %d of nothing", fields, c.System().MemoryLimit)
 		}
+	}
+}
+
+// TestShareOfAll: a percentage that rounds to all of the memory is refused, and the message has the
+// field.
+func TestShareOfAll(t *testing.T) {
+	t.Parallel()
+	_, err := Validate(document(t, "mine.yaml", "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
+	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8589934592 bytes; want less`
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
 

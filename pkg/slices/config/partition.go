@@ -75,6 +75,9 @@ type checker struct {
 	section  section
 	problems problems
 	warnings []string
+	// nodes says which nodes have the limit that amounts are compared with; empty for the one node
+	// that is judged.
+	nodes string
 }
 
 // newPartition validates the section of a partition for the node. With an error, which lists every
@@ -107,12 +110,18 @@ func (c *checker) partition() *Partition {
 	p.MemoryLimit, p.Share = c.memoryLimit()
 	p.CPUs = c.cpus()
 	p.Exclusive = c.exclusive(p.CPUs)
-	c.eviction(&p)
-	p.MemoryHigh = c.memoryHigh(&p)
-	if !p.isSized() {
-		p.MemoryLimit = 0
+	if p.isSized() || p.MemoryLimit <= 0 {
+		c.amounts(&p)
+	} else {
+		c.amountsOfAny(&p)
 	}
 	return &p
+}
+
+// amounts reads the fields that are compared with the limit.
+func (c *checker) amounts(p *Partition) {
+	c.eviction(p)
+	p.MemoryHigh = c.memoryHigh(p)
 }
 
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
@@ -123,7 +132,11 @@ func (c *checker) bad(field, value, format string, args ...any) {
 
 // warn reports something in a field of the section that leaves the section valid.
 func (c *checker) warn(field, format string, args ...any) {
-	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+"."+field+": "+fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if c.nodes != "" && c.nodes != anyLimit {
+		text = c.nodes + ": " + text
+	}
+	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+"."+field+": "+text)
 }
 
 // fileWith returns the file to change for a field of the section.
@@ -137,18 +150,18 @@ func (c *checker) remark(field, format string, args ...any) {
 }
 
 // knownFields lists the fields that the section of a partition may have.
-func (c *checker) knownFields() []string {
-	if c.name == unitname.System {
+func knownFields(p unitname.PartitionName) []string {
+	if p == unitname.System {
 		return fieldNames[systemSection]()
 	}
 	return fieldNames[workloadSection]()
 }
 
 func (c *checker) unknownFields() {
-	knownFields := c.knownFields()
+	known := knownFields(c.name)
 	var unknown []string
 	for name := range c.section {
-		if !slices.Contains(knownFields, name) {
+		if !slices.Contains(known, name) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -159,11 +172,11 @@ func (c *checker) unknownFields() {
 			c.remark(name, "%d more unknown fields, ignoring", len(unknown)-named)
 			break
 		}
-		if near := kubeletconfig.Near(name, knownFields...); near != "" {
+		if near := kubeletconfig.Near(name, known...); near != "" {
 			c.remark(name, "unknown field %s, ignoring; is %s meant?", quote(name), near)
 			continue
 		}
-		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(knownFields, ", "))
+		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(known, ", "))
 	}
 }
 
@@ -292,14 +305,12 @@ func (c *checker) memoryHigh(p *Partition) int64 {
 	// A task above memory.high sleeps for up to two seconds each time it charges memory
 	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
 	// way. If none is, it lasts.
-	if margin, evicts := p.Margin(); evicts && p.isSized() && high < p.MemoryLimit-margin {
-		c.warn(
-			field,
-			"%s: the kernel slows the partition down at %d bytes, before a pod is evicted at %d; want more, so that it does not stay slow",
-			shown(raw),
-			high,
-			p.MemoryLimit-margin,
-		)
+	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
+		when := fmt.Sprintf("at %d bytes, before a pod is evicted at %d", high, p.MemoryLimit-margin)
+		if c.nodes == anyLimit {
+			when = "before a pod is evicted"
+		}
+		c.warn(field, "%s: the kernel slows the partition down %s; want more, so that it does not stay slow", shown(raw), when)
 	}
 	return high
 }

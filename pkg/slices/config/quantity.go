@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"nodepartition/internal/quantity"
 )
@@ -18,6 +19,10 @@ func parseBytes(raw json.RawMessage, least int) (int64, error) {
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return 0, errors.New("is not a string; " + want)
 		}
+	}
+	// resource.Quantity takes "Gi" and "." for zero (apimachinery 0.37.0).
+	if number := strings.TrimLeft(text, "+-."); number == "" || number[0] < '0' || number[0] > '9' {
+		return 0, errors.New("is not a quantity; " + want)
 	}
 	q, err := quantity.Parse(text)
 	if err != nil {

@@ -136,8 +136,10 @@ func decodeSection(
 		list.add(config.SectionFileWith(path), path, shown(raw), "is not an object; want e.g. %s", example)
 		return nil, false
 	}
-	// A null is an absent field, here as in the rest of the kubelet's configuration.
-	maps.DeleteFunc(fields, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	// A null is an absent field, here as in the rest of the kubelet's configuration. A field that is
+	// not known stays, for its warning.
+	known := knownFields(name)
+	maps.DeleteFunc(fields, func(field string, v json.RawMessage) bool { return isNull(v) && slices.Contains(known, field) })
 	return fields, true
 }
 

@@ -48,6 +48,12 @@ func (t Threshold) Of(limit int64) (bytes int64, ok bool) {
 	}
 }
 
+// ThresholdPercentage returns the least percentage of a limit, in steps of a hundredth, that is a
+// threshold of bytes or more. It reports false if there is none below 100 %.
+func ThresholdPercentage(limit, bytes int64) (text string, ok bool) {
+	return leastPercentage(limit, bytes, func(percent float64) int64 { return amount{percent: percent}.of(limit) })
+}
+
 // SoftThreshold is a threshold that has to be met for GracePeriod before the partition evicts.
 type SoftThreshold struct {
 	Threshold

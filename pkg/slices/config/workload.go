@@ -94,7 +94,7 @@ func (c *checker) typeAlone(all sections) {
 		c.bad(partitionField, shown(raw), "there is no %s; want one, or a cpuset here", kubeletconfig.SectionField)
 	}
 	own := typeFields()
-	for _, field := range c.knownFields() {
+	for _, field := range knownFields(c.name) {
 		if value := c.section[field]; value != nil && !slices.Contains(own, field) {
 			c.bad(field, shown(value), "does not go with %s: %s; remove one", partitionField, unitname.System)
 		}
