@@ -74,6 +74,7 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 		Version:    m.options.Version,
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
+		Polls:      m.partitions.reports,
 		Cgroups:    m.options.Node.Cgroups,
 		Hosts:      []string{host},
 		Partitions: m.partitions.names(),
