@@ -116,6 +116,7 @@ func (m *monitor) webHandler(host string) http.Handler {
 		Version:    m.options.Version,
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
+		Polls:      m.partitions.reports,
 		Cgroups:    m.options.Node.Cgroups,
 		Hosts:      []string{host},
 		Partitions: m.partitions.names(),

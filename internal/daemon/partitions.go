@@ -227,6 +227,16 @@ func (l *partitions) systemPoll() (evict.Report, bool) {
 	return evict.Report{}, false
 }
 
+// reports returns the last poll of the memory of each partition.
+func (l *partitions) reports() []evict.Report {
+	all := l.all()
+	list := make([]evict.Report, 0, len(all))
+	for _, p := range all {
+		list = append(list, p.evictor.Report())
+	}
+	return list
+}
+
 // polled returns the partitions with the polls of their memory, for the history.
 func (l *partitions) polled() []recorder.Partition {
 	all := l.all()

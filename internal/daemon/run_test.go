@@ -54,6 +54,8 @@ func TestRunServes(t *testing.T) {
 	go func() { ended <- Run(ctx, o) }()
 	wanted := []string{
 		`nodepartition_memory_available_bytes{partition="system"} `,
+		`nodepartition_memory_used_bytes{partition="system"} `,
+		`nodepartition_memory_used_peak_bytes{partition="system"} `,
 		`nodepartition_eviction_threshold_bytes{partition="system",threshold="hard"} 3.3554432e+07`,
 		`nodepartition_configured_memory_limit_bytes{partition="system"} 1.00663296e+08`,
 		`nodepartition_source_connected{source="runtime"} 1`,

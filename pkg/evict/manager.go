@@ -145,6 +145,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
 	if err != nil {
 		m.report = Report{Partition: m.Partition} // without a reading there is nothing to report
+		m.watch.statAt = time.Time{}              // and the next report is of a reading with memory.stat
 	}
 	m.mu.Unlock()
 	switch {
@@ -207,7 +208,7 @@ func (m *Manager) read(s *Situation) error {
 		return err
 	}
 	if m.watch.statAt.Equal(s.Now) { // without memory.stat page cache would count as used
-		m.peaks.note(s.Memory.Used(), s.Memory.Current)
+		m.peaks.note(s.Now, s.Memory.Used(), s.Memory.Current)
 	}
 	return nil
 }

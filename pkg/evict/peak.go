@@ -1,6 +1,9 @@
 package evict
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Peak holds extremes of the partition's usage since the last call of TakePeak, in bytes.
 type Peak struct {
@@ -13,16 +16,18 @@ type Peak struct {
 	Polls int
 }
 
-// peaks collects a Peak.
+// peaks collects a Peak, and what was used recently.
 type peaks struct {
-	mu   sync.Mutex
-	peak Peak
+	mu     sync.Mutex
+	peak   Peak
+	recent recent
 }
 
-// note adds a reading.
-func (p *peaks) note(used, current uint64) {
+// note adds a reading of a moment.
+func (p *peaks) note(now time.Time, used, current uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.recent.note(now, used)
 	if p.peak.Polls == 0 || used < p.peak.UsedLow {
 		p.peak.UsedLow = used
 	}
@@ -39,4 +44,59 @@ func (m *Manager) TakePeak() Peak {
 	peak := m.peaks.peak
 	m.peaks.peak = Peak{}
 	return peak
+}
+
+// used returns the largest usage of the last PeakWindow.
+func (p *peaks) used(now time.Time) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.recent.most(now)
+}
+
+const (
+	// PeakWindow is the time that Report.UsedPeak is about. Prometheus' queries look back as far, so
+	// that no scrape which they would find misses a peak: not after a lost one, and not beside another
+	// Prometheus, which a maximum since the last scrape would serve in turns.
+	PeakWindow = 5 * time.Minute
+	// peakSlot is the part of it that is forgotten at once.
+	peakSlot = 10 * time.Second
+)
+
+// recent holds the largest usage of each of the last slots of time. Reading it changes nothing.
+type recent struct {
+	// began is the beginning of the first slot. Times are compared by Go's monotonic clock, so that a
+	// clock that is set makes no slot long.
+	began time.Time
+	// last is the number of the newest slot, which may have begun just now: one more slot than the
+	// window has keeps the window whole.
+	last  int
+	slots [PeakWindow/peakSlot + 1]uint64
+}
+
+func (r *recent) note(now time.Time, used uint64) {
+	r.forget(now)
+	slot := &r.slots[r.last%len(r.slots)]
+	*slot = max(*slot, used)
+}
+
+func (r *recent) most(now time.Time) uint64 {
+	r.forget(now)
+	most := uint64(0)
+	for _, used := range r.slots {
+		most = max(most, used)
+	}
+	return most
+}
+
+// forget begins the slots up to now.
+func (r *recent) forget(now time.Time) {
+	if r.began.IsZero() {
+		r.began = now
+	}
+	present := int(now.Sub(r.began) / peakSlot)
+	for begun := 0; r.last < present && begun < len(r.slots); begun++ {
+		r.last++
+		r.slots[r.last%len(r.slots)] = 0
+	}
+	r.last = max(r.last, present)
 }

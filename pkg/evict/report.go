@@ -17,6 +17,9 @@ type Report struct {
 	// Memory of the partition, and the memory Available below its limit, in bytes.
 	Memory    cgroupfs.MemoryReading `json:"memory"`
 	Available uint64                 `json:"available"`
+	// UsedPeak is the largest usage in bytes (cgroupfs.MemoryReading.Used) of the last PeakWindow, by
+	// the readings that this program has taken in it.
+	UsedPeak uint64 `json:"usedPeak"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
@@ -37,7 +40,7 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
+		UsedPeak: m.peaks.used(s.Now), Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
 	m.mu.Lock()

@@ -89,7 +89,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 			limit = min(s.Config.Limit, limit)
 		}
 		far := limit-min(current, limit) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
-		full = !far || executing || s.Now.Sub(w.statAt) >= statInterval
+		full = !far || executing || w.statDue(s.Now)
 		return !full
 	})
 	if err != nil {
@@ -100,6 +100,12 @@ func (w *watch) read(s *Situation, executing bool) error {
 	}
 	s.Memory = reading
 	return nil
+}
+
+// statDue reports whether memory.stat is read again far from the threshold. Polls come at multiples
+// of maxPollInterval, a little early or late: the nearest one to statInterval reads it.
+func (w *watch) statDue(now time.Time) bool {
+	return now.Sub(w.statAt) >= statInterval-maxPollInterval/2
 }
 
 // used returns the present usage of the partition in bytes; 0 if it cannot be read, because the

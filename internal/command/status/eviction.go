@@ -57,24 +57,31 @@ type Candidate struct {
 	Skip            evict.Skip `json:"skip,omitempty"`
 }
 
-// readEviction reads the memory of a partition and ranks its pods as the service does. It evicts
+// readMemory reads the memory of a partition, and ranks its pods as the service does. It evicts
 // none.
-func readEviction(
-	n host.Node, name unitname.PartitionName, config evict.Settings, pods []evict.Pod,
-) (*Eviction, error) {
-	history, err := node.ReadEvictions(n, name)
-	if err != nil {
-		return nil, err
-	}
-	meter, err := n.Cgroups.MemoryMeter(unitname.CgroupPath(name.Slice()))
+func (a *Active) readMemory(n host.Node, config evict.Settings, pods []evict.Pod) error {
+	meter, err := n.Cgroups.MemoryMeter(unitname.CgroupPath(a.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer meter.Close()
 	reading, err := meter.Read(func(uint64, uint64) bool { return false })
+	if err != nil {
+		return err
+	}
+	a.UsedBytes = reading.Used()
+	a.Eviction, err = readEviction(n, a.Name, config, reading, pods)
+	return err
+}
+
+// readEviction ranks the pods of a partition whose memory was read.
+func readEviction(
+	n host.Node, name unitname.PartitionName, config evict.Settings, reading cgroupfs.MemoryReading, pods []evict.Pod,
+) (*Eviction, error) {
+	history, err := node.ReadEvictions(n, name)
 	if err != nil {
 		return nil, err
 	}

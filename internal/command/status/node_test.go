@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -100,6 +103,47 @@ func TestStatusWithoutLimit(t *testing.T) {
 	}
 	if !strings.Contains(stdout, "without a memory limit: the partition only sets CPU weights and reports usage") {
 		t.Errorf("%s", stdout)
+	}
+	if p := s.Partitions[0]; p.UsedBytes != 90<<20 || p.UsedPeakBytes != 0 || !strings.Contains(stdout, "Used        90Mi as eviction counts it\n") {
+		t.Errorf("%+v:\n%s", p, stdout)
+	}
+}
+
+// TestStatusUsed: the present usage is read, and the service answers what was used in the last
+// minutes. Page cache does not count.
+func TestStatusUsed(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition("134217728")
+	n.Write(fakenode.SystemCgroup+"/memory.current", "94371840")
+	n.Write(fakenode.SystemCgroup+"/memory.stat", "inactive_file 10485760\nactive_file 20971520\nslab_reclaimable 0")
+	n.Serve(&fakenode.Runtime{})
+	for name, test := range map[string]struct {
+		report string
+		peak   uint64
+		line   string
+	}{
+		"higher before": {
+			`{"partitions":[{"name":"batch","usedPeakBytes":1},{"name":"system","usedBytes":1,"usedPeakBytes":115343360}]}`,
+			110 << 20, "60Mi as eviction counts it, 110Mi at most in the last 5 minutes\n",
+		},
+		"highest now":           {`{"partitions":[{"name":"system","usedPeakBytes":1}]}`, 60 << 20, "60Mi as eviction counts it, 60Mi at most in the last 5 minutes\n"},
+		"not polled yet":        {`{"partitions":[]}`, 0, "60Mi as eviction counts it\n"},
+		"an older service":      {`{"pods":[]}`, 0, "60Mi as eviction counts it\n"},
+		"another program there": {`welcome`, 0, "60Mi as eviction counts it\n"},
+	} {
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/report" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, test.report) // fails if the client has disconnected
+		}))
+		t.Cleanup(service.Close)
+		s, stdout := shown(t, n, func(o *options.Options) { o.Listen = service.Listener.Addr().String() })
+		if p := s.Partitions[0]; p.UsedBytes != 60<<20 || p.UsedPeakBytes != test.peak || !strings.Contains(stdout, "\nUsed        "+test.line) {
+			t.Errorf("%s: %+v; want %d, %q:\n%s", name, p, test.peak, test.line, stdout)
+		}
 	}
 }
 

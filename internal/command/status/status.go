@@ -66,8 +66,18 @@ type Active struct {
 	// Exclusive means that no other pod runs on CPUs.
 	Exclusive bool   `json:"exclusive,omitempty"`
 	CPUWeight uint64 `json:"cpuWeight"`
+	Used
 	// Eviction is nil if its state could not be read.
 	Eviction *Eviction `json:"eviction,omitempty"`
+}
+
+// Used is the usage of a partition as eviction counts it: memory that the kernel cannot reclaim.
+// Page cache and half of the reclaimable slabs are left out. A memory limit needs room for it.
+type Used struct {
+	UsedBytes uint64 `json:"usedBytes"`
+	// UsedPeakBytes is the largest of the last five minutes, by the readings of the service. It is
+	// absent if the service does not answer.
+	UsedPeakBytes uint64 `json:"usedPeakBytes,omitempty"`
 }
 
 // Read reads the node and queries the service, if it is running.
@@ -119,23 +129,38 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		settings := node.EvictionSettings(config.Of(p.Name).Thresholds, o.Eviction)
-		if p.Eviction, err = readEviction(o.Node, p.Name, settings, pods(p.Name)); err != nil {
+		if err := p.readMemory(o.Node, settings, pods(p.Name)); err != nil {
 			unread(err) // the places of the pods are shown nevertheless
 		}
 	}
-	// Only the service knows which pods are being moved, and which moves have failed.
-	var known map[string]podmove.PodReport
-	if len(report.Pods) > 0 {
-		known = (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Reasons(ctx)
+	status.Report = report
+	if o.Node.Answers() == nil {
+		status.add(control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
 	}
-	for i := range report.Pods {
-		pod := &report.Pods[i]
+	return status, nil
+}
+
+// add adds what only the service knows: which pods are being moved, which moves have failed, and
+// the usage of the last minutes.
+func (s *Status) add(told control.Report) {
+	known := map[string]podmove.PodReport{}
+	for i := range told.Pods {
+		known[told.Pods[i].UID] = told.Pods[i]
+	}
+	for i := range s.Pods {
+		pod := &s.Pods[i]
 		if said, ok := known[pod.UID]; ok && pod.Reason != "" && said.Reason != "" {
 			pod.Reason, pod.Next = said.Reason, said.Next
 		}
 	}
-	status.Report = report
-	return status, nil
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		for _, m := range told.Partitions {
+			if m.Name == p.Name {
+				p.UsedPeakBytes = max(m.UsedPeakBytes, p.UsedBytes)
+			}
+		}
+	}
 }
 
 // readActive reads the cgroup of a partition. It returns false if the partition is not active.
@@ -282,6 +307,13 @@ func (a *Active) write(w io.Writer) {
 		limit = bytesize.Text(*a.LimitBytes)
 	}
 	fmt.Fprintf(w, "Memory      %s of %s\n", bytesize.Text(a.MemoryBytes), limit)
+	if a.UsedBytes > 0 {
+		fmt.Fprintf(w, "Used        %s as eviction counts it", bytesize.Text(a.UsedBytes))
+		if a.UsedPeakBytes > 0 {
+			fmt.Fprintf(w, ", %s at most in the last %.0f minutes", bytesize.Text(a.UsedPeakBytes), evict.PeakWindow.Minutes())
+		}
+		fmt.Fprintln(w)
+	}
 	if a.SwapBytes > 0 {
 		fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(a.SwapBytes))
 	}

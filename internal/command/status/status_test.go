@@ -148,7 +148,7 @@ func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
 	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next"})
-	s.Partitions, s.Problem = []Active{{LimitBytes: &limit, CPUs: "0"}}, "problem"
+	s.Partitions, s.Problem = []Active{{LimitBytes: &limit, CPUs: "0", Used: Used{1, 2}}}, "problem"
 	var out bytes.Buffer
 	if err := WriteJSON(&out, s); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,9 @@ func TestJSONFields(t *testing.T) {
 	}{
 		// Eviction has a test of its own.
 		{all, []string{"partitions", "problem", "service", "time", "pods"}},
-		{got.Partitions[0], []string{"name", "slice", "namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight"}},
+		{got.Partitions[0], []string{
+			"name", "slice", "namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight", "usedBytes", "usedPeakBytes",
+		}},
 		{got.Pods[0], []string{
 			"namespace", "name", "uid", "qosClass", "member", "partition", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
 		}},

@@ -120,10 +120,11 @@ func (e Evictions) KernelKilled(limit evict.KilledAt, processes uint64) {
 	e.kills.WithLabelValues(string(limit)).Add(float64(processes))
 }
 
-// marginCollector collects how much memory of each partition is left until an eviction. A partition
-// has no metrics before its first poll.
+// marginCollector collects how much memory each partition uses, as eviction counts it, and how much
+// is left until an eviction. A partition has no metrics before its first poll.
 type marginCollector struct {
 	partitions                                *series
+	used, peak                                *prometheus.Desc
 	available, threshold, noCandidate, looked *prometheus.Desc
 }
 
@@ -131,6 +132,19 @@ func newMarginCollector(partitions *series) *marginCollector {
 	label := []string{"partition"}
 	return &marginCollector{
 		partitions: partitions,
+		used: prometheus.NewDesc(
+			prefix+"memory_used_bytes",
+			"Memory of a partition that the kernel cannot reclaim, as the last poll of eviction has read it: what is compared with the limit. "+
+				"It is there without a limit, too.",
+			label,
+			nil,
+		),
+		peak: prometheus.NewDesc(
+			prefix+"memory_used_peak_bytes",
+			"Largest "+prefix+"memory_used_bytes of the polls in the last five minutes. Scrapes do not reset it.",
+			label,
+			nil,
+		),
 		available: prometheus.NewDesc(
 			prefix+"memory_available_bytes",
 			"Memory that a partition may still use: its limit minus the memory that the kernel cannot reclaim. Page cache is not counted as used. "+
@@ -149,6 +163,8 @@ func newMarginCollector(partitions *series) *marginCollector {
 
 // Describe implements prometheus.Collector.
 func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.used
+	to <- c.peak
 	to <- c.available
 	to <- c.threshold
 	to <- c.noCandidate
@@ -169,6 +185,8 @@ func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
 
 func (c *marginCollector) partition(to chan<- prometheus.Metric, partition string, report evict.Report) {
 	send(to, c.looked, prometheus.GaugeValue, float64(report.Time.UnixNano())/1e9, partition)
+	send(to, c.used, prometheus.GaugeValue, float64(report.Memory.Used()), partition)
+	send(to, c.peak, prometheus.GaugeValue, float64(report.UsedPeak), partition)
 	if report.Limit != cgroupfs.Unlimited {
 		send(to, c.available, prometheus.GaugeValue, float64(report.Available), partition)
 	}

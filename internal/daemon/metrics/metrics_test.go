@@ -67,7 +67,10 @@ func sampleReport() report {
 
 // margin is an evict.Report that does not change.
 func margin() evict.Report {
-	return evict.Report{Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Thresholds: thresholds.Thresholds{Hard: 100 << 20, Soft: 200 << 20}}
+	return evict.Report{
+		Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Thresholds: thresholds.Thresholds{Hard: 100 << 20, Soft: 200 << 20},
+		Memory: cgroupfs.MemoryReading{Current: 212 << 20, InactiveFile: 20 << 20, ActiveFile: 10 << 20}, UsedPeak: 250 << 20,
+	}
 }
 
 // options holds what a test serves.

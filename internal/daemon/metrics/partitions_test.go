@@ -103,6 +103,8 @@ func TestMetricsOfTwoPartitions(t *testing.T) {
 		`nodepartition_eviction_no_candidates_total{partition="telemetry"} 1`,
 		`nodepartition_kernel_kills_total{limit="partition",partition="telemetry"} 2`,
 		`nodepartition_memory_available_bytes{partition="telemetry"} 3.145728e+08`,
+		`nodepartition_memory_used_bytes{partition="telemetry"} 1.90840832e+08`,
+		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,
 		`nodepartition_eviction_threshold_bytes{partition="telemetry",threshold="hard"} 1.048576e+08`,
 		`nodepartition_eviction_last_poll_timestamp_seconds{partition="telemetry"} 1.78e+09`,
 		`nodepartition_eviction_no_candidates{partition="telemetry"} 0`,
@@ -131,6 +133,8 @@ func TestMetricsOfTwoPartitions(t *testing.T) {
 	// A partition without a limit, or before its first poll, has no series for it.
 	for _, never := range []string{
 		`nodepartition_memory_available_bytes{partition="system"}`,
+		`nodepartition_memory_used_bytes{partition="system"}`,
+		`nodepartition_memory_used_peak_bytes{partition="system"}`,
 		`nodepartition_configured_memory_limit_bytes{partition="system"}`,
 		`nodepartition_memory_available_bytes{partition="default"}`,
 		`nodepartition_misplaced_pods{partition="default"`,
@@ -165,5 +169,30 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 	}
 	if strings.Contains(text, `kubelet_partition_memory_usage_bytes{partition="default"}`) {
 		t.Errorf("default is there:\n%s", text)
+	}
+}
+
+// TestMetricsWithoutLimit: what a partition uses is known without a limit, and what is left is not.
+func TestMetricsWithoutLimit(t *testing.T) {
+	t.Parallel()
+	unlimited := func() evict.Report {
+		r := margin()
+		r.Limit, r.Memory.Max = cgroupfs.Unlimited, cgroupfs.Unlimited
+		r.Hard, r.Soft = 0, 0
+		return r
+	}
+	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: report{}, Partitions: []partition{{telemetry, unlimited}}}))
+	for _, want := range []string{
+		`nodepartition_memory_used_bytes{partition="telemetry"} 1.90840832e+08`,
+		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s:\n%s", want, text)
+		}
+	}
+	for _, never := range []string{"nodepartition_memory_available_bytes", "nodepartition_eviction_threshold_bytes"} {
+		if strings.Contains(text, "\n"+never) {
+			t.Errorf("%s is there:\n%s", never, text)
+		}
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/node/control"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
@@ -25,6 +27,8 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	// Reports returns the results of the last pass.
 	Reports Reports
+	// Polls returns the last poll of the memory of each partition; its Time is zero before the first.
+	Polls func() []evict.Report
 	// Sources returns for each source of events and answers whether it is connected.
 	Sources func() map[string]bool
 	// Alive returns the problems that stop the main loop, one a line, or nil.
@@ -65,9 +69,17 @@ func Handler(o Options) http.Handler {
 }
 
 func (o Options) report(w http.ResponseWriter, _ *http.Request) {
-	report := o.Reports.Report()
+	report := control.Report{Report: o.Reports.Report(), Partitions: []control.Memory{}}
 	if report.Pods == nil {
 		report.Pods = []podmove.PodReport{} // a list in JSON, not null
+	}
+	for _, p := range o.Polls() {
+		if p.Time.IsZero() {
+			continue
+		}
+		report.Partitions = append(report.Partitions, control.Memory{
+			Name: p.Partition, Time: p.Time, UsedBytes: p.Memory.Used(), UsedPeakBytes: p.UsedPeak,
+		})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(report) // fails if the client is gone

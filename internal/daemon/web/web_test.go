@@ -17,13 +17,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/node/control"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
 )
 
 // fake is a monitor whose state a test sets.
 type fake struct {
 	report    podmove.Report
+	polls     []evict.Report
 	connected map[string]bool
 	ready     error
 	alive     error
@@ -43,6 +46,10 @@ func newFake() *fake {
 				Containers: 2, Misplaced: 2, Reason: podmove.ReasonRestartPolicy, Next: "restart " + hostile,
 			},
 		}},
+		polls: []evict.Report{{Partition: "telemetry"}, {
+			Partition: unitname.System, Time: time.Date(2026, 11, 20, 5, 48, 20, 0, time.UTC), UsedPeak: 70 << 20,
+			Memory: cgroupfs.MemoryReading{Current: 100 << 20, InactiveFile: 20 << 20, ActiveFile: 16 << 20, Max: 512 << 20},
+		}},
 		connected: map[string]bool{"systemd": true, "kubelet": true, "runtime": true, "nri": false},
 	}
 }
@@ -52,7 +59,7 @@ func (f *fake) handler(t *testing.T, cgroups string, hosts ...string) http.Handl
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "answer"}))
 	return Handler(Options{
-		Version: "v1.2.3", Gatherer: registry, Reports: f, Sources: func() map[string]bool { return f.connected },
+		Version: "v1.2.3", Gatherer: registry, Reports: f, Polls: func() []evict.Report { return f.polls }, Sources: func() map[string]bool { return f.connected },
 		Alive: func() error { return f.alive }, Ready: func() error { return f.ready }, Cgroups: cgroupfs.FS(cgroups), Hosts: hosts,
 		Partitions: []unitname.PartitionName{unitname.System, "telemetry"},
 	})
@@ -132,16 +139,24 @@ func TestHandlerReport(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	_, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report")
-	var got podmove.Report
+	var got control.Report
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
+	}
+	// One partition was not polled yet.
+	want := control.Memory{Name: unitname.System, Time: f.polls[1].Time, UsedBytes: 64 << 20, UsedPeakBytes: 70 << 20}
+	if len(got.Partitions) != 1 || got.Partitions[0] != want {
+		t.Errorf("got %+v, want %+v", got.Partitions, want)
 	}
 	if len(got.Pods) != 2 || got.Pods[1] != f.report.Pods[1] || !got.Time.Equal(f.report.Time) {
 		t.Errorf("got %+v, want %+v", got, f.report)
 	}
-	f.report = podmove.Report{}
-	if _, _, body := do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report"); !strings.Contains(body, `"pods":[]`) {
-		t.Errorf("no list of pods before the first pass: %s", body)
+	f.report, f.polls = podmove.Report{}, nil
+	_, _, body = do(t, f.handler(t, t.TempDir()), "GET", "http://localhost/report")
+	for _, want := range []string{`"pods":[]`, `"partitions":[]`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no list %s before the first pass: %s", want, body)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
 
@@ -23,19 +24,33 @@ type Service struct {
 	Listen string
 }
 
-// Reasons queries the service for the reports of its pods, with the reasons why pods are misplaced,
-// by UID. It returns nil if the service does not answer.
-func (s Service) Reasons(ctx context.Context) map[string]podmove.PodReport {
+// Report is what the service answers about the node: its last pass, and the memory of its
+// partitions.
+type Report struct {
+	podmove.Report
+	Partitions []Memory `json:"partitions"`
+}
+
+// Memory is the memory of a partition by the last poll of its eviction. Amounts are in bytes.
+type Memory struct {
+	Name unitname.PartitionName `json:"name"`
+	// Time of the poll.
+	Time time.Time `json:"time"`
+	// UsedBytes is the memory that the kernel cannot reclaim, which eviction compares with the limit,
+	// and UsedPeakBytes the largest of the last evict.PeakWindow.
+	UsedBytes     uint64 `json:"usedBytes"`
+	UsedPeakBytes uint64 `json:"usedPeakBytes"`
+}
+
+// LastReport queries the service for its report, with the reasons why pods are misplaced. It
+// returns an empty one if the service does not answer.
+func (s Service) LastReport(ctx context.Context) Report {
 	status, text, err := s.get(ctx, "/report")
-	var report podmove.Report
+	var report Report
 	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
-		return nil
+		return Report{}
 	}
-	known := map[string]podmove.PodReport{}
-	for _, pod := range report.Pods {
-		known[pod.UID] = pod
-	}
-	return known
+	return report
 }
 
 // Ready asks the service whether it is ready, and returns "ready" or why it is not.
