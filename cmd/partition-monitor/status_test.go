@@ -21,7 +21,8 @@ func TestStatusWait(t *testing.T) {
 	listener := n.Listen(node.ControlSocket)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/ready" {
-			t.Errorf("asked for %s", r.URL.Path)
+			http.NotFound(w, r) // no reasons
+			return
 		}
 		_, _ = io.WriteString(w, "ready")
 	})}

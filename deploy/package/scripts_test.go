@@ -193,7 +193,7 @@ func TestUnfitMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		why    string
 		change func(m machine)
-		// removed is what a removal calls systemctl with.
+		// removed lists the calls of systemctl by a removal.
 		removed []string
 	}{
 		"without systemd": {"systemd does not run here", func(m machine) { m.remove("run/systemd") }, nil},
@@ -617,7 +617,7 @@ func TestPrelaunched(t *testing.T) {
 	}
 }
 
-// again is what switches a partition on.
+// again lists the calls of systemctl that switch a partition on.
 var again = append(slices.Clone(first), "start --no-block partition-monitor.service")
 
 // TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. A trial of the
@@ -704,8 +704,8 @@ func TestInstalledAfterInterruption(t *testing.T) {
 	}
 }
 
-// TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before those of
-// the package, are named. The partition is the work of that generator: the removal of the package
+// TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before the
+// files of the package, are named. The partition is the work of that generator: the removal of the package
 // leaves it and its state. Masks and units of an operator are not such files.
 func TestMakeInstall(t *testing.T) {
 	const generator, unit = "/system-generators/partition-generator", "/system/partition-monitor.service"

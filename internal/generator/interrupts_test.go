@@ -18,7 +18,7 @@ import (
 type interrupted struct {
 	*testing.T
 	root string
-	// state and dropin are what systemd reports of irqbalance.
+	// state and dropin are the properties of irqbalance that systemd reports.
 	state, dropin string
 	// fails is the exit status of a restart.
 	fails string

@@ -30,7 +30,7 @@ func TestKubeletFields(t *testing.T) {
 	}
 }
 
-// TestKubeletFieldNames: the names are those of the kubelet's type.
+// TestKubeletFieldNames: the kubelet's type has the same names.
 func TestKubeletFieldNames(t *testing.T) {
 	var want []string
 	for i := range reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().NumField() {

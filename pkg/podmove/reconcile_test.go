@@ -508,7 +508,7 @@ func (h *host) asksForTelemetry() {
 // back outside. That says nothing about the other pods, also if the right is there again by then.
 func TestReconcilerRightOvertakes(t *testing.T) {
 	for name, test := range map[string]struct {
-		// answers are those after the container was stopped, four seconds each.
+		// answers lists the answers after the container was stopped, four seconds each.
 		answers []membership.Refusal
 		// all means that no pod is restarted any more.
 		all bool

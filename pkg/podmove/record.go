@@ -8,7 +8,7 @@ import (
 	"nodepartition/internal/statefile"
 )
 
-// record is what a monitor that starts again has to know, and its file.
+// record holds what a monitor that starts again has to know, and its file.
 type record[T any] struct{ now, stored T }
 
 // recordForm is the form of a record in its file.

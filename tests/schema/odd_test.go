@@ -30,7 +30,7 @@ var onlyTheProgram = []string{
 type field struct {
 	// document has %s for the value.
 	document string
-	// letters are what random values are made of.
+	// letters lists the characters of random values.
 	letters string
 	// quote means that the value is a string.
 	quote  bool

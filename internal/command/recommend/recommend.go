@@ -199,7 +199,8 @@ const (
 )
 
 // section puts the recommended values into the present section, or into none for a node elsewhere.
-// leastThreshold is that of the CPUs of the node, in bytes.
+// leastThreshold is the least threshold for the CPUs of the node, in
+// bytes.
 func (a *Advice) section(root hostfs.FS, elsewhere bool, leastThreshold uint64) error {
 	a.Section = map[string]any{}
 	if elsewhere {

@@ -24,8 +24,7 @@ type Service struct {
 	Listen string
 }
 
-// Report is what the service answers about the node: its last pass, and the memory of its
-// partitions.
+// Report is the service's answer about the node: its last pass, and the memory of its partitions.
 type Report struct {
 	podmove.Report
 	Partitions []Memory `json:"partitions"`
