@@ -44,7 +44,7 @@ func TestCheckBehindProxy(t *testing.T) {
 	cmd := n.program("check", strings.Replace("--listen="+fakenode.MonitorAnswers(t, http.StatusOK, "ok\n"), "127.0.0.1", "worker-1", 1))
 	cmd.Env = append(cmd.Env, "HTTP_PROXY="+proxy.URL)
 	out, err := cmd.Output()
-	if err != nil || !strings.Contains(string(out), "ok      service: ready, metrics at http://worker-1:") {
+	if err != nil || !strings.Contains(string(out), "ok      service: ready, metrics at worker-1:") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

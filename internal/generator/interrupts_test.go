@@ -51,7 +51,7 @@ func (n *interrupted) read(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// start is a start of irqbalance, with a list of its own. It returns the list that irqbalance sees.
+// start is a start of irqbalance, with its own list. It returns the list that irqbalance sees.
 func (n *interrupted) start(own string, keep cpuset.CPUSet) (list, says string) {
 	n.Helper()
 	if err := os.RemoveAll(filepath.Join(n.root, bansFile)); err != nil {

@@ -64,7 +64,7 @@ func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 // cpuForm is the form of a CPURecord in its file.
 func cpuForm() recordForm[CPURecord] {
 	return recordForm[CPURecord]{
-		what: "the CPU time of members", read: readCPU, equal: CPURecord.equal,
+		what: "recording the CPU time of members", read: readCPU, equal: CPURecord.equal,
 		file: func(r CPURecord) any { return cpuFile{cpuVersion, r} },
 	}
 }
@@ -79,8 +79,8 @@ type cpuFile struct {
 // cpuVersion is the present version. A file of another one counts as broken.
 const cpuVersion = 1
 
-// readCPU reads a record. A file that is missing or broken counts as none: a pass learns the figures
-// from the kubelet, and leaves a weight alone that it does not know.
+// readCPU reads a record. A file that is missing or broken counts as none: a pass learns the
+// figures from the kubelet, and leaves a weight alone that it does not know.
 func readCPU(path string) CPURecord {
 	var file cpuFile
 	if statefile.Read(path, &file) != nil || file.Version != cpuVersion {

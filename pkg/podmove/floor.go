@@ -58,7 +58,7 @@ func (g *Gatherer) readParent(s *Snapshot, floors cgroupfs.Protection) {
 // floor. The floor may be lowered while no monitor runs.
 func raisedForm() recordForm[cgroupfs.Protection] {
 	return recordForm[cgroupfs.Protection]{
-		what: "the protected memory of " + unitname.Default.Slice(),
+		what: "recording the protected memory of " + unitname.Default.Slice(),
 		read: readRaised,
 		file: func(p cgroupfs.Protection) any {
 			return raisedFile{raisedVersion, map[string]protectionFile{unitname.Default.Slice(): protectionFile(p)}}

@@ -38,7 +38,7 @@ func (r *record[T]) store(path string, next T, form recordForm[T]) error {
 	}
 	if path != "" {
 		if err := statefile.Write(path, form.file(next), 0o600); err != nil {
-			return fmt.Errorf("recording %s: %w", form.what, err)
+			return fmt.Errorf("%s: %w", form.what, err)
 		}
 	}
 	r.stored = next

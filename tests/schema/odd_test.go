@@ -104,7 +104,7 @@ func oddFields() map[string]field {
 	}
 }
 
-// TestOdd: the schema and the program agree on odd values, those of a table and random ones. The
+// TestOdd: the schema and the program agree on odd values, from a table and random ones. The
 // schema refuses nothing that the program takes, and takes what the program refuses only for the
 // reasons of onlyTheProgram.
 func TestOdd(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestCheckKeptOff: with IRQ_CPUS, what is missing for it to be in effect is said. What stays on
-// the exclusive CPUs all the same is no warning.
+// the exclusive CPUs all the same is not a warning.
 func TestCheckKeptOff(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Valid("kube-system"))

@@ -59,7 +59,7 @@ var (
 	bootstrap = pattern(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 	uid       = pattern(`[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}`)
 	// pair is an attribute.
-	pair = pattern(`^([A-Za-z][A-Za-z_-]{0,40})=(.*)$`)
+	pair = pattern(`^([A-Za-z][A-Za-z_.-]{0,40})=(.*)$`)
 	// revealing is a word before which a secret may follow.
 	revealing = pattern(`(?i)token|passw|passphrase|pwd|secret|bearer|authoriz|\bauth\b|credential|(api|access)-?key|_key\b|` +
 		`private|cookie|signature|-----BEGIN`)

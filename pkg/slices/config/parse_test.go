@@ -125,7 +125,7 @@ func TestParseAmountZero(t *testing.T) {
 		{`"2%"`, amount{percent: 2}, ""},
 		{`"-1"`, amount{}, "must not be negative"},
 		{`"0%"`, amount{}, "between"},
-		{`"1e-50%"`, amount{}, "between"},
+		{`"1e-50%"`, amount{}, "not a percentage"},
 		{`"100%"`, amount{}, "between"},
 		{`{}`, amount{}, "not a quantity"},
 	} {
