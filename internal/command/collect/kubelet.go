@@ -49,7 +49,7 @@ var value = pattern(`^[A-Za-z0-9/][A-Za-z0-9.,:/%=_<-]{0,199}$`)
 var fieldName = pattern(`^[A-Za-z][A-Za-z_-]{0,63}$`)
 
 // flagName is the shape of a name of a flag. A key that begins with a dash has capital letters.
-var flagName = pattern(`^[a-z][a-z0-9_-]{0,39}$`)
+var flagName = pattern(`^[a-z][a-z0-9_.-]{0,39}$`)
 
 // key returns the name of a field or the key of a map, or leftOut.
 func key(name string) string {
