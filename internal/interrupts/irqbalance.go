@@ -18,7 +18,8 @@ import (
 const (
 	// Service is the unit of irqbalance.
 	Service = "irqbalance.service"
-	// BansFile has variables for irqbalance. systemd reads it after the other files of its environment.
+	// BansFile has variables for irqbalance. systemd reads it after the other files of its
+	// environment.
 	BansFile = config.StateDir + "/irqbalance.env"
 
 	// listVariable has the CPUs that irqbalance leaves out, from version 1.8 on.

@@ -57,8 +57,8 @@ func Mask(cpus cpuset.CPUSet) string {
 	return strings.Join(texts, ",")
 }
 
-// without returns a mask with as many digits, in which CPUs are missing. The kernel writes all masks
-// of a node with the same number of digits.
+// without returns a mask with as many digits, in which CPUs are missing. The kernel writes all
+// masks of a node with the same number of digits.
 func without(mask string, cpus cpuset.CPUSet) string {
 	out := []byte(mask)
 	first := 0 // the CPU of the lowest bit of a digit

@@ -12,7 +12,7 @@ import (
 	"nodepartition/internal/interrupts"
 )
 
-// keptOff is what IRQ_CPUS does on the node.
+// keptOff holds the effect of IRQ_CPUS on the node.
 type keptOff struct {
 	// on means that it is set.
 	on bool
@@ -21,7 +21,7 @@ type keptOff struct {
 	lacks string
 	// forNew means that it is not in effect for new interrupts.
 	forNew bool
-	// change is what makes it be in effect.
+	// change tells an operator how it comes into effect.
 	change string
 }
 
