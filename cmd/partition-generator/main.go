@@ -116,7 +116,7 @@ func keepOff(command, list, root string, getenv func(string) string, log *genera
 	}
 	var systemd systemctl.Programs
 	if root != "" {
-		// The folder's, and not this machine's.
+		// Not the systemd of this machine.
 		systemd = systemctl.Programs(filepath.Join(root, "usr/bin"))
 	}
 	return generator.Interrupts(context.Background(), root, systemd, cpus, log)

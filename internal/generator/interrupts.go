@@ -69,8 +69,8 @@ func restartIrqbalance(ctx context.Context, root string, systemd systemctl.Progr
 	return nil
 }
 
-// irqbalance reports whether irqbalance runs, and whether systemd gives it the file that Ban
-// writes.
+// irqbalance reports whether systemd gives irqbalance the file that Ban writes, and whether it
+// runs.
 func irqbalance(ctx context.Context, systemd systemctl.Programs) (reads, runs bool, err error) {
 	units, err := systemd.Show(ctx, "ActiveState,DropInPaths", interrupts.Service)
 	if err != nil {

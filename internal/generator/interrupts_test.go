@@ -18,7 +18,7 @@ import (
 type interrupted struct {
 	*testing.T
 	root string
-	// state and dropin are the properties of irqbalance that systemd reports.
+	// state and dropin hold what systemd reports of irqbalance.
 	state, dropin string
 	// fails is the exit status of a restart.
 	fails string
@@ -51,7 +51,7 @@ func (n *interrupted) read(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// start is a start of irqbalance, with its own list. It returns the list that irqbalance sees.
+// start is a start of irqbalance, whose own file has a list. It returns the list that it sees.
 func (n *interrupted) start(own string, keep cpuset.CPUSet) (list, says string) {
 	n.Helper()
 	if err := os.RemoveAll(filepath.Join(n.root, bansFile)); err != nil {

@@ -34,7 +34,7 @@ type record struct {
 	Wrote []string `json:"wrote"`
 }
 
-// step lists the writes of one run to DefaultAffinity, in the order of the fields. A run that is
+// step lists what one run does with DefaultAffinity, in the order of the fields. A run that is
 // killed in between leaves what the next one takes up.
 type step struct {
 	// save is the new record; nil for the one that there is.

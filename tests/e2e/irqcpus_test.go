@@ -25,8 +25,8 @@ func exclusively(cpus string) string {
 	return partition("512Mi", cpus) + "  exclusive: true\n"
 }
 
-// TestIRQCPUs: irqbalance, and the default for new interrupts, leave out exclusive CPUs beside
-// those that they leave out already, from a reload and from the boot on. At the end both are as
+// TestIRQCPUs: irqbalance, and the default for new interrupts, leave out exclusive CPUs beside the
+// CPUs that they leave out already, from a reload and from the boot on. At the end both are as
 // before.
 func TestIRQCPUs(t *testing.T) {
 	withIRQBalance := []string{"trixie", "bookworm"}
@@ -72,8 +72,7 @@ const irqOn = "IRQ_CPUS=partition\n"
 func (s irqStep) run(t *testing.T, n *lab.Node) {
 	t.Helper()
 	irqFiles(t, n, s.settings, s.own)
-	// A restart for each step, and those for the files of irqbalance, are more than five in ten
-	// seconds.
+	// There may be more than five restarts in ten seconds: for each step, and for irqbalance's file.
 	run(t, n, "systemctl reset-failed irqbalance.service")
 	configure(t, n, exclusively(s.cpus))
 	want(t, n, "cat "+defaultAffinity, s.affinity)

@@ -142,7 +142,7 @@ func TestBansKilled(t *testing.T) {
 	}
 }
 
-// TestInterruptsArguments: an argument that is not a list of CPUs changes nothing.
+// TestInterruptsArguments: text that does not list CPUs changes nothing.
 func TestInterruptsArguments(t *testing.T) {
 	t.Parallel()
 	n := interruptNode{t, t.TempDir()}

@@ -21,7 +21,7 @@ type keptOff struct {
 	lacks string
 	// forNew means that it is not in effect for new interrupts.
 	forNew bool
-	// change says how to bring it into effect.
+	// change tells an operator how it comes into effect.
 	change string
 }
 

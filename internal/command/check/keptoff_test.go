@@ -7,8 +7,8 @@ import (
 	"nodepartition/tests/fakenode"
 )
 
-// TestCheckKeptOff: with IRQ_CPUS, what is missing for it to be in effect is said. What stays on
-// the exclusive CPUs all the same is not a warning.
+// TestCheckKeptOff: with IRQ_CPUS, what is missing for it to be in effect is said. There is not a
+// warning for what stays on the exclusive CPUs all the same.
 func TestCheckKeptOff(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Valid("kube-system"))
