@@ -74,12 +74,9 @@ type unversioned struct {
 	decision.Partition
 }
 
-// ofVersion returns the members of a file of any version so far.
+// ofVersion returns the members of a file of a version that ReadVersion takes.
 func (f unversioned) ofVersion() (Members, error) {
 	m := f.Members
-	if m.Version > membersVersion {
-		return m, fmt.Errorf("has version %d, and this program reads up to %d", m.Version, membersVersion)
-	}
 	if m.Version == 0 {
 		f.Name = unitname.First
 		m.Partitions = []decision.Partition{f.Partition}
@@ -109,7 +106,7 @@ func ReadOnly(string, Members) error { return nil }
 
 func readMembers(path string) (Members, error) {
 	var read unversioned
-	err := statefile.Read(path, &read)
+	err := statefile.ReadVersion(path, membersVersion, &read)
 	var file *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -149,7 +149,7 @@ func TestReadMembersEarlier(t *testing.T) {
 				{Name: "system", Namespaces: []string{"a"}}, {Name: "my-batch", Namespaces: []string{"b"}},
 			}}, "",
 		},
-		"a later version": {`{"version":2,"partitions":[]}`, Members{}, path + ": has version 2"},
+		"a later version": {`{"version":2,"partitions":{"a":1}}`, Members{}, path + ": a later version has written it: it has version 2"},
 		"no partition":    {`{"version":1}`, Members{}, path + ": names no namespace; remove it"},
 		"a former name that no unit can have": {
 			`{"version":1,"partitions":[{"name":"system","namespaces":["a"]}],"former":[{"name":"../a"}]}`, Members{}, path + `: partition "../a"`,

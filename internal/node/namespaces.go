@@ -95,12 +95,9 @@ type namespacesFile struct {
 func ReadNamespaces(n host.Node) (Namespaces, error) {
 	var file namespacesFile
 	path := n.Path(NamespacesFile)
-	err := statefile.Read(path, &file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	err := statefile.ReadVersion(path, namespacesVersion, &file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return Namespaces{}, nil
-	case err == nil && file.Version > namespacesVersion:
-		err = fmt.Errorf("has version %d, and this program reads up to %d", file.Version, namespacesVersion)
 	}
 	if err != nil {
 		return Namespaces{}, fmt.Errorf("%s: %w; remove it", path, err)

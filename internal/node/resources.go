@@ -47,12 +47,9 @@ type resourcesFile struct {
 func ReadResources(n host.Node) (Resources, error) {
 	var file resourcesFile
 	path := n.Path(ResourcesFile)
-	err := statefile.Read(path, &file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	err := statefile.ReadVersion(path, resourcesVersion, &file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return Resources{}, nil
-	case err == nil && file.Version > resourcesVersion:
-		err = fmt.Errorf("has version %d, and this program reads up to %d", file.Version, resourcesVersion)
 	}
 	if err != nil {
 		return Resources{}, fmt.Errorf("%s: %w; remove it", path, err)

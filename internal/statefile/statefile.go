@@ -4,6 +4,8 @@ package statefile
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,6 +39,33 @@ func Read(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
+	}
+	return json.Unmarshal(data, v)
+}
+
+// ErrLater means that a later version of the program has written a file.
+var ErrLater = errors.New("a later version")
+
+// ReadVersion is Read for a file that names its version: Decode has the rest.
+func ReadVersion(path string, known int, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return Decode(data, known, v)
+}
+
+// Decode decodes the content of a file into v. It returns ErrLater for a version above known, whose
+// fields may have other types: nothing else of it is decoded. A file without a version has 0.
+func Decode(data []byte, known int, v any) error {
+	var stamp struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &stamp); err != nil {
+		return err
+	}
+	if stamp.Version > known {
+		return fmt.Errorf("%w has written it: it has version %d, and this program reads up to %d", ErrLater, stamp.Version, known)
 	}
 	return json.Unmarshal(data, v)
 }

@@ -35,6 +35,39 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
+// TestReadVersion: a file of a later version is refused as such, although a field has another type
+// there. Each earlier one is decoded.
+func TestReadVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.json")
+	for text, want := range map[string]string{
+		`{"version":3,"words":{"a":1}}`:  "a later version has written it: it has version 3, and this program reads up to 2",
+		`{"version":2,"words":["a"]}`:    "",
+		`{"words":["a"]}`:                "",
+		`{"version":"3","words":["a"]}`:  "version",
+		`{"version":2,"words":{"a":1}}`:  "words",
+		`{"version":3,"words":["a"]`:     "unexpected end",
+		`{"version":-1,"words":["a"]}`:   "",
+		`{"version":2.5,"words":["a"]}`:  "version",
+		`{"version":null,"words":["a"]}`: "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got content
+		err := ReadVersion(path, 2, &got)
+		if want == "" && (err != nil || len(got.Words) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %v; want %q", text, got, err, want)
+		}
+		if errors.Is(err, ErrLater) != strings.HasPrefix(want, "a later") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := ReadVersion(path+".none", 2, new(content)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
 // TestWriteReplacesWhole: a reader gets the long content or the short one.
 func TestWriteReplacesWhole(t *testing.T) {
 	t.Parallel()

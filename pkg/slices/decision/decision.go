@@ -16,6 +16,7 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/membership"
+	"nodepartition/internal/statefile"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
@@ -161,13 +162,14 @@ type unversioned struct {
 // parse parses the file of this version and of those before.
 func parse(data []byte) (*Decision, error) {
 	d := &Decision{}
-	if err := json.Unmarshal(data, d); err != nil {
+	err := statefile.Decode(data, version, d)
+	if errors.Is(err, statefile.ErrLater) {
+		return nil, fmt.Errorf("%w: restart partition-monitor", err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	switch {
-	case d.Version > version:
-		return nil, fmt.Errorf("has version %d, and this program reads up to %d: restart partition-monitor", d.Version, version)
-	case d.Version == version:
+	if d.Version == version {
 		return d, nil
 	}
 	var old unversioned

@@ -149,7 +149,7 @@ func TestReadEarlier(t *testing.T) {
 	if got, err := Read(root); err != nil || got.Identity != "" || len(got.Partitions) != 0 {
 		t.Errorf("%+v, %v; want that no partition was made", got, err)
 	}
-	put(t, path, `{"version":2,"identity":"a"}`)
+	put(t, path, `{"version":2,"identity":["a"]}`)
 	if got, err := Read(root); err == nil || got != nil || !strings.Contains(err.Error(), "restart partition-monitor") {
 		t.Errorf("%+v, %v; want an error", got, err)
 	}
