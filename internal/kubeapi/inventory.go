@@ -54,7 +54,8 @@ func (c *Client) NodeWithout(ctx context.Context, node string, resources []strin
 	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
 		return nil, err
 	}
-	return object.without(resources), nil
+	lacking, _ := object.without(resources)
+	return lacking, nil
 }
 
 // Annotations returns the annotations of all namespaces of the cluster, by their names.
