@@ -38,7 +38,7 @@ const (
 
 // effect matches the value of a target. OpenShift's API server asks for the effect, which a node
 // does not.
-var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t\r\n]*"PreferredDuringScheduling"` +
+var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t\r\n]*"` + workload.Preferred + `"` +
 	`[ \t\r\n]*[}][ \t\r\n]*$`)
 
 // Convert returns what admission changes in a pod that is created in a namespace. It does so as
@@ -59,7 +59,7 @@ func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
 		return skip(pod.Annotations, name, unknownWarning)
 	case right == silent:
 		return skip(pod.Annotations, name, silentWarning)
-	case right == forbidden || !effect.MatchString(pod.Annotations[targetPrefix+name]):
+	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]):
 		return e // for Judge
 	}
 	return convert(pod, name)
@@ -120,10 +120,8 @@ func rightOf(types []Type, in Namespace, name string) right {
 		types[at].ByNamespace && slices.Contains(workload.Allowed(in.Annotations), name):
 		return allowed
 	}
-	for _, key := range []string{"workload.openshift.io/allowed", "allowed.workload.openshift.io"} {
-		if _, says := in.Annotations[key]; says {
-			return forbidden
-		}
+	if workload.SaysAllowed(in.Annotations) {
+		return forbidden
 	}
 	return silent
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	sums "k8s.io/component-helpers/resource"
 
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/quantity"
 )
 
@@ -103,10 +104,6 @@ func (p PodCPU) limit(pod *v1.Pod) int64 {
 // maxAnnotation bounds the annotation of a container in bytes. A conversion writes 40 at most.
 const maxAnnotation = 1 << 10
 
-// maxLimit bounds a CPU limit in an annotation: the kubelet's largest request (MaxShares,
-// pkg/kubelet/cm/helpers_linux.go).
-const maxLimit = 256_000
-
 // annotated returns the CPU limit of a container that requests the resource, and what is wrong with
 // its annotations. An annotation with another value than the request says counts for nothing.
 func annotated(annotations map[string]string, workload, container string, request int64) (int64, error) {
@@ -132,8 +129,8 @@ func annotated(annotations map[string]string, workload, container string, reques
 		return 0, nil
 	}
 	limit, err := found.Limit.Int64()
-	if err != nil || limit <= 0 || limit > maxLimit {
-		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, maxLimit)
+	if err != nil || limit <= 0 || limit > cpuweight.MaxMilliCPU {
+		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, cpuweight.MaxMilliCPU)
 	}
 	return limit, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/quantity"
 )
 
@@ -132,7 +133,7 @@ func FuzzCPUOf(f *testing.F) {
 		annotations := map[string]string{resourcesKey("main"): shipped, documentKey("management", "main"): document}
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		got := CPUOf(pod, "management")
-		if got.Request != min(max(request, 0), quantity.MaxMilliCPU) || got.Limit < 0 || got.Limit > maxLimit || len(got.Flaw) > 256 {
+		if got.Request != min(max(request, 0), quantity.MaxMilliCPU) || got.Limit < 0 || got.Limit > cpuweight.MaxMilliCPU || len(got.Flaw) > 256 {
 			t.Errorf("%+v", got)
 		}
 		if got.Request == 0 && (got.Limit != 0 || got.Flaw != "") {

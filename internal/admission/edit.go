@@ -66,7 +66,7 @@ func (e Edit) applyTo(name string, resources *v1.ResourceRequirements) {
 // asks adds the annotations of a pod that is converted.
 func (e *Edit) asks(workload string) {
 	e.Resource = resourceOf(workload)
-	e.Set = map[string]string{targetPrefix + workload: asked}
+	e.Set = map[string]string{targetKey(workload): asked}
 }
 
 // share adds the annotations of a container. document is the value of the enhancement's.
@@ -91,7 +91,7 @@ func (e *Edit) move(workload string, c container) {
 func skip(annotations map[string]string, workload, warning string) Edit {
 	return Edit{
 		Warning: warning,
-		Remove:  append(strip(annotations), targetPrefix+workload),
+		Remove:  append(strip(annotations), targetKey(workload)),
 		Set:     map[string]string{warningKey: warning},
 	}
 }

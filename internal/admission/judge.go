@@ -35,7 +35,7 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 		if rightOf(types, in, name) != allowed {
 			return fmt.Errorf("the namespace %s does not allow the workload type %s", in.Name, name)
 		}
-		if !effect.MatchString(pod.Annotations[targetPrefix+name]) {
+		if !effect.MatchString(pod.Annotations[targetKey(name)]) {
 			return errEffect
 		}
 	default:

@@ -8,10 +8,9 @@ import (
 	"nodepartition/internal/workload"
 )
 
-// The keys of annotations. OpenShift ships the second key, and
-// the enhancement has the third.
+// The keys of annotations that a conversion writes. OpenShift ships the first key, and the
+// enhancement has the second. Those by which pods ask, and namespaces allow, are in workload.
 const (
-	targetPrefix    = "target.workload.openshift.io/"
 	resourcesPrefix = "resources.workload.openshift.io/"
 	documentPrefix  = "io.openshift.workload."
 	// warningKey has the reason why a pod that asks for a type was not converted.
@@ -19,7 +18,7 @@ const (
 )
 
 // asked is the value of a target. Admission writes it in this form.
-const asked = `{"effect":"PreferredDuringScheduling"}`
+const asked = `{"effect":"` + workload.Preferred + `"}`
 
 // mirrorKey marks the copy of a static pod, which the kubelet makes (MirrorPodAnnotation,
 // k8s.io/api/core/v1).
@@ -27,6 +26,9 @@ const mirrorKey = v1.MirrorPodAnnotationKey
 
 // resourceOf returns the resource of a workload type as a list of resources has it.
 func resourceOf(name string) v1.ResourceName { return v1.ResourceName(workload.Resource(name)) }
+
+// targetKey returns the key of the annotation by which a pod asks for a type.
+func targetKey(name string) string { return workload.TargetPrefix + name }
 
 // resourcesKey returns the key of the annotation of a container, as OpenShift ships it.
 func resourcesKey(container string) string { return resourcesPrefix + container }
@@ -46,7 +48,7 @@ func ofContainer(key string) bool {
 func targets(annotations map[string]string) []string {
 	var types []string
 	for key := range annotations {
-		if name, ok := strings.CutPrefix(key, targetPrefix); ok {
+		if name, ok := strings.CutPrefix(key, workload.TargetPrefix); ok {
 			types = append(types, name)
 		}
 	}

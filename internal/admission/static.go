@@ -67,7 +67,7 @@ func (e *Edit) static(name string, c container, annotations map[string]string) e
 func Ask(pod *v1.Pod, name string) (Edit, error) {
 	switch found := targets(pod.Annotations); {
 	case len(found) == 0:
-		return Edit{Set: map[string]string{targetPrefix + name: asked}}, nil
+		return Edit{Set: map[string]string{targetKey(name): asked}}, nil
 	case len(found) == 1 && found[0] == name:
 		return Edit{}, nil
 	default:

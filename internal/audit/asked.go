@@ -12,10 +12,23 @@ import (
 	"nodepartition/internal/unitname"
 )
 
+// askedTime is the CPU time that a pod has by the resource of a workload type, and the slice in
+// which its containers have it.
+type askedTime struct {
+	cpu   admission.PodCPU
+	slice string
+}
+
 // askedCPU returns the CPU time that a pod has by the resource of the workload type that it asks
-// for, and the slice in which its containers have it. partition-monitor gives it to members by
-// annotation alone, in their partition.
-func (a *audit) askedCPU(pod *v1.Pod) (cpu admission.PodCPU, slice string) {
+// for. partition-monitor gives it to members by annotation alone, in their partition.
+func (a *audit) askedCPU(pod *v1.Pod) askedTime {
+	if _, known := a.asking[pod]; !known {
+		a.asking[pod] = a.computeAsked(pod)
+	}
+	return a.asking[pod]
+}
+
+func (a *audit) computeAsked(pod *v1.Pod) askedTime {
 	place := a.Members.Place(membership.Pod{
 		Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
 		Origin: membership.OriginOf(pod.Annotations),
@@ -25,9 +38,9 @@ func (a *audit) askedCPU(pod *v1.Pod) (cpu admission.PodCPU, slice string) {
 		},
 	})
 	if !place.Resource {
-		return admission.PodCPU{}, ""
+		return askedTime{}
 	}
-	return admission.CPUOf(pod, place.Type), sliceIn(place.Partition, pod)
+	return askedTime{admission.CPUOf(pod, place.Type), sliceIn(place.Partition, pod)}
 }
 
 func sliceIn(p unitname.PartitionName, pod *v1.Pod) string {
@@ -35,9 +48,9 @@ func sliceIn(p unitname.PartitionName, pod *v1.Pod) string {
 }
 
 // ask adds to a container what it has by the resource.
-func (c *container) ask(cpu admission.PodCPU, slice string) {
-	asked, ok := cpu.Containers[c.spec.Name]
-	if !ok || !strings.HasPrefix(c.scope, slice+"/") {
+func (c *container) ask(of askedTime) {
+	asked, ok := of.cpu.Containers[c.spec.Name]
+	if !ok || !strings.HasPrefix(c.scope, of.slice+"/") {
 		return
 	}
 	c.shares = cpuweight.SharesOfMilliCPU(cpuweight.Plus(c.milli, asked.Request))
@@ -50,7 +63,8 @@ func (c *container) ask(cpu admission.PodCPU, slice string) {
 // askedSlice checks the CPU time of the slice of a member by annotation in its partition. Its other
 // limits are a copy of the kubelet's slice, which podSlices checks.
 func (a *audit) askedSlice(pod *v1.Pod, r resources) {
-	cpu, slice := a.askedCPU(pod)
+	of := a.askedCPU(pod)
+	cpu, slice := of.cpu, of.slice
 	if cpu.Request == 0 {
 		return
 	}

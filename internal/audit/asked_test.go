@@ -110,3 +110,26 @@ func TestRunAskedElsewhere(t *testing.T) {
 		t.Errorf("findings of %q; want one of its weight", got)
 	}
 }
+
+// TestAskedOnce: what a pod asks for is computed once, however many rules ask for it.
+func TestAskedOnce(t *testing.T) {
+	t.Parallel()
+	facts := asking(t, nil, Files{}, Files{})
+	asked := 0
+	w := membership.Workload{Type: "telemetry", Partition: "telemetry", ByNamespace: true, Advertise: true}
+	facts.Members = membership.New().With([]membership.Workload{w}, func(string, string) membership.Refusal {
+		asked++
+		return ""
+	})
+	a := newAudit(facts)
+	a.findFormulas()
+	for _, pod := range a.settled() {
+		for range 3 {
+			a.running(pod)
+			a.askedSlice(pod, podResources(pod))
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the place of the one pod that asks is decided %d times", asked)
+	}
+}

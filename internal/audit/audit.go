@@ -23,6 +23,9 @@ type audit struct {
 	found map[string]bool
 	// scopes holds the scopes of containers by the ID of the container.
 	scopes map[string]string
+	// asking and containersOf hold what was computed of a pod: several rules ask for it.
+	asking       map[*v1.Pod]askedTime
+	containersOf map[*v1.Pod][]container
 	// formula is the one by which the kubelet writes slices, as far as the tree shows it.
 	formula cpuweight.Formula
 }
@@ -85,6 +88,7 @@ func PartitionCPUs(s *Facts) Report {
 
 func newAudit(s *Facts) *audit {
 	a := &audit{Facts: s, found: map[string]bool{}, scopes: map[string]string{}}
+	a.asking, a.containersOf = map[*v1.Pod]askedTime{}, map[*v1.Pod][]container{}
 	a.report = Report{Findings: []Finding{}, NotChecked: []string{}}
 	for cgroup := range s.Cgroups {
 		if id := unitname.ContainerID(path.Base(cgroup)); id != "" {

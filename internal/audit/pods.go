@@ -173,11 +173,18 @@ type container struct {
 // pod with an overhead: its RuntimeClass runs the containers in a sandbox (gVisor, Kata
 // Containers), and their scopes need not have limits.
 func (a *audit) running(pod *v1.Pod) []container {
+	if _, known := a.containersOf[pod]; !known {
+		a.containersOf[pod] = a.findRunning(pod)
+	}
+	return a.containersOf[pod]
+}
+
+func (a *audit) findRunning(pod *v1.Pod) []container {
 	var list []container
 	if len(pod.Spec.Overhead) > 0 {
 		return nil
 	}
-	cpu, slice := a.askedCPU(pod)
+	asked := a.askedCPU(pod)
 	for _, group := range []struct {
 		specs    []v1.Container
 		statuses []v1.ContainerStatus
@@ -190,7 +197,7 @@ func (a *audit) running(pod *v1.Pod) []container {
 				}
 				if scope, ok := a.scopes[idOf(status.ContainerID)]; ok {
 					c := newContainer(pod, spec, scope)
-					c.ask(cpu, slice)
+					c.ask(asked)
 					list = append(list, c)
 				}
 			}

@@ -31,6 +31,10 @@ const MinShares = 2
 
 const maxShares = 262144 // MaxShares, same file
 
+// MaxMilliCPU is the CPU request with the most shares, in thousandths of a CPU: 256 CPUs. A larger
+// one counts as it.
+const MaxMilliCPU = maxShares * 1000 / 1024
+
 // SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
 // (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
 func SharesOfMilliCPU(milli int64) uint64 {
@@ -41,4 +45,4 @@ func SharesOfMilliCPU(milli int64) uint64 {
 // larger than the request with the most shares.
 func Plus(a, b int64) int64 { return bounded(bounded(a) + bounded(b)) }
 
-func bounded(milli int64) int64 { return min(max(milli, 0), maxShares*1000/1024) }
+func bounded(milli int64) int64 { return min(max(milli, 0), MaxMilliCPU) }

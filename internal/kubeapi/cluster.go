@@ -23,31 +23,46 @@ type nodeAmounts struct {
 	} `json:"status"`
 }
 
-// without returns which of these resources the node lacks.
-func (n *nodeAmounts) without(resources []string) []string {
-	var lacking []string
+// without returns which of these resources the node lacks, and which of them it has none of
+// although it has them: a kubelet has set them to zero.
+func (n *nodeAmounts) without(resources []string) (lacking, zero []string) {
 	for _, name := range resources {
-		if q := n.Status.Allocatable[name]; q.Sign() <= 0 {
-			lacking = append(lacking, name)
+		q, has := n.Status.Allocatable[name]
+		if q.Sign() > 0 {
+			continue
+		}
+		lacking = append(lacking, name)
+		if has {
+			zero = append(zero, name)
 		}
 	}
-	return lacking
+	return lacking, zero
 }
 
-// NodesWithout returns, for each of these resources that a node of the cluster lacks, the names of
-// the nodes. A node has a resource if it can allocate some of it. The user needs the right to list
-// nodes, which a kubelet's does not have.
-func (c *Client) NodesWithout(ctx context.Context, resources []string) (map[string][]string, error) {
-	lacking := map[string][]string{}
+// Lack holds the nodes that lack a resource, by the resource.
+type Lack struct {
+	// All has them all, and Zero those that have the resource with an amount of zero.
+	All, Zero map[string][]string
+}
+
+// NodesWithout returns the nodes of the cluster that lack these resources. A node has a resource if
+// it can allocate some of it. The user needs the right to list nodes, which a kubelet's does not
+// have.
+func (c *Client) NodesWithout(ctx context.Context, resources []string) (Lack, error) {
+	lack := Lack{All: map[string][]string{}, Zero: map[string][]string{}}
 	err := list(ctx, c, "nodes", func(n *nodeAmounts) {
-		for _, name := range n.without(resources) {
-			lacking[name] = append(lacking[name], n.Metadata.Name)
+		lacking, zero := n.without(resources)
+		for _, name := range lacking {
+			lack.All[name] = append(lack.All[name], n.Metadata.Name)
+		}
+		for _, name := range zero {
+			lack.Zero[name] = append(lack.Zero[name], n.Metadata.Name)
 		}
 	})
 	if err != nil {
-		return nil, err
+		return Lack{}, err
 	}
-	return lacking, nil
+	return lack, nil
 }
 
 // ServedVersion returns the first of these versions of an API group in which the API server serves

@@ -3,12 +3,11 @@ package kubeapi
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -55,8 +54,8 @@ func TestNodesWithout(t *testing.T) {
 		"/api/v1/nodes?continue=more&limit=500": `{"metadata":{},"items":[` + nodeJSON("three", `"x/b":"1"`) + "]}",
 	})
 	got, err := c.NodesWithout(t.Context(), []string{"x/a", "x/b"})
-	want := map[string][]string{"x/a": {"two", "three"}, "x/b": {"two"}}
-	if err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+	want := Lack{All: map[string][]string{"x/a": {"two", "three"}, "x/b": {"two"}}, Zero: map[string][]string{"x/a": {"two"}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 	for answer, text := range map[string]string{"forbidden": "the right to list nodes", "{": "list nodes: unexpected end"} {

@@ -19,9 +19,15 @@ type page[T any] struct {
 	Items    []T             `json:"items"`
 }
 
-// list calls each with the objects of a list of the whole cluster, page by page.
+// maxPages bounds the pages of a list: half a million objects. A cluster has at most 10,000
+// namespaces and 5000 nodes (kubernetes.io/docs/setup/best-practices/cluster-large).
+const maxPages = 1000
+
+// list calls each with the objects of a list of the whole cluster, page by page. A server or a
+// proxy that gives one page again and again is an error.
 func list[T any](ctx context.Context, c *Client, plural string, each func(*T)) error {
-	for from := ""; ; {
+	from := ""
+	for number := 1; ; number++ {
 		request := c.rest.Get().Resource(plural).Param("limit", fmt.Sprint(pageSize)).SetHeader("Accept", "application/json")
 		if from != "" {
 			request.Param("continue", from)
@@ -33,9 +39,18 @@ func list[T any](ctx context.Context, c *Client, plural string, each func(*T)) e
 		for i := range got.Items {
 			each(&got.Items[i])
 		}
-		if from = got.Metadata.Continue; from == "" {
+		next := got.Metadata.Continue
+		switch {
+		case next == "":
 			return nil
+		case next == from:
+			return fmt.Errorf("API server %s: list %s: page %d has the continue token that it was asked for with, so that the list has no end; "+
+				"is a proxy in between that keeps answers?", c.server, plural, number)
+		case number == maxPages:
+			return fmt.Errorf("API server %s: list %s: has more than %d pages of %d; does it begin again and again?",
+				c.server, plural, maxPages, pageSize)
 		}
+		from = next
 	}
 }
 
@@ -54,7 +69,8 @@ func (c *Client) NodeWithout(ctx context.Context, node string, resources []strin
 	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
 		return nil, err
 	}
-	return object.without(resources), nil
+	lacking, _ := object.without(resources)
+	return lacking, nil
 }
 
 // Annotations returns the annotations of all namespaces of the cluster, by their names.

@@ -48,6 +48,25 @@ func TestInventory(t *testing.T) {
 	}
 }
 
+// TestListEndless: a list that has no end is an error that says so, and not a loop.
+func TestListEndless(t *testing.T) {
+	t.Parallel()
+	const first, again = "/api/v1/namespaces?limit=500", "/api/v1/namespaces?continue=x&limit=500"
+	c := clusterClient(t, map[string]string{first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"x"}}`})
+	_, err := c.Annotations(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "list namespaces: page 2 has the continue token that it was asked for with") {
+		t.Errorf("%v", err)
+	}
+	// Two pages that follow each other.
+	c = clusterClient(t, map[string]string{
+		first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"y"}}`,
+		"/api/v1/namespaces?continue=y&limit=500": `{"metadata":{"continue":"x"}}`,
+	})
+	if _, err = c.Annotations(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1000 pages of 500") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestHasPolicy: a policy without its binding has no effect.
 func TestHasPolicy(t *testing.T) {
 	t.Parallel()

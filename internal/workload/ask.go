@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// targetPrefix is the beginning of the annotation by which a pod asks for a type. Both dialects
+// TargetPrefix is the beginning of the annotation by which a pod asks for a type. Both dialects
 // have it: target.workload.openshift.io/TYPE with {"effect": "PreferredDuringScheduling"} as its
 // value.
-const targetPrefix = "target.workload.openshift.io/"
+const TargetPrefix = "target.workload.openshift.io/"
 
 // IsTarget reports whether an annotation is one by which a pod asks for a type.
-func IsTarget(annotation string) bool { return strings.HasPrefix(annotation, targetPrefix) }
+func IsTarget(annotation string) bool { return strings.HasPrefix(annotation, TargetPrefix) }
 
-// preferred is the only effect that there is. RequiredDuringScheduling was never implemented, and
+// Preferred is the only effect that there is. RequiredDuringScheduling was never implemented, and
 // OpenShift's API server refuses it.
-const preferred = "PreferredDuringScheduling"
+const Preferred = "PreferredDuringScheduling"
 
 // maxValue bounds the value of a target in bytes. The runtime passes up to 64 KiB of annotations.
 const maxValue = 1 << 10
@@ -48,7 +48,7 @@ const maxType = 63
 func AskOf(annotations map[string]string) Ask {
 	found, value, targets := "", "", 0
 	for key, v := range annotations {
-		if name, ok := strings.CutPrefix(key, targetPrefix); ok {
+		if name, ok := strings.CutPrefix(key, TargetPrefix); ok {
 			found, value = name, v
 			targets++
 		}
@@ -81,7 +81,7 @@ func isPreferred(value string) bool {
 	case len(object) > 1:
 		return false
 	}
-	return bytes.Equal(bytes.TrimSpace(effect), []byte(`"`+preferred+`"`))
+	return bytes.Equal(bytes.TrimSpace(effect), []byte(`"`+Preferred+`"`))
 }
 
 // The annotations of a namespace that allow its pods a list of types, divided by commas: what
@@ -90,6 +90,17 @@ const (
 	allowedKey         = "workload.openshift.io/allowed"
 	allowedKeyDocument = "allowed.workload.openshift.io"
 )
+
+// SaysAllowed reports whether the annotations of a namespace say which types it allows, even if
+// they allow none.
+func SaysAllowed(annotations map[string]string) bool {
+	for _, key := range []string{allowedKey, allowedKeyDocument} {
+		if _, says := annotations[key]; says {
+			return true
+		}
+	}
+	return false
+}
 
 // maxAllowed bounds the types that a namespace allows. A node has at most 16.
 const maxAllowed = 64

@@ -592,3 +592,27 @@ func Audited(t *testing.T) *Node {
 	n.RunKubelet("--config=/etc/k.yaml", "--config-dir=/etc/k.d", "--oom-score-adj=-500", "--kube-reserved=memory=64Mi")
 	return n
 }
+
+// Gate is a kubelet that may make the system partition itself.
+type Gate struct {
+	// Flags are its flags, and File is what its configuration has beside the section.
+	Flags []string
+	File  string
+	// Yields means that the programs leave the partition to it.
+	Yields bool
+}
+
+// Gates returns kubelets by what they have for the feature gate.
+func Gates() map[string]Gate {
+	return map[string]Gate{
+		"none":                 {nil, "", false},
+		"with =":               {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
+		"as the next argument": {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
+		// Its program cannot be read, which counts as one with the gate.
+		"all that are alpha": {[]string{"--feature-gates=AllAlpha=true"}, "", true},
+		"the file, which the generator reads": {
+			[]string{"--feature-gates=NodeSystemPartition=false"}, "featureGates: {NodeSystemPartition: true}", true,
+		},
+		"another gate": {[]string{"--feature-gates=AllBeta=true"}, "", false},
+	}
+}

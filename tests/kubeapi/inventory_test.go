@@ -52,9 +52,9 @@ func inventory(c *cluster) {
 		{"another Node", func(k *kubeapi.Client) error { _, err := k.NodeWithout(ctx, "two", nil); return err }, kubeapi.ErrForbidden},
 		{"writing to another Node", func(k *kubeapi.Client) error { return k.CoresRights(ctx, "two") }, kubeapi.ErrForbidden},
 		{"all Nodes", func(k *kubeapi.Client) error {
-			lacking, err := k.NodesWithout(ctx, []string{lacked})
-			if err == nil && !slices.Contains(lacking[lacked], node) {
-				c.t.Errorf("%q lack the resource", lacking)
+			lack, err := k.NodesWithout(ctx, []string{lacked})
+			if err == nil && !slices.Contains(lack.All[lacked], node) {
+				c.t.Errorf("%q lack the resource", lack.All)
 			}
 			return err
 		}, kubeapi.ErrForbidden},

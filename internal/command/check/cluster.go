@@ -24,8 +24,9 @@ type clusterFacts struct {
 	server, kubeconfig, node string
 	// unasked says why the API server was not asked.
 	unasked error
-	// lacking holds the nodes that lack a resource, by the resource.
-	lacking map[string][]string
+	// lacking holds the nodes that lack a resource, by the resource. zero holds those of them that
+	// have it with an amount of zero.
+	lacking, zero map[string][]string
 	// all means that all nodes of the cluster were asked for, and not this one alone.
 	all bool
 	// mayGet and mayPatch are the errors of the requests that the monitor depends on; nil for none.
@@ -148,11 +149,12 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) || len(resources) == 0 {
 		return
 	}
-	if f.lacking, f.stopped = client.NodesWithout(ctx, resources); f.stopped != nil {
+	lack, err := client.NodesWithout(ctx, resources)
+	if f.stopped = err; err != nil {
 		f.lacking = f.ownNode(ctx, client, resources)
 		return
 	}
-	f.all = true
+	f.lacking, f.zero, f.all = lack.All, lack.Zero, true
 	if f.byNamespace() {
 		var all map[string]map[string]string
 		if all, f.stopped = client.Annotations(ctx); f.stopped != nil {

@@ -17,7 +17,7 @@ func (c *checks) events(ctx context.Context) []Finding {
 			options.FlagEvents, options.FlagCondition, options.FlagKubeconfig,
 		)
 	}
-	client, path, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	client, path, err := c.apiServer()
 	if err != nil {
 		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: Events wait for it", err)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/cluster"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 )
@@ -78,7 +77,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 			options.FlagKubeconfig,
 		)
 	}
-	client, path, err := cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	client, path, err := c.apiServer()
 	if err != nil {
 		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: pods are restarted, and not evicted for good", err)

@@ -11,29 +11,16 @@ import (
 // is set by a flag or in its configuration.
 func TestCheckKubeletGate(t *testing.T) {
 	t.Parallel()
-	const gates = "featureGates: {NodeSystemPartition: true}"
-	for name, test := range map[string]struct {
-		flags  []string
-		file   string
-		yields bool
-	}{
-		"none":                 {nil, "", false},
-		"with =":               {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
-		"as the next argument": {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
-		// Its program cannot be read, which counts as one with the gate.
-		"all that are alpha":                  {[]string{"--feature-gates=AllAlpha=true"}, "", true},
-		"the file, which the generator reads": {[]string{"--feature-gates=NodeSystemPartition=false"}, gates, true},
-		"another gate":                        {[]string{"--feature-gates=AllBeta=true"}, "", false},
-	} {
+	for name, test := range fakenode.Gates() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := fakenode.New(t, fakenode.Valid("kube-system")+test.file)
+			n := fakenode.New(t, fakenode.Valid("kube-system")+test.File)
 			n.Partition("67108864")
 			n.Serve(&fakenode.Runtime{})
-			n.RunKubelet(test.flags...)
+			n.RunKubelet(test.Flags...)
 			stdout, _ := text(t, n, nil)
-			if yields := strings.Contains(stdout, "the kubelet makes the system partition itself"); yields != test.yields {
-				t.Errorf("yields: %t; want %t:\n%s", yields, test.yields, stdout)
+			if yields := strings.Contains(stdout, "the kubelet makes the system partition itself"); yields != test.Yields {
+				t.Errorf("yields: %t; want %t:\n%s", yields, test.Yields, stdout)
 			}
 		})
 	}

@@ -91,30 +91,56 @@ func (f *clusterFacts) holders() string {
 	return "the Node " + f.node
 }
 
-// otherNodes says which other nodes lack a resource. One line stands for resources that the same
-// nodes lack.
+// otherNodes says which other nodes lack a resource. A node that has it with an amount of zero has
+// lost it. One that does not have it need not have the type, or has advertise: false, which this
+// node cannot tell from a type that was forgotten: that is no warning.
 func (f *clusterFacts) otherNodes(resources []string) []Finding {
-	var order []string
-	by := map[string][]string{}
-	for _, name := range resources {
-		others := slices.DeleteFunc(slices.Clone(f.lacking[name]), func(n string) bool { return n == f.node })
-		if len(others) == 0 {
-			continue
-		}
-		key := listed("node", others)
-		if by[key] == nil {
-			order = append(order, key)
-		}
-		by[key] = append(by[key], name)
+	others := func(name string) []string {
+		return slices.DeleteFunc(slices.Clone(f.lacking[name]), func(n string) bool { return n == f.node })
 	}
-	found := make([]Finding, 0, len(order))
-	for _, nodes := range order {
+	var found []Finding
+	for _, of := range together(resources, func(name string) []string {
+		return slices.DeleteFunc(others(name), func(n string) bool { return !slices.Contains(f.zero[name], n) })
+	}) {
 		found = append(found, changing(
-			Warning, "configure the types there too, and see partition-monitor check there",
-			"%s: missing on %s: no pod that requests it is scheduled there", strings.Join(by[nodes], ", "), nodes,
+			Warning, "see partition-monitor check there: the monitor writes the amount again",
+			"%s: is zero on %s: no pod that requests it is scheduled there", strings.Join(of.names, ", "), of.nodes,
+		)...)
+	}
+	for _, of := range together(resources, func(name string) []string {
+		return slices.DeleteFunc(others(name), func(n string) bool { return slices.Contains(f.zero[name], n) })
+	}) {
+		found = append(found, saying(
+			OK, "%s: not advertised on %s, where there is no such type, or advertise: false: no pod that requests it is scheduled there",
+			strings.Join(of.names, ", "), of.nodes,
 		)...)
 	}
 	return found
+}
+
+// group is a list of resources about which the same nodes are listed.
+type group struct {
+	nodes string
+	names []string
+}
+
+// together returns one group for resources with the same nodes. A resource without any has none.
+func together(resources []string, nodesOf func(name string) []string) []*group {
+	var groups []*group
+	by := map[string]*group{}
+	for _, name := range resources {
+		nodes := nodesOf(name)
+		if len(nodes) == 0 {
+			continue
+		}
+		key := listed("node", nodes)
+		if by[key] == nil {
+			by[key] = &group{nodes: key}
+			groups = append(groups, by[key])
+		}
+		by[key].names = append(by[key].names, name)
+	}
+	return groups
 }
 
 // unreachable returns an error that says that the API server did not answer, and nil for another.

@@ -74,10 +74,12 @@ func TestResourceFindings(t *testing.T) {
 		"this one has it":        {clusterFacts{types: types, node: "me", lacking: map[string][]string{}, stopped: errors.New("may not list")}, [][]string{{"ok the Node me has "}, {"ok other nodes, LimitRanges and quotas are not checked: may not list", "--kubeconfig"}}},
 		"this one lacks one":     {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresB: {"me"}}}, [][]string{{"error " + coresB + ": the Node me has none", "systemctl status partition-monitor.service"}}},
 		"this one lacks both":    {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"me"}, coresB: {"me"}}}, [][]string{{"error " + coresA + ", " + coresB + ": the Node me has none"}}},
-		"others lack both":       {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x", "y"}, coresB: {"x", "y"}}}, [][]string{{"warning " + coresA + ", " + coresB + ": missing on each of 2 nodes: x, y:"}}},
-		"others lack one each":   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x"}, coresB: {"y"}}}, [][]string{{"warning " + coresA + ": missing on the node x:"}, {"warning " + coresB + ": missing on the node y:"}}},
-		"this one and another":   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"me", "x"}}}, [][]string{{"error ", coresA}, {"warning ", "the node x"}}},
-		"many":                   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: many}}, [][]string{{"each of 12 nodes: n00", "n09, ...:"}}},
+		"others lack both":       {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x", "y"}, coresB: {"x", "y"}}}, [][]string{{"ok " + coresA + ", " + coresB + ": not advertised on each of 2 nodes: x, y, where"}}},
+		"others have lost both":  {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x", "y"}, coresB: {"x", "y"}}, zero: map[string][]string{coresA: {"x", "y"}, coresB: {"x", "y"}}}, [][]string{{"warning " + coresA + ", " + coresB + ": is zero on each of 2 nodes: x, y:"}}},
+		"one of two has lost it": {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x", "y"}}, zero: map[string][]string{coresA: {"y"}}}, [][]string{{"warning " + coresA + ": is zero on the node y:"}, {"ok " + coresA + ": not advertised on the node x, where"}}},
+		"others lack one each":   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"x"}, coresB: {"y"}}}, [][]string{{"ok " + coresA + ": not advertised on the node x,"}, {"ok " + coresB + ": not advertised on the node y,"}}},
+		"this one and another":   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: {"me", "x"}}}, [][]string{{"error ", coresA}, {"ok ", "the node x"}}},
+		"many":                   {clusterFacts{types: types, node: "me", all: true, lacking: map[string][]string{coresA: many}}, [][]string{{"each of 12 nodes: n00", "n09, ..., where"}}},
 		"no API server":          {clusterFacts{types: types, unasked: errors.New("no kubeconfig")}, [][]string{{"warning no kubeconfig: whether the Node has " + coresA, "--kubeconfig"}}},
 		"it does not answer":     {clusterFacts{types: types, node: "me", mayPatch: fmt.Errorf("patch: %w", kubeapi.ErrUnreachable)}, [][]string{{"warning whether the Node has ", "patch: "}}},
 		"it stops to answer":     {clusterFacts{types: types, node: "me", stopped: fmt.Errorf("list: %w", kubeapi.ErrUnreachable)}, [][]string{{"warning whether the Node has ", "list: "}}},
@@ -223,7 +225,7 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 	n.Cluster.Objects = lists("a", "max", "requests.cpu")
 	stdout, _ := text(t, n, nil)
 	for _, part := range []string{
-		"warning workload-resource: " + coresA + ": missing on the node worker-2:", "ok      workload-rights: ",
+		"warning workload-resource: " + coresA + ": is zero on the node worker-2:", "ok      workload-rights: ",
 		"warning workload-namespaces: the LimitRange free/l (Container max) refuses", "warning workload-namespaces: the ResourceQuota ops/q (requests.cpu) refuses",
 		"see: /usr/share/doc/node-partition/troubleshooting.md#workload-types\n",
 	} {

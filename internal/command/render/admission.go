@@ -123,10 +123,10 @@ func ready(ctx context.Context, client *kubeapi.Client, types []admission.Type) 
 	for _, of := range types {
 		resources = append(resources, workload.Resource(of.Name))
 	}
-	lacking, err := client.NodesWithout(ctx, resources)
+	lack, err := client.NodesWithout(ctx, resources)
 	errs := []error{err}
 	for _, name := range resources {
-		if nodes := lacking[name]; len(nodes) > 0 {
+		if nodes := lack.All[name]; len(nodes) > 0 {
 			errs = append(errs, fmt.Errorf("%s is missing on %s: no pod of the type would be scheduled there; "+
 				"configure the type on every node, and wait until partition-monitor has set the resource", name, listed(nodes)))
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/workload"
 )
 
 // The files of OpenShift's workload partitioning, by the enhancement.
@@ -36,10 +38,10 @@ func CRIO(all []Workload) (string, error) {
 	b.WriteString("# partition-monitor does not need this file. Without an admission policy any pod can use it.\n")
 	for _, w := range all {
 		fmt.Fprintf(&b, `[crio.runtime.workloads.%s]
-activation_annotation = "target.workload.openshift.io/%s"
+activation_annotation = "%s"
 annotation_prefix = "resources.workload.openshift.io"
 resources = { "cpushares" = 0, "cpuset" = "%s" }
-`, w.Type, w.Type, w.CPUs)
+`, w.Type, workload.TargetPrefix+w.Type, w.CPUs)
 	}
 	return b.String(), nil
 }
