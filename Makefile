@@ -226,11 +226,12 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man
+## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..
 	$(GO) test ./cmd/partition-monitor -run '^Test(Options|Completions)AreWritten$$' -count 1 -update
+	$(GO) test ./tests/schema -run '^Test(Schema|Manual)$$' -count 1 -update
 	$(GO) test ./tests/licences -count 1 -update
 
 # Built ahead: it takes minutes, once.

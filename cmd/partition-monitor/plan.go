@@ -16,7 +16,9 @@ const (
 )
 
 func planCommand(n host.Node) *cli.Command {
-	outputs := formats[plan.Plan]{{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}}
+	outputs := formats[plan.Plan]{
+		{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}, {"karpenter", plan.WriteKarpenter},
+	}
 	return &cli.Command{
 		Name: "plan",
 		Usage: "show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, " +

@@ -184,7 +184,7 @@ func TestContents(t *testing.T) {
 				to = path.Dir(to) + "/changelog.gz"
 			case path.Base(to) == "_partition-monitor" && kind.name == "deb":
 				to = "/usr/share/zsh/vendor-completions/_partition-monitor"
-			case path.Ext(to) == ".8":
+			case strings.HasPrefix(to, "/usr/share/man/"):
 				to += ".gz"
 			}
 			want = append(want, to)

@@ -70,6 +70,9 @@ type Budget struct {
 	Allocatable Resources `json:"allocatable"`
 	// Partitions lists the partitions. It is empty, and not nil, without one.
 	Partitions []Partition `json:"partitions"`
+	// PromisedBytes is the memory of the partitions that the scheduler promises to user pods, too:
+	// memoryLimit less the requests of the members. Reservations may account for it.
+	PromisedBytes int64 `json:"promisedBytes,omitempty"`
 	// Remainder is left for user pods.
 	Remainder Resources `json:"remainder"`
 	CPUPools  Pools     `json:"cpuPools"`
@@ -77,6 +80,9 @@ type Budget struct {
 	Providers []Provider `json:"providers"`
 	// Warnings lists figures that cannot work together.
 	Warnings []string `json:"warnings"`
+	// Unreserved means that the reservations cannot include PromisedBytes. The last warning is about
+	// that.
+	Unreserved bool `json:"-"`
 }
 
 // Partition holds the share of a partition in Node Allocatable. Its CPUs are 0 if it runs on all.
@@ -114,6 +120,7 @@ func Compute(in Input) (Budget, error) {
 		Providers:         providers(in.Capacity, in.Kubelet.PodLimit()),
 	}
 	b.Partitions, b.Remainder = split(b.Allocatable, in.Partitions, reservedCPUs)
+	b.PromisedBytes = promised(in.Partitions)
 	b.Warnings = append([]string{}, warnings(&in, &b, reservedCPUs, exceeded(in.Capacity, reserved, threshold))...)
 	return b, nil
 }

@@ -21,8 +21,8 @@ const staticPolicy = "static"
 // sum of kubeReserved, systemReserved and evictionHard. It does not start if they differ.
 const staticMemory = "Static"
 
-// warnings returns the figures of a budget that cannot work together. Figures with which the
-// kubelet does not start come first.
+// warnings returns the figures of a budget that cannot work together, and sets Unreserved. Figures
+// with which the kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
 	var w remarks
 	w.reservations(b, over)
@@ -31,7 +31,7 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 		w.cpus(in, &in.Partitions[i], reserved)
 		w.memory(&in.Partitions[i], b)
 	}
-	w.forgotten(in, b)
+	b.Unreserved = w.forgotten(in, b)
 	return w
 }
 
@@ -205,12 +205,13 @@ func (w *remarks) memory(p *Share, b *Budget) {
 // part of it that members do not request. By the KEP the administrator accounts for that part in
 // kubeReserved and systemReserved, or accepts that user pods have less. A reservation has no label:
 // whether it includes the partition is not to be seen. It certainly does not if it is smaller than
-// that part and the memory that the services of the node use now.
-func (w *remarks) forgotten(in *Input, b *Budget) {
-	share := promised(in.Partitions)
+// that part and the memory that the services of the node use now. forgotten reports whether it has
+// warned.
+func (w *remarks) forgotten(in *Input, b *Budget) bool {
+	share := b.PromisedBytes
 	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
 	if share == 0 || reserved >= share+in.HostBytes {
-		return
+		return false
 	}
 	services := ""
 	if in.HostBytes > 0 {
@@ -225,4 +226,5 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the partition%s: the scheduler promises %s of "+
 		"its memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
 		bytesize.Round(reserved), services, bytesize.Round(share), raise)
+	return true
 }

@@ -66,7 +66,7 @@ func TestLinks(t *testing.T) {
 			return nil
 		}
 		ext := filepath.Ext(name)
-		if ext != ".md" && ext != ".go" && ext != ".8" && ext != ".service" && ext != ".yaml" && ext != ".default" {
+		if ext != ".md" && ext != ".go" && ext != ".5" && ext != ".8" && ext != ".service" && ext != ".yaml" && ext != ".default" {
 			return nil
 		}
 		data, err := os.ReadFile(path)

@@ -1,5 +1,6 @@
-// Package schema makes the JSON schema of /etc/kubernetes/node-partition.yaml from the types of
-// pkg/slices/config. "go test ./tests/schema -update" writes docs/node-partition.schema.json.
+// Package schema makes the JSON schema of /etc/kubernetes/node-partition.yaml, and the lists of
+// fields in its manual page, from the types of pkg/slices/config. "go test ./tests/schema -update"
+// writes docs/node-partition.schema.json and man/node-partition.5.
 package schema
 
 import (

@@ -92,7 +92,7 @@ var (
 // program.
 func TestExamples(t *testing.T) {
 	found := 0
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../man/*.8"} {
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../man/*.[58]"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

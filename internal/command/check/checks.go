@@ -70,8 +70,9 @@ var allChecks = []check{
 	{"workload-rights", docsPage + "workload-types", (*checks).workloadRights, api},
 	{"workload-namespaces", docsPage + "workload-types", (*checks).workloadNamespaces, api},
 	{"crio-workloads", docsPage + "workload-types", (*checks).crioWorkloads, files},
-	{"swap", docsPage + "swap-and-systemd-oomd", (*checks).swap, files},
-	{"systemd-oomd", docsPage + "swap-and-systemd-oomd", (*checks).oomd, services},
+	{"swap", docsPage + "swap", (*checks).swap, files},
+	{"systemd-oomd", docsPage + "other-killers", (*checks).oomd, services},
+	{"earlyoom", docsPage + "other-killers", (*checks).earlyoom, services},
 	{"service", docsPage + "messages-of-the-monitor", (*checks).service, services},
 }
 

@@ -229,10 +229,28 @@ func TestCheckSystemd(t *testing.T) {
 	expect(t, n, passes, []string{"warning systemd-oomd: kubepods.slice has ManagedOOMMemoryPressure=kill"})
 	n.Systemctl("257", "", "Id=systemd-oomd.service\nActiveState=inactive\n\n"+kills)
 	expect(t, n, passes, []string{"ok      systemd-oomd: "})
+	// The name of the root slice begins with a dash. systemd 261 has rules by name.
+	n.Systemctl("261", "", "Id=systemd-oomd.service\nActiveState=active\n\nId=-.slice\nManagedOOMSwap=kill\nManagedOOMMemoryPressure=auto\nOOMRules=\n\n"+
+		"Id=kubepods.slice\nManagedOOMSwap=auto\nManagedOOMMemoryPressure=auto\nOOMRules=low-memory")
+	expect(t, n, passes, []string{
+		"warning systemd-oomd: -.slice has ManagedOOMSwap=kill", "change: systemctl set-property -- -.slice ManagedOOMSwap=auto\n",
+		"warning systemd-oomd: kubepods.slice has OOMRules=low-memory", "change: remove OOMRules= from the files that systemctl cat -- kubepods.slice shows",
+	})
 	if err := os.Remove(filepath.Join(n.Root, "bin/systemctl")); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, n, passes, []string{"warning systemd: systemctl show: "})
+}
+
+// TestCheckEarlyoom: earlyoom is a warning while it runs, and not while it is only installed.
+func TestCheckEarlyoom(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	const unit = "Id=earlyoom.service\nLoadState=loaded\nActiveState="
+	n.Systemctl("257", unit+"active", "")
+	expect(t, n, passes, []string{"warning earlyoom: earlyoom.service runs: ", "change: systemctl disable --now earlyoom.service\n", "troubleshooting.md#other-killers\n"})
+	n.Systemctl("257", unit+"inactive", "")
+	expect(t, n, passes, []string{"ok      earlyoom: does not run\n"})
 }
 
 // TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read

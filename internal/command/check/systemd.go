@@ -82,11 +82,23 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 	return found
 }
 
+// oomdProperties lists the properties by which systemd-oomd watches a unit, each with the remedy.
+// systemd before 261 has no OOMRules. Without --, the name of the root slice is an option.
+var oomdProperties = []struct{ name, remedy string }{
+	{"ManagedOOMSwap", "systemctl set-property -- %s ManagedOOMSwap=auto"},
+	{"ManagedOOMMemoryPressure", "systemctl set-property -- %s ManagedOOMMemoryPressure=auto"},
+	{"OOMRules", "remove OOMRules= from the files that systemctl cat -- %s shows, and run systemctl daemon-reload"},
+}
+
 // oomd warns if systemd-oomd may kill in the partition. It kills whole cgroups below one that it
 // watches, by rules of its own.
 func (c *checks) oomd(ctx context.Context) []Finding {
 	watched := append([]string{"systemd-oomd.service", "-.slice", unitname.Default.Slice()}, c.slices()...)
-	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState,ManagedOOMSwap,ManagedOOMMemoryPressure", watched...)
+	names := "Id,ActiveState"
+	for _, property := range oomdProperties {
+		names += "," + property.name
+	}
+	units, err := c.options.Node.Systemd.Show(ctx, names, watched...)
 	if err != nil {
 		return nil // reported by the check systemd
 	}
@@ -97,18 +109,42 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 			running = u["ActiveState"] == "active"
 			continue
 		}
-		for _, property := range []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure"} {
-			if running && u[property] == "kill" {
-				found = append(found, changing(
-					Warning, fmt.Sprintf("systemctl set-property %s %s=auto", u["Id"], property),
-					"%s has %s=kill: systemd-oomd may kill pods of the partition, in a different order",
-					u["Id"], property,
-				)...)
+		for _, property := range oomdProperties {
+			value := u[property.name]
+			if !running || value == "" || value == "auto" {
+				continue
 			}
+			found = append(found, changing(
+				Warning, fmt.Sprintf(property.remedy, u["Id"]),
+				"%s has %s=%s: systemd-oomd may kill pods of the partition, in a different order",
+				u["Id"], property.name, value,
+			)...)
 		}
 	}
 	if found == nil {
 		found = saying(OK, "does not kill in the partition")
 	}
 	return found
+}
+
+// earlyoomService is the service of earlyoom, in Debian's package, Fedora's and upstream's.
+const earlyoomService = "earlyoom.service"
+
+// earlyoom warns if earlyoom runs. It knows the memory of the node and the oom_score of processes,
+// and neither pods nor the partition.
+func (c *checks) earlyoom(ctx context.Context) []Finding {
+	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState", earlyoomService)
+	if err != nil {
+		return nil // reported by the check systemd
+	}
+	for _, u := range units {
+		if u["Id"] == earlyoomService && u["ActiveState"] == "active" {
+			return changing(
+				Warning, "systemctl disable --now "+earlyoomService,
+				"%s runs: when the node has little memory left it kills single processes by their oom_score, "+
+					"in the partition too, and no pod is evicted", earlyoomService,
+			)
+		}
+	}
+	return saying(OK, "does not run")
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Document is the content of kubeletconfig.OverridePath, as types: the known fields and the JSON
-// schema of the file are made from them. The checker itself reads each field from its JSON, because
-// a problem names the field and its value.
+// Document is the content of kubeletconfig.OverridePath, as types: the known fields, the JSON
+// schema of the file and node-partition(5) are made from them. The checker itself reads each field
+// from its JSON, because a problem names the field and its value.
 //
-// The comments of the fields are the descriptions in the schema.
+// The comments of the fields are the descriptions in the schema and in the manual page.
 type Document struct {
 	// The version of the kubelet's configuration, whose form the file has.
 	APIVersion apiVersion `json:"apiVersion"`
@@ -23,32 +23,41 @@ type Document struct {
 
 // systemSection has the fields that each partition has.
 type systemSection struct {
-	// The limit of the memory: a quantity such as 4Gi, or a percentage of the node's memory such as
-	// 12%. Without one nothing is limited or evicted.
+	// The limit of the memory: a quantity such as 4Gi, above zero and below the node's memory, or a
+	// percentage of the node's memory such as 12%. Without one the partition only sets CPU weights and
+	// reports usage, and nothing is limited or evicted.
 	MemoryLimit limitText `json:"memoryLimit,omitempty"`
 	// The least limit, if memoryLimit is a percentage.
 	MemoryLimitMin quantityText `json:"memoryLimitMin,omitempty"`
 	// The largest limit, if memoryLimit is a percentage.
 	MemoryLimitMax quantityText `json:"memoryLimitMax,omitempty"`
-	// The memory above which the kernel slows the partition down: a quantity below memoryLimit, or
-	// a percentage of it.
+	// The memory above which the kernel slows the partition down and reclaims its page cache, which
+	// gives eviction time: a quantity below memoryLimit, or a percentage of it. Without it this is
+	// off. It should be above the usage at which eviction begins: below that usage the partition stays
+	// slow, and nothing ends it.
 	MemoryHigh limitText `json:"memoryHigh,omitempty"`
-	// The CPUs of the partition, such as "0-3,8". All CPUs without it.
+	// The CPUs of the partition, such as "0-3,8". All CPUs without it. If the kubelet has
+	// reservedSystemCPUs, it is a part of those. With the static CPU manager it requires
+	// reservedSystemCPUs, and a missing cpuset causes a warning.
 	CPUSet cpuList `json:"cpuset,omitempty"`
 	// Whether all other pods are kept off cpuset.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// The namespaces whose pods are members. The system partition needs at least one.
+	// The namespaces whose pods are members, each once. The system partition needs at least one.
 	Namespaces []namespaceName `json:"namespaces,omitempty"`
 	// The available memory below which a pod is evicted at once: a quantity below memoryLimit, or a
-	// percentage of it. 5%, and at least 32Mi, without it.
+	// percentage of it. 0% and 100% switch it off. Without it, it is 5%, and at least 32Mi or 512Ki
+	// for each online CPU. That minimum is never more than half of memoryLimit.
 	EvictionHard *thresholdSignal `json:"evictionHard,omitempty"`
-	// The available memory below which a pod is evicted after evictionSoftGracePeriod.
+	// The available memory below which a pod is evicted after evictionSoftGracePeriod: as
+	// evictionHard, and more than there.
 	EvictionSoft *thresholdSignal `json:"evictionSoft,omitempty"`
-	// How long evictionSoft has to be met.
+	// How long evictionSoft has to be met: a duration above zero. It is required with evictionSoft.
 	EvictionSoftGracePeriod *periodSignal `json:"evictionSoftGracePeriod,omitempty"`
-	// The most seconds that a pod gets to end because of evictionSoft.
+	// The most seconds that a pod gets to end because of evictionSoft, unless its own grace period is
+	// shorter. A pod gets two seconds at least. Without it a pod gets its own grace period.
 	EvictionMaxPodGracePeriod *seconds `json:"evictionMaxPodGracePeriod,omitempty"`
-	// How much more than the threshold evictions make available.
+	// How much more than the threshold evictions make available. The threshold and the minimum
+	// together are below memoryLimit.
 	EvictionMinimumReclaim *reclaimSignal `json:"evictionMinimumReclaim,omitempty"`
 }
 
