@@ -1,6 +1,8 @@
 package podmove
 
 import (
+	"cmp"
+
 	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
@@ -9,20 +11,21 @@ import (
 )
 
 // asked returns the CPU time that a pod has by the resource of its type, and whether it has any.
-// The figure that was known last counts while the kubelet does not report the pod.
-func (s Snapshot) asked(pod *Pod, place membership.Place) (admission.CPU, bool) {
+// The figures that were known last count while the kubelet does not report the pod.
+func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
 	if !place.Resource {
-		return admission.CPU{}, false
+		return PodTime{}, false
 	}
-	known := s.CPU.Pods[pod.UID]
-	if pod.reportsAsked(place) {
-		known = pod.Kubelet.Asked
+	reported := PodTime{}
+	if pod.Kubelet != nil {
+		reported = PodTime{pod.Kubelet.Asked, pod.MilliCPU}
 	}
-	if known.Type != place.Type || known.Request <= 0 {
-		return admission.CPU{}, false
-	}
-	return known.CPU, true
+	return counts(place.Type, reported, s.CPU.Pods[pod.UID])
 }
+
+// milliCPU returns the request of CPU of a pod that has CPU time by the resource of its type. A
+// record of an earlier version has none: the estimate from its containers counts.
+func (p *Pod) milliCPU(asked PodTime) int64 { return cmp.Or(asked.MilliCPU, p.MilliCPU) }
 
 // reportsAsked reports whether the kubelet reports what the pod requests of the resource of its
 // type. The annotations may have changed since the sandbox was made, which decides about the type.
@@ -43,7 +46,7 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 	if !ok || place.Partition != in {
 		return pod.DefaultCgroup.Limits
 	}
-	return withAsked(pod.DefaultCgroup.Limits, pod.MilliCPU, asked, s.Formula)
+	return withAsked(pod.DefaultCgroup.Limits, pod.milliCPU(asked), asked.CPU, s.Formula)
 }
 
 // reportAsked adds to the report of a pod what it requests of the resource of its type, and which

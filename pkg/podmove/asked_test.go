@@ -141,7 +141,8 @@ func TestDecideAskedSums(t *testing.T) {
 // last. A pod of which none are known has what the kubelet gave it.
 func TestDecideAskedLast(t *testing.T) {
 	t.Parallel()
-	last := CPURecord{Pods: map[string]admission.PodCPU{"a": podCPU(400, 500)}}
+	last := CPURecord{Pods: map[string]PodTime{"a": {PodCPU: podCPU(400, 500)}}}
+	besides := CPURecord{Pods: map[string]PodTime{"a": {podCPU(400, 500), 600}}}
 	forgotten := func(p *Pod) { requests(0, 0)(p); p.Kubelet = nil }
 	evicted := func(p *Pod) { forgotten(p); p.terminate() }
 	known := func(p *Pod) { requests(1000, 0)(p) }
@@ -152,10 +153,13 @@ func TestDecideAskedLast(t *testing.T) {
 	}{
 		"not reported":            {last, forgotten, 16, 400},
 		"not reported, evicted":   {last, evicted, 16, 400},
+		"beside a request of CPU": {besides, forgotten, 39, 400},
+		"which is estimated":      {besides, func(p *Pod) { forgotten(p); p.MilliCPU = 100 }, 39, 400},
+		"by an earlier version":   {last, func(p *Pod) { forgotten(p); p.MilliCPU = 600 }, 39, 400},
 		"reported":                {last, known, 39, 1000},
 		"reported with nothing":   {last, requests(0, 0), 1, 0},
 		"never reported":          {CPURecord{}, forgotten, 1, 0},
-		"of another type by then": {CPURecord{Pods: map[string]admission.PodCPU{"a": {Type: "web", CPU: admission.CPU{Request: 400}}}}, forgotten, 1, 0},
+		"of another type by then": {CPURecord{Pods: map[string]PodTime{"a": {PodCPU: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 400}}}}}, forgotten, 1, 0},
 	} {
 		pod := in("shop-2", telemetry, test.change)
 		pod.Partitions[1].Limits.TasksMax = 1
@@ -163,9 +167,13 @@ func TestDecideAskedLast(t *testing.T) {
 		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != uint64(test.weight) || d.weightOfSlice("kubepods-telemetry.slice") != uint64(test.weight) {
 			t.Errorf("%s: %+v, %+v; want the weight %d", name, d.Ensure, d.Weights, test.weight)
 		}
-		if got := d.CPU.Pods["a"]; got.Request != test.remain {
+		if got := d.CPU.Pods["a"]; got.Request != test.remain || got.MilliCPU != test.record.Pods["a"].MilliCPU {
 			t.Errorf("%s: keeps %+v; want %d", name, got, test.remain)
 		}
+	}
+	pod := in("shop-2", telemetry, func(p *Pod) { known(p); p.MilliCPU = 600 })
+	if got := decided(advertised(""), last, pod).CPU.Pods["a"]; got.MilliCPU != 600 || got.Request != 1000 || got.Containers != nil {
+		t.Errorf("keeps %+v of what the kubelet reports", got)
 	}
 	if d := decided(advertised(""), last); len(d.CPU.Pods) > 0 {
 		t.Errorf("of a pod that is gone: %+v", d.CPU.Pods)
@@ -198,14 +206,15 @@ func TestPrepareAskedCPU(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy   Policy
 		reported *podsapi.Pod
-		last     admission.PodCPU
+		last     PodTime
 		want     uint64
 	}{
-		"reported":              {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, podCPU(400, 0), 39},
-		"reported, for nothing": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, podCPU(400, 0), 4},
-		"not reported":          {advertised(""), nil, podCPU(400, 0), 16},
-		"not known":             {advertised(""), nil, admission.PodCPU{}, 4},
-		"not advertised":        {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, admission.PodCPU{}, 4},
+		"reported":                {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39},
+		"reported, for nothing":   {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4},
+		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16},
+		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39},
+		"not known":               {advertised(""), nil, PodTime{}, 4},
+		"not advertised":          {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{}, 4},
 	} {
 		h := newHost(t)
 		h.pods = map[types.UID]*podsapi.Pod{}
@@ -213,7 +222,7 @@ func TestPrepareAskedCPU(t *testing.T) {
 			h.pods[uidA] = test.reported
 		}
 		r, _ := h.reconciler(Working, test.policy)
-		r.cpu.now = CPURecord{Pods: map[string]admission.PodCPU{uidA: test.last}}
+		r.cpu.now = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
 		r.prepare(t.Context(), sandbox, "Burstable")
 		limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA)))
 		if err != nil || limits.CPUWeight != test.want {

@@ -1,7 +1,6 @@
 package podmove
 
 import (
-	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/membership"
@@ -41,7 +40,8 @@ type ScopeSpec struct {
 func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 	asked, ok := s.asked(pod, place)
 	if ok {
-		d.CPU.Pods[pod.UID] = admission.PodCPU{Type: place.Type, CPU: asked}
+		asked.Containers, asked.Flaw = nil, ""
+		d.CPU.Pods[pod.UID] = asked
 	}
 	// The kubelet's values of a container are not known without the kubelet. Nothing else changes a
 	// scope that has ours.

@@ -308,7 +308,7 @@ func TestCPURecord(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cputime.json")
 	want := newCPURecord()
-	want.Pods[uidA], want.Scopes[scopeA] = admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, CPUTime{16, 500_000}
+	want.Pods[uidA], want.Scopes[scopeA] = PodTime{admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, 600}, CPUTime{16, 500_000}
 	var r, again record[CPURecord]
 	if err := r.store(path, want, cpuForm()); err != nil {
 		t.Fatal(err)
@@ -316,6 +316,19 @@ func TestCPURecord(t *testing.T) {
 	again.load(path, cpuForm())
 	if !again.now.equal(want) {
 		t.Errorf("read %+v; want %+v", again.now, want)
+	}
+	const written = `{"version":1,"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
+	if text, err := os.ReadFile(path); err != nil || string(text) != written {
+		t.Errorf("wrote %q, %v; want %q", text, err, written)
+	}
+	// An earlier version has not recorded the request of CPU.
+	if err := os.WriteFile(path, []byte(strings.Replace(written, `,"milliCPU":600`, "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	earlier := newCPURecord()
+	earlier.Pods[uidA], earlier.Scopes = PodTime{PodCPU: want.Pods[uidA].PodCPU}, want.Scopes
+	if again.load(path, cpuForm()); !again.now.equal(earlier) {
+		t.Errorf("read %+v of an earlier version; want %+v", again.now, earlier)
 	}
 	for _, text := range []string{"", "{", `{"version":2,"scopes":{"a.scope":{"weight":1}}}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

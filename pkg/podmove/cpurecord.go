@@ -13,9 +13,27 @@ import (
 // annotation. A monitor that starts again reads it from its file.
 type CPURecord struct {
 	// Pods holds the CPU time of pods as it was known last, by UID.
-	Pods map[string]admission.PodCPU `json:"pods"`
+	Pods map[string]PodTime `json:"pods"`
 	// Scopes holds the scopes of containers that have been changed, with their values.
 	Scopes map[string]CPUTime `json:"scopes"`
+}
+
+// PodTime is the CPU time of a member as the kubelet has reported it. Both requests make its weight.
+type PodTime struct {
+	// PodCPU is what it requests of the resource of its type.
+	admission.PodCPU
+	// MilliCPU is what it requests of CPU besides, in thousandths. It is 0 for nothing, and in records
+	// of earlier versions.
+	MilliCPU int64 `json:"milliCPU,omitempty"`
+}
+
+// counts returns the CPU time that a pod has by the resource of a type, and whether it has any:
+// what the kubelet reports of the type, or else what was known last.
+func counts(workload string, reported, last PodTime) (PodTime, bool) {
+	if reported.Type == workload {
+		last = reported
+	}
+	return last, last.Type == workload && last.Request > 0
 }
 
 // CPUState is the part of a Snapshot about the CPU time of members by annotation.
@@ -29,12 +47,12 @@ type CPUState struct {
 }
 
 func newCPURecord() CPURecord {
-	return CPURecord{Pods: map[string]admission.PodCPU{}, Scopes: map[string]CPUTime{}}
+	return CPURecord{Pods: map[string]PodTime{}, Scopes: map[string]CPUTime{}}
 }
 
 func (r CPURecord) equal(other CPURecord) bool {
-	return maps.Equal(r.Scopes, other.Scopes) && maps.EqualFunc(r.Pods, other.Pods, func(a, b admission.PodCPU) bool {
-		return a.Type == b.Type && a.CPU == b.CPU
+	return maps.Equal(r.Scopes, other.Scopes) && maps.EqualFunc(r.Pods, other.Pods, func(a, b PodTime) bool {
+		return a.Type == b.Type && a.CPU == b.CPU && a.MilliCPU == b.MilliCPU
 	})
 }
 

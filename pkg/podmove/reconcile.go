@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
@@ -452,17 +451,18 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 // prepareAsked adds to the limits of a pod's slice the CPU time that the kubelet reports for the
 // pod, or that was known last.
 func (r *Reconciler) prepareAsked(
-	limits cgroupfs.Limits, uid, workload string, last admission.PodCPU, f cpuweight.Formula,
+	limits cgroupfs.Limits, uid, workload string, last PodTime, f cpuweight.Formula,
 ) cgroupfs.Limits {
-	milli := int64(0)
+	reported := PodTime{}
 	known, _ := r.options.Gatherer.Kubelet.Pods()
-	if pod := known[types.UID(uid)]; pod != nil && pod.Asked.Type == workload {
-		milli, last = pod.MilliCPU, pod.Asked
+	if pod := known[types.UID(uid)]; pod != nil {
+		reported = PodTime{pod.Asked, pod.MilliCPU}
 	}
-	if last.Type != workload || last.Request <= 0 {
+	asked, ok := counts(workload, reported, last)
+	if !ok {
 		return limits
 	}
-	return withAsked(limits, milli, last.CPU, f)
+	return withAsked(limits, asked.MilliCPU, asked.CPU, f)
 }
 
 // reportFlaws reports annotations that are not followed and were not reported yet. What was

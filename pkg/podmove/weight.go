@@ -84,8 +84,9 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
 			if places[i].Partition == p.Name {
-				asked, _ := s.asked(pod, places[i])
-				share.milli = cpuweight.Plus(share.milli, asked.Request)
+				if asked, ok := s.asked(pod, places[i]); ok {
+					share.milli = cpuweight.Plus(pod.milliCPU(asked), asked.Request)
+				}
 			}
 		case !cgroup.Exists:
 			continue
