@@ -122,7 +122,7 @@ func (b *Bans) text() string {
 	if b.Change() {
 		fmt.Fprintf(&text, "%s=%s\n", listVariable, b.CPUs)
 		if b.byMask {
-			fmt.Fprintf(&text, "%s=%s\n", maskVariable, Mask(b.CPUs))
+			fmt.Fprintf(&text, "%s=%s\n", maskVariable, mask(b.CPUs))
 		}
 	}
 	return text.String()

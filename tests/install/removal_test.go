@@ -24,6 +24,12 @@ func TestRemovalSwitchesOff(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s has no document", functions)
 	}
+	_, mark, begins := strings.Cut(string(data), "mark='")
+	mark, _, ends = strings.Cut(mark, "'")
+	if !begins || !ends {
+		t.Fatalf("%s has no mark", functions)
+	}
+	document = strings.NewReplacer("\t", "", "$mark", mark).Replace(document)
 	n := fakenode.New(t, fakenode.Configuration(
 		"systemPartition:\n  namespaces: [kube-system]\n  memoryLimit: 1Gi\n"+
 			"workloadPartitions:\n  telemetry:\n    namespaces: [telemetry]\n    memoryLimit: 1Gi\n"))
@@ -38,7 +44,7 @@ func TestRemovalSwitchesOff(t *testing.T) {
 	if messages := n.Generate(0); len(made()) != 6 {
 		t.Fatalf("%q, %s", made(), messages)
 	}
-	n.Write(kubeletconfig.TrialPath, strings.ReplaceAll(document, "\t", ""))
+	n.Write(kubeletconfig.TrialPath, document)
 	if messages := n.Generate(0); messages != "" || len(made()) > 0 {
 		t.Errorf("%q, %s", made(), messages)
 	}
