@@ -18,12 +18,13 @@ type CPURecord struct {
 	Scopes map[string]CPUTime `json:"scopes"`
 }
 
-// PodTime is the CPU time of a member as the kubelet has reported it. Both requests make its weight.
+// PodTime is the CPU time of a member as the kubelet has reported it. Both requests make its
+// weight.
 type PodTime struct {
-	// PodCPU is what it requests of the resource of its type.
+	// PodCPU has its requests of the resource of its type.
 	admission.PodCPU
-	// MilliCPU is what it requests of CPU besides, in thousandths. It is 0 for nothing, and in records
-	// of earlier versions.
+	// MilliCPU is its other request of CPU, in thousandths. It is 0 for none, and in records of
+	// earlier versions.
 	MilliCPU int64 `json:"milliCPU,omitempty"`
 }
 

@@ -595,7 +595,7 @@ func Audited(t *testing.T) *Node {
 
 // Gate is a kubelet that may make the system partition itself.
 type Gate struct {
-	// Flags are its flags, and File is what its configuration has beside the section.
+	// Flags are its flags, and File has the fields of its configuration beside the section.
 	Flags []string
 	File  string
 	// Yields means that the programs leave the partition to it.

@@ -24,8 +24,8 @@ type clusterFacts struct {
 	server, kubeconfig, node string
 	// unasked says why the API server was not asked.
 	unasked error
-	// lacking holds the nodes that lack a resource, by the resource. zero holds those of them that
-	// have it with an amount of zero.
+	// lacking holds the nodes that lack a resource, by the resource. zero holds the ones that have it
+	// with an amount of zero.
 	lacking, zero map[string][]string
 	// all means that all nodes of the cluster were asked for, and not this one alone.
 	all bool

@@ -93,7 +93,7 @@ func (f *clusterFacts) holders() string {
 
 // otherNodes says which other nodes lack a resource. A node that has it with an amount of zero has
 // lost it. One that does not have it need not have the type, or has advertise: false, which this
-// node cannot tell from a type that was forgotten: that is no warning.
+// node cannot tell from a type that was forgotten: that is not a warning.
 func (f *clusterFacts) otherNodes(resources []string) []Finding {
 	others := func(name string) []string {
 		return slices.DeleteFunc(slices.Clone(f.lacking[name]), func(n string) bool { return n == f.node })
