@@ -18,10 +18,13 @@ import (
 // changed if there are none to keep off: the default affinity, and what irqbalance leaves out. It
 // returns 0, and 1 if something could not be done, which it logs.
 func Interrupts(ctx context.Context, root string, systemd systemctl.Programs, keep cpuset.CPUSet, log *Log) int {
-	online, err := config.OnlineCPUs(hostfs.FS(root))
-	if err != nil {
-		log.Errorf("%v", err)
-		return 1
+	online := cpuset.New()
+	if !keep.IsEmpty() {
+		var err error
+		if online, err = config.OnlineCPUs(hostfs.FS(root)); err != nil {
+			log.Errorf("%v", err)
+			return 1
+		}
 	}
 	status := 0
 	note, err := interrupts.SetDefault(root, keep, online)

@@ -189,6 +189,10 @@ func TestInterruptsFails(t *testing.T) {
 	if status, says, _ := n.run(keep); status != 1 || !strings.Contains(says, "cpu/online") {
 		t.Errorf("status %d, %q; want the file named", status, says)
 	}
+	n.write("run/node-partition/interrupts.json", `{"found":"f","wrote":["6"]}`)
+	if status, says, _ := n.run(cpuset.New()); status != 0 || says != "" || n.read("proc/irq/default_smp_affinity") != "f" {
+		t.Errorf("status %d, %q; want that the end needs no list of CPUs", status, says)
+	}
 }
 
 // TestBan: irqbalance starts with what it leaves out by itself if our CPUs would leave none, or if

@@ -122,7 +122,7 @@ func (b *Bans) text() string {
 	if b.Change() {
 		fmt.Fprintf(&text, "%s=%s\n", listVariable, b.CPUs)
 		if b.byMask {
-			fmt.Fprintf(&text, "%s=%s\n", maskVariable, mask(b.CPUs))
+			fmt.Fprintf(&text, "%s=%s\n", maskVariable, formatMask(b.CPUs))
 		}
 	}
 	return text.String()
@@ -151,7 +151,7 @@ func ReadBans(root hostfs.FS) (*Bans, error) {
 	}
 	if b.CPUs = b.Without; list != "" {
 		if b.CPUs, err = quantity.ParseCPUs(list); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", BansFile, oneline.Quote(list), err)
+			return nil, fmt.Errorf("%s: %s: %w; a restart of irqbalance writes it again", BansFile, oneline.Quote(list), err)
 		}
 	}
 	return &b, nil

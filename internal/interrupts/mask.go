@@ -40,8 +40,8 @@ func ParseMask(text string) (cpuset.CPUSet, error) {
 	return cpuset.New(cpus...), nil
 }
 
-// mask returns the mask of CPUs.
-func mask(cpus cpuset.CPUSet) string {
+// formatMask returns the mask of CPUs.
+func formatMask(cpus cpuset.CPUSet) string {
 	list := cpus.List()
 	if len(list) == 0 {
 		return strings.Repeat("0", groupBits/4)

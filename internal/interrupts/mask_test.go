@@ -33,8 +33,8 @@ func TestParseMask(t *testing.T) {
 		if got.String() != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("ParseMask(%q): %v, %v; want %q, %q", test.mask, got, err, test.want, test.err)
 		}
-		if again, againErr := ParseMask(mask(got)); err == nil && (againErr != nil || !again.Equals(got)) {
-			t.Errorf("%q: Mask is %q, and that is %v, %v", test.mask, mask(got), again, againErr)
+		if again, againErr := ParseMask(formatMask(got)); err == nil && (againErr != nil || !again.Equals(got)) {
+			t.Errorf("%q: Mask is %q, and that is %v, %v", test.mask, formatMask(got), again, againErr)
 		}
 	}
 }
@@ -66,9 +66,9 @@ func FuzzMask(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseMask(mask(cpus))
+		again, err := ParseMask(formatMask(cpus))
 		if err != nil || !again.Equals(cpus) {
-			t.Errorf("%q: %s is written as %q, which is %s, %v", text, cpus, mask(cpus), again, err)
+			t.Errorf("%q: %s is written as %q, which is %s, %v", text, cpus, formatMask(cpus), again, err)
 		}
 		if none, err := ParseMask(without(text, cpus)); err != nil || !none.IsEmpty() {
 			t.Errorf("%q without %s: %s, %v", text, cpus, none, err)

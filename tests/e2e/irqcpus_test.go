@@ -75,8 +75,16 @@ func (s irqStep) run(t *testing.T, n *lab.Node) {
 	// There may be more than five restarts in ten seconds: for each step, and for irqbalance's file.
 	run(t, n, "systemctl reset-failed irqbalance.service")
 	configure(t, n, exclusively(s.cpus))
+	irqApplied(t, n)
 	want(t, n, "cat "+defaultAffinity, s.affinity)
 	becomes(t, n, irqbalanceHas, s.has)
+}
+
+// irqApplied waits until the service has run that the last reload has started.
+func irqApplied(t *testing.T, n *lab.Node) {
+	t.Helper()
+	becomes(t, n, "systemctl list-jobs --no-legend --full | grep -F partition-generator-interrupts.service; "+
+		"systemctl is-active partition-generator-interrupts.service || true", "inactive")
 }
 
 // irqFiles writes the settings, and the file of irqbalance. As without this, a change of the latter
@@ -125,6 +133,7 @@ func irqUnchanged(t *testing.T, n *lab.Node) {
 	before := run(t, n, pid)
 	for range 2 {
 		reload(t, n)
+		irqApplied(t, n)
 	}
 	want(t, n, pid, before)
 }
@@ -164,6 +173,7 @@ func irqWithout(t *testing.T, n *lab.Node) {
 	for _, step := range []struct{ settings, affinity string }{{irqOn, "3"}, {"", "f"}} {
 		irqFiles(t, n, step.settings, "")
 		configure(t, n, exclusively("2-3"))
+		irqApplied(t, n)
 		want(t, n, "cat "+defaultAffinity, step.affinity)
 		want(t, n, each, before)
 		want(t, n, "systemctl is-active irqbalance.service || true", "inactive")
