@@ -75,9 +75,9 @@ const (
 	decided  = "run/node-partition/units/.decision.json"
 )
 
-// TestDowngrade: an earlier package over a later one keeps the settings, the section and the history,
-// and its programs work with the state that a later version leaves in /run. A removal then leaves
-// what an operator wrote.
+// TestDowngrade: an earlier package over a later one keeps the settings, the section and the
+// history, and its programs work with the state that a later version leaves in /run. A removal then
+// leaves what an operator wrote.
 func TestDowngrade(t *testing.T) {
 	laterDeb, laterRPM := next(t)
 	earlierDeb, earlierRPM := packages(t)

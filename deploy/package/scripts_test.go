@@ -193,7 +193,7 @@ func TestUnfitMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		why    string
 		change func(m machine)
-		// removed is what a removal calls systemctl with.
+		// removed lists the calls of systemctl in a removal.
 		removed []string
 	}{
 		"without systemd": {"systemd does not run here", func(m machine) { m.remove("run/systemd") }, nil},
@@ -250,8 +250,8 @@ func TestUnfitMachine(t *testing.T) {
 	}
 }
 
-// TestInstallationAborted: an installation that dpkg could not unpack leaves nothing, which the next
-// upgrade would take for a first installation.
+// TestInstallationAborted: an installation that dpkg could not unpack leaves no note, by which the
+// next upgrade would be taken for a first installation.
 func TestInstallationAborted(t *testing.T) {
 	m := newMachine(t)
 	m.wants(nil, "deb-preinst", "install", "0.1.0-1", "0.2.0-1")
@@ -579,9 +579,9 @@ func TestRemovedWithoutPartition(t *testing.T) {
 	m.wants([]string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}, "deb-postrm", "remove")
 }
 
-// TestPrelaunched: the link for the container runtime is there as long as the program, because an old
-// runtime does not start with a plugin that is not there. So a removal that fails leaves it. A link
-// to another program stays.
+// TestPrelaunched: the link for the container runtime is there as long as the program, because an
+// old runtime does not start with a plugin that is not there. So a removal that fails leaves it. A
+// link to another program stays.
 func TestPrelaunched(t *testing.T) {
 	for target, stays := range map[string]bool{"/usr/bin/partition-monitor": false, "/usr/local/bin/partition-monitor": true} {
 		for _, steps := range [][]string{{"deb-prerm remove", "deb-postinst abort-remove", "deb-postrm remove"}, {"rpm-preun 0", "rpm-postun 0"}} {
@@ -605,11 +605,11 @@ func TestPrelaunched(t *testing.T) {
 	}
 }
 
-// again is what switches a partition on.
+// again lists the calls of systemctl that switch a partition on.
 var again = append(slices.Clone(first), "start --no-block partition-monitor.service")
 
-// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. A trial of the
-// operator's, before which the removal has failed, goes on.
+// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. An operator's
+// trial, which the removal has not replaced, goes on.
 func TestRemovalAborted(t *testing.T) {
 	m := newMachine(t)
 	m.write("run/systemd/generator/kubepods-system.slice", "")
@@ -625,8 +625,8 @@ func TestRemovalAborted(t *testing.T) {
 	}
 }
 
-// TestRemovalInterrupted: a removal that is ended by a signal, or by an error, switches the partition
-// on again. rpm has no script that would.
+// TestRemovalInterrupted: a removal that is ended by a signal, or by an error, switches the
+// partition on again. rpm has no script that would.
 func TestRemovalInterrupted(t *testing.T) {
 	for name, test := range map[string]struct {
 		tool, does string
@@ -692,8 +692,8 @@ func TestInstalledAfterInterruption(t *testing.T) {
 	}
 }
 
-// TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before those of
-// the package, are named. The partition is the work of that generator: the removal of the package
+// TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before the
+// package's, are named. The partition is the work of that generator: the removal of the package
 // leaves it and its state. Masks and units of an operator are not such files.
 func TestMakeInstall(t *testing.T) {
 	const generator, unit = "/system-generators/partition-generator", "/system/partition-monitor.service"
@@ -779,8 +779,8 @@ func TestPurged(t *testing.T) {
 }
 
 // TestSettingsBeforeThePackage: the settings in force when an rpm is installed are found where the
-// rpm has them, whatever links there are. rpm then replaces /etc/default/node-partition by a link to
-// /etc/sysconfig/node-partition, and leaves that if it is there.
+// rpm has them, whatever links there are. rpm then replaces /etc/default/node-partition by a link
+// to /etc/sysconfig/node-partition, and leaves that if it is there.
 func TestSettingsBeforeThePackage(t *testing.T) {
 	const def, sys = "etc/default/node-partition", "etc/sysconfig/node-partition"
 	for name, test := range map[string]struct {
