@@ -193,7 +193,7 @@ func TestUnfitMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		why    string
 		change func(m machine)
-		// removed lists the calls of systemctl by a removal.
+		// removed lists the calls of systemctl in a removal.
 		removed []string
 	}{
 		"without systemd": {"systemd does not run here", func(m machine) { m.remove("run/systemd") }, nil},
@@ -250,8 +250,8 @@ func TestUnfitMachine(t *testing.T) {
 	}
 }
 
-// TestInstallationAborted: an installation that dpkg could not unpack leaves nothing, which the
-// next upgrade would take for a first installation.
+// TestInstallationAborted: an installation that dpkg could not unpack leaves no note, by which the
+// next upgrade would be taken for a first installation.
 func TestInstallationAborted(t *testing.T) {
 	m := newMachine(t)
 	m.wants(nil, "deb-preinst", "install", "0.1.0-1", "0.2.0-1")
@@ -620,8 +620,8 @@ func TestPrelaunched(t *testing.T) {
 // again lists the calls of systemctl that switch a partition on.
 var again = append(slices.Clone(first), "start --no-block partition-monitor.service")
 
-// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. A trial of
-// the operator's, before which the removal has failed, goes on.
+// TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. An operator's
+// trial, which the removal has not replaced, goes on.
 func TestRemovalAborted(t *testing.T) {
 	m := newMachine(t)
 	m.write("run/systemd/generator/kubepods-system.slice", "")
@@ -705,8 +705,8 @@ func TestInstalledAfterInterruption(t *testing.T) {
 }
 
 // TestMakeInstall: files of "make install" below another PREFIX, which systemd takes before the
-// files of the package, are named. The partition is the work of that generator: the removal of the
-// package leaves it and its state. Masks and units of an operator are not such files.
+// package's, are named. The partition is the work of that generator: the removal of the package
+// leaves it and its state. Masks and units of an operator are not such files.
 func TestMakeInstall(t *testing.T) {
 	const generator, unit = "/system-generators/partition-generator", "/system/partition-monitor.service"
 	for name, test := range map[string]struct {
