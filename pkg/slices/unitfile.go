@@ -277,8 +277,8 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
 	}
 	if in.irq.program != "" {
-		// A run that has begun has the CPUs of the reload before, so it is stopped. Limits do not wait for
-		// a restart of irqbalance, nor for one that can be started.
+		// A run that has begun has the CPUs of the reload before, so it is stopped. Limits do not wait
+		// for a restart of irqbalance, nor for one that can be started.
 		writes = append(writes,
 			option("Service", "ExecStart", "-/usr/bin/systemctl restart --no-block "+InterruptsService))
 	}
