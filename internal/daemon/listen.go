@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 
 	"nodepartition/internal/daemon/web"
@@ -70,14 +71,19 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 	if err != nil {
 		return err // checkListen would have refused it
 	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "" // the page says "this node"
+	}
 	handler := web.Handler(web.Options{
 		Version:    m.options.Version,
+		Node:       name,
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
-		Polls:      m.partitions.reports,
+		Partitions: m.shown,
+		History:    m.recent(),
 		Cgroups:    m.options.Node.Cgroups,
 		Hosts:      []string{host},
-		Partitions: m.partitions.names(),
 		Sources:    m.metrics.Sources,
 		Alive:      m.alive,
 		Ready:      m.ready,
