@@ -47,7 +47,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages release test-packages test test-unit e2e test-long test-nodes soak \
+.PHONY: all build check-prefix install uninstall list packages release test-packages pictures test test-unit e2e test-long test-nodes soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -206,6 +206,11 @@ test-nodes: setup-node
 soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)
+
+## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept; needs chromium
+pictures:
+	@tests/setup go
+	$(GO) test -tags pictures -count 1 -run '^TestPictures$$' ./internal/daemon/web
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
 ## race: the tests of the programs with the race detector

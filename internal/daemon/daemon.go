@@ -155,7 +155,7 @@ func (m *monitor) build() error {
 // sinks returns where the evictions of a partition are recorded beside metrics and journal, and
 // what records the kernel's kills; nil if nothing does.
 func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
-	var sinks evict.Sinks
+	sinks := evict.Sinks{evictionHappened{happened: &m.happened, partition: name}}
 	if m.history != nil {
 		sinks = append(sinks, evictionRecord{recorder: m.history.recorder, partition: name})
 	}
@@ -173,7 +173,7 @@ func (m *monitor) buildReconciler() error {
 		Units:      units{m.units},
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
-		Events:     &placementEvents{metrics: m.metrics, log: m.log, passed: m.afterPass},
+		Events:     &placementEvents{metrics: m.metrics, log: m.log, happened: &m.happened, passed: m.afterPass},
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,

@@ -36,8 +36,8 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Store == other.evictor.Store || system.evictor.Shortage == other.evictor.Shortage {
 		t.Errorf("the evictors share the files %s and %s", system.evictor.Store, system.evictor.Shortage)
 	}
-	if sinks, ok := other.evictor.Events.(evict.Sinks); !ok || len(sinks) != 2 {
-		t.Errorf("the sinks are %v; want the metrics and the journal", other.evictor.Events)
+	if sinks, ok := other.evictor.Events.(evict.Sinks); !ok || len(sinks) != 3 {
+		t.Errorf("the sinks are %v; want the metrics, the journal and the page", other.evictor.Events)
 	}
 	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry"}) {
 		t.Errorf("the node has %v", got)

@@ -201,10 +201,10 @@ func TestEvictionSinks(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	for want, m := range map[string]*monitor{
-		"evictionCounts evictionJournal":                                               {},
-		"evictionCounts evictionJournal evictionRecord":                                {history: kept},
-		"evictionCounts evictionJournal pressure *daemon.clusterEvents":                {cluster: faulty},
-		"evictionCounts evictionJournal evictionRecord pressure *daemon.clusterEvents": {history: kept, cluster: faulty},
+		"evictionCounts evictionJournal evictionHappened":                                               {},
+		"evictionCounts evictionJournal evictionHappened evictionRecord":                                {history: kept},
+		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents":                {cluster: faulty},
+		"evictionCounts evictionJournal evictionHappened evictionRecord pressure *daemon.clusterEvents": {history: kept, cluster: faulty},
 	} {
 		sinks, _ := m.sinks(unitname.System, nil)
 		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
@@ -213,7 +213,7 @@ func TestEvictionSinks(t *testing.T) {
 	}
 	// The condition of the node is about the system partition.
 	other, _ := (&monitor{history: kept, cluster: faulty}).sinks("telemetry", nil)
-	if got := kinds(other); got != "evictionRecord *daemon.clusterEvents" {
+	if got := kinds(other); got != "evictionHappened evictionRecord *daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
 	}
 }

@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +53,16 @@ func (m *monitor) newHistory() *history {
 		Warn:    m.complaints("a sample of the history is not complete, or is not written yet"),
 	}
 	return &history{recorder: recorder.New(o), ring: ring}
+}
+
+// recent returns what reads the last hours of the history, nil if none is kept.
+func (m *monitor) recent() func(context.Context, time.Time) (samples.History, error) {
+	if m.history == nil {
+		return nil
+	}
+	return func(ctx context.Context, after time.Time) (samples.History, error) {
+		return samples.ReadMinutes(ctx, m.options.Node.Path(node.HistoryDir), after)
+	}
 }
 
 // placement returns where the pods of a partition are by the last pass, and false before the first.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -112,14 +113,19 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 
 // webHandler answers requests for metrics, health and the report that address a host.
 func (m *monitor) webHandler(host string) http.Handler {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "" // the page says "this node"
+	}
 	return web.Handler(web.Options{
 		Version:    m.options.Version,
+		Node:       name,
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
-		Polls:      m.partitions.reports,
+		Partitions: m.shown,
+		History:    m.recent(),
 		Cgroups:    m.options.Node.Cgroups,
 		Hosts:      []string{host},
-		Partitions: m.partitions.names(),
 		Sources:    m.metrics.Sources,
 		Alive:      m.alive,
 		Ready:      m.ready,

@@ -144,6 +144,7 @@ func (m *monitor) endPartition(p *partition) {
 	m.partitions.remove(p)
 	m.table.SetEvicting(p.name, nil)
 	m.metrics.Remove(p.name)
+	m.happened.forget(p.name)
 	if isFirst(p.name) {
 		remove := m.cluster.withdraw()
 		go remove(context.Background()) // the API server may take its time
@@ -225,16 +226,6 @@ func (l *partitions) systemPoll() (evict.Report, bool) {
 		return p.evictor.Report(), true
 	}
 	return evict.Report{}, false
-}
-
-// reports returns the last poll of the memory of each partition.
-func (l *partitions) reports() []evict.Report {
-	all := l.all()
-	list := make([]evict.Report, 0, len(all))
-	for _, p := range all {
-		list = append(list, p.evictor.Report())
-	}
-	return list
 }
 
 // polled returns the partitions with the polls of their memory, for the history.

@@ -25,8 +25,11 @@ func freeAddress(t *testing.T) string {
 }
 
 // scraped returns the metrics of a service, empty while it does not serve them.
-func scraped(ctx context.Context, address string) string {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+func scraped(ctx context.Context, address string) string { return served(ctx, address, "/metrics") }
+
+// served returns a document of a service.
+func served(ctx context.Context, address, path string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		return ""
 	}
@@ -82,6 +85,17 @@ func TestRunServes(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("the metrics lack %q:\n%s", missing, scraped(t.Context(), o.Listen))
+	}
+	for path, wanted := range map[string][]string{
+		"/":       {"Partition system</h2>", "until a pod is evicted", "<bdi>kube-system/dns</bdi>", "No history is kept"},
+		"/report": {`"partitions":[{"name":"system",`, `"usedPeakBytes":`, `"name":"dns"`},
+	} {
+		text := served(t.Context(), o.Listen, path)
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, text)
+			}
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -34,6 +34,7 @@ type shared struct {
 	api        *apiserver.Reporter
 	namespaces *namespaces.Namespaces
 	resources  *resource.Resources
+	happened   happenings
 }
 
 // connections holds what is known of the connections to the runtime.

@@ -42,29 +42,70 @@ func Read(ctx context.Context, dir string) (History, error) {
 			if err := ctx.Err(); err != nil {
 				return h, err
 			}
-			in, err := scan(filepath.Join(dir, series.file(n)), 0, func(text []byte) {
-				var s Sample
-				if json.Unmarshal(text, &s) != nil {
-					h.Broken++ // of another version
-					return
-				}
-				*series.to = append(*series.to, s)
-			})
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // removed since it was listed
-			}
+			segment, err := h.read(filepath.Join(dir, series.file(n)))
 			if err != nil {
-				return h, fmt.Errorf("history: %w", err)
+				return h, err
 			}
-			h.Broken += in.broken
+			*series.to = append(*series.to, segment...)
 		}
 	}
+	h.complete()
+	return h, nil
+}
+
+// ReadMinutes reads the samples of minutes that end after a moment, as Read does, and possibly
+// earlier ones. It reads the newest files alone, of six hours each.
+func ReadMinutes(ctx context.Context, dir string, after time.Time) (History, error) {
+	var h History
+	list, err := minutes.numbers(dir)
+	if err != nil {
+		return h, fmt.Errorf("history: %w", err)
+	}
+	for _, n := range slices.Backward(list) {
+		if err := ctx.Err(); err != nil {
+			return h, err
+		}
+		segment, err := h.read(filepath.Join(dir, minutes.file(n)))
+		if err != nil {
+			return h, err
+		}
+		h.Minutes = append(segment, h.Minutes...)
+		if len(segment) > 0 && !segment[0].Time.After(after) {
+			break
+		}
+	}
+	h.complete()
+	return h, nil
+}
+
+// read returns the samples of a segment, and counts its broken lines.
+func (h *History) read(path string) ([]Sample, error) {
+	var list []Sample
+	in, err := scan(path, 0, func(text []byte) {
+		var s Sample
+		if json.Unmarshal(text, &s) != nil {
+			h.Broken++ // of another version
+			return
+		}
+		list = append(list, s)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // removed since it was listed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	h.Broken += in.broken
+	return list, nil
+}
+
+// complete puts the samples that were read in order.
+func (h *History) complete() {
 	h.Partitions = partitions(h.Minutes, h.Tens)
 	h.retime()
 	for _, list := range [][]Sample{h.Minutes, h.Tens} {
 		slices.SortStableFunc(list, func(a, b Sample) int { return a.Time.Compare(b.Time) })
 	}
-	return h, nil
 }
 
 // partitions lists the partitions of samples, the system partition first.

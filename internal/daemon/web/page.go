@@ -2,20 +2,29 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
-	"maps"
 	"net/http"
-	"slices"
+	"sync"
+	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/samples"
+)
+
+const (
+	// refreshInterval is the time after which a browser asks for the page again.
+	refreshInterval = 15 * time.Second
+	// pageAge is the time for which a page is served again: a page of a node with many pods takes
+	// milliseconds, and whoever may connect may ask for it as often as they like.
+	pageAge = 2 * time.Second
+	// historyAge is the same for the history, which gets a sample each minute.
+	historyAge = time.Minute
+	// historyShown is the part of the history that the page shows.
+	historyShown = 6 * time.Hour
 )
 
 var (
@@ -38,69 +47,69 @@ func hash(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page holds the values for page.html.
+// page serves the page for people. It keeps the last one for pageAge.
 type page struct {
-	Style   template.CSS
-	Version string
-	Report  podmove.Report
-	Sources []source
-	Alive   error
-	Ready   error
-	// Partitions holds the memory of the partitions that exist.
-	Partitions []memory
+	Options
+
+	mu sync.Mutex
+	// made is the time of texts, which has the page by whether it refreshes.
+	made  time.Time
+	texts map[bool][]byte
+	past  past
 }
 
-type source struct {
-	Name      string
-	Connected bool
+// past is the history, as it was read last.
+type past struct {
+	read    time.Time
+	history samples.History
+	err     error
 }
 
-// memory is the memory of a partition.
-type memory struct {
-	Name unitname.PartitionName
-	// Problem is the reason why the figures are not known, empty if they are.
-	Problem                  string
-	WorkingSet, Usage, Limit uint64
-	Limited                  bool
-}
-
-func (o Options) page(w http.ResponseWriter, _ *http.Request) {
-	p := page{
-		Style: template.CSS(styleText), Version: o.Version, Report: o.Reports.Report(), Alive: o.Alive(), Ready: o.Ready(),
-	}
-	connected := o.Sources()
-	for _, name := range slices.Sorted(maps.Keys(connected)) {
-		p.Sources = append(p.Sources, source{name, connected[name]})
-	}
-	p.Partitions = o.memories()
-	var text bytes.Buffer // so that an error is found before the status is written
-	if err := pageTemplate.Execute(&text, p); err != nil {
+// ServeHTTP implements http.Handler. With refresh=off in the query the page stays as it is.
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text, err := p.text(r.Context(), r.URL.Query().Get("refresh") != "off")
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(text.Bytes()) // fails if the client is gone
+	_, _ = w.Write(text) // fails if the client is gone
 }
 
-// memories returns the memory of each partition whose slice exists.
-func (o Options) memories() []memory {
-	all := make([]memory, 0, len(o.Partitions))
-	for _, name := range o.Partitions {
-		m := memory{Name: name}
-		switch stat, err := o.Cgroups.Stat(unitname.CgroupPath(name.Slice())); {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // it is not active
-		case err != nil:
-			m.Problem = err.Error()
-		case !stat.HasMemory:
-			m.Problem = "The memory controller is off."
-		default:
-			m.WorkingSet, m.Usage, m.Limit = stat.WorkingSet(), stat.MemoryCurrent, stat.MemoryMax
-			m.Limited = stat.MemoryMax != cgroupfs.Unlimited
-		}
-		all = append(all, m)
+// text returns the page, which is made if the last one is too old.
+func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.texts != nil && now.Sub(p.made) < pageAge {
+		return p.texts[refreshes], nil
 	}
-	return all
+	p.readPast(ctx, now)
+	v := p.view(now)
+	texts := map[bool][]byte{}
+	for _, refreshes := range []bool{true, false} {
+		v.Refresh = 0
+		if refreshes {
+			v.Refresh = int(refreshInterval.Seconds())
+		}
+		var text bytes.Buffer // so that an error is found before the status is written
+		if err := pageTemplate.Execute(&text, v); err != nil {
+			return nil, err
+		}
+		texts[refreshes] = text.Bytes()
+	}
+	p.made, p.texts = now, texts
+	return texts[refreshes], nil
+}
+
+// readPast reads the history, if one is kept and the last reading is too old.
+func (p *page) readPast(ctx context.Context, now time.Time) {
+	if p.History == nil || !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge {
+		return
+	}
+	// A client that is gone must not leave others without a history.
+	history, err := p.History(context.WithoutCancel(ctx), now.Add(-historyShown))
+	p.past = past{now, history, err}
 }
 
 // humanBytes formats bytes with a binary unit.

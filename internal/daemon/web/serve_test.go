@@ -144,7 +144,7 @@ func TestServe(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan error, 1)
-	go func() { result <- Serve(ctx, listener, newFake().handler(t, t.TempDir(), "127.0.0.1")) }()
+	go func() { result <- Serve(ctx, listener, newFake().handler(t)) }()
 	response, err := http.Get("http://" + listener.Addr().String() + "/healthz")
 	if err != nil {
 		t.Fatal(err)

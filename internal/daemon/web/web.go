@@ -1,18 +1,25 @@
 // Package web is the HTTP server of partition-monitor: metrics, health, the last report, and a page
 // for people. It changes nothing and asks for no password, so its address should be a loopback
 // address.
+//
+// The page shows what the daemon holds, and what cgroup files say of the pods: no request leads to
+// one to systemd, the runtime, the kubelet or the API server. It is made once in a few seconds at
+// most, however many ask for it.
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/node/control"
+	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -21,30 +28,56 @@ import (
 // Options holds the sources of the pages. All fields are needed, except those whose zero value has
 // a meaning.
 type Options struct {
-	// Version of the program.
-	Version string
+	// Version of the program, and Node, the name of the machine.
+	Version, Node string
 	// Gatherer has the metrics.
 	Gatherer prometheus.Gatherer
 	// Reports returns the results of the last pass.
 	Reports Reports
-	// Polls returns the last poll of the memory of each partition; its Time is zero before the first.
-	Polls func() []evict.Report
+	// Partitions returns the partitions that the node has now, the system partition first.
+	Partitions func() []Partition
+	// History returns the samples of minutes that end after a moment; nil if no history is kept.
+	History func(ctx context.Context, after time.Time) (samples.History, error)
 	// Sources returns for each source of events and answers whether it is connected.
 	Sources func() map[string]bool
 	// Alive returns the problems that stop the main loop, one a line, or nil.
 	Alive func() error
 	// Ready returns the problems that keep pods from being in the right partition or moved there.
 	Ready func() error
-	// Cgroups is the root of the cgroups; needed.
+	// Cgroups is the root of the cgroups.
 	Cgroups cgroupfs.FS
-	// Partitions lists the partitions that the node may have.
-	Partitions []unitname.PartitionName
 	// Hosts holds the names and addresses by which clients may address the server, in addition to
 	// localhost and loopback addresses: the host of the address that it listens on. An empty host,
 	// 0.0.0.0 or :: allows all addresses, but no name.
 	Hosts []string
 	// ErrorLog logs incomplete scrapes; nil means that they are not logged.
 	ErrorLog *log.Logger
+}
+
+// Partition is a partition of the node.
+type Partition struct {
+	Name    unitname.PartitionName
+	Evictor Evictor
+	// Happened returns the last events other than evictions, the newest last.
+	Happened func() []Event
+}
+
+// Evictor keeps a partition below its limit. *evict.Manager is one.
+type Evictor interface {
+	// Report returns the result of the last poll; its Time is zero before the first.
+	Report() evict.Report
+	// Outlook ranks the pods of the partition.
+	Outlook() (evict.Outlook, error)
+}
+
+// Event is something that has happened in a partition.
+type Event struct {
+	// Time of the last time, and Times the number of times.
+	Time  time.Time
+	Times int
+	// Text describes it. Bad means that an operator should know.
+	Text string
+	Bad  bool
 }
 
 // Reports returns the report of the last pass; its Time is zero before the end of the first.
@@ -64,7 +97,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /healthz", health(o.Alive))
 	mux.HandleFunc("GET /readyz", health(o.Ready))
 	mux.HandleFunc("GET /report", o.report)
-	mux.HandleFunc("GET /{$}", o.page)
+	mux.Handle("GET /{$}", &page{Options: o})
 	return guard(newHosts(o.Hosts), mux)
 }
 
@@ -73,13 +106,12 @@ func (o Options) report(w http.ResponseWriter, _ *http.Request) {
 	if report.Pods == nil {
 		report.Pods = []podmove.PodReport{} // a list in JSON, not null
 	}
-	for _, p := range o.Polls() {
-		if p.Time.IsZero() {
-			continue
+	for _, p := range o.Partitions() {
+		if poll := p.Evictor.Report(); !poll.Time.IsZero() {
+			report.Partitions = append(report.Partitions, control.Memory{
+				Name: p.Name, Time: poll.Time, UsedBytes: poll.Memory.Used(), UsedPeakBytes: poll.UsedPeak,
+			})
 		}
-		report.Partitions = append(report.Partitions, control.Memory{
-			Name: p.Partition, Time: p.Time, UsedBytes: p.Memory.Used(), UsedPeakBytes: p.UsedPeak,
-		})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(report) // fails if the client is gone
