@@ -13,8 +13,9 @@ import (
 
 // texts returns the events of a partition with their numbers, the newest last.
 func (h *happenings) texts(partition unitname.PartitionName) []string {
-	var list []string
-	for _, e := range h.of(partition) {
+	events := h.of(partition)
+	list := make([]string, 0, len(events))
+	for _, e := range events {
 		list = append(list, fmt.Sprintf("%d %t %s", e.Times, e.Bad, e.Text))
 	}
 	return list

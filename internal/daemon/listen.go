@@ -103,7 +103,8 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 		return err // checkListen would have refused it
 	}
 	return web.Listener{
-		Address: m.options.Listen, Handler: m.webHandler(host), Config: m.options.WebConfig, Sockets: m.listening.sockets, Log: m.log,
+		Address: m.options.Listen, Handler: m.webHandler(host), Config: m.options.WebConfig,
+		Sockets: m.listening.sockets, Log: m.log,
 		Changed: func(err error) {
 			m.listening.served.note(err)
 			m.passed()

@@ -11,7 +11,7 @@ import (
 func TestManagerOutlook(t *testing.T) {
 	bubble(t, func(n *node) {
 		order := func(o Outlook) []string {
-			var names []string
+			names := make([]string, 0, len(o.Order))
 			for _, c := range o.Order {
 				names = append(names, c.Name+"("+string(c.Skip)+")")
 			}

@@ -98,7 +98,7 @@ func (f *clusterFacts) otherNodes(resources []string) []Finding {
 	others := func(name string) []string {
 		return slices.DeleteFunc(slices.Clone(f.lacking[name]), func(n string) bool { return n == f.node })
 	}
-	var found []Finding
+	found := make([]Finding, 0, len(resources))
 	for _, of := range together(resources, func(name string) []string {
 		return slices.DeleteFunc(others(name), func(n string) bool { return !slices.Contains(f.zero[name], n) })
 	}) {

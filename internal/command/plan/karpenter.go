@@ -29,7 +29,8 @@ type nodeClass struct {
 
 // classSignals lists the thresholds that an EC2NodeClass may have. The kubelet knows others.
 var classSignals = []string{
-	"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available",
+	"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+	"pid.available",
 }
 
 // noThreshold switches a threshold off, for the kubelet and for Karpenter.
@@ -40,7 +41,7 @@ const noThreshold = "0%"
 // includes the memory that the scheduler would promise to user pods, too. A plan whose section is
 // not valid has no such settings, and nothing is written.
 func WriteKarpenter(w io.Writer, p Plan) error {
-	if p.Invalid != nil {
+	if invalid := p.Invalid != nil; invalid {
 		return nil
 	}
 	if p.PromisedBytes > 0 && p.PromisedBytes >= p.Allocatable.MemoryBytes {

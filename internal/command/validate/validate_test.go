@@ -110,7 +110,7 @@ func TestSameWarnings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got, want []string
+		got, want := make([]string, 0, len(r.Warnings)), []string{}
 		for i := range r.Warnings {
 			got = append(got, "partition-generator: "+r.Warnings[i].text())
 		}

@@ -71,7 +71,7 @@ func (f *fake) handler(t *testing.T) http.Handler {
 		Version: "v1.2.3", Node: f.node, Gatherer: registry, Reports: f, Sources: func() map[string]bool { return f.connected },
 		Alive: func() error { return f.alive }, Ready: func() error { return f.ready }, Cgroups: cgroupfs.FS(f.cgroups), Hosts: f.hosts,
 		Partitions: func() []Partition {
-			var list []Partition
+			list := make([]Partition, 0, len(f.evictors))
 			for _, e := range f.evictors {
 				list = append(list, Partition{Name: e.name, Evictor: e, Happened: func() []Event { return e.happened }})
 			}
@@ -280,6 +280,7 @@ func newEmpty() *fake {
 // newStarting returns a node whose service has just started: no partition was polled, and the slice
 // of one is not there.
 func newStarting(t *testing.T) *fake {
+	t.Helper()
 	f := newEmpty()
 	f.ready = errors.New("the first pass has not ended")
 	f.cgroups = t.TempDir()

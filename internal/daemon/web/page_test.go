@@ -418,8 +418,9 @@ func TestPageRefresh(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: refreshes after %q, want %q", path, got, want)
 		}
-		var links []string
-		for _, e := range named(named(document, "header")[0], "a") {
+		found := named(named(document, "header")[0], "a")
+		links := make([]string, 0, len(found))
+		for _, e := range found {
 			links = append(links, href(e))
 		}
 		other := map[string]string{"15": "/?refresh=off", "": "/"}[want]

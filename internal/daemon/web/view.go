@@ -372,7 +372,7 @@ func why(c *evict.Candidate) string {
 
 // events returns what has happened in a partition, the newest first.
 func events(o evict.Outlook, happened []Event, now time.Time) []eventView {
-	var list []eventView
+	list := make([]eventView, 0, len(o.Open)+len(o.Last)+len(happened))
 	for i := range o.Open {
 		list = append(list, eviction(&o.Open[i], "is under way", now))
 	}

@@ -17,9 +17,9 @@ import (
 const mebi = 1 << 20
 
 // document returns a file for kubeletconfig.OverridePath with these fields in systemPartition.
-func document(t *testing.T, name, fields string) *kubeletconfig.Merged {
+func document(t *testing.T, fields string) *kubeletconfig.Merged {
 	t.Helper()
-	k, err := kubeletconfig.LoadDocument(name, []byte(golden.KubeletHead+"systemPartition: {namespaces: [kube-system], "+fields+"}\n"))
+	k, err := kubeletconfig.LoadDocument("mine.yaml", []byte(golden.KubeletHead+"systemPartition: {namespaces: [kube-system], "+fields+"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestShare(t *testing.T) {
 		{"memoryLimit: 50%, memoryLimitMin: 1Gi, memoryLimitMax: 1Gi", 2 << 30, 1024 * mebi, ""},
 		{"memoryLimit: 0.0001%, memoryLimitMin: 100000001", 1 << 30, 100000001, "memoryLimitMin"},
 	} {
-		c, err := Validate(document(t, "mine.yaml", test.fields), Size{MemoryBytes: test.memory, CPUs: cpuset.New(0)})
+		c, err := Validate(document(t, test.fields), Size{MemoryBytes: test.memory, CPUs: cpuset.New(0)})
 		if err != nil || len(c.Warnings) > 0 {
 			t.Errorf("%s of %d: %v, %q", test.fields, test.memory, err, c.Warnings)
 			continue
@@ -110,7 +110,7 @@ func TestShareOfUnknownSize(t *testing.T) {
 			"", `.memoryHigh: ` + atMost + `: "1Gi": the kernel slows the partition down at 1073741824 bytes, before a pod is evicted at 2040109464; want`,
 		},
 	} {
-		c, err := Validate(document(t, "mine.yaml", fields), Size{})
+		c, err := Validate(document(t, fields), Size{})
 		got := append(Problems(err), nil)[0]
 		if (got == nil) != (want.problem == "") || got != nil && !strings.Contains(got.Error(), want.problem) {
 			t.Errorf("%s: %v; want %q", fields, err, want.problem)
@@ -129,7 +129,7 @@ func TestShareOfUnknownSize(t *testing.T) {
 // field.
 func TestShareOfAll(t *testing.T) {
 	t.Parallel()
-	_, err := Validate(document(t, "mine.yaml", "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
+	_, err := Validate(document(t, "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
 	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8589934592 bytes; want less`
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %s", err, want)
@@ -180,7 +180,7 @@ func TestSharePercentage(t *testing.T) {
 			continue
 		}
 		if ok {
-			c, err := Validate(document(t, "mine.yaml", "memoryLimit: "+text), Size{MemoryBytes: test.of, CPUs: cpuset.New(0)})
+			c, err := Validate(document(t, "memoryLimit: "+text), Size{MemoryBytes: test.of, CPUs: cpuset.New(0)})
 			if err != nil || c.System().MemoryLimit < test.bytes {
 				t.Errorf("%s of %d: %v, %+v; want %d or more", text, test.of, err, c.Partitions, test.bytes)
 			}

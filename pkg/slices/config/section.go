@@ -139,7 +139,9 @@ func decodeSection(
 	// A null is an absent field, here as in the rest of the kubelet's configuration. A field that is
 	// not known stays, for its warning.
 	known := knownFields(name)
-	maps.DeleteFunc(fields, func(field string, v json.RawMessage) bool { return isNull(v) && slices.Contains(known, field) })
+	maps.DeleteFunc(fields, func(field string, v json.RawMessage) bool {
+		return isNull(v) && slices.Contains(known, field)
+	})
 	return fields, true
 }
 
