@@ -36,12 +36,15 @@ var classSignals = []string{
 // noThreshold switches a threshold off, for the kubelet and for Karpenter.
 const noThreshold = "0%"
 
+// isValid reports whether the section of the plan is valid.
+func (p Plan) isValid() bool { return p.Invalid == nil }
+
 // WriteKarpenter writes the settings of the kubelet for an EC2NodeClass with which Karpenter and
 // the kubelet have the same Node Allocatable, and the partition is not in it: systemReserved
 // includes the memory that the scheduler would promise to user pods, too. A plan whose section is
 // not valid has no such settings, and nothing is written.
 func WriteKarpenter(w io.Writer, p Plan) error {
-	if invalid := p.Invalid != nil; invalid {
+	if !p.isValid() {
 		return nil
 	}
 	if p.PromisedBytes > 0 && p.PromisedBytes >= p.Allocatable.MemoryBytes {
