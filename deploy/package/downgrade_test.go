@@ -35,9 +35,9 @@ func (m machine) dpkg(args ...string) string {
 }
 
 // rpm changes the packages of the image. The image has no shell for scripts.
-func (m machine) rpm(args ...string) string {
+func (m machine) rpm(args ...string) {
 	m.Helper()
-	return command(m.T, "rpm", append([]string{"--root=" + m.root, "--nodeps", "--noscripts"}, args...)...)
+	command(m.T, "rpm", append([]string{"--root=" + m.root, "--nodeps", "--noscripts"}, args...)...)
 }
 
 // read returns the content of a file.
