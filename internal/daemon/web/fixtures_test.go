@@ -79,8 +79,11 @@ func (f *fake) handler(t *testing.T) http.Handler {
 		},
 	}
 	if f.history != nil || f.historyErr != nil {
-		o.History = func(context.Context, time.Time) (samples.History, error) {
+		o.History = func(ctx context.Context, _ time.Time) (samples.History, error) {
 			f.historyReads++
+			if ctx.Err() != nil {
+				return samples.History{}, ctx.Err()
+			}
 			if f.historyErr != nil {
 				return samples.History{}, f.historyErr
 			}

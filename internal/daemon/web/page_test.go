@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -464,6 +466,18 @@ func TestPageCost(t *testing.T) {
 			t.Error("the page is an old one")
 		}
 	})
+}
+
+// TestPageClientGone: a client that is gone costs others nothing.
+func TestPageClientGone(t *testing.T) {
+	t.Parallel()
+	h := newFake().handler(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "http://localhost/", nil))
+	if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") {
+		t.Error("the page has no history")
+	}
 }
 
 // TestPagePolicy: a browser may load, run and send nothing, and be in no frame. Each change of it
