@@ -62,8 +62,11 @@ func formatMask(cpus cpuset.CPUSet) string {
 func without(mask string, cpus cpuset.CPUSet) string {
 	out := []byte(mask)
 	first := 0 // the CPU of the lowest bit of a digit
+	group := 0 // may have fewer digits than eight: bitmap_parse takes "1,0"
 	for i := len(out) - 1; i >= 0; i-- {
 		if out[i] == ',' {
+			group += groupBits
+			first = group
 			continue
 		}
 		digit, _ := strconv.ParseUint(string(out[i]), 16, 4) // ParseMask has read the mask
