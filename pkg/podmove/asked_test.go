@@ -1,6 +1,7 @@
 package podmove
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -93,8 +94,8 @@ func TestDecideAsked(t *testing.T) {
 		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroupfs.Unlimited, 1},
 		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroupfs.Unlimited, 10_000},
 		"beside a request of CPU": {advertised(""), func(p *Pod) {
-			requests(400, 500)(p)
-			p.MilliCPU, p.DefaultCgroup.Limits = 600, limited
+			requests(400, 700)(p)
+			p.MilliCPU, p.DefaultCgroup.Limits = 600, limited // which has another quota
 		}, 39, limited.CPUQuotaPerSec, 39},
 		"another type by now": {advertised(""), func(p *Pod) {
 			another(p)
@@ -122,6 +123,27 @@ func TestDecideAsked(t *testing.T) {
 		if d := decided(test.policy, CPURecord{}, pod); len(d.Ensure) > 0 {
 			t.Errorf("%s: %+v although the slice has its limits", name, d.Ensure)
 		}
+	}
+}
+
+// TestDecideAskedElsewhere: a pod that runs in another partition than its own has the values of the
+// kubelet's slice there, and so has that partition.
+func TestDecideAskedElsewhere(t *testing.T) {
+	t.Parallel()
+	pod := in("shop-2", unitname.System, requests(400, 500))
+	d := decided(advertised(""), CPURecord{}, pod)
+	ours := unlimited
+	ours.CPUWeight, ours.CPUQuotaPerSec = 16, 500_000
+	want := map[string]cgroupfs.Limits{pod.Cgroup(unitname.System).Slice: unlimited, pod.Cgroup(telemetry).Slice: ours}
+	got := map[string]cgroupfs.Limits{}
+	for _, slice := range d.Ensure {
+		got[slice.Name] = slice.Limits
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("makes %+v; want %+v", got, want)
+	}
+	if got := d.weightOfSlice("kubepods-system.slice"); got != 1 {
+		t.Errorf("the partition that it runs in weighs %d; want 1", got)
 	}
 }
 
@@ -211,6 +233,10 @@ func TestPrepareAskedCPU(t *testing.T) {
 	}{
 		"reported":                {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39},
 		"reported, for nothing":   {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4},
+		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4},
+		"reported, another type": {
+			advertised(""), &podsapi.Pod{Asked: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16,
+		},
 		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16},
 		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39},
 		"not known":               {advertised(""), nil, PodTime{}, 4},

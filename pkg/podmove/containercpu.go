@@ -1,6 +1,8 @@
 package podmove
 
 import (
+	"cmp"
+
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/membership"
@@ -137,15 +139,14 @@ func (c *Container) hasKubeletWeight() bool {
 }
 
 // runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
-// kubeletFormula does for the slices of pods. Containers with ours show nothing.
+// kubeletFormula does for the slices of pods. Containers with ours show nothing. Neither do those
+// that the kubelet does not report, because their requests are 0, and those that do not run, because
+// they have no weight.
 func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for i := range pods {
-			if pods[i].Kubelet == nil || pods[i].Kubelet.Terminating {
-				continue
-			}
 			for _, c := range pods[i].Containers {
-				if c.Running && c.asked.Request == 0 && !yield(c.MilliCPU, c.CPU.Weight) {
+				if c.asked.Request == 0 && !yield(c.MilliCPU, c.CPU.Weight) {
 					return
 				}
 			}
@@ -154,16 +155,13 @@ func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 }
 
 // keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live
-// move copies the CPU time to a scope of another name.
+// move copies the CPU time to a scope of another name. A recorded container has been running.
 func (d *Decision) keepCPU(s Snapshot, c *Container) *CPUTime {
 	name, ok := s.CPU.recorded[c.ID]
-	if !ok || c.Unit == "" && !c.Running && !c.Creating {
+	if !ok || c.Unit == "" && !c.Running {
 		return nil
 	}
 	had := s.CPU.Scopes[name]
-	if c.Unit != "" && c.AlsoUnit == "" {
-		name = c.Unit
-	}
-	d.CPU.Scopes[name] = had
+	d.CPU.Scopes[cmp.Or(c.Unit, name)] = had
 	return &had
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,20 @@ func TestDecideContainerCPUMoved(t *testing.T) {
 	}
 }
 
+// TestDecideContainerCPUHalfMoved: a container in two scopes is left alone, and its record kept for
+// one of them.
+func TestDecideContainerCPUHalfMoved(t *testing.T) {
+	t.Parallel()
+	record, halfMoved := newCPURecord(), in("shop-2", telemetry, requests(400, 0), func(p *Pod) {
+		p.Containers[0].AlsoUnit = "partition-" + scopeA
+	})
+	record.Scopes["partition-"+scopeA] = CPUTime{Weight: 16}
+	d := decided(advertised(membership.NotAllowed), record, halfMoved)
+	if len(d.Scopes) > 0 || !maps.Equal(d.CPU.Scopes, map[string]CPUTime{scopeA: {Weight: 16}}) {
+		t.Errorf("sets %+v, keeps %+v", d.Scopes, d.CPU.Scopes)
+	}
+}
+
 // TestRuntimeFormula: the containers of pods that request CPU show the runtime's formula. One that
 // has ours shows nothing.
 func TestRuntimeFormula(t *testing.T) {
@@ -166,7 +181,9 @@ func TestRuntimeFormula(t *testing.T) {
 		"neither":         {[]Pod{runs(1000, 77)}, cpuweight.Linear, cpuweight.Linear},
 		"no request":      {[]Pod{runs(0, 1)}, cpuweight.Quadratic, cpuweight.Quadratic},
 		"a request of it": {[]Pod{runs(1000, 100, func(p *Pod) { p.Containers[0].asked.Request = 1 })}, cpuweight.Linear, cpuweight.Linear},
-		"not reported":    {[]Pod{runs(1000, 100, func(p *Pod) { p.Kubelet = nil })}, cpuweight.Linear, cpuweight.Linear},
+		"not reported":    {[]Pod{runs(0, 100, func(p *Pod) { p.Kubelet = nil })}, cpuweight.Linear, cpuweight.Linear},
+		"being deleted":   {[]Pod{runs(1000, 100, (*Pod).terminate)}, cpuweight.Linear, cpuweight.Quadratic},
+		"not running":     {[]Pod{runs(1000, 0, func(p *Pod) { p.Containers[0].Running = false })}, cpuweight.Linear, cpuweight.Linear},
 	} {
 		if got := runtimeFormula(test.pods, test.present); got.Name != test.want.Name {
 			t.Errorf("%s: %s; want %s", name, got.Name, test.want.Name)
@@ -316,6 +333,24 @@ func TestCPURecord(t *testing.T) {
 	again.load(path, cpuForm())
 	if !again.now.equal(want) {
 		t.Errorf("read %+v; want %+v", again.now, want)
+	}
+	for name, change := range map[string]func(*PodTime){
+		"the type": func(p *PodTime) { p.Type = "web" }, "the request": func(p *PodTime) { p.Request++ },
+		"the limit": func(p *PodTime) { p.Limit++ }, "the request of CPU": func(p *PodTime) { p.MilliCPU++ },
+	} {
+		other := newCPURecord()
+		pod := want.Pods[uidA]
+		change(&pod)
+		other.Pods[uidA], other.Scopes = pod, want.Scopes
+		if err := r.store(path, other, cpuForm()); err != nil {
+			t.Fatal(err)
+		}
+		if again.load(path, cpuForm()); !maps.EqualFunc(again.now.Pods, other.Pods, func(a, b PodTime) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("another record, by %s: read %+v; want %+v", name, again.now, other)
+		}
+		if err := r.store(path, want, cpuForm()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const written = `{"version":1,"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != written {

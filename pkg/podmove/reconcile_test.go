@@ -396,6 +396,18 @@ func (h *host) restarts() (n int) {
 	return n
 }
 
+// awaitRestart returns within a second after the first container was stopped.
+func (h *host) awaitRestart() {
+	h.t.Helper()
+	for range 60 {
+		if h.restarts() > 0 {
+			return
+		}
+		<-time.After(time.Second)
+	}
+	h.t.Fatal("no container is restarted within a minute")
+}
+
 // secondPod adds another member in the default partition to a host.
 func (h *host) secondPod() {
 	const defaultSlice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
@@ -525,9 +537,7 @@ func TestReconcilerRightOvertakes(t *testing.T) {
 				var right right
 				r, e := h.reconciler(Working, right.policy())
 				start(t, r)
-				for h.restarts() == 0 {
-					<-time.After(time.Second)
-				}
+				h.awaitRestart()
 				for _, answer := range test.answers {
 					right.set(answer)
 					<-time.After(4 * time.Second) // the container is back after ten
@@ -587,9 +597,7 @@ func TestReconcilerOvertakenForAWhile(t *testing.T) {
 		h.comesBack = defaultA
 		r, e := h.reconciler(Working, members)
 		start(t, r)
-		for h.restarts() == 0 {
-			<-time.After(time.Second)
-		}
+		h.awaitRestart()
 		r.SetConfig(inSystem("monitoring"))
 		r.SetConfig(members)
 		<-time.After(20 * time.Second)
