@@ -58,7 +58,6 @@ func (m *monitor) follow(c node.Followed) {
 	m.problem.set(c.Problem)
 	m.setConfigured(c)
 	m.changes.note()
-	m.runtime.Reconsider()
 	policy := c.Policy()
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
@@ -95,5 +94,6 @@ func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 		case <-m.refusals.changed:
 			m.reload(node.LoadApplied)
 		}
+		m.runtime.Reconsider(ctx) // outside of follow, because systemd may be asked
 	}
 }

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletargs"
@@ -29,12 +31,27 @@ func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
 	return true
 }
 
-// lookAtKubelet applies the command line of a kubelet that was started after us.
+// unitsTimeout bounds the wait for systemd to say what a unit is: the runtime is looked for in a
+// pass.
+const unitsTimeout = time.Second
+
+// unitFiles returns the files of a unit.
+func (m *monitor) unitFiles(ctx context.Context, unit string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, unitsTimeout)
+	defer cancel()
+	return m.units.UnitFiles(ctx, unit)
+}
+
+// lookAtKubelet applies the command line of a kubelet that was started after us, or that systemd
+// could not say when the runtime was looked for.
 func (m *monitor) lookAtKubelet() {
-	if !m.seen.changed(m.options.Node.Root, m.log) {
+	changed := m.seen.changed(m.options.Node.Root, m.log)
+	if changed || m.runtime.IsGuess() && m.units.Connected() {
+		m.runtime.Reconsider(context.Background())
+	}
+	if !changed {
 		return
 	}
-	m.runtime.Reconsider()
 	m.setBudget()
 	if why := node.RunningYields(m.options.Node); why != "" {
 		m.yield(why)

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/systemd"
 )
 
 // TestKubeletElsewhere: a kubelet whose pods are in another tree is reported once for each start
@@ -50,4 +53,19 @@ func TestKubeletElsewhere(t *testing.T) {
 			t.Errorf("%s: the journal has %q; want %q", step.args, line, step.says)
 		}
 	}
+}
+
+// TestUnitFilesSilent: a pass that looks for the runtime does not wait long for systemd.
+func TestUnitFilesSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &monitor{shared: shared{units: systemd.New(systemd.Options{})}}
+		begin := time.Now()
+		if files, err := m.unitFiles(t.Context(), "kubelet.service"); err == nil {
+			t.Errorf("%q without a connection to systemd", files)
+		}
+		if took := time.Since(begin); took != unitsTimeout {
+			t.Errorf("took %s, want %s", took, unitsTimeout)
+		}
+	})
 }

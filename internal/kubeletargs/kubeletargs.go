@@ -15,16 +15,16 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-const (
-	service = "kubelet.service"
-	mount   = unitname.CgroupMount
-)
+// Service is the unit of the kubelet.
+const Service = "kubelet.service"
+
+const mount = unitname.CgroupMount
 
 // units lists the usual cgroups of the kubelet's service: systemd's default, and the one of Amazon
 // EKS and OpenShift.
 var units = []string{
-	mount + "/system.slice/" + service,
-	mount + "/runtime.slice/" + service,
+	mount + "/system.slice/" + Service,
+	mount + "/runtime.slice/" + Service,
 }
 
 // The bounds of a search for the service in other slices.
@@ -46,7 +46,7 @@ func search(root hostfs.FS, dir string, depth int) []string {
 		name := entry.Name()
 		switch {
 		case !entry.IsDir():
-		case name == service && depth > 0:
+		case name == Service && depth > 0:
 			found = append(found, path.Join(dir, name))
 		case strings.HasSuffix(name, ".slice") && name != "kubepods.slice" && name != "user.slice":
 			found = append(found, search(root, path.Join(dir, name), depth+1)...)

@@ -215,9 +215,9 @@ func (c *Merged) section(field string) *Section {
 func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }
 
 // Load finds, reads and merges the configuration below root. If there is none, the Config has only
-// Looked, Late and Awaited. With an error the Config has these, and as much of Kubelet as
-// could be read, because the kubelet needs its reserved cgroups also if a section or a setting is
-// broken. Without a valid KUBELET_CONFIG the well-known places are read.
+// Looked, Late and Awaited. With an error the Config has these, RuntimeEndpoint, and as much of
+// Kubelet as could be read, because the kubelet needs its reserved cgroups also if a section or a
+// setting is broken. Without a valid KUBELET_CONFIG the well-known places are read.
 func Load(root hostfs.FS) (*Merged, error) { return load(loader{root: root}) }
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
@@ -241,7 +241,9 @@ func load(l loader) (*Merged, error) {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
-			Partition: PartitionSettings{Watch: c.Partition.Watch}, // for the next file to be seen, or not
+			RuntimeEndpoint: c.RuntimeEndpoint,
+			// For the next file to be seen, or not.
+			Partition: PartitionSettings{Watch: c.Partition.Watch},
 		}, err
 	}
 	return l.config, nil

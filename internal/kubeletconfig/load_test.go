@@ -98,6 +98,19 @@ func TestLoadLinkedDropinDirectory(t *testing.T) {
 	}
 }
 
+// TestLoadEndpointOfBroken: the endpoint of the runtime does not depend on a valid section.
+func TestLoadEndpointOfBroken(t *testing.T) {
+	const endpoint = "unix:///run/crio/crio.sock"
+	for name, files := range map[string]map[string]string{
+		"a broken section":  {"/var/lib/kubelet/config.yaml": head + "systemPartition: {}\ncgroupDriver: [7]\ncontainerRuntimeEndpoint: " + endpoint},
+		"a broken override": {"/var/lib/kubelet/config.yaml": head + "containerRuntimeEndpoint: " + endpoint, OverridePath: "{"},
+	} {
+		if c, err := Load(tree(t, files)); err == nil || c.RuntimeEndpoint != endpoint {
+			t.Errorf("%s: %q, %v; want an error, and %s", name, c.RuntimeEndpoint, err, endpoint)
+		}
+	}
+}
+
 // TestFileWith: a message names the file in which to change a field.
 func TestFileWith(t *testing.T) {
 	c, err := Load(tree(t, map[string]string{

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletargs"
@@ -9,14 +11,40 @@ import (
 	partition "nodepartition/pkg/slices/config"
 )
 
+// UnitFiles returns the files of a unit in the order in which systemd applies them. A unit that
+// does not exist has none.
+type UnitFiles func(ctx context.Context, unit string) ([]string, error)
+
+// AskSystemctl returns a UnitFiles for commands, which have no connection to systemd.
+func AskSystemctl(n host.Node) UnitFiles {
+	return func(ctx context.Context, unit string) ([]string, error) {
+		units, err := n.Systemd.Show(ctx, "FragmentPath,DropInPaths", unit)
+		if err != nil || len(units) == 0 {
+			return nil, err
+		}
+		return strings.Fields(units[0]["FragmentPath"] + " " + units[0]["DropInPaths"]), nil
+	}
+}
+
 // kubeletsEndpoint returns the runtime endpoint of the kubelet, by its command line or else by its
-// configuration. It returns "" if neither has one.
-func kubeletsEndpoint(n host.Node) string {
-	if kubelet, err := kubeletargs.Running(n.Root); err == nil && kubelet.RuntimeEndpoint != "" {
-		return n.Endpoint(kubelet.RuntimeEndpoint)
+// configuration, and "" if neither has one. At each boot the monitor starts before the kubelet:
+// while none runs, its unit says what the command line will be. sure is false if systemd did not
+// say what the unit is.
+func kubeletsEndpoint(ctx context.Context, n host.Node, files UnitFiles) (endpoint string, sure bool) {
+	flags, sure := kubeletsFlags(ctx, n, files)
+	if flags.RuntimeEndpoint != "" {
+		return n.Endpoint(flags.RuntimeEndpoint), sure
 	}
 	config, _ := kubeletconfig.Load(n.Root) // an invalid section does not concern the endpoint
-	return n.Endpoint(config.RuntimeEndpoint)
+	return n.Endpoint(config.RuntimeEndpoint), sure
+}
+
+func kubeletsFlags(ctx context.Context, n host.Node, files UnitFiles) (flags kubeletargs.Flags, sure bool) {
+	if kubelet, err := kubeletargs.Running(n.Root); err == nil {
+		return kubelet.Flags, true
+	}
+	unit, err := files(ctx, kubeletargs.Service)
+	return kubeletargs.OfUnit(n.Root, unit), err == nil
 }
 
 // RunningYields returns the reason if the running kubelet of n makes the partition itself, and ""

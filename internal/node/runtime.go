@@ -17,8 +17,9 @@ type Runtime struct {
 	// endpoint is the flag's. If it is empty, Runtime uses the kubelet's, or else the first that
 	// answers.
 	endpoint string
-	// kubelets returns the endpoint of the kubelet, empty if it is not known.
-	kubelets func() string
+	// kubelets returns the endpoint of the kubelet, empty if it names none. It is not sure while
+	// neither the kubelet nor systemd says what it is.
+	kubelets func(context.Context) (endpoint string, sure bool)
 	// path returns the path of a socket of the node.
 	path func(string) string
 	// answers is the error of a node whose runtime does not answer here, nil otherwise.
@@ -27,15 +28,16 @@ type Runtime struct {
 
 	mu     sync.Mutex
 	client *cri.Client
+	sure   bool // about the client
 }
 
 // NewRuntime returns a client of the runtime of n at endpoint. If that is empty, it uses the
 // kubelet's runtime, or else the first that answers. It calls connected with whether the runtime
 // answers.
-func NewRuntime(n host.Node, endpoint string, connected func(bool)) *Runtime {
+func NewRuntime(n host.Node, endpoint string, files UnitFiles, connected func(bool)) *Runtime {
 	return &Runtime{
-		endpoint: endpoint, path: n.Path, kubelets: func() string { return kubeletsEndpoint(n) }, answers: n.Answers(),
-		connected: connected,
+		endpoint: endpoint, path: n.Path, answers: n.Answers(), connected: connected,
+		kubelets: func(ctx context.Context) (string, bool) { return kubeletsEndpoint(ctx, n, files) },
 	}
 }
 
@@ -47,7 +49,7 @@ func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
 	if client != nil {
 		return client, nil
 	}
-	client, err := r.open(ctx) // without the lock, because it may hang
+	client, sure, err := r.open(ctx) // without the lock, because it may hang
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +58,32 @@ func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
 	if r.client != nil {
 		return r.client, client.Close()
 	}
-	r.client = client
+	r.client, r.sure = client, sure
 	return client, nil
 }
 
-func (r *Runtime) open(ctx context.Context) (*cri.Client, error) {
+func (r *Runtime) open(ctx context.Context) (client *cri.Client, sure bool, err error) {
 	if r.answers != nil {
-		return nil, fmt.Errorf("container runtime: %w", r.answers)
+		return nil, false, fmt.Errorf("container runtime: %w", r.answers)
 	}
-	endpoint := r.endpoint
+	endpoint, sure := r.endpoint, true
 	if endpoint == "" {
-		endpoint = r.kubelets()
+		endpoint, sure = r.kubelets(ctx)
 	}
 	if endpoint == "" {
-		return cri.Find(ctx, r.path)
+		client, err = cri.Find(ctx, r.path)
+	} else {
+		client, err = cri.New(endpoint)
 	}
-	return cri.New(endpoint)
+	return client, sure, err
+}
+
+// IsGuess reports whether the present runtime may be another one than the kubelet's, because
+// systemd did not answer when it was looked for.
+func (r *Runtime) IsGuess() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.client != nil && !r.sure
 }
 
 // forget drops client, so that the next call looks for the runtime again.
@@ -84,18 +96,27 @@ func (r *Runtime) forget(client *cri.Client) {
 	}
 }
 
-// Reconsider drops a runtime that is no longer the kubelet's.
-func (r *Runtime) Reconsider() {
+// Reconsider drops a runtime that is no longer the kubelet's. It keeps the present one if the
+// kubelet names none, or if nothing says which one it is.
+func (r *Runtime) Reconsider(ctx context.Context) {
 	r.mu.Lock()
 	client := r.client
 	r.mu.Unlock()
 	if client == nil || r.endpoint != "" {
 		return
 	}
-	wanted, err := cri.Target(r.kubelets())
+	endpoint, sure := r.kubelets(ctx)
+	if !sure {
+		return
+	}
+	wanted, err := cri.Target(endpoint)
 	if present, _ := cri.Target(client.Endpoint()); err == nil && wanted != present {
 		r.forget(client)
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sure = r.sure || r.client == client
 }
 
 func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, error)) (T, error) {
@@ -107,8 +128,11 @@ func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, erro
 	}
 	answer, err := call(client)
 	r.connected(err == nil)
-	if errors.Is(err, cri.ErrNotServed) {
+	switch {
+	case errors.Is(err, cri.ErrNotServed):
 		r.forget(client)
+	case err != nil:
+		r.Reconsider(ctx) // the kubelet's settings may have changed while it did not run
 	}
 	return answer, err
 }

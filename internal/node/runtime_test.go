@@ -62,7 +62,7 @@ func TestRuntimeReconnect(t *testing.T) {
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	named := first
 	up := false
-	r := &Runtime{kubelets: func() string { return named }, connected: func(is bool) { up = is }}
+	r := &Runtime{kubelets: func(context.Context) (string, bool) { return named, true }, connected: func(is bool) { up = is }}
 	stop := runtimeAt(t, first, nil)
 	if _, err := r.Sandboxes(t.Context()); err == nil || !strings.Contains(err.Error(), "no CRI is served here") || up {
 		t.Fatalf("%v; want that it serves no CRI", err)
@@ -75,12 +75,12 @@ func TestRuntimeReconnect(t *testing.T) {
 	stop()
 	runtimeAt(t, first, &fakeRuntime{})
 	named = first
-	r.Reconsider()
+	r.Reconsider(t.Context())
 	if endpoint, _, _, err := r.Version(t.Context()); err != nil || endpoint != first {
 		t.Errorf("%s, %v; want %s, which the kubelet is told to use", endpoint, err, first)
 	}
 	named = ""
-	r.Reconsider() // not known any more: keep the runtime that answers
+	r.Reconsider(t.Context()) // not known any more: keep the runtime that answers
 	if endpoint, _, _, err := r.Version(t.Context()); err != nil || endpoint != first {
 		t.Errorf("%s, %v; want %s", endpoint, err, first)
 	}

@@ -139,9 +139,9 @@ func (c *Container) hasKubeletWeight() bool {
 }
 
 // runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
-// kubeletFormula does for the slices of pods. Containers with ours show nothing. Neither do those
-// that the kubelet does not report, because their requests are 0, and those that do not run, because
-// they have no weight.
+// kubeletFormula does for the slices of pods. Containers with ours show nothing. Nor does one that
+// the kubelet does not report, because its request is 0, or one that does not run, because it has
+// no weight.
 func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for i := range pods {

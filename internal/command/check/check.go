@@ -49,7 +49,10 @@ type Finding struct {
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
 func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
-	c := &checks{options: o, runtime: node.NewRuntime(o.Node, o.Runtime, func(bool) {}), cgroups: o.Node.Cgroups}
+	c := &checks{
+		options: o, cgroups: o.Node.Cgroups,
+		runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
+	}
 	var found []Finding
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {

@@ -44,6 +44,12 @@ func TestRuntimeEndpoint(t *testing.T) {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 			n.Write("/etc/kubernetes/kubelet/config.json.d/1.conf", fakenode.Configuration("containerRuntimeEndpoint: unix://"+elsewhere))
 		}, nil, elsewhere},
+		"the kubelet's, by its unit": {func(n *fakenode.Node) {
+			n.Serve(&fakenode.Runtime{})
+			n.ServeAt(elsewhere, &fakenode.Runtime{})
+			n.Write("/etc/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet --container-runtime-endpoint=unix://"+elsewhere)
+			n.Systemctl("257.13", "FragmentPath=/etc/systemd/system/kubelet.service\nDropInPaths=", "")
+		}, nil, elsewhere},
 		"the flag's": {func(n *fakenode.Node) {
 			n.ServeAt(crio, &fakenode.Runtime{})
 			n.ServeAt(elsewhere, &fakenode.Runtime{})

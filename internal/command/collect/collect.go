@@ -215,7 +215,8 @@ func (c *collector) versions(ctx context.Context) ([]byte, error) {
 	if err == nil && len(units) > 0 {
 		v["systemd"] = text(units[0]["Version"])
 	}
-	endpoint, name, version, runtimeErr := node.NewRuntime(c.options.Node, c.options.Runtime, func(bool) {}).
+	o := c.options
+	endpoint, name, version, runtimeErr := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}).
 		Version(ctx)
 	if runtimeErr == nil {
 		v["runtime"] = text(name + " " + version + " at " + endpoint)

@@ -207,7 +207,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	kubelet := node.ListPods(ctx, o.PodsAPI)
 	gatherer := podmove.Gatherer{
 		Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet,
-		Runtime: node.NewRuntime(o.Node, o.Runtime, func(bool) {}),
+		Runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
 	}
 	state := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {

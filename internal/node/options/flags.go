@@ -41,9 +41,9 @@ var Flags = []Flag{
 		Name:  FlagRuntime,
 		Usage: "`SOCKET` of the container runtime (default: the kubelet's, or the first that answers)",
 		Text: "The container runtime, as a path or as unix:///path. The default is the kubelet's: its option " +
-			"`--container-runtime-endpoint` or `containerRuntimeEndpoint` of its configuration. Without either, it is the first " +
-			"that answers of `/run/containerd/containerd.sock`, `/run/crio/crio.sock`, `/run/k3s/containerd/containerd.sock` " +
-			"and `/run/cri-dockerd.sock`.",
+			"`--container-runtime-endpoint`, of its unit while it does not run, or `containerRuntimeEndpoint` of its " +
+			"configuration. Without either, it is the first that answers of `/run/containerd/containerd.sock`, " +
+			"`/run/crio/crio.sock`, `/run/k3s/containerd/containerd.sock` and `/run/cri-dockerd.sock`.",
 	},
 	{
 		Name:  FlagNRI,
