@@ -127,7 +127,7 @@ func (m *monitor) build() error {
 	})
 	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}
 	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, m.connected("kubelet"))
-	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.unitFiles, m.connected("runtime"))
+	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))
 	m.live = livemove.Mover{
 		Systemd:  m.units,
 		Cgroups:  m.options.Node.Cgroups,

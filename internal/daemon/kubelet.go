@@ -31,15 +31,16 @@ func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
 	return true
 }
 
-// unitsTimeout bounds the wait for systemd to say what a unit is: the runtime is looked for in a
-// pass.
-const unitsTimeout = time.Second
+// commandTimeout bounds the wait for systemd to say what a command line is: the runtime is looked
+// for in a pass.
+const commandTimeout = time.Second
 
-// unitFiles returns the files of a unit.
-func (m *monitor) unitFiles(ctx context.Context, unit string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, unitsTimeout)
+// serviceCommand returns the command line of a service.
+func (m *monitor) serviceCommand(ctx context.Context, service string) (kubeletargs.Command, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	return m.units.UnitFiles(ctx, unit)
+	command, err := m.units.Command(ctx, service)
+	return kubeletargs.Command(command), err
 }
 
 // lookAtKubelet applies the command line of a kubelet that was started after us, or that systemd

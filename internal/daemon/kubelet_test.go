@@ -55,17 +55,17 @@ func TestKubeletElsewhere(t *testing.T) {
 	}
 }
 
-// TestUnitFilesSilent: a pass that looks for the runtime does not wait long for systemd.
-func TestUnitFilesSilent(t *testing.T) {
+// TestServiceCommandSilent: a pass that looks for the runtime does not wait long for systemd.
+func TestServiceCommandSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &monitor{shared: shared{units: systemd.New(systemd.Options{})}}
 		begin := time.Now()
-		if files, err := m.unitFiles(t.Context(), "kubelet.service"); err == nil {
-			t.Errorf("%q without a connection to systemd", files)
+		if command, err := m.serviceCommand(t.Context(), "kubelet.service"); err == nil {
+			t.Errorf("%+v without a connection to systemd", command)
 		}
-		if took := time.Since(begin); took != unitsTimeout {
-			t.Errorf("took %s, want %s", took, unitsTimeout)
+		if took := time.Since(begin); took != commandTimeout {
+			t.Errorf("took %s, want %s", took, commandTimeout)
 		}
 	})
 }

@@ -5,33 +5,46 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kballard/go-shellquote"
+
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
 	partition "nodepartition/pkg/slices/config"
 )
 
-// UnitFiles returns the files of a unit in the order in which systemd applies them. A unit that
-// does not exist has none.
-type UnitFiles func(ctx context.Context, unit string) ([]string, error)
+// ServiceCommand returns the command line of a service, which is empty if there is no such service.
+type ServiceCommand func(ctx context.Context, service string) (kubeletargs.Command, error)
 
-// AskSystemctl returns a UnitFiles for commands, which have no connection to systemd.
-func AskSystemctl(n host.Node) UnitFiles {
-	return func(ctx context.Context, unit string) ([]string, error) {
-		units, err := n.Systemd.Show(ctx, "FragmentPath,DropInPaths", unit)
+// AskSystemctl returns a ServiceCommand for commands, which have no connection to systemd.
+func AskSystemctl(n host.Node) ServiceCommand {
+	return func(ctx context.Context, service string) (command kubeletargs.Command, err error) {
+		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles", service)
 		if err != nil || len(units) == 0 {
-			return nil, err
+			return command, err
 		}
-		return strings.Fields(units[0]["FragmentPath"] + " " + units[0]["DropInPaths"]), nil
+		for line := range strings.Lines(units[0]["ExecStart"]) {
+			for field := range strings.SplitSeq(line, " ; ") {
+				if args, ok := strings.CutPrefix(field, "argv[]="); ok {
+					command.Args = strings.Fields(args)
+				}
+			}
+		}
+		command.Environment, err = shellquote.Split(units[0]["Environment"])
+		for line := range strings.Lines(units[0]["EnvironmentFiles"]) {
+			path, _, _ := strings.Cut(line, " (ignore_errors=")
+			command.Files = append(command.Files, path)
+		}
+		return command, err
 	}
 }
 
 // kubeletsEndpoint returns the runtime endpoint of the kubelet, by its command line or else by its
 // configuration, and "" if neither has one. At each boot the monitor starts before the kubelet:
 // while none runs, its unit says what the command line will be. sure is false if systemd did not
-// say what the unit is.
-func kubeletsEndpoint(ctx context.Context, n host.Node, files UnitFiles) (endpoint string, sure bool) {
-	flags, sure := kubeletsFlags(ctx, n, files)
+// answer.
+func kubeletsEndpoint(ctx context.Context, n host.Node, command ServiceCommand) (endpoint string, sure bool) {
+	flags, sure := kubeletsFlags(ctx, n, command)
 	if flags.RuntimeEndpoint != "" {
 		return n.Endpoint(flags.RuntimeEndpoint), sure
 	}
@@ -39,12 +52,12 @@ func kubeletsEndpoint(ctx context.Context, n host.Node, files UnitFiles) (endpoi
 	return n.Endpoint(config.RuntimeEndpoint), sure
 }
 
-func kubeletsFlags(ctx context.Context, n host.Node, files UnitFiles) (flags kubeletargs.Flags, sure bool) {
+func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (flags kubeletargs.Flags, sure bool) {
 	if kubelet, err := kubeletargs.Running(n.Root); err == nil {
 		return kubelet.Flags, true
 	}
-	unit, err := files(ctx, kubeletargs.Service)
-	return kubeletargs.OfUnit(n.Root, unit), err == nil
+	service, err := command(ctx, kubeletargs.Service)
+	return service.Flags(n.Root), err == nil
 }
 
 // RunningYields returns the reason if the running kubelet of n makes the partition itself, and ""

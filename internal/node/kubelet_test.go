@@ -8,18 +8,16 @@ import (
 	"testing"
 
 	"nodepartition/internal/host"
+	"nodepartition/internal/kubeletargs"
 )
 
 const (
-	kubeletUnit   = "/etc/systemd/system/kubelet.service"
-	kubeletDropin = "/etc/systemd/system/kubelet.service.d/10-runtime.conf"
-
 	containerd = "/run/containerd/containerd.sock"
 	crio       = "/run/crio/crio.sock"
 )
 
-// crioNode returns a node whose kubelet uses CRI-O by its unit, and whose configuration names
-// containerd, as kubeadm writes it. The kubelet does not run. dir is short enough for sockets.
+// crioNode returns a node whose kubelet's configuration names containerd, as kubeadm writes it. The
+// kubelet does not run. dir is short enough for sockets.
 func crioNode(t *testing.T) (n host.Node, dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node")
@@ -28,8 +26,6 @@ func crioNode(t *testing.T) (n host.Node, dir string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for path, text := range map[string]string{
-		kubeletUnit:   "[Service]\nExecStart=/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml $KUBELET_RUNTIME_ARGS\n",
-		kubeletDropin: "[Service]\nEnvironment=KUBELET_RUNTIME_ARGS=--container-runtime-endpoint=unix://" + crio + "\n",
 		"/var/lib/kubelet/config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 			"containerRuntimeEndpoint: unix://" + containerd + "\n",
 		"/run/containerd/.keep": "", "/run/crio/.keep": "",
@@ -61,18 +57,21 @@ func kubeletRuns(t *testing.T, dir, args string) {
 	}
 }
 
-// files is a UnitFiles that answers, or not.
-type files struct {
+// unit is a ServiceCommand of a kubelet with CRI-O, that answers or not.
+type unit struct {
 	silent bool
 	asked  []string
 }
 
-func (f *files) of(_ context.Context, unit string) ([]string, error) {
-	f.asked = append(f.asked, unit)
-	if f.silent {
-		return nil, errors.New("no connection to systemd")
+func (u *unit) command(_ context.Context, service string) (kubeletargs.Command, error) {
+	u.asked = append(u.asked, service)
+	if u.silent {
+		return kubeletargs.Command{}, errors.New("no connection to systemd")
 	}
-	return []string{kubeletUnit, kubeletDropin}, nil
+	return kubeletargs.Command{
+		Args:        []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "$KUBELET_RUNTIME_ARGS"},
+		Environment: []string{"KUBELET_RUNTIME_ARGS=--container-runtime-endpoint=unix://" + crio},
+	}, nil
 }
 
 // TestKubeletsEndpoint: the command line of the kubelet comes before its configuration, also before
@@ -95,13 +94,13 @@ func TestKubeletsEndpoint(t *testing.T) {
 		if test.runs != "" {
 			kubeletRuns(t, dir, test.runs)
 		}
-		f := &files{silent: test.silent}
-		got, sure := kubeletsEndpoint(t.Context(), n, f.of)
+		u := &unit{silent: test.silent}
+		got, sure := kubeletsEndpoint(t.Context(), n, u.command)
 		if want := "unix://" + filepath.Join(dir, test.want); got != want || sure != test.sure {
 			t.Errorf("%s: %s, sure: %t; want %s, %t", name, got, sure, want, test.sure)
 		}
-		if asked := len(f.asked) == 1 && f.asked[0] == "kubelet.service"; asked != (test.runs == "") {
-			t.Errorf("%s: systemd was asked for %q", name, f.asked)
+		if asked := len(u.asked) == 1 && u.asked[0] == "kubelet.service"; asked != (test.runs == "") {
+			t.Errorf("%s: systemd was asked for %q", name, u.asked)
 		}
 	}
 }
@@ -112,8 +111,8 @@ func TestKubeletsEndpoint(t *testing.T) {
 func TestRuntimeBeforeKubelet(t *testing.T) {
 	t.Parallel()
 	n, dir := crioNode(t)
-	f := &files{silent: true}
-	r := NewRuntime(n, "", f.of, func(bool) {})
+	u := &unit{silent: true}
+	r := NewRuntime(n, "", u.command, func(bool) {})
 	uses := func(when, socket string, guess bool) {
 		t.Helper()
 		endpoint, _, _, err := r.Version(t.Context())
@@ -127,13 +126,13 @@ func TestRuntimeBeforeKubelet(t *testing.T) {
 	uses("systemd is silent", containerd, true)
 	r.Reconsider(t.Context())
 	uses("it is still silent", containerd, true)
-	f.silent = false
+	u.silent = false
 	r.Reconsider(t.Context())
 	uses("systemd answers", crio, false)
 
-	r, f.silent = NewRuntime(n, "", f.of, func(bool) {}), true
+	r, u.silent = NewRuntime(n, "", u.command, func(bool) {}), true
 	uses("again", containerd, true)
-	f.silent = false
+	u.silent = false
 	if _, err := r.Sandboxes(t.Context()); err == nil {
 		t.Fatal("containerd does not run")
 	}
@@ -147,7 +146,7 @@ func TestRuntimeBeforeKubelet(t *testing.T) {
 	r.Reconsider(t.Context())
 	uses("the kubelet has started with another one", containerd, false)
 
-	named := NewRuntime(n, crio, f.of, func(bool) {})
+	named := NewRuntime(n, crio, u.command, func(bool) {})
 	if endpoint, _, _, _ := named.Version(t.Context()); endpoint != crio || named.IsGuess() {
 		t.Errorf("by the flag: %s, a guess: %t", endpoint, named.IsGuess())
 	}
@@ -157,8 +156,8 @@ func TestRuntimeBeforeKubelet(t *testing.T) {
 func TestRuntimeGuessWasRight(t *testing.T) {
 	t.Parallel()
 	n, dir := crioNode(t)
-	f := &files{silent: true}
-	r := NewRuntime(n, "", f.of, func(bool) {})
+	u := &unit{silent: true}
+	r := NewRuntime(n, "", u.command, func(bool) {})
 	before, err := r.Client(t.Context())
 	if err != nil {
 		t.Fatal(err)

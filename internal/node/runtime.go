@@ -18,7 +18,7 @@ type Runtime struct {
 	// answers.
 	endpoint string
 	// kubelets returns the endpoint of the kubelet, empty if it names none. It is not sure while
-	// neither the kubelet nor systemd says what it is.
+	// neither the kubelet nor systemd says what its command line is.
 	kubelets func(context.Context) (endpoint string, sure bool)
 	// path returns the path of a socket of the node.
 	path func(string) string
@@ -34,10 +34,10 @@ type Runtime struct {
 // NewRuntime returns a client of the runtime of n at endpoint. If that is empty, it uses the
 // kubelet's runtime, or else the first that answers. It calls connected with whether the runtime
 // answers.
-func NewRuntime(n host.Node, endpoint string, files UnitFiles, connected func(bool)) *Runtime {
+func NewRuntime(n host.Node, endpoint string, command ServiceCommand, connected func(bool)) *Runtime {
 	return &Runtime{
 		endpoint: endpoint, path: n.Path, answers: n.Answers(), connected: connected,
-		kubelets: func(ctx context.Context) (string, bool) { return kubeletsEndpoint(ctx, n, files) },
+		kubelets: func(ctx context.Context) (string, bool) { return kubeletsEndpoint(ctx, n, command) },
 	}
 }
 

@@ -29,8 +29,9 @@ func Run(ctx context.Context, name string, args ...string) (string, error) {
 }
 
 // Show returns properties of units, or of systemd itself without a unit: one map for each, from
-// names to values. properties holds names with commas between them. systemctl exists wherever
-// systemd does, and unlike its bus it answers every user.
+// names to values. A property with several values, such as EnvironmentFiles=, has one on each line.
+// properties holds names with commas between them. systemctl exists wherever systemd does, and
+// unlike its bus it answers every user.
 func (p Programs) Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
 	args := append([]string{"show", "--property=" + properties, "--"}, units...)
 	text, err := p.Run(ctx, "systemctl", args...)
@@ -42,6 +43,9 @@ func (p Programs) Show(ctx context.Context, properties string, units ...string) 
 		values := map[string]string{}
 		for line := range strings.Lines(block) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if had, ok := values[name]; ok {
+				value = had + "\n" + value
+			}
 			values[name] = value
 		}
 		all = append(all, values)

@@ -47,8 +47,7 @@ func TestRuntimeEndpoint(t *testing.T) {
 		"the kubelet's, by its unit": {func(n *fakenode.Node) {
 			n.Serve(&fakenode.Runtime{})
 			n.ServeAt(elsewhere, &fakenode.Runtime{})
-			n.Write("/etc/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet --container-runtime-endpoint=unix://"+elsewhere)
-			n.Systemctl("257.13", "FragmentPath=/etc/systemd/system/kubelet.service\nDropInPaths=", "")
+			n.Systemctl("257.13", "ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --container-runtime-endpoint=unix://"+elsewhere+" ; ignore_errors=no }", "")
 		}, nil, elsewhere},
 		"the flag's": {func(n *fakenode.Node) {
 			n.ServeAt(crio, &fakenode.Runtime{})

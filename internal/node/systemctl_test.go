@@ -1,0 +1,28 @@
+package node_test
+
+import (
+	"reflect"
+	"testing"
+
+	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/node"
+	"nodepartition/tests/fakenode"
+)
+
+// TestAskSystemctl: what systemctl shows is read, with all files of variables and with quotes.
+func TestAskSystemctl(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, "")
+	n.Systemctl("257.13", `ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet $A --v=2 ; ignore_errors=no ; start_time=[n/a] ; pid=0 ; status=0/0 }
+Environment=A=--config=/a "B=c d"
+EnvironmentFiles=/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)
+EnvironmentFiles=/etc/default/kubelet (ignore_errors=no)`, "")
+	got, err := node.AskSystemctl(n.Host())(t.Context(), "kubelet.service")
+	want := kubeletargs.Command{
+		Args: []string{"/usr/bin/kubelet", "$A", "--v=2"}, Environment: []string{"A=--config=/a", "B=c d"},
+		Files: []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}

@@ -1,0 +1,53 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+)
+
+// Command is the command line of a service, from all its files. systemd has replaced specifiers,
+// and not variables.
+type Command struct {
+	// Args is the last ExecStart=, with the name of the program.
+	Args []string
+	// Environment has the assignments of Environment=, and Files the paths of EnvironmentFile=.
+	Environment, Files []string
+}
+
+// Command returns the command line of a service. That of a service that does not exist is empty.
+func (c *Client) Command(ctx context.Context, service string) (command Command, err error) {
+	err = c.do(ctx, func(ctx context.Context, conn *connection) error {
+		var starts []struct {
+			Path          string
+			Args          []string
+			IgnoreFailure bool
+			// When it was started and has ended, by two clocks, and how: not needed.
+			Started, StartedMonotonic, Ended, EndedMonotonic uint64
+			PID                                              uint32
+			Code, Status                                     int32
+		}
+		var files []struct {
+			Path          string
+			IgnoreMissing bool
+		}
+		for name, value := range map[string]any{
+			"ExecStart": &starts, "Environment": &command.Environment, "EnvironmentFiles": &files,
+		} {
+			p, err := conn.api.GetUnitTypePropertyContext(ctx, service, "Service", name)
+			if err != nil {
+				return err
+			}
+			if err := p.Value.Store(value); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if len(starts) > 0 {
+			command.Args = starts[len(starts)-1].Args
+		}
+		for _, file := range files {
+			command.Files = append(command.Files, file.Path)
+		}
+		return nil
+	})
+	return command, named("reading the command line of", service, err)
+}
