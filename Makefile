@@ -40,7 +40,7 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # managers one by one, storms, a clock that is set, boots with a section that arrives late,
 # partitions that change while thirty pods start and end, exclusive CPUs process by process, and a
 # node with controllers and a scheduler, which take minutes to build.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs)$$
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 

@@ -15,7 +15,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
+	"nodepartition/internal/nearest"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
 )
@@ -60,18 +62,24 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	case errors.As(err, &problems):
 		return exitProblem // check and audit have shown the findings
 	case errors.As(err, &unread):
-		fmt.Fprintf(stderr, "partition-monitor: error: %v\n", err)
+		fmt.Fprintf(stderr, "partition-monitor: error: %s\n", errortext.Plain(err.Error()))
 		return exitUsage
 	default:
 		for _, problem := range config.Problems(err) {
-			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
+			fmt.Fprintf(stderr, "partition-monitor: error: %s\n", errortext.Plain(problem.Error()))
 		}
 		return exitProblem
 	}
 }
 
-// usageError reports an invalid command line.
-type usageError struct{ error }
+// commandNames lists the names of the commands.
+func commandNames(app *cli.App) []string {
+	names := append(make([]string, 0, 1+len(app.Commands)), "help")
+	for _, command := range app.Commands {
+		names = append(names, command.Name)
+	}
+	return names
+}
 
 func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
@@ -113,7 +121,8 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 				return showVersion(c)
 			}
 			if c.Args().Present() {
-				return usageError{fmt.Errorf("unknown command %q", c.Args().First())}
+				name := c.Args().First()
+				return usageError{fmt.Errorf("unknown command %q%s", name, nearest.Meant(name, commandNames(c.App)...))}
 			}
 			return usageError{errors.New("a command is missing")}
 		},
@@ -137,11 +146,4 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 		}
 	}
 	return app
-}
-
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	if c.Command != nil && err.Error() == "flag provided but not defined: -"+flagRoot {
-		return rootRefused(c.Command.Name)
-	}
-	return usageError{err}
 }

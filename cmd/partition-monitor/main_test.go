@@ -55,7 +55,7 @@ func TestUsageErrors(t *testing.T) {
 		{"keep now", `keep: unexpected argument "now"`},
 		{"try", "want one FILE"},
 		{"try a b", "want one FILE"},
-		{"try a --for 10", `"10"`},
+		{"try a --for 10", "--for=10: want a duration such as 30s"},
 		{"try a --for=1ms", "--for=1ms: want a second or more"},
 		{"try --for=-1m a", "--for=-1m0s: want a second or more"},
 		{"try a --end", "takes neither a FILE"},
@@ -70,7 +70,10 @@ func TestUsageErrors(t *testing.T) {
 		{"move ../coredns", "want NAMESPACE/POD"},
 		{"move kube-system/core?dns", "want NAMESPACE/POD"},
 		{"version 1", `version: unexpected argument "1"`},
-		{"version --short", "-short"},
+		{"version --short", "unknown option --short"},
+		{"status --ouptut=json", "unknown option --ouptut; is --output meant?"},
+		{"statsu", `unknown command "statsu"; is status meant?`},
+		{"check --ignore=swop", "is swap meant?"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
 		{"run --move=", "--move=: want auto"},
 		{"check --output=yaml", "--output=yaml: want text or json"},
@@ -82,8 +85,8 @@ func TestUsageErrors(t *testing.T) {
 		{"status --wait --timeout=-5s", "--timeout=-5s: want 0 or more"},
 		{"run --events=some", "--events=some: want on or off"},
 		{"check --events=", "--events=: want on or off"},
-		{"run --tick=soon", `"soon"`},
-		{"run --tick=10", `"10"`}, // a unit is missing
+		{"run --tick=soon", "--tick=soon: want a duration such as 30s"},
+		{"run --tick=10", "--tick=10: want a duration such as 30s"}, // a unit is missing
 		{"run --tick=999ms", "--tick=999ms: want a second or more"},
 		{"run --tick=-5s", "--tick=-5s: want a second or more"},
 		{"run --per-pod-metrics=perhaps", "perhaps"},
@@ -149,9 +152,16 @@ func TestUnreachable(t *testing.T) {
 	n := newNode(t, fakenode.Valid("kube-system"))
 	n.Partition("67108864")
 	n.ServePods()
-	n.oneProblem([]string{"no socket at /run/containerd/containerd.sock", "--runtime-endpoint"}, "status", "--listen=")
-	n.oneProblem([]string{"/run/none.sock", "no such file"}, "status", "--listen=", "--runtime-endpoint=/run/none.sock")
-	n.oneProblem([]string{"tcp://127.0.0.1:1", "only unix sockets"}, "status", "--listen=", "--runtime-endpoint=tcp://127.0.0.1:1")
+	for _, test := range []struct{ flag, want string }{
+		{"--move=never", "no socket at /run/containerd/containerd.sock"},
+		{"--runtime-endpoint=/run/none.sock", "/run/none.sock: no such file"},
+		{"--runtime-endpoint=tcp://127.0.0.1:1", "only unix sockets"},
+	} {
+		status, stdout, stderr := n.run("status", "--listen=", test.flag)
+		if status != exitProblem || stderr != "" || !strings.Contains(stdout, test.want) || !strings.Contains(stdout, "Partition   kubepods-system.slice") {
+			t.Errorf("%s: status %d, %q; want 1 and the partition with %q:\n%s", test.flag, status, stderr, test.want, stdout)
+		}
+	}
 	n.oneProblem([]string{"the service moves pods, and it is not running", "systemctl status partition-monitor.service"}, "move", "kube-system/coredns")
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }

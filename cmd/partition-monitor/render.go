@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/command/render"
 	"nodepartition/internal/host"
+	"nodepartition/internal/nearest"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 )
@@ -89,7 +90,8 @@ func renderCommand(n host.Node) *cli.Command {
 			all := renderings()
 			at := slices.IndexFunc(all, func(r rendered) bool { return r.name == args[0] })
 			if at == -1 {
-				return usageError{fmt.Errorf("render %s: want one of %s", args[0], renderingNames())}
+				names := renderingNames()
+				return usageError{fmt.Errorf("render %s: want one of %s%s", args[0], names, nearest.Meant(args[0], strings.Split(names, ", ")...))}
 			}
 			return all[at].run(c, n, args[1:])
 		},

@@ -59,9 +59,8 @@ func TestRoot(t *testing.T) {
 		{"a disk and its capacity", disk, "plan --capacity=cpu=4,memory=16Gi", exitOK, []string{"= left for user pods  4    16220Mi"}},
 		{"a disk", disk, "check", exitOK, []string{
 			"warning configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
-			"file: /var/lib/kubelet/config.yaml: read", "warning slice: cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
-			"warning systemd: " + notAsked, "warning runtime: " + notAsked, "warning nri: " + notAsked, "warning pods-api: " + notAsked,
-			"warning eviction-api: " + notAsked, "warning events: " + notAsked, "warning systemd-oomd: " + notAsked, "warning service: " + notAsked,
+			"file: /var/lib/kubelet/config.yaml: read", "warning slice, reserved, floor, ", "eviction-kernel: cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
+			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notAsked,
 		}},
 		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "the section is not checked: ", "cgroups: not among the files of --root", "pods: " + notAsked}},
 		{"a disk", disk, "history", exitProblem, []string{"no history in "}},

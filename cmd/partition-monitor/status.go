@@ -42,7 +42,13 @@ func statusCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return write(c.App.Writer, found)
+			if err := write(c.App.Writer, found); err != nil {
+				return err
+			}
+			if found.PodsUnknown != "" {
+				return problemsFound{} // it is shown
+			}
+			return nil
 		},
 	}
 }

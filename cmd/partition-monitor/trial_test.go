@@ -214,7 +214,7 @@ func TestTryRefused(t *testing.T) {
 		n.Write(triedFile, tc.file)
 		n.says(exitProblem, tc.want, "try", triedFile)
 	}
-	n.says(exitProblem, "open /etc/kubernetes/none.yaml: no such file or directory", "try", "/etc/kubernetes/none.yaml")
+	n.says(exitProblem, "/etc/kubernetes/none.yaml: no such file or directory", "try", "/etc/kubernetes/none.yaml")
 	n.Write(triedFile, fakenode.Valid("kube-system"))
 	n.Write("/proc/cmdline", "node_partition=0")
 	n.says(exitProblem, "node_partition=0 on the kernel command line also disables it", "try", triedFile)
@@ -310,7 +310,7 @@ func TestKeepRefused(t *testing.T) {
 	if err := errors.Join(os.Rename(folder, aside), os.Symlink("/not/there", folder)); err != nil {
 		t.Fatal(err)
 	}
-	n.says(exitProblem, "not kept, the trial continues: mkdir /etc/kubernetes: ", "keep")
+	n.says(exitProblem, "not kept, the trial continues: /etc/kubernetes: ", "keep")
 	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
 		t.Fatal(err)
 	}

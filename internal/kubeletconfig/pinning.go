@@ -145,7 +145,7 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 	var types map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &types); err != nil {
 		return Pinning{}, nil, fmt.Errorf(
-			`%s: is not a JSON object of workload types (%w); want e.g. {"management": {"cpuset": "0-1"}}, or remove the file`, name, err,
+			`%s: is not a JSON object of workload types; want e.g. {"management": {"cpuset": "0-1"}}, or remove the file`, name,
 		)
 	}
 	p = Pinning{File: name, CPUs: make(map[string]string, len(types))}

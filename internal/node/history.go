@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodepartition/internal/nearest"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
@@ -30,8 +31,9 @@ func ReadHistory(ctx context.Context, dir string, partition unitname.PartitionNa
 	h, err := samples.Read(ctx, dir)
 	switch {
 	case err == nil && partition != "" && !slices.Contains(h.Partitions, partition):
-		return h, fmt.Errorf("the history in %s has no partition %q; it has %s",
-			dir, partition, cmp.Or(PartitionNames(h.Partitions), "none"))
+		known := PartitionNames(h.Partitions)
+		return h, fmt.Errorf("the history in %s has no partition %q; it has %s%s",
+			dir, partition, cmp.Or(known, "none"), nearest.Meant(string(partition), strings.Split(known, ", ")...))
 	case err == nil:
 		return h.Of(Shown(partition)), nil
 	case errors.Is(err, fs.ErrNotExist):

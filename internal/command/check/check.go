@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
@@ -56,7 +57,7 @@ func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
 	var found []Finding
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {
-			f.Check = k.name
+			f.Check, f.Found = k.name, errortext.Plain(f.Found)
 			if f.Grade != OK {
 				f.Docs = filepath.Join(prefix(), k.docs)
 				if slices.Contains(ignored, k.name) {
@@ -95,10 +96,18 @@ func (c *checks) run(ctx context.Context, k check) []Finding {
 	return k.look(c, ctx)
 }
 
-// WriteText writes findings for people.
+// grades lists the grades in the order in which people need them.
+func grades() []Grade { return []Grade{Error, Warning, Ignored, OK} }
+
+// WriteText writes findings for people: errors first, and how many there are at the end. Checks
+// that have found the same share a line.
 func WriteText(w io.Writer, found []Finding) error {
 	var text strings.Builder
-	for _, f := range found {
+	lines := joined(found)
+	slices.SortStableFunc(lines, func(a, b Finding) int {
+		return slices.Index(grades(), a.Grade) - slices.Index(grades(), b.Grade)
+	})
+	for _, f := range lines {
 		fmt.Fprintf(&text, "%-8s%s: %s\n", f.Grade, f.Check, oneline.Terminal(f.Found))
 		for _, l := range f.Looked {
 			fmt.Fprintf(&text, "        file: %s: %s\n", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
@@ -110,8 +119,55 @@ func WriteText(w io.Writer, found []Finding) error {
 			fmt.Fprintf(&text, "        see: %s\n", f.Docs)
 		}
 	}
+	fmt.Fprintf(&text, "%s\n", counts(found))
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// joined joins findings that say the same, such as "not asked" of each check that asks a service:
+// the first has the names of all checks. Pages of the documentation that differ are left out.
+func joined(found []Finding) []Finding {
+	type said struct {
+		grade         Grade
+		found, change string
+	}
+	at := map[said]int{}
+	var lines []Finding
+	for _, f := range found {
+		key := said{f.Grade, f.Found, f.Change}
+		i, before := at[key]
+		if !before || f.Looked != nil {
+			at[key] = len(lines)
+			lines = append(lines, f)
+			continue
+		}
+		if !slices.Contains(strings.Split(lines[i].Check, ", "), f.Check) {
+			lines[i].Check += ", " + f.Check
+		}
+		if lines[i].Docs != f.Docs {
+			lines[i].Docs = ""
+		}
+	}
+	return lines
+}
+
+// counts says how many findings have each grade, such as "2 errors, 1 warning, 17 ok".
+func counts(found []Finding) string {
+	number := map[Grade]int{}
+	for _, f := range found {
+		number[f.Grade]++
+	}
+	plural := func(n int, one, more string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, more)
+	}
+	parts := []string{plural(number[Error], "error", "errors"), plural(number[Warning], "warning", "warnings")}
+	if number[Ignored] > 0 {
+		parts = append(parts, fmt.Sprintf("%d ignored", number[Ignored]))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d ok", number[OK])), ", ")
 }
 
 // WriteJSON writes findings for scripts.

@@ -61,6 +61,7 @@ var allChecks = []check{
 	{"cgroup-driver", docsPage + "errors", (*checks).driver, services},
 	{"nri", docsPage + "nri", (*checks).served, services},
 	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
+	{"namespaces", docsPage + "pods-that-are-not-where-they-belong", (*checks).namespaces, services},
 	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager, files},
 	{"interrupts", docsPage + "exclusive-cpus", (*checks).interrupts, files},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},

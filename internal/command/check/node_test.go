@@ -62,9 +62,14 @@ func expectIgnoring(t *testing.T, n *fakenode.Node, ignored []string, result boo
 	if failed := slices.ContainsFunc(found, func(f Finding) bool { return f.Grade == Error }); failed == result {
 		t.Errorf("an error: %t; want %t", failed, !result)
 	}
-	for line := range strings.Lines(stdout) {
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	for i, line := range lines {
 		grade, _, _ := strings.Cut(line, " ")
-		if grade != "" && grade != "ok" && grade != "warning" && grade != "error" && grade != "ignored" {
+		if i == len(lines)-1 {
+			if !strings.HasSuffix(line, " ok") {
+				t.Errorf("the last line is %q; want the number of findings of each grade", line)
+			}
+		} else if grade != "" && grade != "ok" && grade != "warning" && grade != "error" && grade != "ignored" {
 			t.Errorf("a line that begins neither with a grade nor with a space: %q", line)
 		}
 	}
@@ -105,7 +110,7 @@ func TestCheckWarnings(t *testing.T) {
 	n.Partition(fmt.Sprint(64 << 20))
 	n.Serve(&fakenode.Runtime{})
 	expect(t, n, passes, []string{
-		"warning nri: dial unix /run/nri/nri.sock", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock",
+		"warning nri: /run/nri/nri.sock: no such file", "warning pods-api: /var/lib/kubelet/pods-api/pods-api.sock: no such file",
 		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
 		"warning eviction-kernel: the kernel reports no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
 		"see: /usr/share/doc/node-partition/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",

@@ -269,7 +269,10 @@ func TestCollectFaults(t *testing.T) {
 func TestCollectNoRuntime(t *testing.T) {
 	t.Parallel()
 	files := newNode(t, fakenode.Valid("kube-system")).collect("")
-	if !strings.Contains(files["errors.txt"], "status.json: ") || !strings.Contains(files["errors.txt"], "runtime") {
+	if !strings.Contains(files["errors.txt"], "versions.json: container runtime: no socket at ") {
 		t.Errorf("errors.txt: %q", files["errors.txt"])
+	}
+	if !strings.Contains(files["status.json"], `"podsUnknown": "container runtime: no socket at `) {
+		t.Errorf("status.json: %s", files["status.json"])
 	}
 }

@@ -109,6 +109,21 @@ func TestStatusWithoutLimit(t *testing.T) {
 	}
 }
 
+// TestStatusWithoutRuntime: the partition and its eviction are shown, and why the pods are not.
+func TestStatusWithoutRuntime(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
+	n.Write(fakenode.SystemCgroup+"/memory.stat", "inactive_file 0\nactive_file 0\nslab_reclaimable 0")
+	s, stdout := shown(t, n)
+	if len(s.Partitions) != 1 || s.Partitions[0].Eviction == nil || len(s.Pods) != 0 || !strings.Contains(s.PodsUnknown, "no socket at /run/containerd/containerd.sock") {
+		t.Errorf("%+v", s)
+	}
+	if !strings.Contains(stdout, "Pods        not shown, nor the order of evictions: container runtime: no socket at ") || strings.Contains(stdout, "NAMESPACE") {
+		t.Errorf("%s", stdout)
+	}
+}
+
 // TestStatusUsed: the present usage is read, and the service answers what was used in the last
 // minutes. Page cache does not count.
 func TestStatusUsed(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/candidates"
@@ -44,6 +45,9 @@ type Status struct {
 	// NodeResource holds the capacity of the resources of workload types on the Node, in
 	// thousandths of a CPU, by type, when the service last saw it. It is absent without any.
 	NodeResource map[string]int64 `json:"nodeResource,omitempty"`
+	// PodsUnknown is the reason why the pods are missing, as if the node had none: the container
+	// runtime does not answer. It is absent if they are known.
+	PodsUnknown string `json:"podsUnknown,omitempty"`
 	podmove.Report
 }
 
@@ -96,7 +100,10 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	default:
 		status.Problem = config.Desired.ManagedByKubelet
 	}
-	unread := func(err error) { status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ") }
+	status.Problem = errortext.Plain(status.Problem)
+	unread := func(err error) {
+		status.Problem = strings.TrimPrefix(status.Problem+"; "+errortext.Plain(err.Error()), "; ")
+	}
 	if status.Trial, err = trial.Read(o.Node); err != nil {
 		unread(err)
 	}
@@ -121,10 +128,13 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 		status.Partitions = append(status.Partitions, active)
 	}
 	report, pods, err := readPods(ctx, o, config.Policy())
-	if errors.Is(err, host.ErrNotAsked) {
+	switch {
+	case errors.Is(err, host.ErrNotAsked):
 		unread(err)
-	} else if err != nil {
+	case ctx.Err() != nil:
 		return status, err
+	case err != nil:
+		status.PodsUnknown = errortext.Plain(err.Error())
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
@@ -199,8 +209,9 @@ type inventory func(unitname.PartitionName) []evict.Pod
 // readPods reads the node as a pass of the service does, and changes nothing. It returns a report
 // of all pods, and the inventory of the partitions.
 func readPods(ctx context.Context, o options.Options, config podmove.Policy) (podmove.Report, inventory, error) {
+	none := podmove.Report{Time: time.Now(), Pods: []podmove.PodReport{}}
 	if err := o.Node.Answers(); err != nil {
-		return podmove.Report{Time: time.Now(), Pods: []podmove.PodReport{}}, noPods, fmt.Errorf("pods: %w", err)
+		return none, noPods, fmt.Errorf("pods: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -215,7 +226,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	}
 	snapshot, err := gatherer.Snapshot(ctx, config, state)
 	if err != nil {
-		return podmove.Report{}, nil, err
+		return none, noPods, err
 	}
 	known, _ := kubelet.Pods()
 	d := podmove.Decide(snapshot)
@@ -260,6 +271,9 @@ func WriteTable(w io.Writer, status Status) error {
 	if status.Problem != "" {
 		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
 	}
+	if status.PodsUnknown != "" {
+		fmt.Fprintf(w, "Pods        not shown, nor the order of evictions: %s\n", oneline.Terminal(status.PodsUnknown))
+	}
 	for _, o := range status.Outlived {
 		fmt.Fprintf(
 			w, "Outlived    %s in %s: its processes have outlived their pod\n",
@@ -267,21 +281,10 @@ func WriteTable(w io.Writer, status Status) error {
 		)
 	}
 	fmt.Fprintln(w)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
-	for _, pod := range status.Pods {
-		member := "no"
-		if pod.Member {
-			member = "yes"
+	if status.PodsUnknown == "" {
+		if err := writePods(w, status.Pods); err != nil {
+			return err
 		}
-		fmt.Fprintf(
-			table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n",
-			oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(), pod.Containers,
-			pod.Misplaced, oneline.Terminal(why(pod)),
-		)
-	}
-	if err := table.Flush(); err != nil {
-		return err
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
@@ -294,6 +297,24 @@ func WriteTable(w io.Writer, status Status) error {
 		}
 	}
 	return nil
+}
+
+// writePods writes a line for each pod.
+func writePods(w io.Writer, pods []podmove.PodReport) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
+	for _, pod := range pods {
+		member := "no"
+		if pod.Member {
+			member = "yes"
+		}
+		fmt.Fprintf(
+			table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n",
+			oneline.Terminal(pod.Namespace), oneline.Terminal(pod.Name), pod.QoS, member, pod.Partition(), pod.Containers,
+			pod.Misplaced, oneline.Terminal(why(pod)),
+		)
+	}
+	return table.Flush()
 }
 
 func (a *Active) write(w io.Writer) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -58,9 +59,9 @@ func (s Service) Ready(ctx context.Context) string {
 	var refused *net.OpError
 	switch {
 	case errors.As(err, &refused):
-		return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
+		return "not running (" + errortext.Plain(refused.Error()) + "); see systemctl status partition-monitor.service"
 	case err != nil:
-		return err.Error()
+		return errortext.Plain(err.Error())
 	case status == http.StatusOK:
 		return "ready"
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/nearest"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
 	"nodepartition/internal/unitname"
@@ -172,7 +173,7 @@ func (c *checker) unknownFields() {
 			c.remark(name, "%d more unknown fields, ignoring", len(unknown)-named)
 			break
 		}
-		if near := kubeletconfig.Near(name, known...); near != "" {
+		if near := nearest.Name(name, known...); near != "" {
 			c.remark(name, "unknown field %s, ignoring; is %s meant?", quote(name), near)
 			continue
 		}

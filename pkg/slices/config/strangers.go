@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/nearest"
 	"nodepartition/internal/unitname"
 )
 
@@ -28,7 +29,7 @@ func strangers(k *kubeletconfig.Merged) []string {
 // indented wrongly.
 func stranger(name string) string {
 	system, workload, kubelets := fieldNames[systemSection](), fieldNames[workloadSection](), kubeletconfig.KubeletFields()
-	inSection, near := slices.Contains(workload, name), kubeletconfig.Near(name, workload...)
+	inSection, near := slices.Contains(workload, name), nearest.Name(name, workload...)
 	isKubelets := slices.Contains(kubelets, name)
 	switch {
 	case inSection && isKubelets:
@@ -44,7 +45,7 @@ func stranger(name string) string {
 	} else if near != "" {
 		return unknown + "is " + SectionPath("NAME") + "." + near + " meant? Indent it below its section"
 	}
-	if near = kubeletconfig.Near(name, kubelets...); near != "" {
+	if near = nearest.Name(name, kubelets...); near != "" {
 		return unknown + "is " + near + " meant? It belongs in the kubelet's own configuration"
 	}
 	return unknown + "known here are apiVersion, kind, " + kubeletconfig.SectionField + ", " + kubeletconfig.WorkloadsField

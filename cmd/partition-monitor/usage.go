@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/nearest"
+)
+
+// usageError reports an invalid command line.
+type usageError struct{ error }
+
+// The errors of the package flag, which have no types.
+var (
+	undefinedFlag = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
+	invalidValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-+(\S+): .*$`)
+	missingValue  = regexp.MustCompile(`^flag needs an argument: -+(.+)$`)
+)
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	command := c.Command
+	flags := c.App.Flags
+	if command != nil {
+		flags = append(slices.Clone(command.Flags), flags...)
+	}
+	if at := undefinedFlag.FindStringSubmatch(err.Error()); command != nil && at != nil && at[1] == flagRoot {
+		return rootRefused(command.Name)
+	}
+	return usageError{flagError(err, flags)}
+}
+
+// flagError says an error of the package flag in our words: what is given, and what is wanted.
+func flagError(err error, flags []cli.Flag) error {
+	text := err.Error()
+	if at := undefinedFlag.FindStringSubmatch(text); at != nil {
+		name, _, _ := strings.Cut(at[1], "=")
+		return fmt.Errorf("unknown option %s%s", dashed(name), meant(name, optionNames(flags), dashed))
+	}
+	if at := invalidValue.FindStringSubmatch(text); at != nil {
+		return fmt.Errorf("%s=%s: want %s", dashed(at[2]), at[1], wanted(at[2], flags))
+	}
+	if at := missingValue.FindStringSubmatch(text); at != nil {
+		return fmt.Errorf("%s: want a value", dashed(at[1]))
+	}
+	return err
+}
+
+// optionNames lists the names of options.
+func optionNames(flags []cli.Flag) []string {
+	names := []string{"help"}
+	for _, f := range flags {
+		names = append(names, f.Names()...)
+	}
+	return names
+}
+
+// dashed returns the name of an option as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// meant returns "; is X meant?" for the known name that is nearest to an unknown one, as a person
+// writes it.
+func meant(name string, known []string, written func(string) string) string {
+	if near := nearest.Name(name, known...); near != "" {
+		return "; is " + written(near) + " meant?"
+	}
+	return ""
+}
+
+// wanted says which values an option takes.
+func wanted(name string, flags []cli.Flag) string {
+	at := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if at != -1 {
+		switch flags[at].(type) {
+		case *cli.DurationFlag:
+			return "a duration such as 30s or 1m30s"
+		case *cli.BoolFlag:
+			return "true or false, or no value"
+		}
+	}
+	return "another value"
+}

@@ -1,0 +1,87 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/nearest"
+	"nodepartition/pkg/slices/config"
+)
+
+// namespaces finds namespaces of the configuration that no pod of this node has. One that is nearly
+// the namespace of pods here is a typing error. Another one need not have pods on each node.
+func (c *checks) namespaces(ctx context.Context) []Finding {
+	listed := listedNamespaces(c.desired.Config)
+	if len(listed) == 0 {
+		return saying(OK, "the configuration lists no namespace")
+	}
+	client, err := c.runtime.Client(ctx)
+	if err != nil {
+		return nil // reported by the check runtime
+	}
+	sandboxes, err := client.Sandboxes(ctx)
+	if err != nil {
+		return saying(Warning, "%v", err)
+	}
+	present := map[string]bool{}
+	for i := range sandboxes {
+		if sandboxes[i].Ready {
+			present[sandboxes[i].Namespace] = true
+		}
+	}
+	return absentNamespaces(listed, present)
+}
+
+// listedNamespace is a namespace in a field of the configuration.
+type listedNamespace struct{ field, file, namespace string }
+
+// listedNamespaces returns the namespaces that the sections list.
+func listedNamespaces(c *config.Config) []listedNamespace {
+	var listed []listedNamespace
+	add := func(field string, namespaces []string) {
+		for _, namespace := range namespaces {
+			listed = append(listed, listedNamespace{field, c.Kubelet.SectionFileWith(field), namespace})
+		}
+	}
+	for i := range c.Partitions {
+		add(config.SectionPath(c.Partitions[i].Name)+".namespaces", c.Partitions[i].Namespaces)
+	}
+	for _, w := range c.Workloads {
+		add(kubeletconfig.WorkloadsField+"."+w.Type+".allowedNamespaces", w.Allowed)
+	}
+	return listed
+}
+
+// absentNamespaces compares the namespaces of the configuration with those that pods have.
+func absentNamespaces(listed []listedNamespace, present map[string]bool) []Finding {
+	// What is listed is not what another one means.
+	others := maps.Clone(present)
+	for _, l := range listed {
+		delete(others, l.namespace)
+	}
+	known := slices.Sorted(maps.Keys(others))
+	var found []Finding
+	var absent []string
+	for _, l := range listed {
+		switch near := nearest.Name(l.namespace, known...); {
+		case present[l.namespace]:
+		case near != "":
+			found = append(found, changing(
+				Warning, fmt.Sprintf("correct %s in %s, or take it out", l.field, l.file),
+				"%s: no pod of this node has the namespace %s; is %s meant?", l.field, l.namespace, near,
+			)...)
+		case !slices.Contains(absent, l.namespace):
+			absent = append(absent, l.namespace)
+		}
+	}
+	if len(absent) > 0 {
+		return append(found, saying(OK, "no pod of this node has these namespaces of the configuration: %s", first(absent))...)
+	}
+	if found == nil {
+		return saying(OK, "each namespace of the configuration has pods on this node")
+	}
+	return found
+}
