@@ -98,6 +98,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			recommendCommand(n),
 			renderCommand(n),
 			historyCommand(n),
+			topCommand(n),
 			moveCommand(n),
 			tryCommand(n),
 			keepCommand(n),

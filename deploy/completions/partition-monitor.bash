@@ -14,6 +14,7 @@ _partition_monitor() {
 		'partition-monitor recommend') at='partition-monitor recommend' ;;
 		'partition-monitor render') at='partition-monitor render' ;;
 		'partition-monitor history') at='partition-monitor history' ;;
+		'partition-monitor top') at='partition-monitor top' ;;
 		'partition-monitor move') at='partition-monitor move' ;;
 		'partition-monitor try') at='partition-monitor try' ;;
 		'partition-monitor keep') at='partition-monitor keep' ;;
@@ -32,6 +33,8 @@ _partition_monitor() {
 	'partition-monitor try '*) words='' ;;
 	'partition-monitor move -'*) words='--help' ;;
 	'partition-monitor move '*) words='' ;;
+	'partition-monitor top -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --interval --count --dir --help' ;;
+	'partition-monitor top '*) words='' ;;
 	'partition-monitor history -'*) words='--since --until --at --partition --output --dir --root --help' ;;
 	'partition-monitor history '*) words='' ;;
 	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --help' ;;
@@ -51,7 +54,7 @@ _partition_monitor() {
 	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
-	'partition-monitor '*) words='run status check validate plan audit recommend render history move try keep collect version' ;;
+	'partition-monitor '*) words='run status check validate plan audit recommend render history top move try keep collect version' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

@@ -28,14 +28,22 @@ func Shown(partition unitname.PartitionName) unitname.PartitionName {
 // ReadHistory reads the history of a partition; "" means the system partition, whether or not the
 // history has it. An error says how to get a history, or which partitions it has.
 func ReadHistory(ctx context.Context, dir string, partition unitname.PartitionName) (samples.History, error) {
-	h, err := samples.Read(ctx, dir)
-	switch {
-	case err == nil && partition != "" && !slices.Contains(h.Partitions, partition):
+	h, err := ReadHistories(ctx, dir)
+	if err == nil && partition != "" && !slices.Contains(h.Partitions, partition) {
 		known := PartitionNames(h.Partitions)
 		return h, fmt.Errorf("the history in %s has no partition %q; it has %s%s",
 			dir, partition, cmp.Or(known, "none"), nearest.Meant(string(partition), strings.Split(known, ", ")...))
-	case err == nil:
-		return h.Of(Shown(partition)), nil
+	}
+	if err != nil {
+		return h, err
+	}
+	return h.Of(Shown(partition)), nil
+}
+
+// ReadHistories reads the history of all partitions. An error says how to get one.
+func ReadHistories(ctx context.Context, dir string) (samples.History, error) {
+	h, err := samples.Read(ctx, dir)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return h, fmt.Errorf("no history in %s: for one, mkdir -m 0700 %s, write --history into PARTITION_MONITOR_ARGS (/etc/default/node-partition), "+
 			"and systemctl restart partition-monitor", dir, filepath.Dir(HistoryDir))

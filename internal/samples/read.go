@@ -166,6 +166,23 @@ func (h History) Between(since, until time.Time) []Sample {
 	return list
 }
 
+// MembersAt returns the pods of the partition that a history is about, closest to a moment and at
+// most a quarter of an hour away, and the end of the minute that they are from.
+func (h History) MembersAt(at time.Time) (members []Member, read time.Time) {
+	const most = 15 * time.Minute
+	for i := range h.Tens {
+		s := &h.Tens[i]
+		if s.Partition == nil || len(s.Members) == 0 {
+			continue
+		}
+		away := s.Partition.PeakTime.Sub(at).Abs()
+		if away <= most && (members == nil || away < read.Sub(at).Abs()) {
+			members, read = s.Members, s.Partition.PeakTime
+		}
+	}
+	return members, read
+}
+
 // Fold returns samples of at least a duration, which divides a day: the maxima of those that belong
 // together. A restart of the node begins another one.
 func Fold(list []Sample, d time.Duration) []Sample {

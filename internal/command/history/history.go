@@ -103,23 +103,11 @@ func closest(h samples.History, at time.Time) []samples.Sample {
 	return nil
 }
 
-// membersAt returns the pods of the partition that a history is about, closest to a moment, at most
-// a quarter of an hour away.
+// membersAt returns the pods of the partition that a history is about, close to a moment.
 func membersAt(h samples.History, name unitname.PartitionName, at time.Time) []Partition {
-	const most = 15 * time.Minute
-	p := Partition{Name: name, Slice: name.Slice()}
-	for i := range h.Tens {
-		s := &h.Tens[i]
-		if s.Partition == nil || len(s.Members) == 0 {
-			continue
-		}
-		away := s.Partition.PeakTime.Sub(at).Abs()
-		if away <= most && (p.MembersTime.IsZero() || away < p.MembersTime.Sub(at).Abs()) {
-			p.Members, p.MembersTime = s.Members, s.Partition.PeakTime
-		}
-	}
-	if p.Members == nil {
+	members, read := h.MembersAt(at)
+	if members == nil {
 		return nil
 	}
-	return []Partition{p}
+	return []Partition{{Name: name, Slice: name.Slice(), Members: members, MembersTime: read}}
 }
