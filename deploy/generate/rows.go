@@ -79,11 +79,12 @@ func howFull() row {
 	return row{"How full", []panel{
 		{
 			title:       "Memory",
-			description: "Memory of the partition with and without inactive page cache, and its limit. The kernel reclaims page cache: usage at the limit alone is not a problem.",
+			description: "Memory of the partition with and without inactive page cache, and its limit. The kernel reclaims page cache: usage at the limit alone is not a problem. Size the limit by what eviction counts, the maximum of five minutes.",
 			unit:        units.BytesIEC,
 			queries: []query{
 				{`nodepartition_memory_usage_bytes{` + whole + `}`, "{{instance}} {{partition}} usage"},
 				{`nodepartition_memory_working_set_bytes{` + whole + `}`, "{{instance}} {{partition}} working set"},
+				{`nodepartition_memory_used_peak_bytes{` + of + `}`, "{{instance}} {{partition}} as eviction counts it"},
 				{limit, "{{instance}} {{partition}} limit"},
 			},
 		},
