@@ -18,6 +18,7 @@ import (
 	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/nearest"
+	"nodepartition/internal/terminal"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
 )
@@ -145,6 +146,22 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			return nil
 		}
+		if command.Action != nil && !slices.Contains(unending, command.Name) {
+			command.Action = withProgress(command.Action, stderr)
+		}
 	}
 	return app
+}
+
+// unending lists the commands that last as long as a person wants.
+var unending = []string{"run", "top"}
+
+// withProgress shows on a terminal that a command which takes long still works.
+func withProgress(action cli.ActionFunc, stderr io.Writer) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		stop := terminal.Of(stderr).Progress(stderr, c.Command.Name)
+		defer stop()
+		c.App.Writer = terminal.Before(c.App.Writer, stop)
+		return action(c)
+	}
 }

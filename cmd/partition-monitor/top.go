@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/urfave/cli/v2"
 
 	"nodepartition/internal/command/status"
@@ -15,6 +13,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/terminal"
 )
 
 const (
@@ -51,19 +50,10 @@ func topCommand(n host.Node) *cli.Command {
 				Status:   func(ctx context.Context) (status.Status, error) { return status.Read(ctx, common) },
 				History:  func(ctx context.Context) (samples.History, error) { return node.ReadHistories(ctx, dir) },
 			}
-			if c.IsSet(flagCount) || !isTerminal(os.Stdin) || !isTerminal(c.App.Writer) {
+			if c.IsSet(flagCount) || !terminal.Of(os.Stdin).Moves || !terminal.Of(c.App.Writer).Moves {
 				return top.Plain(c.Context, source, c.App.Writer, count)
 			}
 			return top.Screen(c.Context, source, os.Stdin, c.App.Writer)
 		},
 	}
-}
-
-// isTerminal reports whether a file is a terminal on which a program can move the cursor.
-func isTerminal(file any) bool {
-	f, ok := file.(interface {
-		io.Writer
-		Fd() uintptr
-	})
-	return ok && term.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }

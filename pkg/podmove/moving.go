@@ -30,13 +30,17 @@ const (
 // move moves a pod, waits until it is in its place, and stores the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
-	for _, c := range m.Containers {
+	for i, c := range m.Containers {
 		begin := time.Now()
-		r.options.Events.Moving(*m, c)
-		if m.Method == Restart {
-			err = r.restart(ctx, m, c)
+		if i > 0 && r.overtakes(m) {
+			err = errOvertaken // a container that has not been touched stays
 		} else {
-			err = r.live(ctx, m, c)
+			r.options.Events.Moving(*m, c)
+			if m.Method == Restart {
+				err = r.restart(ctx, m, c)
+			} else {
+				err = r.live(ctx, m, c)
+			}
 		}
 		if ctx.Err() != nil {
 			break // the next start finds the remaining work
@@ -87,12 +91,17 @@ var (
 // elsewhere returns what it means that a moved container came back in another place. The pass that
 // found it there has asked for the pod's right after that.
 func (r *Reconciler) elsewhere(m *Move) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.underway[m.UID].overtaken {
+	if r.overtakes(m) {
 		return errOvertaken
 	}
 	return ErrWrongPlace
+}
+
+// overtakes reports whether the pod of a move may have belonged elsewhere since it was decided.
+func (r *Reconciler) overtakes(m *Move) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.underway[m.UID].overtaken
 }
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart

@@ -133,9 +133,10 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 	h.do(fmt.Sprintf("restart %s %s", id, grace))
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	name := ""
 	for i := range h.containers {
 		if h.containers[i].ID == id {
-			h.containers[i].State = cri.Exited
+			h.containers[i].State, name = cri.Exited, h.containers[i].Name
 		}
 	}
 	if id == "two" {
@@ -151,7 +152,7 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 			h.cgroup(h.comesBack+"/cri-containerd-"+again+".scope", map[string]string{"cpu.weight": "4"})
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.containers = append(h.containers, cri.Container{ID: again, SandboxID: "pause1", Name: "main", State: cri.Running})
+			h.containers = append(h.containers, cri.Container{ID: again, SandboxID: "pause1", Name: name, State: cri.Running})
 		})
 	}
 	return nil
@@ -606,6 +607,41 @@ func TestReconcilerOvertakenForAWhile(t *testing.T) {
 			t.Errorf("failures %v, no pod is restarted: %t", e.failed, e.all)
 		}
 	})
+}
+
+// TestReconcilerOvertakenBetweenContainers: a pod of two containers belongs elsewhere by the time
+// that the first one is back. The second one is not stopped for the move that has no reason any
+// more.
+func TestReconcilerOvertakenBetweenContainers(t *testing.T) {
+	for name, test := range map[string]struct {
+		overtaken bool
+		want      []string
+	}{
+		"overtaken": {true, []string{"restart one 3s"}},
+		"as it was": {false, []string{"restart one 3s", "restart three 3s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.comesBack = partitionA
+				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
+				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
+				h.pods[uidA].Containers["side"] = podsapi.Container{}
+				r, e := h.reconciler(Working, members)
+				start(t, r)
+				h.awaitRestart()
+				if test.overtaken {
+					r.SetConfig(inSystem("monitoring"))
+				}
+				<-time.After(25 * time.Second) // before the pod is moved back
+				synctest.Wait()
+				got := slices.DeleteFunc(h.all(), func(what string) bool { return !strings.HasPrefix(what, "restart ") })
+				if !slices.Equal(got, test.want) || (len(e.failed) == 1 && errors.Is(e.failed[0], errOvertaken)) != test.overtaken {
+					t.Errorf("did %q, failures %v; want %q", got, e.failed, test.want)
+				}
+			})
+		})
+	}
 }
 
 // TestReconcilerContainerStaysStopped: a pod whose container does not run again is not stopped a

@@ -1,0 +1,69 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is the time after which a person wants to know that a command still works.
+	patience = 2 * time.Second
+	// eraseLine moves the cursor to the start of the line, and erases it.
+	eraseLine = "\r\x1b[K"
+)
+
+// Progress writes to a terminal how long something takes, from two seconds on, until stop is called,
+// which erases it. On a terminal whose cursor does not move, and on none, it writes nothing.
+func (t Terminal) Progress(w io.Writer, name string) (stop func()) {
+	if !t.Moves {
+		return func() {}
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		begin, tick := time.Now(), time.NewTicker(time.Second)
+		defer tick.Stop()
+		shown := false
+		for {
+			select {
+			case <-end:
+				if shown {
+					fmt.Fprint(w, eraseLine)
+				}
+				return
+			case <-tick.C:
+				if took := time.Since(begin); took >= patience {
+					shown = true
+					fmt.Fprintf(w, "%s%s: %d s", eraseLine, name, int(took.Seconds()))
+				}
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(end)
+		<-ended
+	})
+}
+
+// Before returns a file that calls begin before it is written to for the first time. Other values
+// than files are returned as they are.
+func Before(w io.Writer, begin func()) io.Writer {
+	if f, ok := w.(*os.File); ok {
+		return &announced{f, sync.OnceFunc(begin)}
+	}
+	return w
+}
+
+// announced is a file, also to Of.
+type announced struct {
+	*os.File
+	begin func()
+}
+
+func (a *announced) Write(p []byte) (int, error) {
+	a.begin()
+	return a.File.Write(p)
+}

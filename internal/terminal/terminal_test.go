@@ -1,0 +1,138 @@
+package terminal
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	const line = "warning nri: the runtime --without-this-option serves no NRI"
+	for _, test := range []struct {
+		width int
+		line  string
+		want  string
+	}{
+		{0, line, line},
+		{20, line, line},
+		{100, line, line},
+		{40, line, "warning nri: the runtime\n        --without-this-option serves no\n        NRI"},
+		{40, "/a/path/that/is/longer/than/the/whole/terminal", "/a/path/that/is/longer/than/the/whole/terminal"},
+	} {
+		if got := (Terminal{Width: test.width}).Wrap(test.line, 8); got != test.want {
+			t.Errorf("%d columns: %q; want %q", test.width, got, test.want)
+		}
+	}
+}
+
+// TestPaint: colours are for terminals that want them.
+func TestPaint(t *testing.T) {
+	t.Parallel()
+	if got := (Terminal{}).Paint(Alarm, "error"); got != "error" {
+		t.Errorf("%q", got)
+	}
+	if got := (Terminal{Colours: true}).Paint(Alarm, "error"); !strings.HasPrefix(got, "\x1b[") || !strings.Contains(got, "error") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestOf: files, pipes and other values are no terminals. NO_COLOR and TERM=dumb are obeyed.
+func TestOf(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	for name, value := range map[string]any{"a file": file, "a buffer": &bytes.Buffer{}, "nothing": nil} {
+		if got := Of(value); got != (Terminal{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pty.Close() })
+	for _, test := range []struct {
+		term, noColor string
+		want          Terminal
+	}{
+		{"xterm", "", Terminal{Moves: true, Colours: true}},
+		{"xterm", "1", Terminal{Moves: true}},
+		{"dumb", "", Terminal{}},
+		{"", "", Terminal{}},
+	} {
+		t.Setenv("TERM", test.term)
+		t.Setenv("NO_COLOR", test.noColor)
+		got := Of(pty)
+		got.Width = 0
+		if got != test.want {
+			t.Errorf("TERM=%s NO_COLOR=%s: %+v; want %+v", test.term, test.noColor, got, test.want)
+		}
+	}
+}
+
+// TestProgress: what takes more than two seconds shows that it still works, and leaves nothing.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		stop := Terminal{Moves: true}.Progress(&out, "check")
+		<-time.After(1500 * time.Millisecond)
+		stop()
+		if out.Len() > 0 {
+			t.Errorf("after a second and a half: %q", &out)
+		}
+		stop = Terminal{Moves: true}.Progress(&out, "check")
+		<-time.After(3500 * time.Millisecond)
+		stop()
+		if want := "\r\x1b[Kcheck: 2 s\r\x1b[Kcheck: 3 s\r\x1b[K"; out.String() != want {
+			t.Errorf("%q; want %q", &out, want)
+		}
+		out.Reset()
+		stop = Terminal{}.Progress(&out, "check")
+		<-time.After(time.Minute)
+		stop()
+		if out.Len() > 0 {
+			t.Errorf("to a pipe: %q", &out)
+		}
+	})
+}
+
+// TestBefore: what a command writes does not begin behind its progress.
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	w := Before(file, func() {
+		calls++
+		if text, err := os.ReadFile(file.Name()); len(text) > 0 || err != nil {
+			t.Errorf("%q, %v, before it begins", text, err)
+		}
+	})
+	for range 2 {
+		if _, err := w.Write([]byte("a")); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, _ := os.ReadFile(file.Name()); string(text) != "aa" || calls != 1 {
+		t.Errorf("%q, %d calls", text, calls)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	var buffer bytes.Buffer
+	if Before(&buffer, func() {}) != &buffer {
+		t.Error("another writer than a file has changed")
+	}
+}
