@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"reflect"
 	"slices"
-	"strings"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/latemount"
@@ -56,115 +54,11 @@ var wellKnownDirs = []string{
 	"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d", // RKE2
 }
 
-// fieldsOf returns the fields of k, by their names in the file. No other field is decoded: errors
-// elsewhere are the kubelet's business, and its quantities can take minutes to compare
-// ("1e99999999", resource.Quantity of apimachinery 0.37.0).
-func fieldsOf(k *Kubelet) []field {
-	return []field{
-		{"cgroupDriver", &k.CgroupDriver},
-		{"cgroupsPerQOS", &k.CgroupsPerQOS},
-		{"cgroupRoot", &k.CgroupRoot},
-		{"cpuManagerPolicy", &k.CPUManagerPolicy},
-		{"reservedSystemCPUs", &k.ReservedSystemCPUs},
-		{"featureGates", &k.FeatureGates},
-		{"enforceNodeAllocatable", &k.EnforceNodeAllocatable},
-		{"kubeReservedCgroup", &k.KubeReservedCgroup},
-		{"systemReservedCgroup", &k.SystemReservedCgroup},
-	}
-}
-
-// endpointField holds the address of the kubelet's container runtime. No partition depends on it,
-// so a value of the wrong type does not refuse the rest. It is of use even without a
-// section, to move pods back.
-const endpointField = "containerRuntimeEndpoint"
-
-// field is a field of the configuration.
-type field struct {
-	name  string
-	value any // pointer to the variable for it
-}
-
 const (
 	dropinExtension = ".conf"
 	maxDirEntries   = 1000
 	maxDirDepth     = 16
 )
-
-// Section is one of the two sections of the merged configuration.
-type Section struct {
-	// JSON is the section; nil if there is none.
-	JSON json.RawMessage
-	// File is the last file that contributed to it.
-	File string
-	// overridden means that it does not come from the kubelet's own files.
-	overridden bool
-}
-
-// Overrides reports whether the section comes from OverridePath or from a document in its place.
-func (s Section) Overrides() bool { return s.overridden }
-
-// Merged is the part of the kubelet's configuration that bears on partitions.
-type Merged struct {
-	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
-	// missing.
-	Kubelet Kubelet
-	// Services holds the settings for the services of the kubelet and of the runtime. They are not
-	// validated.
-	Services ServiceSettings
-	// Partition holds the settings of the partition outside its section. They are not validated.
-	Partition PartitionSettings
-	// Host holds the settings for the rest of the node. They are not validated.
-	Host HostSettings
-	// System is the section SectionField, and Workloads is WorkloadsField.
-	System, Workloads Section
-	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.
-	Pinning Pinning
-	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a
-	// section. Empty if the configuration does not set it.
-	RuntimeEndpoint string
-	// Files lists the files of the kubelet's configuration that were read, in the order of merging.
-	Files []string
-	// Looked lists the paths that were checked for a configuration, in their order, read or not.
-	Looked []Look
-	// Late lists paths that may still appear during the boot.
-	Late latemount.Late
-	// Idle lists the usual places below an automount point with nothing mounted, which count as
-	// missing.
-	Idle []string
-	// Awaited lists paths where what is missing may be made later: a configuration by kubeadm join,
-	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
-	// section.
-	Awaited Awaited
-	// Warnings lists remarks that are not errors.
-	Warnings []string
-
-	origin map[string]string // path of a field, as in a message -> last file that has it
-	// docs holds the documents of Files. hasMain means that the first is a main file.
-	docs    []document
-	hasMain bool
-	// overriding is the document whose sections override; empty if there is none.
-	overriding document
-}
-
-// Awaited lists paths for the kubelet's configuration and for the section that do not exist yet.
-type Awaited struct {
-	// Files lists OverridePath and the paths for a main file.
-	Files []string
-	// Globs lists patterns for drop-ins. They are for a kubelet that has only drop-ins, as with k3s.
-	Globs []string
-	// Unwatched lists files and folders that no path unit may watch: see latemount.Mounts.Watchable.
-	Unwatched []string
-}
-
-// Any reports whether anything is awaited.
-func (a Awaited) Any() bool { return len(a.Files)+len(a.Globs)+len(a.Unwatched) > 0 }
-
-// Look is a path that was checked for a configuration.
-type Look struct {
-	Path string `json:"path"`
-	// Result is "read", or the reason for ignoring the path.
-	Result string `json:"result"`
-}
 
 func (l *loader) looked(name, result string) {
 	l.config.Looked = append(l.config.Looked, Look{name, result})
@@ -174,45 +68,6 @@ const (
 	lookRead    = "read"
 	lookMissing = "not there"
 )
-
-// FileWith returns the file to change for a field of the kubelet's configuration: the last file
-// that sets it, or else the last file that was read.
-func (c *Merged) FileWith(field string) string {
-	if name, ok := c.origin[field]; ok {
-		return name
-	}
-	if len(c.Files) > 0 {
-		return c.Files[len(c.Files)-1]
-	}
-	return wellKnownFiles[0]
-}
-
-// SectionFileWith returns the file to change for a field of a section, by its path such as
-// systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
-func (c *Merged) SectionFileWith(path string) string {
-	name, rest, _ := strings.Cut(path, ".")
-	section := c.section(name)
-	if one, _, _ := strings.Cut(rest, "."); name == WorkloadsField && c.Pinning.Added(one) {
-		return c.Pinning.File
-	}
-	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
-		if file, ok := c.origin[at]; ok {
-			return file
-		}
-	}
-	return section.File
-}
-
-// section returns the section that a field has.
-func (c *Merged) section(field string) *Section {
-	if field == WorkloadsField {
-		return &c.Workloads
-	}
-	return &c.System
-}
-
-// hasSection reports whether there is a section, perhaps an empty one.
-func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }
 
 // Load finds, reads and merges the configuration below root. If there is none, the Config has only
 // Looked, Late and Awaited. With an error the Config has these, RuntimeEndpoint, and as much of
@@ -513,129 +368,4 @@ func (l *loader) walk(dir string, depth int) error {
 		}
 	}
 	return nil
-}
-
-// merge merges the documents and takes section, endpoint and origins from the result.
-func (l *loader) merge() error {
-	l.config.docs, l.config.hasMain = l.docs, l.hasMain
-	if len(l.docs) == 0 {
-		return nil
-	}
-	fields := l.docs[0].fields
-	if len(l.docs) > 1 {
-		names := relevant()
-		var err error
-		if fields, err = mergeOver(l.docs[0].only(names), l.docs[0].path, l.docs[1:], names); err != nil {
-			return err
-		}
-	}
-	l.config.origin = map[string]string{}
-	for _, doc := range l.docs {
-		for name := range doc.fields {
-			l.config.origin[name] = doc.path
-		}
-		for field, depth := range map[string]int{SectionField: 1, WorkloadsField: 2} {
-			l.config.noteOrigin(doc.path, field, doc.fields[field], depth)
-		}
-	}
-	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // ignored if of another type
-	for _, name := range sectionFields() {
-		*l.config.section(name) = Section{JSON: fields[name], File: l.config.origin[name]}
-	}
-	l.merged = fields
-	return nil
-}
-
-// noteOrigin records that a file has the fields of an object, down to depth levels below path.
-func (c *Merged) noteOrigin(file, path string, object json.RawMessage, depth int) {
-	var fields map[string]json.RawMessage
-	if depth == 0 || json.Unmarshal(object, &fields) != nil {
-		return
-	}
-	for name, value := range fields {
-		at := path + "." + name
-		c.origin[at] = file
-		c.noteOrigin(file, at, value, depth-1)
-	}
-}
-
-// decode decodes the fields of interest into the kubelet's own types. It leaves out a field of the
-// wrong type, and returns an error for the first of them.
-func (l *loader) decode() error {
-	var first error
-	for _, f := range fieldsOf(&l.config.Kubelet) {
-		raw, ok := l.merged[f.name]
-		if !ok {
-			continue
-		}
-		if err := l.config.decode(f.name, raw, f.value); err != nil {
-			reflect.ValueOf(f.value).Elem().SetZero() // a part of a list or map may have been decoded
-			if first == nil {
-				first = err
-			}
-		}
-	}
-	return first
-}
-
-// override replaces sections by the sections in OverridePath, or in the document of a trial.
-func (l *loader) override() error {
-	if c := l.candidate; c != nil {
-		var err error
-		if len(c.data) > maxFileBytes {
-			err = fmt.Errorf("%s: %w: more than %d bytes", c.name, hostfs.ErrTooLarge, maxFileBytes)
-		}
-		return l.tried(l.parse(c.name, c.data, err))
-	}
-	doc, err := l.read(TrialPath)
-	if !errors.Is(err, fs.ErrNotExist) {
-		l.looked(OverridePath, "not read, "+TrialPath+" exists: a trial runs")
-		return l.tried(doc, err)
-	}
-	doc, err = l.readPlace(OverridePath)
-	if errors.Is(err, fs.ErrNotExist) {
-		l.looked(OverridePath, lookMissing)
-		l.noOverride = true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	l.seen(doc)
-	if !doc.hasSection() {
-		l.config.Warnings = append(
-			l.config.Warnings,
-			fmt.Sprintf("%s: has no %s section and no %s, ignoring the file", OverridePath, SectionField, WorkloadsField),
-		)
-		return nil
-	}
-	l.replaceSections(doc)
-	return nil
-}
-
-// tried takes the sections of a document on trial. A trial without any is an error: it can only be
-// a mistake.
-func (l *loader) tried(doc document, err error) error {
-	if err != nil {
-		return err
-	}
-	l.seen(doc)
-	if !doc.hasSection() {
-		return fmt.Errorf(
-			"%s: has no %s section and no %s; want apiVersion, kind and one of these",
-			doc.path, SectionField, WorkloadsField,
-		)
-	}
-	l.replaceSections(doc)
-	return nil
-}
-
-// replaceSections replaces the kubelet's own sections by those that doc has.
-func (l *loader) replaceSections(doc document) {
-	l.config.overriding = doc
-	for _, name := range sectionFields() {
-		if section, ok := doc.fields[name]; ok {
-			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}
-		}
-	}
 }

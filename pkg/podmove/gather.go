@@ -353,80 +353,6 @@ func (g *Gatherer) limitsOf(slice *PodCgroup) error {
 	return err
 }
 
-// locate returns a container of the runtime's list with the places that it was found in.
-func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places []place) Container {
-	var at, also place
-	if len(places) > 0 {
-		at = places[0]
-	}
-	if len(places) > 1 {
-		also = places[1]
-	}
-	container := Container{
-		ID: c.ID, Name: c.Name, Running: c.State == cri.Running, Creating: c.State == cri.Created,
-		Slice: at.slice, Unit: at.unit, AlsoSlice: also.slice, AlsoUnit: also.unit,
-	}
-	container.Ready = container.Running
-	if container.Running && container.Unit == "" {
-		g.find(ctx, pod, &container)
-	}
-	return container
-}
-
-// reported adds what the kubelet reports about a container.
-func (c *Container) reported(known *podsapi.Pod) {
-	k, ok := known.Containers[c.Name]
-	c.Sidecar, c.Order = k.Sidecar, k.Order
-	c.MilliCPU, c.MilliLimit, c.asked = k.MilliCPU, k.MilliLimit, known.Asked.Containers[c.Name]
-	// A container that is no longer in the pod's spec is not started again.
-	c.Restarts = ok && restarts(known.RestartPolicy, k)
-	c.Ready = c.Running && k.ID == c.ID && k.Ready
-}
-
-// estimate adds the resources of a container that the kubelet does not report, and adds its request
-// to the pod's.
-func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) error {
-	var err error
-	container.Resources, err = g.resourcesOf(ctx, container.ID)
-	if !container.Running && !container.Creating {
-		// Its score shows the priority of its pod. The runtime may remove it at any moment.
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// The minimum means no request.
-	if shares := container.Resources.Shares; shares > cpuweight.MinShares {
-		pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
-	}
-	return nil
-}
-
-// inspect adds what the scope of a running container shows.
-func (r *reading) inspect(pod *Pod, c *Container) {
-	if !c.Running || c.Unit == "" {
-		return
-	}
-	path := unitname.CgroupPath(c.Slice) + "/" + c.Unit
-	if own, err := r.Cgroups.HasChildren(path); err == nil {
-		c.OwnCgroups = own
-	}
-	if pod.QoS == v1.PodQOSGuaranteed && pod.inPartition(c.Slice) {
-		c.IdleCPUs = r.idleCPUs(path)
-	}
-	if cpu, err := r.cpu(path); err == nil {
-		c.CPU = cpu
-	}
-}
-
-// cpu reads the CPU time of a scope, if a pod of the node asks for a type.
-func (r *reading) cpu(path string) (cgroupfs.CPU, error) {
-	if !r.asking {
-		return cgroupfs.CPU{}, nil
-	}
-	return r.Cgroups.CPU(path)
-}
-
 // choose returns the slice in the default partition of the class, or the first one if none has that
 // class.
 func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
@@ -437,57 +363,6 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	return found[max(i, 0)], true
 }
 
-// place is the slice and the unit that a container is in.
-type place struct{ slice, unit string }
-
-// scopesIn returns the places of the containers in the slices of a pod, by container ID.
-func scopesIn(found []foundSlice) map[string][]place {
-	scopes := map[string][]place{}
-	for _, slice := range found {
-		for _, unit := range slice.units {
-			if id := unitname.ContainerID(unit); id != "" {
-				scopes[id] = append(scopes[id], place{slice.name, unit})
-			}
-		}
-	}
-	return scopes
-}
-
-// ended returns the live-move scopes in units whose container is not running.
-func ended(units []string, containers []cri.Container) []string {
-	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
-		return slices.ContainsFunc(
-			containers,
-			func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited },
-		)
-	})
-}
-
-// abandoned returns our scopes for containers that the runtime has removed.
-func abandoned(pod *Pod) []string {
-	listed := map[string]bool{}
-	for _, c := range pod.Containers {
-		listed[c.ID] = true
-	}
-	var units []string
-	for _, unit := range liveMoved(pod.units()) {
-		if !listed[unitname.ContainerID(unit)] {
-			units = append(units, unit)
-		}
-	}
-	return units
-}
-
-func liveMoved(units []string) []string {
-	var moved []string
-	for _, unit := range units {
-		if unitname.IsLiveMoved(unit) && unitname.ContainerID(unit) != "" {
-			moved = append(moved, unit)
-		}
-	}
-	return moved
-}
-
 // reports reports whether the kubelet reports a pod with this escaped UID.
 func reports(known map[types.UID]*podsapi.Pod, escaped string) bool {
 	for uid := range known {
@@ -496,30 +371,6 @@ func reports(known map[types.UID]*podsapi.Pod, escaped string) bool {
 		}
 	}
 	return false
-}
-
-// live returns a function that reports whether a scope in the slice has a process, or the runtime
-// reports its container. A scope that cannot be read counts as one with a process.
-func (g *Gatherer) live(slice string, containers []cri.Container) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
-			return true
-		}
-		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
-		return err != nil || populated
-	}
-}
-
-// unclaimed returns a function that reports whether a scope in the slice has a process, and the
-// runtime does not report its container. A scope that cannot be read does not count.
-func (g *Gatherer) unclaimed(slice string, containers []cri.Container) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
-			return false
-		}
-		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
-		return err == nil && populated
-	}
 }
 
 // own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.
@@ -541,57 +392,6 @@ func kubeletPod(known *podsapi.Pod) *KubeletPod {
 	return &KubeletPod{
 		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
 		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
-	}
-}
-
-// restarts reports whether the kubelet starts a container again whatever its exit status is.
-// OnFailure does not if the container exits with 0 at SIGTERM. A container's own policy comes
-// before the pod's (KEP-5307).
-func restarts(pod v1.RestartPolicy, c podsapi.Container) bool {
-	switch {
-	case c.Sidecar:
-		return true
-	case c.Init, c.Ephemeral:
-		return false
-	case c.RestartPolicy != "":
-		return c.RestartPolicy == v1.ContainerRestartPolicyAlways
-	}
-	return pod == v1.RestartPolicyAlways
-}
-
-func (g *Gatherer) resourcesOf(ctx context.Context, id string) (cri.Resources, error) {
-	if known, ok := g.resources[id]; ok {
-		return known, nil
-	}
-	resources, err := g.Runtime.Resources(ctx, id)
-	if err != nil {
-		return cri.Resources{}, err
-	}
-	if g.resources == nil {
-		g.resources = map[string]cri.Resources{}
-	}
-	g.resources[id] = resources
-	return resources, nil
-}
-
-// forget drops the cached data of containers that are gone.
-func (g *Gatherer) forget(containers []cri.Container) {
-	if len(g.resources)+len(g.elsewhere) == 0 {
-		return
-	}
-	there := map[string]bool{}
-	for _, c := range containers {
-		there[c.ID] = true
-	}
-	for id := range g.resources {
-		if !there[id] {
-			delete(g.resources, id)
-		}
-	}
-	for id := range g.elsewhere {
-		if !there[id] {
-			delete(g.elsewhere, id)
-		}
 	}
 }
 

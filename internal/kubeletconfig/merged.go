@@ -1,0 +1,123 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"strings"
+
+	"nodepartition/internal/latemount"
+)
+
+// Section is one of the two sections of the merged configuration.
+type Section struct {
+	// JSON is the section; nil if there is none.
+	JSON json.RawMessage
+	// File is the last file that contributed to it.
+	File string
+	// overridden means that it does not come from the kubelet's own files.
+	overridden bool
+}
+
+// Overrides reports whether the section comes from OverridePath or from a document in its place.
+func (s Section) Overrides() bool { return s.overridden }
+
+// Merged is the part of the kubelet's configuration that bears on partitions.
+type Merged struct {
+	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
+	// missing.
+	Kubelet Kubelet
+	// Services holds the settings for the services of the kubelet and of the runtime. They are not
+	// validated.
+	Services ServiceSettings
+	// Partition holds the settings of the partition outside its section. They are not validated.
+	Partition PartitionSettings
+	// Host holds the settings for the rest of the node. They are not validated.
+	Host HostSettings
+	// System is the section SectionField, and Workloads is WorkloadsField.
+	System, Workloads Section
+	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.
+	Pinning Pinning
+	// RuntimeEndpoint is containerRuntimeEndpoint of the merged configuration, with or without a
+	// section. Empty if the configuration does not set it.
+	RuntimeEndpoint string
+	// Files lists the files of the kubelet's configuration that were read, in the order of merging.
+	Files []string
+	// Looked lists the paths that were checked for a configuration, in their order, read or not.
+	Looked []Look
+	// Late lists paths that may still appear during the boot.
+	Late latemount.Late
+	// Idle lists the usual places below an automount point with nothing mounted, which count as
+	// missing.
+	Idle []string
+	// Awaited lists paths where what is missing may be made later: a configuration by kubeadm join,
+	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
+	// section.
+	Awaited Awaited
+	// Warnings lists remarks that are not errors.
+	Warnings []string
+
+	origin map[string]string // path of a field, as in a message -> last file that has it
+	// docs holds the documents of Files. hasMain means that the first is a main file.
+	docs    []document
+	hasMain bool
+	// overriding is the document whose sections override; empty if there is none.
+	overriding document
+}
+
+// Awaited lists paths for the kubelet's configuration and for the section that do not exist yet.
+type Awaited struct {
+	// Files lists OverridePath and the paths for a main file.
+	Files []string
+	// Globs lists patterns for drop-ins. They are for a kubelet that has only drop-ins, as with k3s.
+	Globs []string
+	// Unwatched lists files and folders that no path unit may watch: see latemount.Mounts.Watchable.
+	Unwatched []string
+}
+
+// Any reports whether anything is awaited.
+func (a Awaited) Any() bool { return len(a.Files)+len(a.Globs)+len(a.Unwatched) > 0 }
+
+// Look is a path that was checked for a configuration.
+type Look struct {
+	Path string `json:"path"`
+	// Result is "read", or the reason for ignoring the path.
+	Result string `json:"result"`
+}
+
+// FileWith returns the file to change for a field of the kubelet's configuration: the last file
+// that sets it, or else the last file that was read.
+func (c *Merged) FileWith(field string) string {
+	if name, ok := c.origin[field]; ok {
+		return name
+	}
+	if len(c.Files) > 0 {
+		return c.Files[len(c.Files)-1]
+	}
+	return wellKnownFiles[0]
+}
+
+// SectionFileWith returns the file to change for a field of a section, by its path such as
+// systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
+func (c *Merged) SectionFileWith(path string) string {
+	name, rest, _ := strings.Cut(path, ".")
+	section := c.section(name)
+	if one, _, _ := strings.Cut(rest, "."); name == WorkloadsField && c.Pinning.Added(one) {
+		return c.Pinning.File
+	}
+	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
+		if file, ok := c.origin[at]; ok {
+			return file
+		}
+	}
+	return section.File
+}
+
+// section returns the section that a field has.
+func (c *Merged) section(field string) *Section {
+	if field == WorkloadsField {
+		return &c.Workloads
+	}
+	return &c.System
+}
+
+// hasSection reports whether there is a section, perhaps an empty one.
+func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }
