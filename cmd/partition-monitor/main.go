@@ -161,7 +161,7 @@ func withProgress(action cli.ActionFunc, stderr io.Writer) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		stop := terminal.Of(stderr).Progress(stderr, c.Command.Name)
 		defer stop()
-		c.App.Writer = terminal.Before(c.App.Writer, stop)
+		c.App.Writer, c.App.ErrWriter = terminal.Before(c.App.Writer, stop), terminal.Before(c.App.ErrWriter, stop)
 		return action(c)
 	}
 }

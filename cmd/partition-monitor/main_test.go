@@ -72,6 +72,10 @@ func TestUsageErrors(t *testing.T) {
 		{"version 1", `version: unexpected argument "1"`},
 		{"version --short", "unknown option --short"},
 		{"status --ouptut=json", "unknown option --ouptut; is --output meant?"},
+		{"run --rot=/x", "unknown option --rot;"}, // run has no --root
+		{"top --interval=1ms", "--interval=1ms: want 100ms or more"},
+		{"top --count=-1", "--count=-1: want 0 or more"},
+		{"top --count=x", "--count=x: want a whole number"},
 		{"statsu", `unknown command "statsu"; is status meant?`},
 		{"check --ignore=swop", "is swap meant?"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},

@@ -24,8 +24,8 @@ var (
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	command := c.Command
 	flags := c.App.Flags
-	if command != nil {
-		flags = append(slices.Clone(command.Flags), flags...)
+	if command != nil && slices.Contains(c.App.Commands, command) {
+		flags = command.Flags
 	}
 	if at := undefinedFlag.FindStringSubmatch(err.Error()); command != nil && at != nil && at[1] == flagRoot {
 		return rootRefused(command.Name)
@@ -82,6 +82,8 @@ func wanted(name string, flags []cli.Flag) string {
 		switch flags[at].(type) {
 		case *cli.DurationFlag:
 			return "a duration such as 30s or 1m30s"
+		case *cli.IntFlag:
+			return "a whole number"
 		case *cli.BoolFlag:
 			return "true or false, or no value"
 		}

@@ -14,11 +14,10 @@ var rewrites = []struct {
 	{regexp.MustCompile(`\b(?:Get|Head|Post|Put|Patch|Delete) "[^"]*": `), ""},
 	{regexp.MustCompile(`\bdial (?:unix|tcp[46]?) (\S+): (?:connect: )?`), "$1: "},
 	{regexp.MustCompile(`\b(?:read|write) (?:unix|tcp[46]?) \S+->(\S+): `), "$1: "},
-	{regexp.MustCompile(`\b(?:open|openat2?|stat|lstat|read|readdirent|fdopendir|readlink|mkdir|unlink) (/[^\s:]*): `), "$1: "},
+	{regexp.MustCompile(`(^|: |; |\()(?:open|openat2?|stat|lstat|read|readdirent|fdopendir|readlink|mkdir|unlink) (/[^\s:]*): `), "$1$2: "},
 	{regexp.MustCompile(`\bcontext deadline exceeded\b`), "no answer in time"},
 	{regexp.MustCompile(`\bcontext canceled\b`), "interrupted"},
 	{regexp.MustCompile(`\bunexpected end of JSON input\b`), "the JSON ends in the middle"},
-	{regexp.MustCompile(`: file does not exist\b`), ""},
 }
 
 // Plain returns an error's text without the names of functions and of layers, which tell a person

@@ -44,16 +44,17 @@ func TestPlain(t *testing.T) {
 		err  error
 		want string
 	}{
-		"open":     {open, none + noFile},
-		"stat":     {fmt.Errorf("--root: %w", stat), "--root: " + none + noFile},
-		"dial":     {dial, none + noFile},
-		"request":  {get, none + noFile},
-		"call":     {fmt.Errorf("container runtime: %w", call), "container runtime: " + none + noFile},
-		"late":     {late, "no answer in time"},
-		"deadline": {fmt.Errorf("a: %w", context.DeadlineExceeded), "a: no answer in time"},
-		"missing":  {fmt.Errorf("no kubeconfig at /a: name it with --kubeconfig: %w", fs.ErrNotExist), "no kubeconfig at /a: name it with --kubeconfig"},
-		"refused":  {errors.New("dial tcp 127.0.0.1:9948: connect: connection refused"), "127.0.0.1:9948: connection refused"},
-		"ours":     {errors.New("open questions: read the page: dial again"), "open questions: read the page: dial again"},
+		"open":       {open, none + noFile},
+		"stat":       {fmt.Errorf("--root: %w", stat), "--root: " + none + noFile},
+		"dial":       {dial, none + noFile},
+		"request":    {get, none + noFile},
+		"call":       {fmt.Errorf("container runtime: %w", call), "container runtime: " + none + noFile},
+		"late":       {late, "no answer in time"},
+		"deadline":   {fmt.Errorf("a: %w", context.DeadlineExceeded), "a: no answer in time"},
+		"a reason":   {fmt.Errorf("/a/config.json: %w", fs.ErrNotExist), "/a/config.json: file does not exist"},
+		"a sentence": {errors.New("failed to open /sys/a: permission denied"), "failed to open /sys/a: permission denied"},
+		"refused":    {errors.New("dial tcp 127.0.0.1:9948: connect: connection refused"), "127.0.0.1:9948: connection refused"},
+		"ours":       {errors.New("open questions: read the page: dial again"), "open questions: read the page: dial again"},
 	} {
 		if got := Plain(test.err.Error()); got != test.want {
 			t.Errorf("%s: %q; want %q, of %q", name, got, test.want, test.err)

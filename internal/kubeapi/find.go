@@ -44,11 +44,16 @@ func Find(root hostfs.FS) (string, error) {
 	if len(unfit) > 0 {
 		text += " (" + strings.Join(unfit, "; ") + ")"
 	}
-	return "", fmt.Errorf(
-		"kubeconfig of the kubelet: %s: has the node joined a cluster? Name it with --kubeconfig: %w",
-		text, fs.ErrNotExist,
-	)
+	return "", notFound("kubeconfig of the kubelet: " + text + ": has the node joined a cluster? Name it with --kubeconfig")
 }
+
+// notFound is an fs.ErrNotExist that needs no more words.
+type notFound string
+
+func (e notFound) Error() string { return string(e) }
+
+// Is makes errors.Is report fs.ErrNotExist.
+func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 // checkKubeconfig returns nil for a kubeconfig.
 func checkKubeconfig(root hostfs.FS, path string) error {

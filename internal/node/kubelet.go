@@ -13,14 +13,15 @@ import (
 	partition "nodepartition/pkg/slices/config"
 )
 
-// ServiceCommand returns the command line of a service, which is empty if there is no such service.
+// ServiceCommand returns the command line of a service. It is empty if the service does not exist or
+// is disabled: another program may have replaced that kubelet, as k3s does.
 type ServiceCommand func(ctx context.Context, service string) (kubeletargs.Command, error)
 
 // AskSystemctl returns a ServiceCommand for commands, which have no connection to systemd.
 func AskSystemctl(n host.Node) ServiceCommand {
 	return func(ctx context.Context, service string) (command kubeletargs.Command, err error) {
-		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles", service)
-		if err != nil || len(units) == 0 {
+		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles,UnitFileState", service)
+		if err != nil || len(units) == 0 || units[0]["UnitFileState"] == "disabled" {
 			return command, err
 		}
 		for line := range strings.Lines(units[0]["ExecStart"]) {

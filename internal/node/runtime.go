@@ -96,6 +96,16 @@ func (r *Runtime) forget(client *cri.Client) {
 	}
 }
 
+// Close ends the connection. Another call opens one again.
+func (r *Runtime) Close() {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client != nil {
+		r.forget(client)
+	}
+}
+
 // Reconsider drops a runtime that is no longer the kubelet's. It keeps the present one if the
 // kubelet names none, or if nothing says which one it is.
 func (r *Runtime) Reconsider(ctx context.Context) {

@@ -17,12 +17,17 @@ func TestAskSystemctl(t *testing.T) {
 Environment=A=--config=/a "B=c d"
 EnvironmentFiles=/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)
 EnvironmentFiles=/etc/default/kubelet (ignore_errors=no)`, "")
-	got, err := node.AskSystemctl(n.Host())(t.Context(), "kubelet.service")
+	ask := node.AskSystemctl(n.Host())
+	got, err := ask(t.Context(), "kubelet.service")
 	want := kubeletargs.Command{
 		Args: []string{"/usr/bin/kubelet", "$A", "--v=2"}, Environment: []string{"A=--config=/a", "B=c d"},
 		Files: []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	n.Systemctl("257.13", "ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no }\nUnitFileState=disabled", "")
+	if got, err := ask(t.Context(), "kubelet.service"); err != nil || len(got.Args) > 0 {
+		t.Errorf("a disabled unit: %+v, %v", got, err)
 	}
 }

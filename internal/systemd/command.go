@@ -14,7 +14,20 @@ type Command struct {
 	Environment, Files []string
 }
 
-// Command returns the command line of a service. That of a service that does not exist is empty.
+// disabled is the state of a unit that nothing starts, such as the one of a kubelet that another
+// program has replaced.
+const disabled = "disabled"
+
+func unitFileState(ctx context.Context, conn *connection, unit string) (state string, err error) {
+	p, err := conn.api.GetUnitPropertyContext(ctx, unit, "UnitFileState")
+	if err == nil {
+		err = p.Value.Store(&state)
+	}
+	return state, err
+}
+
+// Command returns the command line of a service. It is empty if the service does not exist or is
+// disabled.
 func (c *Client) Command(ctx context.Context, service string) (command Command, err error) {
 	err = c.do(ctx, func(ctx context.Context, conn *connection) error {
 		var starts []struct {
@@ -40,6 +53,10 @@ func (c *Client) Command(ctx context.Context, service string) (command Command, 
 			if err := p.Value.Store(value); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+		}
+		if state, err := unitFileState(ctx, conn, service); err != nil || state == disabled {
+			command = Command{}
+			return err
 		}
 		if len(starts) > 0 {
 			command.Args = starts[len(starts)-1].Args

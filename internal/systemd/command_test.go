@@ -41,8 +41,13 @@ func TestCommand(t *testing.T) {
 	}
 	properties := func(starts []start, environment any, files []file) unitProperties {
 		return unitProperties{
-			"ExecStart": dbus.MakeVariant(starts), "Environment": dbus.MakeVariant(environment), "EnvironmentFiles": dbus.MakeVariant(files),
+			"UnitFileState": dbus.MakeVariant("enabled"),
+			"ExecStart":     dbus.MakeVariant(starts), "Environment": dbus.MakeVariant(environment), "EnvironmentFiles": dbus.MakeVariant(files),
 		}
+	}
+	with := func(u unitProperties, name, value string) unitProperties {
+		u[name] = dbus.MakeVariant(value)
+		return u
 	}
 	for name, test := range map[string]struct {
 		unit unitProperties
@@ -55,6 +60,9 @@ func TestCommand(t *testing.T) {
 				[]string{"A=x y", "B=z"}, []file{{"/a", true}, {"/b", false}},
 			),
 			Command{[]string{"kubelet", "$A", "--b c"}, []string{"A=x y", "B=z"}, []string{"/a", "/b"}}, false,
+		},
+		"disabled": {
+			with(properties([]start{{Path: "/usr/bin/kubelet", Args: []string{"kubelet"}}}, []string{"A=b"}, []file{{"/a", true}}), "UnitFileState", "disabled"), Command{}, false,
 		},
 		"not found":       {properties([]start{}, []string{}, []file{}), Command{}, false},
 		"of another type": {properties(nil, uint64(1), nil), Command{}, true},

@@ -52,18 +52,23 @@ func (t Terminal) Progress(w io.Writer, name string) (stop func()) {
 // than files are returned as they are.
 func Before(w io.Writer, begin func()) io.Writer {
 	if f, ok := w.(*os.File); ok {
-		return &announced{f, sync.OnceFunc(begin)}
+		return &announced{file: f, begin: sync.OnceFunc(begin)}
 	}
 	return w
 }
 
-// announced is a file, also to Of.
+// announced is a file, also to Of. It has no other methods of os.File, by which io.WriteString would
+// write past begin.
 type announced struct {
-	*os.File
+	file  *os.File
 	begin func()
 }
 
 func (a *announced) Write(p []byte) (int, error) {
 	a.begin()
-	return a.File.Write(p)
+	return a.file.Write(p)
 }
+
+func (a *announced) Read(p []byte) (int, error) { return a.file.Read(p) }
+func (a *announced) Close() error               { return a.file.Close() }
+func (a *announced) Fd() uintptr                { return a.file.Fd() }

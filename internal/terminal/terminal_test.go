@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,7 +122,7 @@ func TestBefore(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if _, err := w.Write([]byte("a")); err != nil {
+		if _, err := io.WriteString(w, "a"); err != nil {
 			t.Error(err)
 		}
 	}

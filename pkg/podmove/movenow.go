@@ -131,6 +131,7 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 			d.Move, d.Wait = nil, true
 		} else {
 			move = r.begin(d.Move)
+			move.overtaken = !s.Config.sameMembers(r.config.with(s.Config.names()))
 		}
 	}
 	for _, o := range slices.Clone(r.orders) {
@@ -187,10 +188,10 @@ type underway struct {
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
-	// to is the partition that it is moved to. overtaken means that it may have belonged elsewhere
-	// since the move was decided.
-	to        unitname.PartitionName
-	overtaken bool
+	// to is the partition that it is moved to. elsewhere means that it belongs to another one by the
+	// last pass, and overtaken that it may have since the move was decided.
+	to                   unitname.PartitionName
+	elsewhere, overtaken bool
 }
 
 // attach makes the end of the move answer an order. It is called with mu held.
@@ -211,8 +212,9 @@ func (r *Reconciler) begin(m *Move) *underway {
 // annotation of their namespace has changed. It is called with mu held.
 func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 	for i := range pods {
-		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists && rules.Partition(pods[i].member()) != u.to {
-			u.overtaken = true
+		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {
+			u.elsewhere = rules.Partition(pods[i].member()) != u.to
+			u.overtaken = u.overtaken || u.elsewhere
 		}
 	}
 }

@@ -30,17 +30,18 @@ const (
 // move moves a pod, waits until it is in its place, and stores the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
+	untouched := false // the containers that are left
 	for i, c := range m.Containers {
+		if untouched = r.isPointless(m, i); untouched {
+			err = errOvertaken
+			break
+		}
 		begin := time.Now()
-		if i > 0 && r.overtakes(m) {
-			err = errOvertaken // a container that has not been touched stays
+		r.options.Events.Moving(*m, c)
+		if m.Method == Restart {
+			err = r.restart(ctx, m, c)
 		} else {
-			r.options.Events.Moving(*m, c)
-			if m.Method == Restart {
-				err = r.restart(ctx, m, c)
-			} else {
-				err = r.live(ctx, m, c)
-			}
+			err = r.live(ctx, m, c)
 		}
 		if ctx.Err() != nil {
 			break // the next start finds the remaining work
@@ -55,14 +56,16 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.mu.Lock()
 	r.moving = ""
 	u := r.underway[m.UID]
-	if err != nil {
+	switch {
+	case untouched: // the next pass decides
+	case err != nil:
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
 		f.times++
 		f.givenUp = errors.Is(err, ErrInVain)
 		r.failed[m.UID] = f
 		r.restartsFail = r.restartsFail || errors.Is(err, ErrWrongPlace)
-	} else {
+	default:
 		delete(r.failed, m.UID)
 	}
 	u.placed = err == nil && m.Method == Restart && m.WasReady
@@ -91,17 +94,21 @@ var (
 // elsewhere returns what it means that a moved container came back in another place. The pass that
 // found it there has asked for the pod's right after that.
 func (r *Reconciler) elsewhere(m *Move) error {
-	if r.overtakes(m) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.underway[m.UID].overtaken {
 		return errOvertaken
 	}
 	return ErrWrongPlace
 }
 
-// overtakes reports whether the pod of a move may have belonged elsewhere since it was decided.
-func (r *Reconciler) overtakes(m *Move) bool {
+// isPointless reports whether the pod belongs elsewhere, before its next container is touched. Before
+// the first one it is enough that it may have: nothing is lost, and the next pass decides again.
+func (r *Reconciler) isPointless(m *Move, container int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.underway[m.UID].overtaken
+	u := r.underway[m.UID]
+	return u.elsewhere || container == 0 && u.overtaken
 }
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart

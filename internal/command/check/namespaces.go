@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/nearest"
@@ -55,6 +57,41 @@ func listedNamespaces(c *config.Config) []listedNamespace {
 	return listed
 }
 
+// misspelt returns the namespace of known that another one probably means. Namespaces differ on
+// purpose in a digit or in a short word (team-a and team-b, prod-eu and prod-us): only a typing
+// error in a longer word counts.
+func misspelt(namespace string, known []string) string {
+	const longWord = 5
+	words := strings.Split(namespace, "-")
+	for _, other := range known {
+		others, differs := strings.Split(other, "-"), 0
+		if len(others) != len(words) {
+			continue
+		}
+		at := 0
+		for i := range words {
+			if words[i] != others[i] {
+				at = i
+				differs++
+			}
+		}
+		word, meant := words[at], others[at]
+		if differs == 1 && min(len(word), len(meant)) >= longWord && digits(word) == digits(meant) && nearest.Name(word, meant) != "" {
+			return other
+		}
+	}
+	return ""
+}
+
+func digits(word string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, word)
+}
+
 // absentNamespaces compares the namespaces of the configuration with those that pods have.
 func absentNamespaces(listed []listedNamespace, present map[string]bool) []Finding {
 	// What is listed is not what another one means.
@@ -66,7 +103,7 @@ func absentNamespaces(listed []listedNamespace, present map[string]bool) []Findi
 	var found []Finding
 	var absent []string
 	for _, l := range listed {
-		switch near := nearest.Name(l.namespace, known...); {
+		switch near := misspelt(l.namespace, known); {
 		case present[l.namespace]:
 		case near != "":
 			found = append(found, changing(

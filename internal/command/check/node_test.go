@@ -136,6 +136,37 @@ func TestCheckProtectedPageCache(t *testing.T) {
 	expect(t, n, fails, []string{"error   eviction-kernel: the memory of the partition: "})
 }
 
+// TestCheckNamespaces: a namespace of any section that is nearly the namespace of a running pod is a
+// typing error. A pod that has ended says nothing.
+func TestCheckNamespaces(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n  namespaces: [kube-systm]\n"+
+		"workloadPartitions:\n  telemetry: {memoryLimit: 64Mi, allowedNamespaces: [operatrs]}\n"))
+	n.Partition("max")
+	sandbox := func(namespace string, state runtime.PodSandboxState) *runtime.PodSandbox {
+		return &runtime.PodSandbox{Id: namespace, State: state, Metadata: &runtime.PodSandboxMetadata{Name: "a", Namespace: namespace, Uid: fakenode.UID}}
+	}
+	pods := &fakenode.Runtime{Sandboxes: []*runtime.PodSandbox{
+		sandbox("kube-system", runtime.PodSandboxState_SANDBOX_READY), sandbox("operators", runtime.PodSandboxState_SANDBOX_NOTREADY),
+	}}
+	n.Serve(pods)
+	stdout, _ := text(t, n, nil)
+	for _, want := range []string{
+		"warning namespaces: systemPartition.namespaces: no pod of this node has the namespace kube-systm; is kube-system meant?\n" +
+			"        change: correct systemPartition.namespaces in /var/lib/kubelet/config.yaml, or take it out\n",
+		"ok      namespaces: no pod of this node has these namespaces of the configuration: operatrs\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("want %q in\n%s", want, stdout)
+		}
+	}
+	pods.Sandboxes[1].State = runtime.PodSandboxState_SANDBOX_READY
+	stdout, _ = text(t, n, nil)
+	if want := "workloadPartitions.telemetry.allowedNamespaces: no pod of this node has the namespace operatrs; is operators meant?"; !strings.Contains(stdout, want) {
+		t.Errorf("want %q in\n%s", want, stdout)
+	}
+}
+
 // TestCheckReserved: the kubelet does not start without the cgroups that it enforces its
 // reservations on.
 func TestCheckReserved(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -121,6 +122,36 @@ func TestStatusWithoutRuntime(t *testing.T) {
 	}
 	if !strings.Contains(stdout, "Pods        not shown, nor the order of evictions: container runtime: no socket at ") || strings.Contains(stdout, "NAMESPACE") {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// TestStatusDisconnects: a reading leaves no connection to the runtime: top reads all the time.
+func TestStatusDisconnects(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
+	n.Serve(&fakenode.Runtime{})
+	const connected = "03" // SS_CONNECTED, include/uapi/linux/net.h
+	for begin := time.Now(); ; {
+		if s, _ := shown(t, n); s.PodsUnknown != "" {
+			t.Fatal(s.PodsUnknown)
+		}
+		sockets, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := 0
+		for line := range strings.Lines(string(sockets)) {
+			if fields := strings.Fields(line); strings.HasPrefix(fields[len(fields)-1], n.Root) && fields[5] == connected {
+				open++
+			}
+		}
+		if open == 0 {
+			return // the server has seen the end of all of them
+		}
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("%d connections stay open", open)
+		}
 	}
 }
 

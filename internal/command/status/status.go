@@ -132,7 +132,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	case errors.Is(err, host.ErrNotAsked):
 		unread(err)
 	case ctx.Err() != nil:
-		return status, err
+		return status, ctx.Err()
 	case err != nil:
 		status.PodsUnknown = errortext.Plain(err.Error())
 	}
@@ -216,10 +216,9 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	kubelet := node.ListPods(ctx, o.PodsAPI)
-	gatherer := podmove.Gatherer{
-		Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet,
-		Runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
-	}
+	runtime := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {})
+	defer runtime.Close() // top reads every other second
+	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet, Runtime: runtime}
 	state := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {
 		state = podmove.Working

@@ -24,19 +24,9 @@ const keys = "q quit   left, right minute   PgUp, PgDn hour   End now   up, down
 // frame returns the lines of a scene for a screen of a size, scrolled down by a number of lines.
 // hint stands in place of the keys. No line is longer than width, and there are at most height.
 func frame(v scene, width, height, scroll int, hint string) []string {
-	head := []string{title.Styled("node-partition top, " + when(v))}
-	for _, n := range v.Notes {
-		head = append(head, styled(alarm, n.Bad, oneline.Terminal(n.Text)))
-	}
-	var body []string
-	for i := range v.Partitions {
-		body = append(body, lines(&v.Partitions[i], width)...)
-	}
-	if len(v.Partitions) == 0 && !v.Past {
-		body = append(body, "", "No partition is active.")
-	}
+	head, body := parts(v, width)
 	room := max(0, height-len(head)-1)
-	body = body[min(max(0, scroll), max(0, len(body)-room)):]
+	body = body[min(max(0, scroll), hidden(v, width, height)):]
 	all := append(head, body[:min(room, len(body))]...)
 	if len(all) < height {
 		all = append(all, faint.Styled(hint))
@@ -46,6 +36,27 @@ func frame(v scene, width, height, scroll int, hint string) []string {
 		all[i] = ansi.Truncate(all[i], width, "")
 	}
 	return all
+}
+
+// parts returns the lines that are always shown, and those that can be scrolled.
+func parts(v scene, width int) (head, body []string) {
+	head = []string{title.Styled("node-partition top, " + when(v))}
+	for _, n := range v.Notes {
+		head = append(head, styled(alarm, n.Bad, oneline.Terminal(n.Text)))
+	}
+	for i := range v.Partitions {
+		body = append(body, lines(&v.Partitions[i], width)...)
+	}
+	if len(v.Partitions) == 0 && !v.Past {
+		body = append(body, "", "No partition is active.")
+	}
+	return head, body
+}
+
+// hidden returns the number of lines of a scene for which a screen has no room.
+func hidden(v scene, width, height int) int {
+	head, body := parts(v, width)
+	return max(0, len(body)-max(0, height-len(head)-1))
 }
 
 // styled returns a text, with a style if it is wanted.

@@ -71,6 +71,9 @@ func plain(v scene) string {
 
 // next says which pod would be evicted.
 func next(p *partition) string {
+	if p.NoPods != "" {
+		return "pods not known: " + oneline.Terminal(p.NoPods)
+	}
 	for i := range p.Pods {
 		if pod := &p.Pods[i]; pod.Spared == "" {
 			return fmt.Sprintf("next %s, which uses %s", oneline.Terminal(pod.Namespace+"/"+pod.Name), bytesize.Text(pod.Uses))

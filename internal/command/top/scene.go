@@ -88,13 +88,13 @@ func livePartition(s *status.Status, a *status.Active) partition {
 	if e == nil {
 		return p
 	}
-	p.Threshold = cmp.Or(e.HardBytes, e.SoftBytes)
+	p.Threshold = max(e.HardBytes, e.SoftBytes) // the one that is crossed first
 	p.Bad = e.Crossed != ""
 	p.State = margin(p.Used, p.Limit, p.Threshold)
-	switch {
-	case e.Crossed != "":
+	if e.Crossed != "" {
 		p.State = fmt.Sprintf("%s threshold crossed", e.Crossed)
-	case e.Mode != "on":
+	}
+	if e.Mode != "on" {
 		p.State += ", eviction " + e.Mode
 	}
 	for i := range e.Open {
@@ -158,7 +158,7 @@ func past(h samples.History, at time.Time) scene {
 const longest = 10 * time.Minute
 
 func pastPartition(h samples.History, name unitname.PartitionName, at time.Time, u *samples.Usage) partition {
-	p := partition{Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: cmp.Or(u.HardBytes, u.SoftBytes)}
+	p := partition{Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: max(u.HardBytes, u.SoftBytes)}
 	p.State = margin(p.Used, p.Limit, p.Threshold)
 	p.Bad = strings.HasSuffix(p.State, "too much") || u.KilledAtLimit > 0
 	if u.Pods != nil {

@@ -15,6 +15,9 @@ import (
 	"nodepartition/internal/samples"
 )
 
+// sample is a step to the next sample, however near.
+const sample = time.Nanosecond
+
 // Screen shows the node on a terminal until a person ends it, or ctx does.
 func Screen(ctx context.Context, s Source, in io.Reader, out io.Writer, options ...tea.ProgramOption) error {
 	program := tea.NewProgram(
@@ -42,7 +45,8 @@ type screen struct {
 	history samples.History
 	times   []time.Time
 	at      int
-	// lacking says why there is no history.
+	// reading means that the history is being read, and lacking says why there is none.
+	reading bool
 	lacking string
 }
 
@@ -95,33 +99,26 @@ func (m *screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 
 // press follows a key.
 func (m *screen) press(key string) tea.Cmd {
+	m.lacking = ""
 	switch key {
 	case "q", "esc", "ctrl+c":
 		return tea.Quit
 	case "left":
-		return m.step(-time.Minute)
+		return m.step(-sample)
 	case "right":
-		return m.step(time.Minute)
+		return m.step(sample)
 	case "pgup":
 		return m.step(-time.Hour)
 	case "pgdown":
 		return m.step(time.Hour)
 	case "end":
-		m.at, m.scroll = len(m.times), 0
+		m.at, m.scroll, m.reading = len(m.times), 0, false
 	case "up":
 		m.scroll = max(0, m.scroll-1)
 	case "down":
-		m.scroll = min(m.scroll+1, m.rows())
+		m.scroll = min(m.scroll+1, hidden(m.scene(), m.width, m.height))
 	}
 	return nil
-}
-
-// rows bounds the lines that a scene has.
-func (m *screen) rows() (n int) {
-	for _, p := range m.scene().Partitions {
-		n += len(lines(&p, m.width))
-	}
-	return n
 }
 
 // step goes through the history by a duration. The first step back from now reads it.
@@ -130,24 +127,28 @@ func (m *screen) step(by time.Duration) tea.Cmd {
 		m.move(by)
 		return nil
 	}
-	if by > 0 {
+	if by > 0 || m.reading {
 		return nil
 	}
+	m.reading = true
 	return func() tea.Msg {
 		h, err := m.source.History(m.ctx)
 		return historyRead{h, err, by}
 	}
 }
 
-// entered begins to show a history.
+// entered begins to show a history, unless a person has returned to the present.
 func (m *screen) entered(read historyRead) {
-	m.lacking = ""
+	if !m.reading {
+		return
+	}
+	m.reading = false
 	if read.err != nil {
 		m.lacking = errortext.Plain(read.err.Error())
 		return
 	}
 	m.history, m.times = read.history, nil
-	for _, s := range read.history.Between(time.Time{}, m.now.At) {
+	for _, s := range read.history.Between(time.Time{}, time.Now()) {
 		m.times = append(m.times, s.Time)
 	}
 	m.at = len(m.times)
@@ -156,14 +157,13 @@ func (m *screen) entered(read historyRead) {
 		return
 	}
 	m.at--
-	m.move(read.step + time.Minute) // the newest sample is the first step
+	if read.step < -sample { // the newest sample is the first step
+		m.move(read.step)
+	}
 }
 
 // move moves by a duration, at least by one sample, and not beyond the ends.
 func (m *screen) move(by time.Duration) {
-	if by == 0 {
-		return
-	}
 	target := m.times[m.at].Add(by)
 	if by < 0 {
 		for m.at > 0 {

@@ -107,8 +107,12 @@ func TestScenes(t *testing.T) {
 		change func(*status.Status)
 		want   string
 	}{
-		"crossed":       {func(s *status.Status) { s.Partitions[0].Eviction.Crossed = evict.Hard }, "; hard threshold crossed"},
-		"dry-run":       {func(s *status.Status) { s.Partitions[0].Eviction.Mode = "dry-run" }, "128Mi until an eviction, eviction dry-run"},
+		"crossed": {func(s *status.Status) { s.Partitions[0].Eviction.Crossed = evict.Hard }, "; hard threshold crossed"},
+		"dry-run": {func(s *status.Status) { s.Partitions[0].Eviction.Mode = "dry-run" }, "128Mi until an eviction, eviction dry-run"},
+		"crossed, and dry-run": {func(s *status.Status) {
+			s.Partitions[0].Eviction.Crossed, s.Partitions[0].Eviction.Mode = evict.Hard, "dry-run"
+		}, "; hard threshold crossed, eviction dry-run"},
+		"soft":          {func(s *status.Status) { s.Partitions[0].Eviction.SoftBytes = 192 * mebi }, "64Mi until an eviction"},
 		"no limit":      {func(s *status.Status) { s.Partitions[0].LimitBytes = nil }, "system  used 256Mi, at most 384Mi; no limit"},
 		"no threshold":  {func(s *status.Status) { s.Partitions[0].Eviction.HardBytes = 0 }, "256Mi until the limit"},
 		"too much":      {func(s *status.Status) { s.Partitions[0].UsedBytes = 500 * mebi }, "116Mi too much"},
@@ -203,6 +207,48 @@ func TestThroughHistory(t *testing.T) {
 		if got := m.shows(); !strings.Contains(got, step.want) {
 			t.Errorf("after %q: want %q in\n%s", step.keys, step.want, got)
 		}
+	}
+}
+
+// TestEarlyKeys: the history can be entered before the node was read, once for several keys, and
+// left before it was read. A hint is replaced by the keys at the next one.
+func TestEarlyKeys(t *testing.T) {
+	t.Parallel()
+	m := &screen{ctx: t.Context(), source: source(nil), width: 120, height: 40}
+	first := m.press("left")
+	if m.press("left") != nil {
+		t.Error("the history is read twice at a time")
+	}
+	m.Update(first())
+	if got := m.shows(); !strings.Contains(got, "2026-11-20 11:59:00, from the history") {
+		t.Errorf("%s", got)
+	}
+	m = screenOf(t, source(errors.New("no history")))
+	late := m.press("left")
+	m.press("end")
+	m.Update(late())
+	if got := m.shows(); !strings.Contains(got, "node-partition top, 12:00:00\n") || strings.Contains(got, "no history") {
+		t.Errorf("%s", got)
+	}
+	m.presses("left")
+	m.press("up")
+	if got := m.shows(); !strings.Contains(got, keys) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestScroll: the list stops at its end, so that the next key up moves it.
+func TestScroll(t *testing.T) {
+	t.Parallel()
+	m := screenOf(t, source(nil))
+	m.Update(tea.WindowSizeMsg{Width: 100, Height: 6})
+	for range 100 {
+		m.press("down")
+	}
+	end := m.shows()
+	m.press("up")
+	if got := m.shows(); !strings.Contains(end, "kube-system/proxy") || strings.Contains(got, "kube-system/proxy") {
+		t.Errorf("at the end:\n%s\nabove it:\n%s", end, got)
 	}
 }
 
@@ -347,6 +393,15 @@ func TestPlain(t *testing.T) {
 	}
 	if err := Plain(t.Context(), s, failing{}, 0); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %v", err)
+	}
+	out.Reset()
+	s.Status = func(context.Context) (status.Status, error) {
+		unknown := pressed()
+		unknown.PodsUnknown, unknown.Partitions[0].Eviction.Order = "no socket", nil
+		return unknown, nil
+	}
+	if err := Plain(t.Context(), s, &out, 1); err != nil || !strings.Contains(out.String(), "; pods not known: no socket\n") {
+		t.Errorf("%v:\n%s", err, &out)
 	}
 	s.Status = func(context.Context) (status.Status, error) { return status.Status{}, errors.New("cannot be read") }
 	if err := Plain(t.Context(), s, &out, 0); err == nil {
