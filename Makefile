@@ -38,10 +38,11 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
 # minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, CPU
 # managers one by one, storms, a clock that is set, boots with a section that arrives late,
-# partitions that change while thirty pods start and end, exclusive CPUs process by process, thirty
-# attacks with and without the policies, and a
-# node with controllers and a scheduler, which take minutes to build.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks)$$
+# partitions that change while thirty pods start and end, exclusive CPUs process by process, and
+# thirty attacks with and without the policies. And those whose programs take many minutes of all
+# processors to build: a node with controllers and a scheduler, and older API servers; make test has
+# the policies on the present one.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
