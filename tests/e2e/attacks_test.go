@@ -212,6 +212,9 @@ func (a *attacked) all(t *testing.T, policies bool) {
 			t.Errorf("%s: %v", one.name, err)
 		default:
 			in[one.namespace+"/"+one.name] = one
+			if len(in)%atOnce == 0 {
+				a.start(t, in)
+			}
 		}
 	}
 	a.mirror(t)
@@ -230,6 +233,20 @@ func (a *attacked) all(t *testing.T, policies bool) {
 			a.neverRestarted(t, one.namespace, one.name)
 		}
 	}
+}
+
+// start waits until the container of each attacker runs.
+func (a *attacked) start(t *testing.T, in map[string]attack) {
+	t.Helper()
+	a.await(t, "running attackers", func(ctx context.Context) (bool, string, error) {
+		for _, one := range in {
+			pod, err := a.control.Client().CoreV1().Pods(one.namespace).Get(ctx, one.name, metav1.GetOptions{})
+			if err != nil || pod.Status.Phase != v1.PodRunning {
+				return false, one.namespace + "/" + one.name + " does not run", err
+			}
+		}
+		return true, "", nil
+	})
 }
 
 // gainNothing waits until each attacker stands as the honest pod that it is like, which stands

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -92,11 +93,15 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 		{asking(spec{namespace: "operators", name: "unknown", requests: small}, "web"), unitname.Default,
 			&podmove.WorkloadReport{Type: "web", Refused: membership.UnknownType}},
 	}
-	for _, pod := range all {
-		w.submit(t, pod.spec)
+	for some := range slices.Chunk(all, atOnce) {
+		for _, pod := range some {
+			w.submit(t, pod.spec)
+		}
+		for _, pod := range some {
+			w.isIn(t, pod)
+		}
 	}
 	for _, pod := range all {
-		w.isIn(t, pod)
 		w.neverRestarted(t, pod.namespace, pod.name)
 	}
 	static := asking(spec{namespace: "silent", name: "static", requests: small}, "telemetry")

@@ -117,14 +117,19 @@ func (w *workloads) namespace(t *testing.T, p unitname.PartitionName) {
 	}
 }
 
-// threePods creates a pod of each QoS class in the namespace of a partition. It does not wait for
-// them.
+// atOnce is the number of pods that are created at a time where their number does not matter. While
+// an emulated node creates a dozen, each takes minutes, and NRI's two seconds pass (containerd 2.3.7).
+const atOnce = 3
+
+// threePods creates a pod of each QoS class in the namespace of a partition, and waits until they
+// are placed.
 func (w *workloads) threePods(t *testing.T, p unitname.PartitionName) {
 	t.Helper()
 	namespace, small := namespaceOf(p), resources("50m", "24Mi")
 	w.submit(t, spec{namespace: namespace, name: "guaranteed", requests: small, limits: small})
 	w.submit(t, spec{namespace: namespace, name: "burstable", requests: small, command: []string{"/podtool", "alloc", "32Mi"}})
 	w.submit(t, spec{namespace: namespace, name: "besteffort"})
+	w.placedIn(t, p)
 }
 
 // placedIn waits until the pods of these partitions run in them, by the cgroups of the node.
