@@ -34,6 +34,8 @@ type fake struct {
 	history      *samples.History
 	historyErr   error
 	historyReads int
+	// disk holds up the reading of the history until it is closed; nil for a disk that answers.
+	disk chan struct{}
 	// cgroups has the slices of partitions that were not polled.
 	cgroups string
 	node    string
@@ -81,6 +83,9 @@ func (f *fake) handler(t *testing.T) http.Handler {
 	if f.history != nil || f.historyErr != nil {
 		o.History = func(ctx context.Context, _ time.Time) (samples.History, error) {
 			f.historyReads++
+			if f.disk != nil {
+				<-f.disk
+			}
 			if ctx.Err() != nil {
 				return samples.History{}, ctx.Err()
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -23,6 +24,8 @@ const (
 	pageAge = 2 * time.Second
 	// historyAge is the same for the history, which gets a sample each minute.
 	historyAge = time.Minute
+	// historyPatience is the time that a page waits for the history.
+	historyPatience = 2 * time.Second
 	// historyShown is the part of the history that the page shows.
 	historyShown = 6 * time.Hour
 )
@@ -56,6 +59,8 @@ type page struct {
 	made  time.Time
 	texts map[bool][]byte
 	past  past
+	// reading receives the history that is being read; nil if none is.
+	reading chan past
 }
 
 // past is the history, as it was read last.
@@ -102,14 +107,37 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 	return texts[refreshes], nil
 }
 
-// readPast reads the history, if one is kept and the last reading is too old.
+// errSlow is the error of a history that is still being read.
+var errSlow = errors.New("the disk does not answer")
+
+// readPast reads the history, if one is kept and the last reading is too old. One page waits for it.
+// Until the disk answers, the others have what was read before.
 func (p *page) readPast(ctx context.Context, now time.Time) {
-	if p.History == nil || !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge {
+	switch {
+	case p.History == nil:
 		return
+	case p.reading != nil:
+		select {
+		case p.past = <-p.reading:
+			p.reading = nil
+		default:
+		}
+	case p.past.read.IsZero() || now.Sub(p.past.read) >= historyAge:
+		p.reading = make(chan past, 1)
+		// A client that is gone must not leave others without a history.
+		go func(ctx context.Context, done chan<- past) {
+			history, err := p.History(ctx, now.Add(-historyShown))
+			done <- past{now, history, err}
+		}(context.WithoutCancel(ctx), p.reading)
+		select {
+		case p.past = <-p.reading:
+			p.reading = nil
+		case <-time.After(historyPatience):
+			if p.past.read.IsZero() {
+				p.past.err = errSlow
+			}
+		}
 	}
-	// A client that is gone must not leave others without a history.
-	history, err := p.History(context.WithoutCancel(ctx), now.Add(-historyShown))
-	p.past = past{now, history, err}
 }
 
 // humanBytes formats bytes with a binary unit.

@@ -468,6 +468,30 @@ func TestPageCost(t *testing.T) {
 	})
 }
 
+// TestPageHungDisk: a disk that does not answer holds up one page for two seconds, and is asked
+// once. The history is there when it answers.
+func TestPageHungDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.disk = make(chan struct{})
+		h := f.handler(t)
+		for _, want := range []time.Duration{historyPatience, 0, 0} {
+			begin := time.Now()
+			_, _, text := do(t, h, "GET", "http://localhost/")
+			if took := time.Since(begin); took != want || !strings.Contains(text, "The history cannot be read: the disk does not answer") {
+				t.Errorf("took %s, want %s:\n%s", took, want, text)
+			}
+			<-time.After(time.Minute)
+		}
+		close(f.disk)
+		synctest.Wait()
+		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") || f.historyReads != 1 {
+			t.Errorf("the history was read %d times:\n%s", f.historyReads, text)
+		}
+	})
+}
+
 // TestPageClientGone: a client that is gone costs others nothing.
 func TestPageClientGone(t *testing.T) {
 	t.Parallel()
