@@ -13,15 +13,16 @@ import (
 	partition "nodepartition/pkg/slices/config"
 )
 
-// ServiceCommand returns the command line of a service. It is empty if the service does not exist or
-// is disabled: another program may have replaced that kubelet, as k3s does.
+// ServiceCommand returns the command line of a service. It is empty if the service does not exist, or
+// if it is disabled and no other unit starts it: another program may have replaced that kubelet, as
+// k3s does.
 type ServiceCommand func(ctx context.Context, service string) (kubeletargs.Command, error)
 
 // AskSystemctl returns a ServiceCommand for commands, which have no connection to systemd.
 func AskSystemctl(n host.Node) ServiceCommand {
 	return func(ctx context.Context, service string) (command kubeletargs.Command, err error) {
-		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles,UnitFileState", service)
-		if err != nil || len(units) == 0 || units[0]["UnitFileState"] == "disabled" {
+		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles,UnitFileState,WantedBy,RequiredBy,TriggeredBy", service)
+		if err != nil || len(units) == 0 || isIdle(units[0]) {
 			return command, err
 		}
 		for line := range strings.Lines(units[0]["ExecStart"]) {
@@ -38,6 +39,11 @@ func AskSystemctl(n host.Node) ServiceCommand {
 		}
 		return command, err
 	}
+}
+
+// isIdle reports whether a unit is disabled, and no other one starts it.
+func isIdle(unit map[string]string) bool {
+	return unit["UnitFileState"] == "disabled" && unit["WantedBy"]+unit["RequiredBy"]+unit["TriggeredBy"] == ""
 }
 
 // kubeletsEndpoint returns the runtime endpoint of the kubelet, by its command line or else by its

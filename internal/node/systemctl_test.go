@@ -30,4 +30,10 @@ EnvironmentFiles=/etc/default/kubelet (ignore_errors=no)`, "")
 	if got, err := ask(t.Context(), "kubelet.service"); err != nil || len(got.Args) > 0 {
 		t.Errorf("a disabled unit: %+v, %v", got, err)
 	}
+	for _, by := range []string{"WantedBy", "RequiredBy", "TriggeredBy"} {
+		n.Systemctl("257.13", "ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no }\nUnitFileState=disabled\n"+by+"=a.unit", "")
+		if got, err := ask(t.Context(), "kubelet.service"); err != nil || len(got.Args) != 2 {
+			t.Errorf("a disabled unit, %s: %+v, %v", by, got, err)
+		}
+	}
 }

@@ -14,20 +14,36 @@ type Command struct {
 	Environment, Files []string
 }
 
-// disabled is the state of a unit that nothing starts, such as the one of a kubelet that another
+// isIdle reports whether no unit starts another one, such as the service of a kubelet that another
 // program has replaced.
-const disabled = "disabled"
-
-func unitFileState(ctx context.Context, conn *connection, unit string) (state string, err error) {
-	p, err := conn.api.GetUnitPropertyContext(ctx, unit, "UnitFileState")
-	if err == nil {
-		err = p.Value.Store(&state)
+func isIdle(ctx context.Context, conn *connection, unit string) (bool, error) {
+	var state string
+	if err := unitProperty(ctx, conn, unit, "UnitFileState", &state); err != nil || state != "disabled" {
+		return false, err
 	}
-	return state, err
+	for _, name := range []string{"WantedBy", "RequiredBy", "TriggeredBy"} {
+		var units []string
+		if err := unitProperty(ctx, conn, unit, name, &units); err != nil || len(units) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
-// Command returns the command line of a service. It is empty if the service does not exist or is
-// disabled.
+// unitProperty reads a property that each unit has.
+func unitProperty(ctx context.Context, conn *connection, unit, name string, value any) error {
+	p, err := conn.api.GetUnitPropertyContext(ctx, unit, name)
+	if err != nil {
+		return err
+	}
+	if err := p.Value.Store(value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Command returns the command line of a service. It is empty if the service does not exist, or if
+// it is disabled and no other unit starts it.
 func (c *Client) Command(ctx context.Context, service string) (command Command, err error) {
 	err = c.do(ctx, func(ctx context.Context, conn *connection) error {
 		var starts []struct {
@@ -54,7 +70,7 @@ func (c *Client) Command(ctx context.Context, service string) (command Command, 
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		if state, err := unitFileState(ctx, conn, service); err != nil || state == disabled {
+		if idle, err := isIdle(ctx, conn, service); err != nil || idle {
 			command = Command{}
 			return err
 		}

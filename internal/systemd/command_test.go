@@ -41,13 +41,17 @@ func TestCommand(t *testing.T) {
 	}
 	properties := func(starts []start, environment any, files []file) unitProperties {
 		return unitProperties{
-			"UnitFileState": dbus.MakeVariant("enabled"),
-			"ExecStart":     dbus.MakeVariant(starts), "Environment": dbus.MakeVariant(environment), "EnvironmentFiles": dbus.MakeVariant(files),
+			"UnitFileState": dbus.MakeVariant("enabled"), "WantedBy": dbus.MakeVariant([]string{}),
+			"RequiredBy": dbus.MakeVariant([]string{}), "TriggeredBy": dbus.MakeVariant([]string{}),
+			"ExecStart": dbus.MakeVariant(starts), "Environment": dbus.MakeVariant(environment), "EnvironmentFiles": dbus.MakeVariant(files),
 		}
 	}
-	with := func(u unitProperties, name, value string) unitProperties {
+	with := func(u unitProperties, name string, value any) unitProperties {
 		u[name] = dbus.MakeVariant(value)
 		return u
+	}
+	kubelet := func() unitProperties {
+		return with(properties([]start{{Path: "/usr/bin/kubelet", Args: []string{"kubelet"}}}, []string{}, []file{}), "UnitFileState", "disabled")
 	}
 	for name, test := range map[string]struct {
 		unit unitProperties
@@ -61,12 +65,13 @@ func TestCommand(t *testing.T) {
 			),
 			Command{[]string{"kubelet", "$A", "--b c"}, []string{"A=x y", "B=z"}, []string{"/a", "/b"}}, false,
 		},
-		"disabled": {
-			with(properties([]start{{Path: "/usr/bin/kubelet", Args: []string{"kubelet"}}}, []string{"A=b"}, []file{{"/a", true}}), "UnitFileState", "disabled"), Command{}, false,
-		},
-		"not found":       {properties([]start{}, []string{}, []file{}), Command{}, false},
-		"of another type": {properties(nil, uint64(1), nil), Command{}, true},
-		"no property":     {unitProperties{}, Command{}, true},
+		"disabled":                  {kubelet(), Command{}, false},
+		"disabled, and wanted":      {with(kubelet(), "WantedBy", []string{"a.target"}), Command{Args: []string{"kubelet"}}, false},
+		"disabled, and required":    {with(kubelet(), "RequiredBy", []string{"a.service"}), Command{Args: []string{"kubelet"}}, false},
+		"disabled, and with a path": {with(kubelet(), "TriggeredBy", []string{"a.path"}), Command{Args: []string{"kubelet"}}, false},
+		"not found":                 {properties([]start{}, []string{}, []file{}), Command{}, false},
+		"of another type":           {properties(nil, uint64(1), nil), Command{}, true},
+		"no property":               {unitProperties{}, Command{}, true},
 	} {
 		path := objectPath + dbus.ObjectPath("/unit/"+sd.PathBusEscape("kubelet.service"))
 		if err := systemd.conn.Export(test.unit, path, "org.freedesktop.DBus.Properties"); err != nil {

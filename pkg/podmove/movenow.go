@@ -229,10 +229,26 @@ func (r *Reconciler) end(u *underway, m *Move, err error) {
 	if err == nil && !there {
 		err = fmt.Errorf("%s was deleted while it was moved: %w", u.name, ErrNoPod)
 	}
+	u.answer(m.Slice, err)
+}
+
+// answer answers the orders of a move. It is called with mu held.
+func (u *underway) answer(slice string, err error) {
 	for _, o := range u.orders {
-		o.answer(m.Slice, err)
+		o.answer(slice, err)
 	}
 	u.orders = nil
+}
+
+// giveBack returns the orders of a move that has not begun, for the next pass. It is called with mu
+// held.
+func (u *underway) giveBack() []*order {
+	orders := u.orders
+	for _, o := range orders {
+		o.begun = false
+	}
+	u.orders = nil
+	return orders
 }
 
 // awaitedPods returns the pods that were restarted and are not Ready again, by namespace and name.

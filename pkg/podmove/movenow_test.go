@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,32 @@ func TestMoveNow(t *testing.T) {
 		}
 		if err := <-moveNow(t.Context(), r, podA); err != nil || h.restarts() != 1 {
 			t.Errorf("a pod in its place: %v, %d restarts; want nothing to be done", err, h.restarts())
+		}
+	})
+}
+
+// TestMoveNowOvertaken: the configuration changes between the decision to follow an order and the
+// move. The order is followed by the next pass, because the pod belongs where it did.
+func TestMoveNowOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		h.static()
+		h.ready("one", true)
+		r, e := h.reconciler(Working, members)
+		change := func() {}
+		r.options.Placer = &changing{&h.placer, func() { change() }}
+		start(t, r)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		change = sync.OnceFunc(func() { r.SetConfig(inSystem("kube-system", "monitoring")) })
+		answer := moveNow(t.Context(), r, podA)
+		<-time.After(time.Minute)
+		unanswered(t, answer)
+		h.ready("again", true)
+		r.Wake()
+		if err := <-answer; err != nil || h.restarts() != 1 || len(e.failed) > 0 {
+			t.Errorf("%v, %d restarts, failures %v", err, h.restarts(), e.failed)
 		}
 	})
 }

@@ -30,12 +30,13 @@ const (
 // move moves a pod, waits until it is in its place, and stores the outcome.
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
-	untouched := false // the containers that are left
+	moved, pointless := 0, false
 	for i, c := range m.Containers {
-		if untouched = r.isPointless(m, i); untouched {
-			err = errOvertaken
+		if pointless = r.isPointless(m, i); pointless {
+			err = fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, errOvertaken)
 			break
 		}
+		moved++
 		begin := time.Now()
 		r.options.Events.Moving(*m, c)
 		if m.Method == Restart {
@@ -57,7 +58,9 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.moving = ""
 	u := r.underway[m.UID]
 	switch {
-	case untouched: // the next pass decides
+	case pointless && moved == 0:
+		r.orders = append(r.orders, u.giveBack()...)
+	case pointless: // the next pass decides
 	case err != nil:
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
@@ -68,7 +71,11 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	default:
 		delete(r.failed, m.UID)
 	}
-	u.placed = err == nil && m.Method == Restart && m.WasReady
+	// A pod that was restarted in part is waited for, too.
+	u.placed = (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
+	if u.placed && err != nil {
+		u.answer(m.Slice, err)
+	}
 	if !u.placed {
 		r.end(u, m, err)
 	}

@@ -121,6 +121,7 @@ func (r *Reconciler) SetConfig(c Policy) {
 	}
 	r.config, r.rules = c, c.Rules()
 	rules := r.rules
+	r.overtake(r.options.Table.Pods(), rules) // a live move goes on without a pass
 	r.mu.Unlock()
 	r.options.Placer.SetRules(rules)
 	r.Wake()

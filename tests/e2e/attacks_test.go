@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -174,20 +173,7 @@ func TestAttacks(t *testing.T) {
 // attacked is a node whose pods attack it.
 type attacked struct{ *workloads }
 
-// patience bounds the start of two dozen pods on an emulated node.
-const patience = 8 * time.Minute
-
-// await waits for a condition that all pods have a part in.
-func (a *attacked) await(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := a.Eventually(ctx, what, cond); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// all makes all attacks at once and compares the outcomes with honest pods.
+// all makes all attacks and compares the outcomes with honest pods.
 func (a *attacked) all(t *testing.T, policies bool) {
 	later := []spec{
 		{namespace: unallowed, name: "asks-later", requests: few()},
@@ -198,7 +184,7 @@ func (a *attacked) all(t *testing.T, policies bool) {
 		a.asksLater(t, s, policies)
 	}
 	for _, s := range honest() {
-		a.submit(t, s)
+		a.create(t, s)
 	}
 	in := map[string]attack{}
 	for _, one := range attacks() {

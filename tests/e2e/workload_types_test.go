@@ -112,7 +112,7 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 // isIn waits until a pod runs in its partition, and compares what status reports of it.
 func (w *workloads) isIn(t *testing.T, pod typed) {
 	t.Helper()
-	eventually(t, w.Node, fmt.Sprintf("%s/%s in %s", pod.namespace, pod.name, pod.partition), func(ctx context.Context) (bool, string, error) {
+	w.await(t, fmt.Sprintf("%s/%s in %s", pod.namespace, pod.name, pod.partition), func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, w.Node)
 		if err != nil {
 			return false, "", err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +122,19 @@ func (w *workloads) namespace(t *testing.T, p unitname.PartitionName) {
 // an emulated node creates a dozen, each takes minutes, and NRI's two seconds pass (containerd 2.3.7).
 const atOnce = 3
 
+// patience bounds the start of several pods on an emulated node, which takes minutes.
+const patience = 8 * time.Minute
+
+// await waits for a condition that several pods have a part in.
+func (w *workloads) await(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.Eventually(ctx, what, cond); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // threePods creates a pod of each QoS class in the namespace of a partition, and waits until they
 // are placed.
 func (w *workloads) threePods(t *testing.T, p unitname.PartitionName) {
@@ -155,7 +169,7 @@ func (w *workloads) inPartition(t *testing.T, namespace string, p unitname.Parti
 // partition.
 func (w *workloads) runsIn(t *testing.T, namespace, name string, p unitname.PartitionName, q v1.PodQOSClass) {
 	t.Helper()
-	eventually(t, w.Node, fmt.Sprintf("%s/%s in %s", namespace, name, p), func(ctx context.Context) (bool, string, error) {
+	w.await(t, fmt.Sprintf("%s/%s in %s", namespace, name, p), func(ctx context.Context) (bool, string, error) {
 		pod, err := w.control.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].State.Running == nil {
 			return false, "not running", err

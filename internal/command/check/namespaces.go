@@ -58,12 +58,16 @@ func listedNamespaces(c *config.Config) []listedNamespace {
 }
 
 // misspelt returns the namespace of known that another one probably means. Namespaces differ on
-// purpose in a digit or in a short word (team-a and team-b, prod-eu and prod-us): only a typing
-// error in a longer word counts.
+// purpose in a digit, in a short word (team-a and team-b) or in a last letter (tenanta and tenantb): a
+// typing error in a longer word counts, and a dash.
 func misspelt(namespace string, known []string) string {
 	const longWord = 5
 	words := strings.Split(namespace, "-")
+	plain := func(name string) string { return strings.ReplaceAll(name, "-", "") }
 	for _, other := range known {
+		if plain(other) == plain(namespace) {
+			return other
+		}
 		others, differs := strings.Split(other, "-"), 0
 		if len(others) != len(words) {
 			continue
@@ -76,7 +80,8 @@ func misspelt(namespace string, known []string) string {
 			}
 		}
 		word, meant := words[at], others[at]
-		if differs == 1 && min(len(word), len(meant)) >= longWord && digits(word) == digits(meant) && nearest.Name(word, meant) != "" {
+		sibling := len(word) == len(meant) && word[:max(0, len(word)-1)] == meant[:max(0, len(meant)-1)]
+		if differs == 1 && !sibling && min(len(word), len(meant)) >= longWord && digits(word) == digits(meant) && nearest.Name(word, meant) != "" {
 			return other
 		}
 	}

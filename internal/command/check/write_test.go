@@ -48,7 +48,7 @@ func TestAbsentNamespaces(t *testing.T) {
 	t.Parallel()
 	present := map[string]bool{
 		"kube-system": true, "monitoring": true, "monitorings": true, "web": true, "team-a": true, "shop1": true, "dev2": true,
-		"production-eu-west": true, "openshift-sdn": true, "monitoring1": true,
+		"production-eu-west": true, "openshift-sdn": true, "monitoring1": true, "tenantb": true,
 	}
 	listed := func(names ...string) (list []listedNamespace) {
 		for _, name := range names {
@@ -64,9 +64,10 @@ func TestAbsentNamespaces(t *testing.T) {
 		"a typo": {listed("kube-systm"), [][]string{{"warning systemPartition.namespaces: no pod of this node has the namespace kube-systm; is kube-system meant?", "correct systemPartition.namespaces in /f"}}},
 		"absent": {listed("kube-system", "logs", "backup", "logs"), [][]string{{"ok no pod of this node has these namespaces of the configuration: logs, backup"}}},
 		"both":   {listed("wep", "kube-systems", "logs"), [][]string{{"warning ", "kube-systems; is kube-system meant?"}, {"ok ", ": wep, logs"}}},
+		"a dash": {listed("kubesystem"), [][]string{{"warning ", "kubesystem; is kube-system meant?"}}},
 		// Siblings, of which the others are on other nodes.
-		"siblings": {listed("team-b", "shop2", "dev1", "production-us-west", "openshift-dns", "monitoring2", "telemetry-monitoring"), [][]string{
-			{"ok no pod", ": team-b, shop2, dev1, production-us-west, openshift-dns, monitoring2, telemetry-monitoring"},
+		"siblings": {listed("team-b", "shop2", "dev1", "production-us-west", "openshift-dns", "monitoring2", "telemetry-monitoring", "tenanta"), [][]string{
+			{"ok no pod", ": team-b, shop2, dev1, production-us-west, openshift-dns, monitoring2, telemetry-monitoring, tenanta"},
 		}},
 		// One that is listed itself is not what another one means.
 		"two names": {listed("kube-system", "kube-systems"), [][]string{{"ok no pod", ": kube-systems"}}},

@@ -114,7 +114,7 @@ func (m *screen) press(key string) tea.Cmd {
 	case "end":
 		m.at, m.scroll, m.reading = len(m.times), 0, false
 	case "up":
-		m.scroll = max(0, m.scroll-1)
+		m.scroll = max(0, min(m.scroll, hidden(m.scene(), m.width, m.height))-1)
 	case "down":
 		m.scroll = min(m.scroll+1, hidden(m.scene(), m.width, m.height))
 	}
@@ -126,6 +126,9 @@ func (m *screen) step(by time.Duration) tea.Cmd {
 	if m.at < len(m.times) {
 		m.move(by)
 		return nil
+	}
+	if by > 0 {
+		m.reading = false // back to the present, before it was left
 	}
 	if by > 0 || m.reading {
 		return nil

@@ -90,6 +90,7 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 		return p.texts[refreshes], nil
 	}
 	p.readPast(ctx, now)
+	now = time.Now()
 	v := p.view(now)
 	texts := map[bool][]byte{}
 	for _, refreshes := range []bool{true, false} {
@@ -110,33 +111,48 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 // errSlow is the error of a history that is still being read.
 var errSlow = errors.New("the disk does not answer")
 
-// readPast reads the history, if one is kept and the last reading is too old. One page waits for it.
-// Until the disk answers, the others have what was read before.
+// readPast reads the history, if one is kept and the last reading is too old. A page waits for it at
+// most historyPatience. Until the disk answers, it is not asked again, and no other page waits.
 func (p *page) readPast(ctx context.Context, now time.Time) {
-	switch {
-	case p.History == nil:
+	if p.History == nil {
 		return
-	case p.reading != nil:
-		select {
-		case p.past = <-p.reading:
-			p.reading = nil
-		default:
-		}
-	case p.past.read.IsZero() || now.Sub(p.past.read) >= historyAge:
-		p.reading = make(chan past, 1)
+	}
+	wait := time.Duration(0)
+	if fresh := !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge; p.reading == nil && !fresh {
+		wait, p.reading = historyPatience, make(chan past, 1)
 		// A client that is gone must not leave others without a history.
 		go func(ctx context.Context, done chan<- past) {
 			history, err := p.History(ctx, now.Add(-historyShown))
 			done <- past{now, history, err}
 		}(context.WithoutCancel(ctx), p.reading)
-		select {
-		case p.past = <-p.reading:
-			p.reading = nil
-		case <-time.After(historyPatience):
-			if p.past.read.IsZero() {
-				p.past.err = errSlow
-			}
-		}
+	}
+	if p.reading == nil {
+		return
+	}
+	p.receive(wait)
+	if late := now.Sub(p.past.read); p.reading != nil && late > 2*historyAge {
+		p.past.err = errSlow
+	}
+	if p.reading == nil && wait == 0 && now.Sub(p.past.read) >= historyAge {
+		p.readPast(ctx, now) // what has come late is too old
+	}
+}
+
+// receive takes the history that is being read, if it comes in time.
+func (p *page) receive(wait time.Duration) {
+	select {
+	case p.past = <-p.reading:
+		p.reading = nil
+		return
+	default:
+	}
+	if wait == 0 {
+		return
+	}
+	select {
+	case p.past = <-p.reading:
+		p.reading = nil
+	case <-time.After(wait):
 	}
 }
 
