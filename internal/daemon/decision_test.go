@@ -153,7 +153,7 @@ func TestDecisionBroken(t *testing.T) {
 	n := running(t)
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
 	n.Write(config.StateDir+"/units/"+decision.FileName, "{")
-	n.follows("a decision cut off", "kube-system", decision.FileName+": unexpected end of JSON input; systemctl daemon-reload writes it again")
+	n.follows("a decision cut off", "kube-system", decision.FileName+": the JSON ends in the middle; systemctl daemon-reload writes it again")
 }
 
 // TestHangupOutlivesRestart: what an operator has asked for by SIGHUP is followed after a restart,

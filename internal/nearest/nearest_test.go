@@ -21,7 +21,7 @@ func TestName(t *testing.T) {
 		// Fields of the kubelet, and names that are too far from every known one.
 		"systemReserved": "", "systemCgroups": "", "evictionHard2ndThreshold": "", "cpus": "", "x": "", "": "", "ns": "", "start": "", "rum": "", "default": "",
 		strings.Repeat(section, 5000): "",
-		// A known name is no misspelling of itself.
+		// A known name does not mean itself.
 		"cpuset": "", section: "",
 	} {
 		if got := Name(name, known...); got != want {

@@ -13,9 +13,9 @@ import (
 	partition "nodepartition/pkg/slices/config"
 )
 
-// ServiceCommand returns the command line of a service. It is empty if the service does not exist, or
-// if it is disabled and no other unit starts it: another program may have replaced that kubelet, as
-// k3s does.
+// ServiceCommand returns the command line of a service. It is empty if the service does not exist,
+// or if it is disabled and no other unit starts it: another program may have replaced that kubelet,
+// as k3s does.
 type ServiceCommand func(ctx context.Context, service string) (kubeletargs.Command, error)
 
 // AskSystemctl returns a ServiceCommand for commands, which have no connection to systemd.

@@ -15,8 +15,9 @@ const (
 	eraseLine = "\r\x1b[K"
 )
 
-// Progress writes to a terminal how long something takes, from two seconds on, until stop is called,
-// which erases it. On a terminal whose cursor does not move, and on none, it writes nothing.
+// Progress writes to a terminal how long something takes, from two seconds on, until stop is
+// called, which erases it. On a terminal whose cursor does not move, and on none, it writes
+// nothing.
 func (t Terminal) Progress(w io.Writer, name string) (stop func()) {
 	if !t.Moves {
 		return func() {}
@@ -57,8 +58,8 @@ func Before(w io.Writer, begin func()) io.Writer {
 	return w
 }
 
-// announced is a file, also to Of. It has no other methods of os.File, by which io.WriteString would
-// write past begin.
+// announced is a file, also to Of. It has no other methods of os.File, by which io.WriteString
+// would write past begin.
 type announced struct {
 	file  *os.File
 	begin func()

@@ -18,7 +18,7 @@ type Terminal struct {
 	Moves, Colours bool
 }
 
-// Of returns the abilities of a file. Other values than files are no terminals. Colours are not
+// Of returns the abilities of a file. Another value than a file is not one. Colours are not
 // wanted with NO_COLOR (no-color.org), and TERM=dumb has no abilities but a width.
 func Of(file any) Terminal {
 	f, ok := file.(term.File)

@@ -43,7 +43,7 @@ func TestPaint(t *testing.T) {
 	}
 }
 
-// TestOf: files, pipes and other values are no terminals. NO_COLOR and TERM=dumb are obeyed.
+// TestOf: files, pipes and other values are not terminals. NO_COLOR and TERM=dumb are obeyed.
 func TestOf(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))

@@ -109,8 +109,9 @@ func (r *Reconciler) elsewhere(m *Move) error {
 	return ErrWrongPlace
 }
 
-// isPointless reports whether the pod belongs elsewhere, before its next container is touched. Before
-// the first one it is enough that it may have: nothing is lost, and the next pass decides again.
+// isPointless reports whether the pod belongs elsewhere, before its next container is touched.
+// Before the first one it is enough that it may have: nothing is lost, and the next pass decides
+// again.
 func (r *Reconciler) isPointless(m *Move, container int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

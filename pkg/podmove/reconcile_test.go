@@ -587,6 +587,36 @@ func TestReconcilerOvertakenAtOnce(t *testing.T) {
 	})
 }
 
+// late is a systemd that changes something when it is asked for a slice.
+type late struct {
+	*host
+	change func()
+}
+
+func (l *late) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
+	l.change()
+	return l.host.EnsureSlice(ctx, name, description, limits)
+}
+
+// TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the pass that would
+// move a pod, and before it is moved.
+func TestReconcilerForbiddenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		r, e := h.reconciler(Working, members)
+		forbidden := inSystem("kube-system")
+		forbidden.Mode = Never
+		r.options.Units = &late{h, sync.OnceFunc(func() { r.SetConfig(forbidden) })}
+		start(t, r)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if h.restarts() > 0 || len(e.failed) > 0 {
+			t.Errorf("did %q, failures %v", h.all(), e.failed)
+		}
+	})
+}
+
 // TestReconcilerOvertakenForAWhile: a configuration that changes twice during a restart may have
 // been another one when the container was created.
 func TestReconcilerOvertakenForAWhile(t *testing.T) {

@@ -119,7 +119,8 @@ func (w *workloads) namespace(t *testing.T, p unitname.PartitionName) {
 }
 
 // atOnce is the number of pods that are created at a time where their number does not matter. While
-// an emulated node creates a dozen, each takes minutes, and NRI's two seconds pass (containerd 2.3.7).
+// an emulated node creates a dozen, each takes minutes, and NRI's two seconds pass (containerd
+// 2.3.7).
 const atOnce = 3
 
 // patience bounds the start of several pods on an emulated node, which takes minutes.

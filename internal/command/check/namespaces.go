@@ -58,8 +58,8 @@ func listedNamespaces(c *config.Config) []listedNamespace {
 }
 
 // misspelt returns the namespace of known that another one probably means. Namespaces differ on
-// purpose in a digit, in a short word (team-a and team-b) or in a last letter (tenanta and tenantb): a
-// typing error in a longer word counts, and a dash.
+// purpose in a digit, in a short word (team-a and team-b) or in a last letter (tenanta and
+// tenantb): a typing error in a longer word counts, and a dash.
 func misspelt(namespace string, known []string) string {
 	const longWord = 5
 	words := strings.Split(namespace, "-")

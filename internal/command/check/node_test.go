@@ -136,8 +136,8 @@ func TestCheckProtectedPageCache(t *testing.T) {
 	expect(t, n, fails, []string{"error   eviction-kernel: the memory of the partition: "})
 }
 
-// TestCheckNamespaces: a namespace of any section that is nearly the namespace of a running pod is a
-// typing error. A pod that has ended says nothing.
+// TestCheckNamespaces: a namespace of any section that is nearly the namespace of a running pod is
+// a typing error. A pod that has ended says nothing.
 func TestCheckNamespaces(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n  namespaces: [kube-systm]\n"+

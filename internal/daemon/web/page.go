@@ -111,8 +111,8 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 // errSlow is the error of a history that is still being read.
 var errSlow = errors.New("the disk does not answer")
 
-// readPast reads the history, if one is kept and the last reading is too old. A page waits for it at
-// most historyPatience. Until the disk answers, it is not asked again, and no other page waits.
+// readPast reads the history, if one is kept and the last reading is too old. A page waits for it
+// at most historyPatience. Until the disk answers, it is not asked again, and no other page waits.
 func (p *page) readPast(ctx context.Context, now time.Time) {
 	if p.History == nil {
 		return
