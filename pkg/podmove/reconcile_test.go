@@ -598,8 +598,8 @@ func (l *late) EnsureSlice(ctx context.Context, name, description string, limits
 	return l.host.EnsureSlice(ctx, name, description, limits)
 }
 
-// TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the pass that would
-// move a pod, and before it is moved.
+// TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the pass that
+// would move a pod, and before it is moved.
 func TestReconcilerForbiddenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

@@ -80,8 +80,11 @@ func misspelt(namespace string, known []string) string {
 			}
 		}
 		word, meant := words[at], others[at]
-		sibling := len(word) == len(meant) && word[:max(0, len(word)-1)] == meant[:max(0, len(meant)-1)]
-		if differs == 1 && !sibling && min(len(word), len(meant)) >= longWord && digits(word) == digits(meant) && nearest.Name(word, meant) != "" {
+		if differs != 1 || min(len(word), len(meant)) < longWord || digits(word) != digits(meant) {
+			continue
+		}
+		sibling := len(word) == len(meant) && word[:len(word)-1] == meant[:len(meant)-1]
+		if !sibling && nearest.Name(word, meant) != "" {
 			return other
 		}
 	}

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func frame(v scene, width, height, scroll int, hint string) []string {
 	head, body := parts(v, width)
 	room := max(0, height-len(head)-1)
 	body = body[min(max(0, scroll), hidden(v, width, height)):]
-	all := append(head, body[:min(room, len(body))]...)
+	all := slices.Concat(head, body[:min(room, len(body))])
 	if len(all) < height {
 		all = append(all, faint.Styled(hint))
 	}
@@ -40,7 +41,7 @@ func frame(v scene, width, height, scroll int, hint string) []string {
 
 // parts returns the lines that are always shown, and those that can be scrolled.
 func parts(v scene, width int) (head, body []string) {
-	head = []string{title.Styled("node-partition top, " + when(v))}
+	head = append(make([]string, 0, 1+len(v.Notes)), title.Styled("node-partition top, "+when(v)))
 	for _, n := range v.Notes {
 		head = append(head, styled(alarm, n.Bad, oneline.Terminal(n.Text)))
 	}
@@ -107,7 +108,8 @@ func lines(p *partition, width int) []string {
 		if pod.Spared != "" {
 			name += " (not evicted: " + oneline.Terminal(pod.Spared) + ")"
 		}
-		all = append(all, fmt.Sprintf(row, bytesize.Text(pod.Uses), bytesize.Text(pod.Requests), fmt.Sprint(pod.Priority), name))
+		uses, requests := bytesize.Text(pod.Uses), bytesize.Text(pod.Requests)
+		all = append(all, fmt.Sprintf(row, uses, requests, fmt.Sprint(pod.Priority), name))
 	}
 	return all
 }

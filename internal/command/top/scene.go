@@ -75,7 +75,9 @@ func live(s status.Status) scene {
 }
 
 func livePartition(s *status.Status, a *status.Active) partition {
-	p := partition{Name: a.Name, Used: a.UsedBytes, Peak: a.UsedPeakBytes, Unread: a.Eviction == nil, NoPods: s.PodsUnknown}
+	p := partition{
+		Name: a.Name, Used: a.UsedBytes, Peak: a.UsedPeakBytes, Unread: a.Eviction == nil, NoPods: s.PodsUnknown,
+	}
 	if a.LimitBytes != nil {
 		p.Limit = *a.LimitBytes
 	}
@@ -105,7 +107,8 @@ func livePartition(s *status.Status, a *status.Active) partition {
 		if last.DryRun {
 			did = "would have evicted"
 		}
-		p.Events = append(p.Events, fmt.Sprintf("%s %s/%s at %s", did, last.Namespace, last.Name, last.Time.Local().Format(time.DateTime)))
+		at := last.Time.Local().Format(time.DateTime)
+		p.Events = append(p.Events, fmt.Sprintf("%s %s/%s at %s", did, last.Namespace, last.Name, at))
 	}
 	for i := range e.Order {
 		c := &e.Order[i]

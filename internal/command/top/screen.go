@@ -26,7 +26,7 @@ func Screen(ctx context.Context, s Source, in io.Reader, out io.Writer, options 
 	)
 	_, err := program.Run()
 	if ctx.Err() != nil || errors.Is(err, tea.ErrInterrupted) {
-		return nil // it was asked to end
+		err = nil // it was asked to end
 	}
 	return err
 }
