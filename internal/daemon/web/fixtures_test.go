@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ type fake struct {
 	// history is nil if none is kept. historyReads counts how often it is read.
 	history      *samples.History
 	historyErr   error
-	historyReads int
+	historyReads atomic.Int32
 	// disk holds up the reading of the history until it is closed; nil for a disk that answers.
 	disk chan struct{}
 	// cgroups has the slices of partitions that were not polled.
@@ -82,7 +83,7 @@ func (f *fake) handler(t *testing.T) http.Handler {
 	}
 	if f.history != nil || f.historyErr != nil {
 		o.History = func(ctx context.Context, _ time.Time) (samples.History, error) {
-			f.historyReads++
+			f.historyReads.Add(1)
 			if f.disk != nil {
 				<-f.disk
 			}

@@ -448,8 +448,8 @@ func TestPageCost(t *testing.T) {
 		for range 100 {
 			ask()
 		}
-		if e := f.evictors[0]; e.asked != 1 || f.historyReads != 1 {
-			t.Errorf("measured %d times, read the history %d times", e.asked, f.historyReads)
+		if e := f.evictors[0]; e.asked != 1 || f.historyReads.Load() != 1 {
+			t.Errorf("measured %d times, read the history %d times", e.asked, f.historyReads.Load())
 		}
 		f.report = podmove.Report{}
 		if ask() != first {
@@ -459,8 +459,8 @@ func TestPageCost(t *testing.T) {
 			<-time.After(2 * time.Second)
 			ask()
 		}
-		if e := f.evictors[0]; e.asked != 32 || f.historyReads != 2 {
-			t.Errorf("then measured %d times, read the history %d times", e.asked, f.historyReads)
+		if e := f.evictors[0]; e.asked != 32 || f.historyReads.Load() != 2 {
+			t.Errorf("then measured %d times, read the history %d times", e.asked, f.historyReads.Load())
 		}
 		if !strings.Contains(ask(), "The first pass over the pods has not ended") {
 			t.Error("the page is an old one")
@@ -487,16 +487,16 @@ func TestPageHungDisk(t *testing.T) {
 		close(f.disk)
 		synctest.Wait()
 		// What was read is minutes old by now.
-		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") || f.historyReads != 2 {
-			t.Errorf("the history was read %d times:\n%s", f.historyReads, text)
+		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") || f.historyReads.Load() != 2 {
+			t.Errorf("the history was read %d times:\n%s", f.historyReads.Load(), text)
 		}
 		f.disk = make(chan struct{})
 		for range 3 {
 			<-time.After(time.Minute)
 			do(t, h, "GET", "http://localhost/")
 		}
-		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "the disk does not answer") || f.historyReads != 3 {
-			t.Errorf("a disk that hangs later, %d readings:\n%s", f.historyReads, text)
+		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "the disk does not answer") || f.historyReads.Load() != 3 {
+			t.Errorf("a disk that hangs later, %d readings:\n%s", f.historyReads.Load(), text)
 		}
 		close(f.disk)
 	})
