@@ -41,8 +41,9 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # partitions that change while thirty pods start and end, exclusive CPUs process by process, and
 # thirty attacks with and without the policies. And those whose programs take many minutes of all
 # processors to build: a node with controllers and a scheduler, and older API servers; make test has
-# the policies on the present one.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$
+# the policies on the present one. Of three partitions make test has the evictions in all at once,
+# and one that goes and comes back.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
