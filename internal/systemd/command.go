@@ -3,6 +3,8 @@ package systemd
 import (
 	"context"
 	"fmt"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
 )
 
 // Command is the command line of a service, from all its files. systemd has replaced specifiers,
@@ -33,11 +35,16 @@ func isIdle(ctx context.Context, conn *connection, unit string) (bool, error) {
 // unitProperty reads a property that each unit has.
 func unitProperty(ctx context.Context, conn *connection, unit, name string, value any) error {
 	p, err := conn.api.GetUnitPropertyContext(ctx, unit, name)
+	return stored(p, err, value)
+}
+
+// stored stores a property that was read without an error.
+func stored(p *sd.Property, err error, value any) error {
 	if err != nil {
 		return err
 	}
 	if err := p.Value.Store(value); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return nil
 }
@@ -63,11 +70,8 @@ func (c *Client) Command(ctx context.Context, service string) (command Command, 
 			"ExecStart": &starts, "Environment": &command.Environment, "EnvironmentFiles": &files,
 		} {
 			p, err := conn.api.GetUnitTypePropertyContext(ctx, service, "Service", name)
-			if err != nil {
+			if err := stored(p, err, value); err != nil {
 				return err
-			}
-			if err := p.Value.Store(value); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		if idle, err := isIdle(ctx, conn, service); err != nil || idle {

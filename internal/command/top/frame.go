@@ -10,14 +10,11 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/terminal"
 )
 
-// The styles repeat what words say. A terminal without colours, or NO_COLOR, lacks nothing.
-var (
-	title = ansi.Style{}.Bold()
-	alarm = ansi.Style{}.Bold().ForegroundColor(ansi.Red)
-	faint = ansi.Style{}.Faint()
-)
+// title is the style of the first line.
+var title = ansi.Style{}.Bold()
 
 // keys is the line at the end of the screen.
 const keys = "q quit   left, right minute   PgUp, PgDn hour   End now   up, down pods"
@@ -27,10 +24,10 @@ const keys = "q quit   left, right minute   PgUp, PgDn hour   End now   up, down
 func frame(v scene, width, height, scroll int, hint string) []string {
 	head, body := parts(v, width)
 	room := max(0, height-len(head)-1)
-	body = body[min(max(0, scroll), hidden(v, width, height)):]
+	body = body[min(max(0, scroll), max(0, len(body)-room)):]
 	all := slices.Concat(head, body[:min(room, len(body))])
 	if len(all) < height {
-		all = append(all, faint.Styled(hint))
+		all = append(all, terminal.Faint.Styled(hint))
 	}
 	all = all[:min(height, len(all))]
 	for i := range all {
@@ -43,7 +40,7 @@ func frame(v scene, width, height, scroll int, hint string) []string {
 func parts(v scene, width int) (head, body []string) {
 	head = append(make([]string, 0, 1+len(v.Notes)), title.Styled("node-partition top, "+when(v)))
 	for _, n := range v.Notes {
-		head = append(head, styled(alarm, n.Bad, oneline.Terminal(n.Text)))
+		head = append(head, styled(terminal.Alarm, n.Bad, oneline.Terminal(n.Text)))
 	}
 	for i := range v.Partitions {
 		body = append(body, lines(&v.Partitions[i], width)...)
@@ -89,9 +86,9 @@ func lines(p *partition, width int) []string {
 	if p.Misplaced > 0 {
 		head += fmt.Sprintf("; %d misplaced", p.Misplaced)
 	}
-	all := []string{"", styled(alarm, p.Bad, head)}
+	all := []string{"", styled(terminal.Alarm, p.Bad, head)}
 	if p.Limit > 0 && !p.Unread {
-		all = append(all, styled(alarm, p.Bad, bar(p, width)))
+		all = append(all, styled(terminal.Alarm, p.Bad, bar(p, width)))
 	}
 	for _, event := range p.Events {
 		all = append(all, "  "+oneline.Terminal(event))
@@ -100,7 +97,7 @@ func lines(p *partition, width int) []string {
 		return append(all, "  no pods shown: "+oneline.Terminal(p.NoPods))
 	}
 	if len(p.Pods) > 0 {
-		all = append(all, faint.Styled(fmt.Sprintf(row, "USES", "REQUESTS", "PRIORITY", "POD")))
+		all = append(all, terminal.Faint.Styled(fmt.Sprintf(row, "USES", "REQUESTS", "PRIORITY", "POD")))
 	}
 	for i := range p.Pods {
 		pod := &p.Pods[i]

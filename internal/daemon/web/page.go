@@ -114,45 +114,37 @@ var errSlow = errors.New("the disk does not answer")
 // readPast reads the history, if one is kept and the last reading is too old. A page waits for it
 // at most historyPatience. Until the disk answers, it is not asked again, and no other page waits.
 func (p *page) readPast(ctx context.Context, now time.Time) {
+	slow := func() {
+		if now.Sub(p.past.read) > 2*historyAge {
+			p.past.err = errSlow
+		}
+	}
 	if p.History == nil {
 		return
 	}
-	wait := time.Duration(0)
-	if fresh := !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge; p.reading == nil && !fresh {
-		wait, p.reading = historyPatience, make(chan past, 1)
-		// A client that is gone must not leave others without a history.
-		go func(ctx context.Context, done chan<- past) {
-			history, err := p.History(ctx, now.Add(-historyShown))
-			done <- past{now, history, err}
-		}(context.WithoutCancel(ctx), p.reading)
+	if p.reading != nil {
+		select {
+		case p.past = <-p.reading: // late, and perhaps too old by now
+			p.reading = nil
+		default:
+			slow()
+			return
+		}
 	}
-	if p.reading == nil {
+	if !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge {
 		return
 	}
-	p.receive(wait)
-	if late := now.Sub(p.past.read); p.reading != nil && late > 2*historyAge {
-		p.past.err = errSlow
-	}
-	if p.reading == nil && wait == 0 && now.Sub(p.past.read) >= historyAge {
-		p.readPast(ctx, now) // what has come late is too old
-	}
-}
-
-// receive takes the history that is being read, if it comes in time.
-func (p *page) receive(wait time.Duration) {
+	p.reading = make(chan past, 1)
+	// A client that is gone must not leave others without a history.
+	go func(ctx context.Context, done chan<- past) {
+		history, err := p.History(ctx, now.Add(-historyShown))
+		done <- past{now, history, err}
+	}(context.WithoutCancel(ctx), p.reading)
 	select {
 	case p.past = <-p.reading:
 		p.reading = nil
-		return
-	default:
-	}
-	if wait == 0 {
-		return
-	}
-	select {
-	case p.past = <-p.reading:
-		p.reading = nil
-	case <-time.After(wait):
+	case <-time.After(historyPatience):
+		slow()
 	}
 }
 
