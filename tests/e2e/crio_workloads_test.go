@@ -375,20 +375,9 @@ func differ(got map[string]settings, by side, when stage) (wrong []string) {
 // cpuset has the CPUs of the one above it, up to the root, the dot. One awk reads everything,
 // because each command costs an emulated node a tenth of a second.
 const listSettings = "cd " + cgroupRoot + ` && find ./kubepods.slice ./system.slice -type d '(' -name 'kubepods*.slice' -o -name 'crio-*.scope' ')' | awk '
-function first(file, line) { line = ""; getline line < file; close(file); return line }
-function effective(dir, line) {
+` + awkFunctions + `function effective(dir, line) {
 	while ((line = first(dir "/cpuset.cpus.effective")) == "" && sub("/[^/]*$", "", dir)) ;
 	return line
-}
-function cpus(file, all, process, status, line) {
-	while ((getline process < file) > 0) {
-		status = "/proc/" process "/status"
-		while ((getline line < status) > 0)
-			if (sub(/^Cpus_allowed_list:\t/, "", line) && index(" " all " ", " " line " ") == 0) all = all (all == "" ? "" : " ") line
-		close(status)
-	}
-	close(file)
-	return all
 }
 {
 	leaf = $0

@@ -24,11 +24,9 @@ type standing struct {
 	weight, quota, podWeight, podQuota string
 }
 
-// listStandings prints a line for each container: its cgroup, the CPUs of its processes, and its
-// and its pod's cpu.weight and cpu.max. One awk reads everything, because each command costs an
-// emulated node a tenth of a second. crun has the processes one cgroup further down.
-const listStandings = "cd " + cgroupRoot + ` && find kubepods.slice -type d -name '*.scope' -not -name 'crio-conmon-*' | awk '
-function first(file, line) { line = ""; getline line < file; close(file); return line }
+// awkFunctions are functions of awk: first returns the first line of a file, and cpus the CPUs of
+// the processes that a cgroup.procs lists.
+const awkFunctions = `function first(file, line) { line = ""; getline line < file; close(file); return line }
 function cpus(file, all, process, status, line) {
 	while ((getline process < file) > 0) {
 		status = "/proc/" process "/status"
@@ -39,7 +37,13 @@ function cpus(file, all, process, status, line) {
 	close(file)
 	return all
 }
-{
+`
+
+// listStandings prints a line for each container: its cgroup, the CPUs of its processes, and its
+// and its pod's cpu.weight and cpu.max. One awk reads everything, because each command costs an
+// emulated node a tenth of a second. crun has the processes one cgroup further down.
+const listStandings = "cd " + cgroupRoot + ` && find kubepods.slice -type d -name '*.scope' -not -name 'crio-conmon-*' | awk '
+` + awkFunctions + `{
 	pod = $0; sub("/[^/]*$", "", pod)
 	on = cpus($0 "/cgroup.procs"); if (on == "") on = cpus($0 "/container/cgroup.procs")
 	print $0 "|" on "|" first($0 "/cpu.weight") "|" first($0 "/cpu.max") "|" first(pod "/cpu.weight") "|" first(pod "/cpu.max")
