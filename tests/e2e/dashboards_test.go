@@ -117,7 +117,7 @@ func leakIsEvicted(t *testing.T, e *evictor, p prometheus) {
 	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "320Mi"), command: []string{"/podtool", "alloc", "300Mi"}})
 	e.placed(t, "large")
 	p.fires(t, "NodePartitionLowMargin")
-	e.create(t, leaker("leaker-seen", "20Mi"))
+	e.leaks(t, leaker("leaker-seen", "20Mi"))
 	e.evicted(t, "leaker-seen")
 	p.fires(t, "NodePartitionEviction")
 	e.remove(t, members, "leaker-seen")

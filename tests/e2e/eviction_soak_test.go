@@ -59,7 +59,7 @@ func (e *evictor) killed(t *testing.T, times int) {
 	becomes(t, e.Node, "head -1 /run/killer", "watching")
 	for i := range times {
 		name := fmt.Sprintf("leaker-killed-%d", i)
-		pod := e.create(t, leaker(name, "20Mi"))
+		pod := e.leaks(t, leaker(name, "20Mi"))
 		e.failed(t, name)
 		becomes(t, e.Node, "grep -c '^killed' /run/killer", strconv.Itoa(i+1))
 		becomes(t, e.Node, "systemctl is-active "+monitorUnit, "active")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,11 +130,24 @@ func (e *evictor) containers(t *testing.T) map[string]string {
 	return ids
 }
 
+// patience bounds the start of several pods on an emulated node, which takes minutes.
+const patience = 8 * time.Minute
+
+// await waits for a condition that several pods have a part in.
+func (e *evictor) await(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := e.Eventually(ctx, what, cond); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // evicted waits until a pod has ended as evicted, and returns it.
 func (e *evictor) evicted(t *testing.T, name string) *v1.Pod {
 	t.Helper()
 	var pod *v1.Pod
-	eventually(t, e.Node, name+" evicted", func(ctx context.Context) (bool, string, error) {
+	e.await(t, name+" evicted", func(ctx context.Context) (bool, string, error) {
 		var err error
 		pod, err = e.control.Client().CoreV1().Pods(members).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -266,7 +280,7 @@ func (e *evictor) slowGrowth(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
 		name := fmt.Sprintf("leaker-%d", i)
-		e.create(t, leaker(name, "20Mi"))
+		e.leaks(t, leaker(name, "20Mi"))
 		e.evicted(t, name)
 		e.unharmed(t)
 		e.remove(t, members, name)

@@ -30,7 +30,7 @@ func (e *evictor) withoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, e.Node, "systemctl restart "+monitorUnit)
-	e.create(t, leaker("leaker-rights", "60Mi"))
+	e.leaks(t, leaker("leaker-rights", "60Mi"))
 	eventually(t, e.Node, "an eviction with a word on rights", func(context.Context) (bool, string, error) {
 		seen := e.evictions(t, "leaker-rights")
 		return len(seen) > 0 && seen[0].Method == evict.Restart && strings.Contains(seen[0].Problem, "nobody") && strings.Contains(seen[0].Problem, "not allowed"),

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,19 +122,6 @@ func (w *workloads) namespace(t *testing.T, p unitname.PartitionName) {
 // 2.3.7).
 const atOnce = 3
 
-// patience bounds the start of several pods on an emulated node, which takes minutes.
-const patience = 8 * time.Minute
-
-// await waits for a condition that several pods have a part in.
-func (w *workloads) await(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := w.Eventually(ctx, what, cond); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // threePods creates a pod of each QoS class in the namespace of a partition, and waits until they
 // are placed.
 func (w *workloads) threePods(t *testing.T, p unitname.PartitionName) {
@@ -223,14 +209,14 @@ func (w *workloads) leak(t *testing.T, p unitname.PartitionName) {
 	w.leaks[p] = fmt.Sprintf("leaker-%d", w.leaky)
 	s := leaker(w.leaks[p], "20Mi")
 	s.namespace = namespaceOf(p)
-	w.create(t, s)
+	w.submit(t, s) // it may be evicted before the API server has seen it run
 }
 
 // leaksEnd waits until the leaking pods of partitions are evicted, and compares everything else.
 func (w *workloads) leaksEnd(t *testing.T, partitions ...unitname.PartitionName) {
 	t.Helper()
 	for _, p := range partitions {
-		eventually(t, w.Node, "the leak in "+string(p)+" evicted", func(ctx context.Context) (bool, string, error) {
+		w.await(t, "the leak in "+string(p)+" evicted", func(ctx context.Context) (bool, string, error) {
 			pod, err := w.control.Client().CoreV1().Pods(namespaceOf(p)).Get(ctx, w.leaks[p], metav1.GetOptions{})
 			if err != nil {
 				return false, "", err
