@@ -144,8 +144,9 @@ func (m *monitor) build() error {
 	}
 	m.history = m.newHistory()
 	m.cluster = m.newCluster()
-	m.measureBurst()
-	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, sinks: m.sinks}
+	m.partitions.basis = evictionBasis{
+		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
+	}
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
 	m.metrics.Follow(&m.table)
@@ -248,6 +249,12 @@ func (m *monitor) serve(ctx context.Context) error {
 	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
+	group.Go(quiet(func() error {
+		if err := m.partitions.basis.lookout.Run(ctx); ctx.Err() == nil {
+			m.log.Warn("the memory of each partition is polled by itself", "error", err)
+		}
+		return nil // that costs more CPU time, and evicts as quickly
+	}))
 	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
 	if m.history != nil {
 		group.Go(func() error {

@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"runtime"
 	"time"
 
 	"nodepartition/internal/node"
@@ -14,14 +17,17 @@ import (
 // not answered yet: until then requests and priorities are estimates.
 const kubeletPatience = 2 * time.Second
 
-// measureBurst logs the growth that may set in without warning on this machine. The evictors assume
-// the largest, and poll for it: that a slow machine may be polled less often was not seen on one.
-func (m *monitor) measureBurst() {
-	burst, err := evict.MeasureBurst()
-	if err != nil {
+// measureBurst returns and logs the growth that may set in without warning on this machine, in
+// bytes per second.
+func (m *monitor) measureBurst() float64 {
+	online, err := node.OnlineCPUs(m.options.Node.Root)
+	cpus := cmp.Or(online.Size(), runtime.NumCPU())
+	burst, measureErr := evict.MeasureBurst(cpus)
+	if err := errors.Join(err, measureErr); err != nil {
 		m.log.Warn("eviction", "error", err)
 	}
-	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst))
+	m.log.Debug("the partition may grow at most at", "bytesPerSecond", int64(burst), "cpus", cpus)
+	return burst
 }
 
 // newEvictor connects the eviction manager of a partition to the parts of the node. It also returns
@@ -65,8 +71,10 @@ func (s *shared) newEvictor(
 				return s.units.Reload(ctx)
 			},
 		},
-		Files:  files,
-		Events: evictionSinks(s.metrics.Evictions(partition), journal, sinks),
+		Files:   files,
+		Burst:   basis.burst,
+		Lookout: basis.lookout,
+		Events:  evictionSinks(s.metrics.Evictions(partition), journal, sinks),
 	})
 	return manager, kills, err
 }

@@ -25,6 +25,9 @@ type partition struct {
 // evictionBasis holds what the evictors of all partitions have in common.
 type evictionBasis struct {
 	killer *evict.Killer
+	// burst and lookout are those of evict.Options.
+	burst   float64
+	lookout *evict.Lookout
 	// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
 	// what records the kernel's kills; nil if nothing does.
 	sinks func(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents)

@@ -69,21 +69,13 @@ func (a *alarm) Wake() {
 	}
 }
 
-// Wait waits for the kernel, for Wake, for ctx to end, or for d, see together. It reports whether
+// Wait waits for the kernel, for Wake, for ctx to end, or for d. It reports whether
 // memory.events.local has changed. An epoll that the Go runtime waits for, as for a socket, costs
 // as much as this ppoll (tried).
 func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err error) {
 	stop := context.AfterFunc(ctx, a.Wake)
 	defer stop()
-	fds := []unix.PollFd{
-		{Fd: int32(a.wake), Events: unix.POLLIN},
-		{Fd: int32(a.events), Events: unix.POLLPRI},
-		{Fd: int32(a.pressure), Events: unix.POLLPRI},
-	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil { // without it d counts
-		d = together(time.Duration(now.Nano()), d)
-	}
+	fds := a.fds()
 	timeout := unix.NsecToTimespec(d.Nanoseconds())
 	// The Go runtime interrupts its threads with signals. The kernel leaves the remaining time in
 	// timeout.
@@ -109,6 +101,15 @@ func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 		a.pressure = -1
 	}
 	return fds[1].Revents != 0, nil
+}
+
+// fds returns the files to wait for.
+func (a *alarm) fds() []unix.PollFd {
+	return []unix.PollFd{
+		{Fd: int32(a.wake), Events: unix.POLLIN},
+		{Fd: int32(a.events), Events: unix.POLLPRI},
+		{Fd: int32(a.pressure), Events: unix.POLLPRI},
+	}
 }
 
 // drain reads memory.events.local: poll reports a change until it is read.

@@ -106,13 +106,21 @@ func BenchmarkFar(b *testing.B) {
 			var managers sync.WaitGroup
 			defer managers.Wait()
 			defer cancel()
+			lookout := &Lookout{}
+			managers.Go(func() { _ = lookout.Run(ctx) }) // it ends with its context
 			for i := range count {
 				n := newNodeOf(b, newDisk(b), unitname.PartitionName(fmt.Sprint("far-", i)))
 				defer n.cancel()
 				n.files(n.slice, map[string]string{"memory.max": number(limit)})
 				c := hardOnly
 				c.Limit = limit
-				m := n.manager(c)
+				o := n.options()
+				o.Lookout = lookout
+				m, err := New(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.SetConfig(c)
 				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
 				<-time.After(53 * time.Millisecond)    // each begins at another moment
 			}

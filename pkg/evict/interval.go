@@ -10,7 +10,9 @@ const (
 	// maxPollInterval applies far from the threshold. A poll wakes a sleeping thread, which takes 120
 	// µs of a server's CPU and some 5 ms of an emulated one. Polling more often does not catch a
 	// faster growth: TestMargin finds the same thresholds with 100 ms.
-	maxPollInterval = 250 * time.Millisecond
+	maxPollInterval = 500 * time.Millisecond
+	// minTogether is the shortest interval at which partitions are looked at together.
+	minTogether = maxPollInterval / 32
 	// heldPollInterval applies while a threshold is crossed and no pod is evicted.
 	heldPollInterval = 100 * time.Millisecond
 	// drainPollInterval is the interval at which killed processes are checked.
@@ -26,11 +28,11 @@ const (
 	// and at 7 to 9 in huge pages, which Debian and RHEL use by default: the kernel clears each page
 	// first (measured on two cores of an AMD EPYC).
 	maxBurst = 10 << 30
-	// minBurst is the lower bound, for a machine that was busy or emulated when it was measured.
+	// minBurst is the lower bound. An emulated machine is below it.
 	minBurst = 1 << 30
-	// threads is the assumed speed of several threads, or of huge pages, relative to the one thread
-	// that was measured.
-	threads = 4
+	// hugePages is the assumed speed of huge pages relative to pages of 4 KiB, which may be all that
+	// was measured.
+	hugePages = 4
 )
 
 // pollInterval returns the time until the next poll. distance is the number of bytes left before a
@@ -46,16 +48,18 @@ func pollInterval(distance, margin uint64, growth, burst float64) time.Duration 
 	return time.Duration(min(max(seconds, minPollInterval.Seconds()), maxPollInterval.Seconds()) * float64(time.Second))
 }
 
-// together shortens a long wait that begins now, by a clock that all partitions share, so that it
-// ends at a multiple of maxPollInterval. Far from their thresholds all partitions are polled at the
-// same moments: the Go runtime wakes another thread when one returns from the kernel, and does so
-// once for all of them.
+// together shortens a wait that begins now, by a clock that all partitions share, so that it ends
+// at a multiple of maxPollInterval, or of a half, a quarter and so on of it, down to minTogether.
+// The lookout wakes once for all partitions that it looks at then. A shorter wait stays as it is.
 func together(now, wait time.Duration) time.Duration {
-	if wait < maxPollInterval {
-		return wait
-	}
-	if together := (now + wait).Truncate(maxPollInterval) - now; together >= minPollInterval {
-		return together
+	for grid := maxPollInterval; grid >= minTogether; grid /= 2 {
+		if grid > wait {
+			continue
+		}
+		if together := (now + wait).Truncate(grid) - now; together >= minPollInterval {
+			return together
+		}
+		break
 	}
 	return wait
 }

@@ -140,6 +140,7 @@ func (m *Manager) load() {
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
+	m.watch.calm = nil
 	next, err := m.poll(ctx)
 	m.mu.Lock()
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
@@ -200,7 +201,9 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.growth(s.Now, s.Memory.Used())
-	return nextPoll(s, d, m.executor.state.Open, speed, cmp.Or(m.Burst, maxBurst)), nil
+	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
+	m.watch.calm = calmAfter(s, d, open, burst)
+	return nextPoll(s, d, open, speed, burst), nil
 }
 
 func (m *Manager) read(s *Situation) error {

@@ -9,7 +9,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Options lists the inputs and outputs of a Manager. All but Burst and Shortage are required.
+// Options lists the inputs and outputs of a Manager. All but Burst, Lookout and Shortage are required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition unitname.PartitionName
@@ -19,8 +19,11 @@ type Options struct {
 	Files
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning
 	// (MeasureBurst); 0 for maxBurst. It is the same for all partitions of a node.
-	Burst  float64
-	Events Events
+	Burst float64
+	// Lookout watches the partition while it is far from its thresholds, nil for none. It is the same
+	// for all partitions of a node.
+	Lookout *Lookout
+	Events  Events
 
 	// slice is the path of the partition below the mount.
 	slice string

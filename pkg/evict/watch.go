@@ -32,6 +32,8 @@ type watch struct {
 	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
+	// calm is what the last poll has left to the lookout, nil if the manager polls by itself.
+	calm *calm
 
 	mu    sync.Mutex
 	alarm *alarm
@@ -88,8 +90,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		if s.Config.Lowering {
 			limit = min(s.Config.Limit, limit)
 		}
-		far := limit-min(current, limit) > 2*max(s.Config.Hard, s.Config.Soft)+s.Config.MinimumReclaim
-		full = !far || executing || w.statDue(s.Now)
+		full = !far(s.Config, current, limit) || executing || w.statDue(s.Now)
 		return !full
 	})
 	if err != nil {
@@ -100,6 +101,11 @@ func (w *watch) read(s *Situation, executing bool) error {
 	}
 	s.Memory = reading
 	return nil
+}
+
+// far reports whether a partition is so far from its thresholds that memory.current alone is enough.
+func far(c Settings, current, limit uint64) bool {
+	return limit-min(current, limit) > 2*max(c.Hard, c.Soft)+c.MinimumReclaim
 }
 
 // statDue reports whether memory.stat is read again far from the threshold. Polls come at multiples
@@ -125,19 +131,31 @@ func (w *watch) used() uint64 {
 // not grown.
 func (w *watch) growth(now time.Time, used uint64) float64 {
 	speed := 0.0
-	if w.previousAt.Before(now) && !w.previousAt.IsZero() && used > w.previous {
-		speed = float64(used-w.previous) / now.Sub(w.previousAt).Seconds()
+	if !w.previousAt.IsZero() {
+		speed = growth(w.previous, used, now.Sub(w.previousAt))
 	}
 	w.previous, w.previousAt = used, now
 	return speed
 }
 
-// wait waits for d, or until the kernel reports a change, wake is called or ctx ends.
+// growth returns the growth from one usage to another in bytes per second; 0 if it has not grown.
+func growth(from, to uint64, in time.Duration) float64 {
+	if in <= 0 || to <= from {
+		return 0
+	}
+	return float64(to-from) / in.Seconds()
+}
+
+// wait waits for d, or until the kernel reports a change, wake is called or ctx ends. While the
+// partition is calm the lookout waits, until it is not any more.
 func (w *watch) wait(ctx context.Context, d time.Duration) error {
 	w.mu.Lock()
 	alarm := w.alarm
 	w.mu.Unlock()
 	if alarm != nil {
+		if w.calm != nil && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
+			d = 0 // what has ended it is still there
+		}
 		var err error
 		w.reported, err = alarm.Wait(ctx, d)
 		return err
