@@ -73,15 +73,11 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	return r, err
 }
 
-// Current reads the usage of the cgroup with page cache, in bytes, in one system call. If the cgroup
-// is gone, the error is fs.ErrNotExist.
-func (m *MemoryMeter) Current() (uint64, error) { return m.number(m.current, "memory.current") }
-
 // read reads the cgroup without its limit and without those below. Memory that is freed between two
 // reads must not count as used: memory.current is read before and after memory.stat, and the
 // smaller value counts.
 func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, err error) {
-	if r.Current, err = m.Current(); err != nil || enough(r.Current) {
+	if r.Current, err = m.number(m.current, "memory.current"); err != nil || enough(r.Current) {
 		return r, err
 	}
 	text, err := m.text(m.stat, "memory.stat")
@@ -95,7 +91,7 @@ func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, e
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
 	}
-	after, err := m.Current()
+	after, err := m.number(m.current, "memory.current")
 	r.Current = min(r.Current, after)
 	return r, err
 }

@@ -249,12 +249,10 @@ func (m *monitor) serve(ctx context.Context) error {
 	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
-	group.Go(quiet(func() error {
-		if err := m.partitions.basis.lookout.Run(ctx); ctx.Err() == nil {
-			m.log.Warn("the memory of each partition is polled by itself", "error", err)
-		}
-		return nil // that costs more CPU time, and evicts as quickly
-	}))
+	group.Go(func() error {
+		m.lookOut(ctx)
+		return nil
+	})
 	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
 	if m.history != nil {
 		group.Go(func() error {

@@ -30,6 +30,24 @@ func (m *monitor) measureBurst() float64 {
 	return burst
 }
 
+// lookOutAgain is the pause after a failure of the lookout.
+const lookOutAgain = time.Minute
+
+// lookOut watches the calm partitions until ctx ends.
+func (m *monitor) lookOut(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := m.partitions.basis.lookout.Run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		m.log.Warn("the memory of each partition is polled by itself for a while", "error", err, "again", lookOutAgain)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookOutAgain):
+		}
+	}
+}
+
 // newEvictor connects the eviction manager of a partition to the parts of the node. It also returns
 // what records the kernel's kills, nil if nothing does.
 func (s *shared) newEvictor(

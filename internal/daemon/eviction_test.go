@@ -27,7 +27,7 @@ func TestNewPartition(t *testing.T) {
 		kubelet: &podsapi.Watcher{},
 	}}
 	m.api = apiserver.New(m.options.Node, options.KubeconfigNone, m.log)
-	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, sinks: m.sinks}
+	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, lookout: &evict.Lookout{}, sinks: m.sinks}
 	m.keep(followed(unitname.System, "telemetry"))
 	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")
 	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
@@ -35,6 +35,9 @@ func TestNewPartition(t *testing.T) {
 	}
 	if system.evictor.Store == other.evictor.Store || system.evictor.Shortage == other.evictor.Shortage {
 		t.Errorf("the evictors share the files %s and %s", system.evictor.Store, system.evictor.Shortage)
+	}
+	if system.evictor.Lookout == nil || system.evictor.Lookout != other.evictor.Lookout {
+		t.Error("the evictors do not share a lookout")
 	}
 	if system.evictor.Burst != 3<<30 || other.evictor.Burst != 3<<30 {
 		t.Errorf("the evictors assume bursts of %g and %g bytes per second", system.evictor.Burst, other.evictor.Burst)

@@ -25,7 +25,7 @@ type partition struct {
 // evictionBasis holds what the evictors of all partitions have in common.
 type evictionBasis struct {
 	killer *evict.Killer
-	// burst and lookout are those of evict.Options.
+	// burst and lookout go into evict.Options.
 	burst   float64
 	lookout *evict.Lookout
 	// sinks returns where the evictions of a partition are recorded beside metrics and journal, and

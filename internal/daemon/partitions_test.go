@@ -64,6 +64,9 @@ func built(t *testing.T) (*monitor, *fakeNode, *sliceCalls, *bytes.Buffer) {
 	}
 	calls := &sliceCalls{root: n.Root}
 	m.partitions.units = calls
+	if basis := m.partitions.basis; basis.burst <= 0 || basis.lookout == nil {
+		t.Errorf("the evictors have no burst or no lookout: %+v", basis)
+	}
 	for _, p := range []unitname.PartitionName{unitname.System, "telemetry"} {
 		n.slice(p)
 	}

@@ -10,9 +10,9 @@ const (
 	// maxPollInterval applies far from the threshold. A poll wakes a sleeping thread, which takes 120
 	// µs of a server's CPU and some 5 ms of an emulated one. Polling more often does not catch a
 	// faster growth: TestMargin finds the same thresholds with 100 ms.
-	maxPollInterval = 500 * time.Millisecond
+	maxPollInterval = 250 * time.Millisecond
 	// minTogether is the shortest interval at which partitions are looked at together.
-	minTogether = maxPollInterval / 32
+	minTogether = maxPollInterval / 16
 	// heldPollInterval applies while a threshold is crossed and no pod is evicted.
 	heldPollInterval = 100 * time.Millisecond
 	// drainPollInterval is the interval at which killed processes are checked.

@@ -22,14 +22,13 @@ func TestInterval(t *testing.T) {
 		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
 		{0, 512 << 20, 0, 50 * time.Millisecond},
 		{2 << 30, 0, 0, 200 * time.Millisecond},
-		{4 << 30, 0, 0, 400 * time.Millisecond},
-		{8 << 30, 0, 0, maxPollInterval},
+		{4 << 30, 0, 0, maxPollInterval},
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth at the measured rate is found before the threshold.
 		{512 << 20, 512 << 20, maxBurst, 25 * time.Millisecond},
 		{512 << 20, 512 << 20, maxBurst / 8, 100 * time.Millisecond},
-		{8 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
+		{4 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
@@ -168,9 +167,9 @@ func TestNextPollWhileHeld(t *testing.T) {
 			s := snapshotOf(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
 			s.State = test.state
 			d := Decide(s)
-			var w watch
-			w.growth(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
-			if got := nextPoll(s, d, nil, w.growth(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
+			var g grown
+			g.poll(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
+			if got := nextPoll(s, d, nil, g.poll(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
 				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
 			}
 		})
@@ -228,15 +227,14 @@ func TestTogether(t *testing.T) {
 		{1001 * ms, 2 * ms, 2 * ms},
 		{1001 * ms, 15 * ms, 15 * ms},
 		{1000 * ms, 16 * ms, 15_625_000},
+		{1000 * ms, 124 * ms, 62_500_000},
+		{1000 * ms, 125 * ms, 125 * ms},
 		{1000 * ms, 249 * ms, 125 * ms},
-		{1000 * ms, 251 * ms, 250 * ms},
-		{1000 * ms, 499 * ms, 250 * ms},
-		{1000 * ms, 500 * ms, 500 * ms},
-		{1001 * ms, 500 * ms, 499 * ms},
-		{1499 * ms, 500 * ms, 500 * ms}, // not at once
-		{1600 * ms, 500 * ms, 400 * ms},
-		{1600 * ms, 300 * ms, 150 * ms},
-		{1300 * ms, time.Second, 700 * ms},
+		{1000 * ms, 250 * ms, 250 * ms},
+		{1001 * ms, 250 * ms, 249 * ms},
+		{1249 * ms, 250 * ms, 250 * ms}, // not at once
+		{1300 * ms, 250 * ms, 200 * ms},
+		{1300 * ms, time.Second, 950 * ms},
 		{1500 * ms, time.Second, time.Second},
 	} {
 		if got := together(test.now, test.wait); got != test.want {

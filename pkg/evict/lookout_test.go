@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/thresholds"
 )
@@ -42,27 +44,27 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 	return w
 }
 
-// polled is what a poll leaves.
+// polled does what a poll does at its end.
 func (w *watched) polled() {
 	w.statAt = time.Now().Add(time.Hour)
 	w.calm = &calm{
 		settings: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
-		limit:    1000 * mi, burst: maxBurst, at: time.Now(),
+		max:      1000 * mi, limit: 1000 * mi, available: 1000 * mi, burst: maxBurst, at: time.Now(),
 	}
 }
 
-// uses changes the usage.
-func (w *watched) uses(bytes uint64) {
+// has changes a file of the cgroup.
+func (w *watched) has(name, content string) {
 	w.t.Helper()
-	if err := os.WriteFile(w.Cgroups.Path("memory.current"), []byte(number(bytes)), 0o644); err != nil {
+	if err := os.WriteFile(w.Cgroups.Path(name), []byte(content), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// waits begins to wait, for an hour if nothing happens, and returns the end of it.
-func (w *watched) waits(ctx context.Context) <-chan error {
+// waits begins to wait, with the first look after that time, and returns the end of the wait.
+func (w *watched) waits(ctx context.Context, first time.Duration) <-chan error {
 	ended := make(chan error, 1)
-	w.waiting.Go(func() { ended <- w.wait(ctx, minPollInterval) })
+	w.waiting.Go(func() { ended <- w.wait(ctx, first) })
 	return ended
 }
 
@@ -141,7 +143,8 @@ func (w *watched) still(l *Lookout, ended <-chan error) {
 func TestLookout(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(w *watched){
-		"it grows":             func(w *watched) { w.uses(900 * mi) },
+		"it grows":             func(w *watched) { w.has("memory.current", number(900*mi)) },
+		"its limit is lowered": func(w *watched) { w.has("memory.max", number(900*mi)) },
 		"its manager is woken": func(w *watched) { w.wake() },
 		"its cgroup goes": func(w *watched) {
 			w.Lookout.mu.Lock()
@@ -153,7 +156,7 @@ func TestLookout(t *testing.T) {
 			t.Parallel()
 			l, _ := runs(t)
 			w, other := newWatched(t, l), newWatched(t, l)
-			ended, otherEnded := w.waits(t.Context()), other.waits(t.Context())
+			ended, otherEnded := w.waits(t.Context(), minPollInterval), other.waits(t.Context(), minPollInterval)
 			l.watches(2)
 			w.still(l, ended)
 			happens(w)
@@ -163,16 +166,17 @@ func TestLookout(t *testing.T) {
 			other.still(l, otherEnded)
 			l.watches(1)
 			// And again, after the next poll.
-			w.uses(0)
+			w.has("memory.current", number(0))
+			w.has("memory.max", number(1000*mi))
 			if name == "its cgroup goes" {
 				w.meter = nil
-				w.watch.close()
+				w.close()
 				if err := w.open(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			w.polled()
-			again := w.waits(t.Context())
+			again := w.waits(t.Context(), minPollInterval)
 			l.watches(2)
 			w.still(l, again)
 		})
@@ -186,7 +190,7 @@ func TestLookoutPollIsDue(t *testing.T) {
 	w := newWatched(t, l)
 	begin := time.Now()
 	w.statAt = begin
-	if err := <-w.waits(t.Context()); err != nil {
+	if err := <-w.waits(t.Context(), minPollInterval); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begin); took < statInterval/2 {
@@ -201,7 +205,7 @@ func TestLookoutEnds(t *testing.T) {
 	l, end := runs(t)
 	w, other := newWatched(t, l), newWatched(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended, otherEnded := w.waits(ctx), other.waits(t.Context())
+	ended, otherEnded := w.waits(ctx, minPollInterval), other.waits(t.Context(), time.Hour)
 	l.watches(2)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -212,7 +216,7 @@ func TestLookoutEnds(t *testing.T) {
 	if err := <-otherEnded; err != nil {
 		t.Error(err)
 	}
-	if err := <-other.waits(t.Context()); err != nil { // it polls
+	if err := <-other.waits(t.Context(), minPollInterval); err != nil { // it polls
 		t.Error(err)
 	}
 }
@@ -228,7 +232,7 @@ func TestLookoutOfManagers(t *testing.T) {
 	n := newNode(t, newDisk(t))
 	defer n.cancel()
 	n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
-	for _, n := range []*node{n, n.beside(telemetry)} {
+	for _, n := range []*node{n, n.beside()} {
 		n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
 		o := n.options()
 		o.Lookout = l
@@ -246,8 +250,8 @@ func TestLookoutOfManagers(t *testing.T) {
 	l.watches(1) // the manager polls it by itself
 }
 
-// TestCalm: a partition is left to the lookout far from its thresholds alone, while nothing is to be
-// done in it.
+// TestCalm: a partition is left to the lookout far from its thresholds alone, while nothing is to
+// be done in it.
 func TestCalm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -258,9 +262,10 @@ func TestCalm(t *testing.T) {
 		"near": {func(s *Situation, d *Decision, _ *[]execution) { s.Memory.Current, d.Available = 850*mi, 150*mi }, false},
 		"full of page cache": {func(s *Situation, _ *Decision, _ *[]execution) {
 			s.Memory.Current, s.Memory.InactiveFile = 850*mi, 700*mi
-		}, false},
+		}, true},
 		"an eviction is open":    {func(_ *Situation, _ *Decision, open *[]execution) { *open = []execution{{phase: reclaimed}} }, false},
 		"a threshold is crossed": {func(_ *Situation, d *Decision, _ *[]execution) { d.Crossed = Soft }, false},
+		"files may come back":    {func(_ *Situation, d *Decision, _ *[]execution) { d.State.Stays = map[string]uint64{"tmpfs": 1} }, false},
 		"switched off":           {func(s *Situation, _ *Decision, _ *[]execution) { s.Config.Off = true }, false},
 		"no limit":               {func(s *Situation, _ *Decision, _ *[]execution) { s.Memory.Max = cgroupfs.Unlimited }, false},
 	} {
@@ -285,27 +290,113 @@ func TestCalmLook(t *testing.T) {
 	t.Parallel()
 	settings := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}}
 	for name, test := range map[string]struct {
-		used uint64 // 100 ms after 100 MiB
-		want time.Duration
-		calm bool
+		available uint64 // 100 ms after 900 MiB
+		want      time.Duration
+		growth    float64
+		calm      bool
 	}{
-		"as before":           {100 * mi, pollInterval(700*mi, 100*mi, 0, maxBurst), true},
-		"less":                {50 * mi, pollInterval(750*mi, 100*mi, 0, maxBurst), true},
-		"more":                {200 * mi, pollInterval(600*mi, 100*mi, 1000*mi, maxBurst), true},
-		"much more":           {590 * mi, pollInterval(210*mi, 100*mi, 4900*mi, maxBurst), true},
-		"no longer far":       {600 * mi, 0, false},
-		"more than the limit": {1100 * mi, 0, false},
+		"as before":     {900 * mi, pollInterval(700*mi, 100*mi, 0, maxBurst), 0, true},
+		"more":          {950 * mi, pollInterval(750*mi, 100*mi, 0, maxBurst), 0, true},
+		"less":          {800 * mi, pollInterval(600*mi, 100*mi, 1000*mi, maxBurst), 1000 * mi, true},
+		"much less":     {410 * mi, pollInterval(210*mi, 100*mi, 4900*mi, maxBurst), 4900 * mi, true},
+		"no longer far": {400 * mi, 0, 5000 * mi, false},
+		"nothing":       {0, 0, 9000 * mi, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := calm{settings: settings, limit: 1000 * mi, burst: maxBurst, used: 100 * mi, at: noon}
-			got, calm := c.look(noon.Add(100*time.Millisecond), test.used)
-			if calm != test.calm || got != test.want {
-				t.Errorf("looks again in %s, %t; want %s, %t", got, calm, test.want, test.calm)
+			c := calm{settings: settings, limit: 1000 * mi, burst: maxBurst, available: 900 * mi, at: noon}
+			got, growth, calm := c.look(noon.Add(100*time.Millisecond), test.available)
+			if calm != test.calm || got != test.want || growth != test.growth {
+				t.Errorf("looks again in %s, %g, %t; want %s, %g, %t", got, growth, calm, test.want, test.growth, test.calm)
 			}
-			if c.used != test.used {
-				t.Errorf("the next growth is from %d", c.used)
+			if c.available != test.available || !c.at.Equal(noon.Add(100*time.Millisecond)) {
+				t.Errorf("the next growth is from %d at %s", c.available, c.at)
 			}
 		})
+	}
+}
+
+// TestGrown: the poll that follows a look knows the growth that the look has seen, once. A growth
+// above the measured burst is expected from then on.
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	const measured = 2 << 30
+	g := grown{looked: 3 << 30, used: 10, at: noon}
+	if got := g.burst(measured); got != measured {
+		t.Errorf("expects %g a second", got)
+	}
+	for i, want := range []float64{3 << 30, 0} {
+		if got := g.poll(noon.Add(time.Duration(i)), 10); got != want {
+			t.Errorf("poll %d: grew by %g a second, want %g", i, got, want)
+		}
+	}
+	if got := g.burst(measured); got != 3<<30 {
+		t.Errorf("then expects %g a second", got)
+	}
+	g.poll(noon.Add(time.Second), 1<<50)
+	if got := g.burst(measured); got != maxBurst {
+		t.Errorf("at last expects %g a second", got)
+	}
+	if got := g.burst(0); got != maxBurst {
+		t.Errorf("without a measurement expects %g a second", got)
+	}
+}
+
+// TestLookoutGathers: a manager that comes back wakes the lookout if its partition needs a look
+// before the lookout returns, and not otherwise.
+func TestLookoutGathers(t *testing.T) {
+	t.Parallel()
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(wake)
+	l := Lookout{running: true, wake: wake}
+	woken := func() bool {
+		fds := []unix.PollFd{{Fd: int32(wake), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, 0); err != nil {
+			t.Fatal(err)
+		}
+		l.reported(nil, fds)
+		return fds[0].Revents != 0
+	}
+	quiet := true
+	due := post{alarm: &alarm{}, look: func(time.Time) (time.Duration, bool) { return time.Hour, quiet }, relieved: make(chan struct{})}
+	l.add(&due, 0)
+	if !woken() || woken() {
+		t.Error("the lookout is woken once for the first partition")
+	}
+	now := time.Now()
+	if watched, _, wait := l.round(now); len(watched) != 1 || wait != time.Hour || !l.gathers.IsZero() {
+		t.Errorf("watches %d for %s", len(watched), wait)
+	}
+	quiet = false
+	if watched, _, wait := l.round(now.Add(time.Hour)); len(watched) != 0 || wait != gatherTime {
+		t.Errorf("watches %d for %s, want 0 for %s", len(watched), wait, gatherTime)
+	}
+	l.gathers = time.Now().Add(time.Minute)
+	if l.add(&post{}, time.Hour); woken() {
+		t.Error("woken for a look after that")
+	}
+	if l.add(&post{}, minPollInterval); !woken() {
+		t.Error("not woken for a look before that")
+	}
+}
+
+// TestCalmEnds: after a poll that failed nothing is left to the lookout.
+func TestCalmEnds(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, newDisk(t))
+	defer n.cancel()
+	n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
+	c := hardOnly
+	c.Limit = 4000 * mi
+	m := n.started(c)
+	if m.step(n.ctx); m.watch.calm == nil {
+		t.Fatal("not calm")
+	}
+	n.files(n.slice, map[string]string{"memory.max": "none"})
+	if m.step(n.ctx); m.watch.calm != nil {
+		t.Error("still calm")
 	}
 }

@@ -1,7 +1,6 @@
 package evict
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,8 +199,8 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.keepShortage(s.Now) // before the steps that it leads to
 	m.publish(s, d)
 	m.act(ctx, s, d)
-	speed := m.watch.growth(s.Now, s.Memory.Used())
-	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
+	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
+	open, burst := m.executor.state.Open, m.watch.grown.burst(m.Burst)
 	m.watch.calm = calmAfter(s, d, open, burst)
 	return nextPoll(s, d, open, speed, burst), nil
 }

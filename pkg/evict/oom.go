@@ -14,10 +14,10 @@ type kills struct {
 
 // count returns the growth of the kernel's counts since the last reading, and notifies Events of
 // processes that the kernel has killed. It reads the counts if the kernel has reported a change,
-// or if they have to be of now, and otherwise once in statInterval. The first reading of a run is
-// the base: what was counted before it proves nothing.
+// or if they have to be of now, and otherwise at the poll nearest to statInterval. The first
+// reading of a run is the base: what was counted before it proves nothing.
 func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
-	if !ofNow && !w.reported && now.Sub(w.kills.readAt) < statInterval {
+	if !ofNow && !w.reported && now.Sub(w.kills.readAt) < statInterval-maxPollInterval/2 {
 		return counted{}
 	}
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)

@@ -9,7 +9,8 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Options lists the inputs and outputs of a Manager. All but Burst, Lookout and Shortage are required.
+// Options lists the inputs and outputs of a Manager. All but Burst, Lookout and Shortage are
+// required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition unitname.PartitionName

@@ -15,10 +15,10 @@ import (
 
 const telemetry unitname.PartitionName = "telemetry"
 
-// beside returns a second partition on the node, which has 550 of 1000 MiB in use.
-func (n *node) beside(name unitname.PartitionName) *node {
+// beside returns telemetry, a second partition on the node, which has 550 of 1000 MiB in use.
+func (n *node) beside() *node {
 	n.t.Helper()
-	other := newNodeOf(n.t, n.disk, name)
+	other := newNodeOf(n.t, n.disk, telemetry)
 	n.t.Cleanup(func() { other.cancel() })
 	other.start(sized("collector", 0, 0, 0), 200)
 	other.start(sized("shipper", 0, 0, 350), 350)
@@ -64,7 +64,7 @@ func (n *node) content() string {
 // its own files.
 func TestPartitions(t *testing.T) {
 	bubble(t, func(n *node) {
-		other := n.beside(telemetry)
+		other := n.beside()
 		m, ofOther := n.started(hardOnly), other.started(hardOnly)
 		bothRun(n, m, other, ofOther, 4*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
@@ -110,7 +110,7 @@ func TestPartitions(t *testing.T) {
 // TestPartitionsKernelKills: the manager of one partition reports no kill in the other.
 func TestPartitionsKernelKills(t *testing.T) {
 	bubble(t, func(n *node) {
-		other := n.beside(telemetry)
+		other := n.beside()
 		n.set(func() { n.pod("greedy").containers[0].uses = 10 * mi })
 		m, ofOther := n.started(hardOnly), other.started(hardOnly)
 		bothRun(n, m, other, ofOther, 2*time.Second)
@@ -133,7 +133,7 @@ func TestPartitionsCrash(t *testing.T) {
 	for crashAt := 0; ; crashAt++ {
 		crashed := ""
 		bubble(t, func(n *node) {
-			other := n.beside(telemetry)
+			other := n.beside()
 			other.set(func() { other.pod("collector").containers[0].uses = 600 * mi })
 			m := n.started(hardOnly)
 			other.crashAt = crashAt

@@ -22,17 +22,15 @@ type watch struct {
 	condemned func() uint64
 	meter     *cgroupfs.MemoryMeter
 	// statAt is the time at which memory.stat was last read.
-	statAt time.Time
-	// previous is the usage at the last call of growth, previousAt the time of that call.
-	previous   uint64
-	previousAt time.Time
-	kills      kills
-	evidence   evidence
+	statAt   time.Time
+	grown    grown
+	kills    kills
+	evidence evidence
 	// earlier is the evidence of an earlier run of the program.
 	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
-	// calm is what the last poll has left to the lookout, nil if the manager polls by itself.
+	// calm holds what the last poll has left to the lookout, nil if the manager polls by itself.
 	calm *calm
 
 	mu    sync.Mutex
@@ -58,7 +56,7 @@ func (w *watch) open() error {
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
 	w.earlier = evidence{} // a partition that is made again begins without any
-	w.statAt, w.previousAt = time.Time{}, time.Time{}
+	w.statAt, w.grown.at = time.Time{}, time.Time{}
 	w.mu.Lock()
 	w.alarm = alarm
 	w.mu.Unlock()
@@ -90,7 +88,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		if s.Config.Lowering {
 			limit = min(s.Config.Limit, limit)
 		}
-		full = !far(s.Config, current, limit) || executing || w.statDue(s.Now)
+		full = !far(s.Config, limit-min(current, limit)) || executing || w.statDue(s.Now)
 		return !full
 	})
 	if err != nil {
@@ -103,9 +101,10 @@ func (w *watch) read(s *Situation, executing bool) error {
 	return nil
 }
 
-// far reports whether a partition is so far from its thresholds that memory.current alone is enough.
-func far(c Settings, current, limit uint64) bool {
-	return limit-min(current, limit) > 2*max(c.Hard, c.Soft)+c.MinimumReclaim
+// far reports whether so many bytes are available that no threshold is near. Where memory.current
+// alone leaves that many it is enough to read.
+func far(c Settings, available uint64) bool {
+	return available > 2*max(c.Hard, c.Soft)+c.MinimumReclaim
 }
 
 // statDue reports whether memory.stat is read again far from the threshold. Polls come at multiples
@@ -127,25 +126,6 @@ func (w *watch) used() uint64 {
 	return reading.Used()
 }
 
-// growth returns the growth of the partition since the last call, in bytes per second; 0 if it has
-// not grown.
-func (w *watch) growth(now time.Time, used uint64) float64 {
-	speed := 0.0
-	if !w.previousAt.IsZero() {
-		speed = growth(w.previous, used, now.Sub(w.previousAt))
-	}
-	w.previous, w.previousAt = used, now
-	return speed
-}
-
-// growth returns the growth from one usage to another in bytes per second; 0 if it has not grown.
-func growth(from, to uint64, in time.Duration) float64 {
-	if in <= 0 || to <= from {
-		return 0
-	}
-	return float64(to-from) / in.Seconds()
-}
-
 // wait waits for d, or until the kernel reports a change, wake is called or ctx ends. While the
 // partition is calm the lookout waits, until it is not any more.
 func (w *watch) wait(ctx context.Context, d time.Duration) error {
@@ -154,7 +134,7 @@ func (w *watch) wait(ctx context.Context, d time.Duration) error {
 	w.mu.Unlock()
 	if alarm != nil {
 		if w.calm != nil && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
-			d = 0 // what has ended it is still there
+			d = 0 // only a poll is left to be done
 		}
 		var err error
 		w.reported, err = alarm.Wait(ctx, d)
