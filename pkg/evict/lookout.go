@@ -18,8 +18,8 @@ const gatherTime = 20 * time.Millisecond
 
 // Lookout watches the partitions that are far from their thresholds, in one thread for all of them.
 // A manager that waits by itself wakes a thread for each poll, and the Go runtime wakes others with
-// it: natively four managers took up to five times the CPU time of one (Go 1.26). The zero value is ready
-// for Run.
+// it: natively four managers took up to five times the CPU time of one (Go 1.26). The zero value is
+// ready for Run.
 type Lookout struct {
 	mu      sync.Mutex
 	running bool
