@@ -14,7 +14,7 @@ import (
 
 // gatherTime is the time that managers have to poll and come back, before the lookout watches their
 // partitions again: it is not woken for each of them. Reports of the kernel wait for that time.
-const gatherTime = 20 * time.Millisecond
+const gatherTime = minPollInterval
 
 // Lookout watches the partitions that are far from their thresholds, in one thread for all of them.
 // A manager that waits by itself wakes a thread for each poll, and the Go runtime wakes others with
@@ -23,10 +23,10 @@ const gatherTime = 20 * time.Millisecond
 type Lookout struct {
 	mu      sync.Mutex
 	running bool
-	// gathers is the time at which the lookout returns without being woken, zero if it does not.
-	gathers time.Time
-	wake    int // an eventfd, while running
-	posts   []*post
+	// gathering means that the lookout returns within gatherTime, and need not be woken.
+	gathering bool
+	wake      int // an eventfd, while running
+	posts     []*post
 	// relieved means that a manager was relieved since the last yield.
 	relieved bool
 }
@@ -68,7 +68,7 @@ func (l *Lookout) add(p *post, first time.Duration) bool {
 	}
 	l.posts = append(l.posts, p)
 	p.at = l.next(time.Now(), first)
-	if l.gathers.IsZero() || p.at.Before(l.gathers) {
+	if !l.gathering {
 		l.poke()
 	}
 	return true
@@ -93,15 +93,16 @@ func (l *Lookout) next(now time.Time, d time.Duration) time.Time {
 	return now.Add(d)
 }
 
-// Run watches until ctx ends. Managers poll by themselves while it does not run.
+// Run watches until ctx ends. Managers poll by themselves while it does not run. A second Run at
+// the same time is an error.
 func (l *Lookout) Run(ctx context.Context) error {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("eviction: eventfd: %w", err)
 	}
-	l.mu.Lock()
-	l.wake, l.running = wake, true
-	l.mu.Unlock()
+	if !l.begin(wake) {
+		return errors.Join(errors.New("eviction: the lookout runs already"), unix.Close(wake))
+	}
 	defer l.end()
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -112,9 +113,9 @@ func (l *Lookout) Run(ctx context.Context) error {
 	})
 	defer stop()
 	for ctx.Err() == nil {
-		watched, fds, wait := l.round(time.Now())
-		l.yield()
-		timeout := unix.NsecToTimespec(wait.Nanoseconds())
+		watched, fds, until := l.round(time.Now())
+		l.yield() // which takes time
+		timeout := unix.NsecToTimespec(max(time.Until(until), 0).Nanoseconds())
 		if _, err := unix.Ppoll(fds, &timeout, nil); errors.Is(err, unix.EINTR) {
 			continue
 		} else if err != nil {
@@ -123,6 +124,17 @@ func (l *Lookout) Run(ctx context.Context) error {
 		l.reported(watched, fds)
 	}
 	return ctx.Err()
+}
+
+// begin reports whether the lookout did not run before. wake is an eventfd.
+func (l *Lookout) begin(wake int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running {
+		return false
+	}
+	l.wake, l.running, l.gathering = wake, true, false
+	return true
 }
 
 // yield lets managers run that were relieved since the last call. Where there is no other
@@ -161,11 +173,11 @@ const fdsOf = 3
 
 // round looks at the partitions whose time has come, and relieves those that need a poll. It
 // returns the others, the files to wait for, which are the eventfd and three of each partition, and
-// how long to wait.
-func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, wait time.Duration) {
+// the time of the next round.
+func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait, l.gathers = time.Hour, time.Time{}
+	until, l.gathering = now.Add(time.Hour), false
 	l.posts = slices.DeleteFunc(l.posts, func(p *post) bool {
 		if p.at.After(now) {
 			return false
@@ -173,7 +185,7 @@ func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, wait
 		d, quiet := p.look(now)
 		if !quiet {
 			l.relieve(p)
-			wait, l.gathers = gatherTime, now.Add(gatherTime)
+			until, l.gathering = now.Add(gatherTime), true
 			return true
 		}
 		p.at = l.next(now, d)
@@ -181,10 +193,12 @@ func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, wait
 	})
 	fds = append(fds, unix.PollFd{Fd: int32(l.wake), Events: unix.POLLIN})
 	for _, p := range l.posts {
-		wait = min(wait, p.at.Sub(now))
+		if p.at.Before(until) {
+			until = p.at
+		}
 		fds = append(fds, p.alarm.fds()...)
 	}
-	return slices.Clone(l.posts), fds, max(wait, 0)
+	return slices.Clone(l.posts), fds, until
 }
 
 // reported relieves the partitions of which a file has something to report.

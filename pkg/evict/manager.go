@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +201,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
-	open, burst := m.executor.state.Open, m.watch.grown.burst(m.Burst)
+	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
 	m.watch.calm = calmAfter(s, d, open, burst)
 	return nextPoll(s, d, open, speed, burst), nil
 }

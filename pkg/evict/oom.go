@@ -25,7 +25,7 @@ func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 		return counted{} // the cgroup is gone, which the next poll finds
 	}
 	k := &w.kills
-	k.readAt = time.Now()
+	k.readAt = now
 	condemned := w.condemned()
 	if !k.known {
 		k.condemned = condemned

@@ -56,7 +56,7 @@ func (w *watch) open() error {
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
 	w.earlier = evidence{} // a partition that is made again begins without any
-	w.statAt, w.grown.at = time.Time{}, time.Time{}
+	w.statAt, w.grown = time.Time{}, grown{}
 	w.mu.Lock()
 	w.alarm = alarm
 	w.mu.Unlock()
